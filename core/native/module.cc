@@ -1,0 +1,13 @@
+// tailrace._native: the parts of the core that Python calls. Each file of this folder binds its own part.
+#include <nanobind/nanobind.h>
+
+namespace tailrace::native {
+void bind_reader(nanobind::module_ &m);  // reader.cc: blocks -> Arrow columns
+void bind_core(nanobind::module_ &m);    // core.cc: tags, settings, sealing of journals
+}  // namespace tailrace::native
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native parts of tailrace: reading trace blocks, sealing journals, checking tags.";
+  tailrace::native::bind_core(m);
+  tailrace::native::bind_reader(m);
+}

@@ -1,0 +1,127 @@
+// The C API (tailrace/tailrace.h), and the library's beginning and end.
+#include "tailrace/tailrace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "attach.h"
+#include "build_info.h"
+#include "record.h"
+#include "segment.h"
+#include "stream.h"
+
+using namespace tailrace;
+
+#define TAILRACE_API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+// Called last of all: it is registered before the dynamic linker registers the libraries' destructors, and exit(3) runs what
+// was registered first at the end. What is left is libc's own flush of its streams.
+void process_exits(int code, void *) {
+  if (!enter()) return;
+  settle_all_streams();
+  record_process_exit(code);
+  seal_for_exit();
+}
+
+__attribute__((constructor)) void library_begins(int, char **argv, char **) {
+  start_session(argv);
+  if (enter()) on_exit(process_exits, nullptr);
+}
+
+Context *make_context(string_view over_text) {
+  TagSet base, over;
+  size_t at;
+  char message[256], merged[kMaxTagsBytes + 1];
+  Writer faults(message, sizeof message), out(merged, sizeof merged);
+  if (!parse_tags(over_text, over, at, faults) || !parse_tags(current_context()->tags(), base, at, faults)) {
+    return nullptr;
+  }
+  if (!merge_tags(base, over, out)) return nullptr;
+  Locked lock(g_session.wiped->table);
+  return intern_context(out.view());
+}
+
+Context *context_of(tailrace_context id) {
+  Locked lock(g_session.wiped->table);
+  return find_context(id);
+}
+
+}  // namespace
+
+TAILRACE_API int tailrace_active() { return enter() != nullptr; }
+TAILRACE_API const char *tailrace_version() { return TAILRACE_VERSION; }
+TAILRACE_API const char *tailrace_build_info() { return build_info(); }
+
+TAILRACE_API tailrace_context tailrace_context_enter(const char *tags) {
+  if (!tags || !enter()) return 0;
+  Context *c = make_context(tags);
+  if (!c) return 0;
+  tailrace_context_switch(c->id);
+  return c->id;
+}
+
+TAILRACE_API tailrace_context tailrace_context_current() { return enter() ? current_context()->id : 0; }
+
+TAILRACE_API tailrace_context tailrace_context_switch(tailrace_context id) {
+  Thread *t = enter();
+  if (!t) return 0;
+  Context *before = current_context();
+  Context *next = id ? context_of(id) : nullptr;
+  t_context = next;
+  // A stage's events are in the run directory soon after it is over.
+  if (next != before && is_worth_a_block(t)) seal_thread(t);
+  return before->id;
+}
+
+TAILRACE_API void tailrace_context_finish(tailrace_context id) {
+  Thread *t = enter();
+  if (!t) return;
+  if (Context *c = context_of(id)) c->finished.store(1, std::memory_order_relaxed);
+  seal_thread(t);
+}
+
+TAILRACE_API void tailrace_flush() {
+  if (Thread *t = enter()) seal_thread(t);
+}
+
+TAILRACE_API size_t tailrace_tag_error(const char *tags, char *message, size_t size) {
+  TagSet set;
+  size_t at = 0;
+  char text[512];
+  Writer w(text, sizeof text - 1);
+  if (parse_tags(tags ? tags : "", set, at, w)) return 0;
+  Writer out(message, size);
+  string_view all = w.view();
+  out << (all.size() < size ? all : slice(all, 0, size ? size - 1 : 0));
+  out.c_str();
+  return at + 1;
+}
+
+TAILRACE_API const char *tailrace_run_directory() {
+  return g_session.state.load() == State::kOn ? g_session.environment[Setting::TAILRACE_RUN].data() : nullptr;
+}
+
+TAILRACE_API const char *tailrace_setting(const char *name) {
+  if (g_session.state.load() != State::kOn || !name) return nullptr;
+  for (size_t i = 0; i < kSettingCount; ++i) {
+    if (kSettings[i].name == name) return g_session.environment.values[i].data();
+  }
+  return nullptr;
+}
+
+TAILRACE_API int tailrace_attach() {
+  State state = State::kOff;
+  // Without TAILRACE_RUN at the library's own start there was nothing to do; now there may be.
+  g_session.state.compare_exchange_strong(state, State::kNew);
+  start_session(nullptr);
+  if (!enter()) return -1;
+  if (state == State::kOff) on_exit(process_exits, nullptr);
+  return attach_with_gotcha();
+}
+
+TAILRACE_API const char *tailrace_attach_error() {
+  if (g_session.state.load() != State::kOn) return "TAILRACE_RUN is not set in the environment";
+  return attach_error();
+}

@@ -1,0 +1,191 @@
+// Hooks and addresses of loaded code: where the real functions are, dlsym and dlopen, and GOTCHA for what symbol
+// interposition misses (libraries loaded with RTLD_DEEPBIND, and a process that was started without the preload).
+//
+// What holds:
+// - dlsym and dlopen judge by their caller (RTLD_NEXT, RUNPATH, $ORIGIN), so ours leave by a jump wherever the caller matters: the
+//   dynamic linker sees the program as the caller.
+// - GOTCHA is loaded only where it is needed; its set-up costs more than all the rest of a process's start.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "attach.h"
+#include "real.h"
+#include "record.h"
+#include "sys.h"
+
+namespace tailrace {
+
+std::atomic<void *> g_real[kFunctionCount];
+
+namespace {
+
+std::atomic<void *> g_libc;
+
+using DlsymFunction = void *(void *, const char *);
+
+DlsymFunction *libc_dlsym() {
+  static std::atomic<void *> known;
+  void *p = known.load(std::memory_order_relaxed);
+  if (p) return reinterpret_cast<DlsymFunction *>(p);
+  // dlvsym is no hook of ours. The versions: glibc 2.34 and later, x86_64 before, aarch64 before.
+  for (const char *version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
+    if (!p) p = dlvsym(RTLD_NEXT, "dlsym", version);
+  }
+  for (const char *version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
+    if (!p) p = dlvsym(RTLD_DEFAULT, "dlsym", version);
+  }
+  known.store(p, std::memory_order_relaxed);
+  return reinterpret_cast<DlsymFunction *>(p);
+}
+
+void *libc_handle() {
+  void *h = g_libc.load(std::memory_order_relaxed);
+  if (h) return h;
+  h = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen))("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  g_libc.store(h, std::memory_order_relaxed);
+  return h;
+}
+
+bool is_ours(void *address) {
+  Dl_info theirs, ours;
+  return dladdr(address, &theirs) && dladdr(reinterpret_cast<void *>(&libc_handle), &ours) &&
+         theirs.dli_fbase == ours.dli_fbase;
+}
+
+}  // namespace
+
+void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
+
+void *find_real(Fn f) {
+  std::atomic<void *> &known = g_real[static_cast<size_t>(f)];
+  if (void *p = known.load(std::memory_order_relaxed)) return p;
+  // A string_view of the table ends with a zero: it was made from a literal.
+  const char *symbol = function(f).symbol.data();
+  void *p = real_dlsym(RTLD_NEXT, symbol);
+  if ((!p || is_ours(p)) && f != Fn::f_dlopen) p = real_dlsym(libc_handle(), symbol);
+  if (p && is_ours(p)) p = nullptr;
+  known.store(p, std::memory_order_relaxed);
+  return p;
+}
+
+void *resolve_real(Fn f) {
+  if (void *p = find_real(f)) return p;
+  char message[256];
+  Writer w(message, sizeof message);
+  w << "tailrace: this C library has no " << function(f).symbol << ", which the program calls\n";
+  sys::write(2, w.view().data(), w.size());
+  abort();
+}
+
+void *wrapper_for(const char *name, void *address) {
+  for (size_t i = 0; i < kWrapperCount; ++i) {
+    if (string_view(kWrappers[i].symbol) != name) continue;
+    void *real = find_real(static_cast<Fn>(i + 1));
+    return real && real == address ? kWrappers[i].wrapper : nullptr;
+  }
+  return nullptr;
+}
+
+namespace {
+// A library was loaded whose own symbols come before ours; it is bound at the next dlsym, by which time it is there.
+std::atomic<bool> g_deepbind_pending;
+}  // namespace
+
+}  // namespace tailrace
+
+using namespace tailrace;
+
+extern "C" {
+
+// Called by the assembly below: the address to jump to, and for a plain handle the answer itself.
+__attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
+  if (__builtin_expect(g_deepbind_pending.load(std::memory_order_relaxed), 0)) {
+    g_deepbind_pending.store(false);
+    if (enter()) attach_with_gotcha();
+  }
+  return reinterpret_cast<void *>(libc_dlsym());
+}
+
+__attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *handle, const char *symbol) {
+  auto *real = reinterpret_cast<DlsymFunction *>(tailrace_dlsym_target());
+  void *found = real(handle, symbol);
+  if (!found || g_session.state.load(std::memory_order_relaxed) != State::kOn) return found;
+  void *wrapper = wrapper_for(symbol, found);
+  return wrapper ? wrapper : found;
+}
+
+__attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
+  if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
+  return real_address(Fn::f_dlopen);
+}
+
+}  // extern "C"
+
+#if defined(__x86_64__)
+// RTLD_DEFAULT is 0, RTLD_NEXT is -1: for both the caller decides what is found, and RTLD_DEFAULT finds our wrapper anyway.
+__asm__(R"(
+  .text
+  .globl dlsym
+  .type dlsym, @function
+dlsym:
+  leaq 1(%rdi), %rax
+  cmpq $1, %rax
+  ja 1f
+  pushq %rdi
+  pushq %rsi
+  subq $8, %rsp
+  call tailrace_dlsym_target
+  addq $8, %rsp
+  popq %rsi
+  popq %rdi
+  jmp *%rax
+1:
+  jmp tailrace_dlsym_handle
+  .size dlsym, .-dlsym
+
+  .globl dlopen
+  .type dlopen, @function
+dlopen:
+  pushq %rdi
+  pushq %rsi
+  subq $8, %rsp
+  call tailrace_dlopen_target
+  addq $8, %rsp
+  popq %rsi
+  popq %rdi
+  jmp *%rax
+  .size dlopen, .-dlopen
+)");
+#elif defined(__aarch64__)
+__asm__(R"(
+  .text
+  .globl dlsym
+  .type dlsym, %function
+dlsym:
+  add x9, x0, #1
+  cmp x9, #1
+  b.hi 1f
+  stp x0, x1, [sp, #-32]!
+  str x30, [sp, #16]
+  bl tailrace_dlsym_target
+  mov x9, x0
+  ldr x30, [sp, #16]
+  ldp x0, x1, [sp], #32
+  br x9
+1:
+  b tailrace_dlsym_handle
+  .size dlsym, .-dlsym
+
+  .globl dlopen
+  .type dlopen, %function
+dlopen:
+  stp x0, x1, [sp, #-32]!
+  str x30, [sp, #16]
+  bl tailrace_dlopen_target
+  mov x9, x0
+  ldr x30, [sp, #16]
+  ldp x0, x1, [sp], #32
+  br x9
+  .size dlopen, .-dlopen
+)");
+#endif

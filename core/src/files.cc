@@ -1,0 +1,249 @@
+// See files.h.
+#include "files.h"
+
+#include <sys/sysmacros.h>
+
+#include <new>
+
+#include "arena.h"
+#include "session.h"
+#include "sys.h"
+
+namespace tailrace {
+
+std::atomic<uint32_t> g_fork_generation{1};
+
+namespace {
+
+constexpr uint32_t kChunk = 1024;  // entries and slots come in chunks, so that neither ever moves
+std::atomic<std::atomic<uint32_t> *> g_entries[kMaxTrackedFd / kChunk];
+OpenFile *g_slots[kMaxTrackedFd / kChunk];
+uint32_t g_slot_count = 1;  // slot 0 means none
+uint32_t g_free_slot = 0;
+
+OpenFile *slot_at(uint32_t i) { return &g_slots[i / kChunk][i % kChunk]; }
+
+std::atomic<uint32_t> *entry_of(int fd) {
+  if (fd < 0 || static_cast<uint32_t>(fd) >= kMaxTrackedFd) return nullptr;
+  std::atomic<uint32_t> *chunk = g_entries[static_cast<uint32_t>(fd) / kChunk].load(std::memory_order_acquire);
+  return chunk ? chunk + static_cast<uint32_t>(fd) % kChunk : nullptr;
+}
+
+// Table lock held, here and below.
+std::atomic<uint32_t> *make_entry(int fd) {
+  if (fd < 0 || static_cast<uint32_t>(fd) >= kMaxTrackedFd) return nullptr;
+  if (auto *e = entry_of(fd)) return e;
+  auto *chunk = static_cast<std::atomic<uint32_t> *>(arena_allocate(kChunk * sizeof(std::atomic<uint32_t>)));
+  if (!chunk) return nullptr;
+  g_entries[static_cast<uint32_t>(fd) / kChunk].store(chunk, std::memory_order_release);
+  return entry_of(fd);
+}
+
+uint32_t take_slot() {
+  if (g_free_slot) {
+    uint32_t i = g_free_slot;
+    g_free_slot = slot_at(i)->next_free;
+    return i;
+  }
+  if (g_slot_count >= kMaxTrackedFd) return 0;
+  if (!g_slots[g_slot_count / kChunk]) {
+    auto *chunk = static_cast<OpenFile *>(sys::allocate_pages(kChunk * sizeof(OpenFile)));
+    if (!chunk) return 0;
+    g_slots[g_slot_count / kChunk] = chunk;
+  }
+  return g_slot_count++;
+}
+
+void release_slot(uint32_t i) {
+  OpenFile *f = slot_at(i);
+  if (--f->references) return;
+  f->hash.store(0, std::memory_order_relaxed);
+  f->stream = nullptr;
+  if (f->path) pool_give(f->path, f->path_bytes);
+  f->path = nullptr;
+  f->next_free = g_free_slot;
+  g_free_slot = i;
+}
+
+void empty_entry(std::atomic<uint32_t> *entry) {
+  if (uint32_t i = entry->exchange(0, std::memory_order_acq_rel)) release_slot(i);
+}
+
+FileType type_of_mode(unsigned mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return FileType::kRegular;
+    case S_IFDIR: return FileType::kDirectory;
+    case S_IFLNK: return FileType::kLink;
+    case S_IFCHR: return FileType::kCharacter;
+    case S_IFBLK: return FileType::kBlock;
+    case S_IFIFO: return FileType::kFifo;
+    case S_IFSOCK: return FileType::kSocket;
+    default: return FileType::kAnonymous;
+  }
+}
+
+constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_NLINK;
+
+FileIdentity identity_of(const struct statx &s) {
+  FileIdentity id;
+  id.type = type_of_mode(s.stx_mode);
+  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
+  id.ino = s.stx_ino;
+  if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1000000000LL + s.stx_btime.tv_nsec;
+  return id;
+}
+
+// The kernel's name of an open file; without /proc, the path as it was given.
+size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t size) {
+  char link[48];
+  Writer w(link, sizeof link);
+  w << "/proc/thread-self/fd/";
+  w.number(fd);
+  long n = sys::readlink(w.c_str(), path, size);
+  if (n <= 0 && given) {
+    n = static_cast<long>(strnlen(given, size));
+    memcpy(path, given, static_cast<size_t>(n));
+  }
+  constexpr string_view kDeleted = " (deleted)";
+  auto bytes = n > 0 ? static_cast<size_t>(n) : 0;
+  if (unlinked && bytes > kDeleted.size() &&
+      string_view(path + bytes - kDeleted.size(), kDeleted.size()) == kDeleted) {
+    bytes -= kDeleted.size();
+  }
+  return bytes;
+}
+
+// Looks the descriptor up with the kernel and puts it into the table.
+OpenFile *resolve(int fd, int flags, bool own_position, const char *given) {
+  struct statx s;
+  if (fd < 0 || sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kIdentityMask, &s) < 0) return nullptr;
+  char path[4352];
+  size_t n = path_of_fd(fd, s.stx_nlink == 0, given, path, sizeof path);
+  FileIdentity identity = identity_of(s);
+  uint64_t hash = file_hash({path, n}, identity);
+
+  Locked lock(g_session.wiped->table);
+  auto *entry = make_entry(fd);
+  uint32_t i = entry ? take_slot() : 0;
+  if (!i) return nullptr;
+  OpenFile *f = slot_at(i);
+  f->path = static_cast<char *>(pool_take(n ? n : 1));
+  f->path_bytes = static_cast<uint32_t>(f->path ? n : 0);
+  if (f->path) memcpy(f->path, path, n);
+  f->identity = identity;
+  f->references = 1;
+  f->append = (flags & O_APPEND) != 0;
+  f->position.store(0, std::memory_order_relaxed);
+  f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
+  f->stream = nullptr;
+  f->hash.store(hash, std::memory_order_release);
+  uint32_t old = entry->exchange(i, std::memory_order_acq_rel);
+  if (old) release_slot(old);
+  return f;
+}
+
+}  // namespace
+
+OpenFile *known_file_of(int fd) {
+  auto *entry = entry_of(fd);
+  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  return i ? slot_at(i) : nullptr;
+}
+
+OpenFile *file_of(int fd) {
+  OpenFile *f = known_file_of(fd);
+  return f ? f : resolve(fd, 0, false, nullptr);
+}
+
+OpenFile *file_opened(int fd, int flags, const char *path) { return resolve(fd, flags, true, path); }
+
+void file_duplicated(int oldfd, int newfd) {
+  if (oldfd == newfd) return;
+  Locked lock(g_session.wiped->table);
+  auto *from = entry_of(oldfd);
+  uint32_t i = from ? from->load(std::memory_order_acquire) : 0;
+  auto *to = i ? make_entry(newfd) : entry_of(newfd);
+  if (!to) return;
+  empty_entry(to);
+  if (!i) return;
+  ++slot_at(i)->references;
+  to->store(i, std::memory_order_release);
+}
+
+void forget_file(int fd) {
+  if (!known_file_of(fd)) return;
+  Locked lock(g_session.wiped->table);
+  if (auto *entry = entry_of(fd)) empty_entry(entry);
+}
+
+void forget_files(unsigned first, unsigned last) {
+  Locked lock(g_session.wiped->table);
+  if (last >= kMaxTrackedFd) last = kMaxTrackedFd - 1;
+  for (unsigned fd = first; fd <= last;) {
+    auto *entry = entry_of(static_cast<int>(fd));
+    if (!entry) {
+      fd = (fd / kChunk + 1) * kChunk;
+      continue;
+    }
+    empty_entry(entry);
+    ++fd;
+  }
+}
+
+long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity) {
+  Locked lock(g_session.wiped->table);
+  if (file->hash.load(std::memory_order_relaxed) != hash || file->path_bytes > size) return -1;
+  memcpy(path, file->path, file->path_bytes);
+  identity = file->identity;
+  return file->path_bytes;
+}
+
+void each_stream(void (*visit)(OpenFile *)) {
+  for (uint32_t i = 1; i < g_slot_count; ++i) {
+    OpenFile *f = slot_at(i);
+    if (f->hash.load(std::memory_order_relaxed) && f->stream) visit(f);
+  }
+}
+
+// Absolute, but otherwise as given: what a link in it points to is the kernel's to say, and only of open files.
+static void make_absolute(int dirfd, const char *path, NamedFile &out) {
+  Writer w(out.path, sizeof out.path);
+  size_t n = strnlen(path, sizeof out.path);
+  if (n == 0 || path[0] != '/') {
+    char base[4096];
+    long bytes = -1;
+    if (dirfd == AT_FDCWD) {
+      bytes = sys::getcwd(base, sizeof base) - 1;
+    } else if (OpenFile *dir = file_of(dirfd)) {
+      FileIdentity ignored;
+      bytes = copy_name(dir, dir->hash.load(std::memory_order_relaxed), base, sizeof base, ignored);
+    }
+    if (bytes > 0) w << string_view(base, static_cast<size_t>(bytes));
+    while (starts_with({path, n}, "./")) path += 2, n -= 2;
+    bool here = n == 0 || (n == 1 && path[0] == '.');
+    if (here) n = 0;
+    if (!here && (bytes <= 0 || base[bytes - 1] != '/')) w << '/';
+  }
+  w << string_view(path, n);
+  if (w.overflowed()) {
+    w.truncate(0);
+    w << string_view(path, n < sizeof out.path ? n : sizeof out.path);
+  }
+  out.path_bytes = static_cast<uint32_t>(w.size());
+}
+
+void name_file_as(int dirfd, const char *path, const FileIdentity &identity, NamedFile &out) {
+  make_absolute(dirfd, path, out);
+  out.identity = identity;
+  out.hash = file_hash(out.name(), identity);
+}
+
+void name_file(int dirfd, const char *path, Look look, NamedFile &out) {
+  struct statx s;
+  FileIdentity identity;
+  int flags = AT_STATX_DONT_SYNC | (look == Look::kNoFollow ? AT_SYMLINK_NOFOLLOW : 0);
+  if (look != Look::kNot && sys::statx(dirfd, path, flags, kIdentityMask, &s) == 0) identity = identity_of(s);
+  name_file_as(dirfd, path, identity, out);
+}
+
+}  // namespace tailrace

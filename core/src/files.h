@@ -1,0 +1,78 @@
+// Which file a descriptor stands for. A table of this process's descriptors, filled when one is opened or, for what came from
+// elsewhere (inherited, received, opened behind our back), at its first use; emptied by every call that closes one.
+//
+// What holds:
+// - A lookup takes no lock: the entry is one word, the slot it names is never unmapped.
+// - Slots are changed under the table lock, and recycled; their hash is read once and checked again before their name is used.
+// - An entry is emptied BEFORE the descriptor is really closed: between the kernel's close and ours another thread may get the number.
+#pragma once
+
+#include "journal.h"
+
+namespace tailrace {
+
+constexpr uint32_t kMaxTrackedFd = 1 << 20;
+
+// An open file description (open(2)): what dup'd descriptors share.
+struct OpenFile {
+  std::atomic<uint64_t> hash;  // fhash; 0 while free
+  std::atomic<int64_t> position;
+  // The fork generation in which the position was known to be ours alone; another process may have moved it since.
+  std::atomic<uint32_t> own_since;
+  uint32_t references;
+  FileIdentity identity;
+  bool append;
+  uint32_t path_bytes;
+  char *path;
+  // The stream over it, and how many bytes of its buffers are accounted for (stream.h).
+  void *stream;
+  int64_t stream_unread;
+  int64_t stream_unwritten;
+  uint32_t next_free;
+};
+
+// The file of a descriptor; resolves it when needed. Null when it isn't open or there is no memory.
+OpenFile *file_of(int fd);
+// The same, without resolving.
+OpenFile *known_file_of(int fd);
+
+// The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't say.
+OpenFile *file_opened(int fd, int flags, const char *path);
+// newfd is a duplicate of oldfd; what newfd was is forgotten.
+void file_duplicated(int oldfd, int newfd);
+// Before close(2).
+void forget_file(int fd);
+void forget_files(unsigned first, unsigned last);
+
+// Copies the name and identity of `file` if it still is the file of `hash`. Returns the path's length, or -1.
+long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity);
+
+// Every file's position may be moved by another process from now on.
+extern std::atomic<uint32_t> g_fork_generation;
+
+inline bool position_is_own(const OpenFile *f) {
+  return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed) && !f->append;
+}
+inline bool is_seekable(const OpenFile *f) {
+  return f->identity.type == FileType::kRegular || f->identity.type == FileType::kBlock;
+}
+
+// Calls visit(file) for every open file that has a stream.
+void each_stream(void (*visit)(OpenFile *));
+
+// Where a file of this path would lie and what it is: for calls that name files. Follows a last link when `follow`.
+struct NamedFile {
+  uint64_t hash = 0;
+  FileIdentity identity;
+  uint32_t path_bytes = 0;
+  char path[4352];  // PATH_MAX and some of a working directory
+
+  string_view name() const { return {path, path_bytes}; }
+};
+enum class Look { kNot, kFollow, kNoFollow };
+// Makes the path absolute (by dirfd or the working directory) and, unless told not to, looks the file up.
+void name_file(int dirfd, const char *path, Look look, NamedFile &out);
+// The same where the caller knows what the file is.
+void name_file_as(int dirfd, const char *path, const FileIdentity &identity, NamedFile &out);
+
+}  // namespace tailrace

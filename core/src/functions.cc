@@ -1,0 +1,41 @@
+// See functions.h.
+#include "functions.h"
+
+namespace tailrace {
+namespace {
+
+struct ShapeOf {
+  string_view name;
+  Shape shape;
+};
+// The events whose args are not the plain ones, by event name.
+constexpr ShapeOf kShapes[] = {
+    {"open", Shape::kOpen},     {"openat", Shape::kOpen},   {"creat", Shape::kOpen},   {"fopen", Shape::kOpen},
+    {"fdopen", Shape::kOpen},   {"freopen", Shape::kOpen},  {"mkstemp", Shape::kOpen}, {"mkostemp", Shape::kOpen},
+    {"mkstemps", Shape::kOpen}, {"mkostemps", Shape::kOpen}, {"tmpfile", Shape::kOpen}, {"lseek", Shape::kSeek},
+    {"fseek", Shape::kSeek},    {"rewind", Shape::kSeek},   {"fread", Shape::kItems},  {"fwrite", Shape::kItems},
+    {"fgets", Shape::kPointer}, {"fputs", Shape::kStatus},  {"puts", Shape::kStatus},  {"fscanf", Shape::kStatus},
+    {"fgetc", Shape::kChars},   {"fputc", Shape::kChars},   {"mmap", Shape::kMap},     {"exit", Shape::kExit},
+};
+
+constexpr Shape shape_of(string_view name, Direction direction) {
+  for (const ShapeOf &row : kShapes) {
+    if (row.name == name) return row.shape;
+  }
+  return direction == Direction::N ? Shape::kPlain : Shape::kTransfer;
+}
+
+constexpr Function kFunctions[kFunctionCount] = {
+    {"", "", "", Direction::N, Shape::kPlain},
+#define HOOK(symbol, name, category, direction) \
+  {#symbol, name, #category, Direction::direction, shape_of(name, Direction::direction)},
+#include "hooks.def"
+#undef HOOK
+    {"", "start", "PROCESS", Direction::N, Shape::kStart},
+};
+
+}  // namespace
+
+const Function &function(Fn f) { return kFunctions[static_cast<size_t>(f)]; }
+
+}  // namespace tailrace

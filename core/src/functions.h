@@ -1,0 +1,48 @@
+// The hook table (hooks.def) as code: a number for every hooked function, and what the trace says of it.
+#pragma once
+
+#include <stdint.h>
+
+#include "text.h"
+
+namespace tailrace {
+
+enum class Fn : uint16_t {
+  kNone = 0,
+#define HOOK(symbol, name, category, direction) f_##symbol,
+#include "hooks.def"
+#undef HOOK
+  // Records that no hook makes.
+  kStart,
+  kCount
+};
+constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);
+
+enum class Direction : uint8_t { N, R, W, RW };
+
+// How a record's fields become a line's args.
+enum class Shape : uint8_t {
+  kPlain,     // ret
+  kOpen,      // flags, ret
+  kTransfer,  // offset, count, size, ret: ret is the size
+  kItems,     // the same, ret is in items of file2 bytes
+  kPointer,   // the same, ret is 1 for a pointer that is not null
+  kStatus,    // the same, ret is not the size: 0, or -1 after a failure
+  kChars,     // calls, size: a run of single-character calls
+  kSeek,      // offset (where it is now), ret
+  kMap,       // offset, count, prot, ret as pointer
+  kExit,      // code
+  kStart,     // the process record's members
+};
+
+struct Function {
+  string_view symbol;
+  string_view name;
+  string_view category;
+  Direction direction;
+  Shape shape;
+};
+
+const Function &function(Fn f);
+
+}  // namespace tailrace

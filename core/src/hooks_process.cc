@@ -1,0 +1,254 @@
+// Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller dropped it, the
+// tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what loads code.
+#include <alloca.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "injection.h"
+#include "real.h"
+#include "record.h"
+#include "segment.h"
+#include "stream.h"
+
+using namespace tailrace;
+
+TAILRACE_HOOK pid_t fork() noexcept {
+  Call call;
+  pid_t pid = REAL(fork)();
+  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  if (pid != 0) record_plain(call, Fn::f_fork, pid);
+  return pid;
+}
+
+// vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C can stand between.
+// Here the return address is kept in a register, which the kernel saves, and both sides call back for what they must do.
+#if defined(__x86_64__)
+extern "C" {
+__attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
+  // Open file descriptions are shared from here on.
+  if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+}
+__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() { t_vfork = 1; }
+__attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
+  t_vfork = 0;
+  if (pid < 0) {
+    errno = static_cast<int>(-pid);
+    pid = -1;
+  }
+  Call call;
+  record_plain(call, Fn::f_vfork, pid);
+  return pid;
+}
+}
+__asm__(R"(
+  .text
+  .globl vfork
+  .type vfork, @function
+vfork:
+  subq $8, %rsp
+  call tailrace_before_vfork
+  addq $8, %rsp
+  popq %rdi
+  movl $58, %eax
+  syscall
+  pushq %rdi
+  testq %rax, %rax
+  jz 1f
+  subq $8, %rsp
+  movq %rax, %rdi
+  call tailrace_after_vfork
+  addq $8, %rsp
+  ret
+1:
+  subq $8, %rsp
+  call tailrace_in_vfork_child
+  addq $8, %rsp
+  xorl %eax, %eax
+  ret
+  .size vfork, .-vfork
+)");
+#else
+// Elsewhere vfork is fork, as POSIX allows.
+TAILRACE_HOOK pid_t vfork() noexcept {
+  Call call;
+  pid_t pid = REAL(fork)();
+  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  if (pid != 0) record_plain(call, Fn::f_vfork, pid);
+  return pid;
+}
+#endif
+
+namespace {
+
+// execve with our environment put back. In a vfork child nothing is recorded and nothing but the stack is written.
+template <class Exec>
+int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Exec &&real_call) {
+  if (!is_injecting()) return real_call(environment);
+  Call call;
+  PendingRecord pending;
+  if (call && path && reads_as_string(path)) {
+    Event e;
+    e.fn = fn;
+    NamedFile file;
+    name_file(dirfd, path, Look::kFollow, file);
+    pending = record_pending(call, e, file);
+  }
+  Injection injection(environment, Injection::kSameProcess);
+  char **changed = injection.build(alloca(injection.bytes()));
+  int ret = real_call(carries_preload(path) ? changed : environment);
+  int saved = errno;
+  amend_pending(pending, -saved);
+  errno = saved;
+  return ret;
+}
+
+constexpr size_t kMostArguments = 1 << 16;
+
+size_t count_arguments(va_list args) {
+  size_t n = 1;
+  while (va_arg(args, char *) && n < kMostArguments) ++n;
+  return n;
+}
+
+}  // namespace
+
+TAILRACE_HOOK int execve(const char *path, char *const argv[], char *const envp[]) noexcept {
+  return exec_traced(Fn::f_execve, AT_FDCWD, path, envp, [&](char *const *env) { return REAL(execve)(path, argv, env); });
+}
+
+TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
+  return exec_traced(Fn::f_execv, AT_FDCWD, path, environ,
+                     [&](char *const *env) { return REAL(execve)(path, argv, env); });
+}
+
+TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
+  char found[4096];
+  return exec_traced(Fn::f_execvpe, AT_FDCWD, search_path(file, found, sizeof found), envp,
+                     [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
+}
+
+TAILRACE_HOOK int execvp(const char *file, char *const argv[]) noexcept {
+  char found[4096];
+  return exec_traced(Fn::f_execvp, AT_FDCWD, search_path(file, found, sizeof found), environ,
+                     [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
+}
+
+TAILRACE_HOOK int fexecve(int fd, char *const argv[], char *const envp[]) noexcept {
+  char path[48];
+  Writer w(path, sizeof path);
+  w << "/proc/self/fd/";
+  w.number(fd);
+  return exec_traced(Fn::f_fexecve, AT_FDCWD, w.c_str(), envp,
+                     [&](char *const *env) { return REAL(fexecve)(fd, argv, env); });
+}
+
+// The list forms: the arguments become an array on the stack.
+#define COLLECT_ARGUMENTS(first)                                               \
+  va_list args, counted;                                                       \
+  va_start(args, first);                                                       \
+  va_copy(counted, args);                                                      \
+  size_t n = count_arguments(counted) + 1;                                     \
+  va_end(counted);                                                             \
+  auto **argv = static_cast<char **>(alloca(n * sizeof(char *)));              \
+  argv[0] = const_cast<char *>(first);                                         \
+  for (size_t i = 1; i < n; ++i) argv[i] = first ? va_arg(args, char *) : nullptr;
+
+TAILRACE_HOOK int execl(const char *path, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  va_end(args);
+  return execv(path, argv);
+}
+
+TAILRACE_HOOK int execlp(const char *file, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  va_end(args);
+  return execvp(file, argv);
+}
+
+TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  auto **envp = va_arg(args, char **);
+  va_end(args);
+  return execve(path, argv, envp);
+}
+
+#define SPAWN_HOOK(symbol, carried)                                                                        \
+  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,        \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {  \
+    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                  \
+    Call call;                                                                                             \
+    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                   \
+    char found[4096];                                                                                      \
+    (void)found;                                                                                           \
+    Injection injection(envp, Injection::kOtherProcess);                                                   \
+    char **changed = injection.build(alloca(injection.bytes()));                                           \
+    pid_t child = -1;                                                                                      \
+    int ret = REAL(symbol)(&child, path, actions, attributes, argv, carries_preload(carried) ? changed : envp); \
+    if (pid && ret == 0) *pid = child;                                                                     \
+    int saved = errno;                                                                                     \
+    errno = ret;                                                                                           \
+    record_plain(call, Fn::f_##symbol, ret == 0 ? child : -1);                                             \
+    errno = saved;                                                                                         \
+    return ret;                                                                                            \
+  }
+SPAWN_HOOK(posix_spawn, path)
+SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
+
+// The ends of a process that pass by the destructors.
+#define EXIT_HOOK(symbol)                            \
+  TAILRACE_HOOK void symbol(int code) {              \
+    if (enter()) {                                   \
+      record_process_exit(code);                     \
+      seal_for_exit();                               \
+    }                                                \
+    REAL(symbol)(code);                              \
+    __builtin_unreachable();                         \
+  }
+EXIT_HOOK(_exit)
+EXIT_HOOK(_Exit)
+
+// Its handlers run before the end and may do I/O: what they do is sealed event by event.
+TAILRACE_HOOK void quick_exit(int code) noexcept {
+  if (enter()) {
+    record_process_exit(code);
+    seal_for_exit();
+  }
+  REAL(quick_exit)(code);
+  __builtin_unreachable();
+}
+
+namespace {
+
+struct ThreadStart {
+  void *(*function)(void *);
+  void *argument;
+  Context *context;
+};
+
+// A thread begins in its creator's context.
+void *start_thread(void *raw) {
+  auto *start = static_cast<ThreadStart *>(raw);
+  void *(*function)(void *) = start->function;
+  void *argument = start->argument;
+  t_context = start->context;
+  give_thread_start(start);
+  return function(argument);
+}
+
+}  // namespace
+
+TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                                 void *argument) noexcept {
+  void *memory = enter() ? take_thread_start(sizeof(ThreadStart)) : nullptr;
+  if (!memory) return REAL(pthread_create)(thread, attributes, function, argument);
+  auto *start = new (memory) ThreadStart{function, argument, current_context()};
+  int ret = REAL(pthread_create)(thread, attributes, start_thread, start);
+  if (ret != 0) give_thread_start(start);
+  return ret;
+}

@@ -1,0 +1,132 @@
+// See injection.h.
+#include "injection.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#include "arena.h"
+#include "sys.h"
+
+namespace tailrace {
+
+bool is_injecting() {
+  // A vfork child may be the first to ask in a process that has recorded nothing yet.
+  if (!t_vfork) enter();
+  return g_session.state.load(std::memory_order_acquire) == State::kOn;
+}
+
+string_view Injection::write_tags(char *const *environment) {
+  string_view own = current_context()->tags();
+  string_view set = ChildEnvironment::tags_in(environment);
+  if (set.empty()) return own;
+  // Our variables are hidden from the program, so it has put these there for its child: they are laid over.
+  TagSet base, over;
+  size_t at;
+  char message[256];
+  Writer faults(message, sizeof message), merged(tags_, sizeof tags_);
+  if (!parse_tags(own, base, at, faults) || !parse_tags(set, over, at, faults)) return own;
+  return merge_tags(base, over, merged) ? merged.view() : own;
+}
+
+string_view Injection::write_process(Kind kind) {
+  Writer w(process_, sizeof process_);
+  if (kind == kSameProcess) write_process_identity(w);
+  return w.view();
+}
+
+Injection::Injection(char *const *environment, Kind kind)
+    : child_(g_session.environment, write_tags(environment), write_process(kind), environment) {}
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#else
+constexpr uint16_t kMachine = EM_AARCH64;
+#endif
+
+// The program's dynamic linker is musl's.
+bool wants_musl(int fd, const Elf64_Ehdr &elf) {
+  for (unsigned i = 0; i < elf.e_phnum && i < 64; ++i) {
+    Elf64_Phdr segment;
+    int64_t at = static_cast<int64_t>(elf.e_phoff) + static_cast<int64_t>(i) * elf.e_phentsize;
+    if (sys::pread(fd, &segment, sizeof segment, at) != sizeof segment) return false;
+    if (segment.p_type != PT_INTERP) continue;
+    char linker[256];
+    size_t n = segment.p_filesz < sizeof linker ? segment.p_filesz : sizeof linker;
+    long got = sys::pread(fd, linker, n, static_cast<int64_t>(segment.p_offset));
+    return got > 0 && string_view(linker, static_cast<size_t>(got)).find("/ld-musl-") != string_view::npos;
+  }
+  return false;
+}
+
+// Cuts "#!interpreter argument" down to the interpreter.
+bool interpreter_of(char *head, size_t n) {
+  if (n < 4 || head[0] != '#' || head[1] != '!') return false;
+  size_t from = 2, to;
+  while (from < n && (head[from] == ' ' || head[from] == '\t')) ++from;
+  for (to = from; to < n && head[to] != ' ' && head[to] != '\t' && head[to] != '\n' && head[to]; ++to) {
+  }
+  if (to == from || to == n) return false;
+  memmove(head, head + from, to - from);
+  head[to - from] = 0;
+  return true;
+}
+
+bool carries(const char *path, int depth) {
+  int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
+  if (fd < 0) return true;
+  char head[256];
+  long n = sys::pread(fd, head, sizeof head, 0);
+  bool able = true;
+  if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
+    Elf64_Ehdr elf;
+    memcpy(&elf, head, sizeof elf);
+    able = elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_machine == kMachine && !wants_musl(fd, elf);
+  }
+  sys::close(fd);
+  if (n > 0 && depth > 0 && interpreter_of(head, static_cast<size_t>(n))) return carries(head, depth - 1);
+  return able;
+}
+
+bool is_executable(const char *path) {
+  struct statx s;
+  return sys::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &s) == 0 && S_ISREG(s.stx_mode) &&
+         (s.stx_mode & 0111);
+}
+
+}  // namespace
+
+bool carries_preload(const char *path) { return !path || !reads_as_string(path) || carries(path, 4); }
+
+const char *search_path(const char *file, char *out, size_t size) {
+  if (!file || !reads_as_string(file) || string_view(file).find('/') != string_view::npos) return file;
+  const char *list = getenv("PATH");
+  string_view all = list ? string_view(list) : string_view("/bin:/usr/bin");
+  for (size_t i = 0; i <= all.size();) {
+    size_t end = i;
+    while (end < all.size() && all[end] != ':') ++end;
+    Writer w(out, size);
+    if (end > i) w << slice(all, i, end - i) << '/';
+    w << file;
+    if (is_executable(w.c_str())) return out;
+    i = end + 1;
+  }
+  return file;
+}
+
+bool reads_as_string(const char *text) {
+  return sys::call(SYS_faccessat, AT_FDCWD, sys::pointer(text), 0) != -14 /* EFAULT */;
+}
+
+void *take_thread_start(size_t n) {
+  Locked lock(g_session.wiped->table);
+  return pool_take(n);
+}
+
+void give_thread_start(void *block) {
+  Locked lock(g_session.wiped->table);
+  pool_give(block, 64);
+}
+
+}  // namespace tailrace

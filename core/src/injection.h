@@ -1,0 +1,41 @@
+// What goes into a program that is started: the environment with our settings put back, and whether the program can carry us.
+#pragma once
+
+#include "session.h"
+
+namespace tailrace {
+
+// This process is traced (a vfork child counts: it starts programs, though it records nothing).
+bool is_injecting();
+
+class Injection {
+ public:
+  // kSameProcess: execve, the next image goes on with this process's journal.
+  enum Kind { kSameProcess, kOtherProcess };
+  Injection(char *const *environment, Kind kind);
+  size_t bytes() const { return child_.bytes(); }
+  char **build(void *memory) const { return child_.build(memory); }
+
+ private:
+  char tags_[kMaxTagsBytes + 1];
+  char process_[96];
+  string_view write_tags(char *const *environment);
+  string_view write_process(Kind kind);
+  ChildEnvironment child_;
+};
+
+// False for a program that would be broken or troubled by the preload: another machine's or word size's, or musl's (its loader
+// fails on a glibc library). A script counts as its interpreter. What can't be read counts as able: execve will say.
+bool carries_preload(const char *path);
+
+// Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.
+const char *search_path(const char *file, char *out, size_t size);
+
+// The memory at `text` can be read (else execve is to return EFAULT, not we to crash).
+bool reads_as_string(const char *text);
+
+// Small blocks that outlive a call.
+void *take_thread_start(size_t n);
+void give_thread_start(void *block);
+
+}  // namespace tailrace

@@ -1,0 +1,136 @@
+// The journal: where a thread's records live between the call and the block.
+//
+//   +--------+------+------+------+-- ... --+
+//   | header | slot | slot | slot |         |      one segment = one file, mapped MAP_SHARED by one thread at a time
+//   +--------+------+------+------+-- ... --+
+//    4 KiB    64 bytes each
+//
+// What holds:
+// - A slot is valid when its mark carries the segment's epoch, and the mark is written last. So a process may die at any
+//   instruction, and whoever reads the file later sees every record whose call had returned, and none that is half written.
+// - The segment is emptied by counting its epoch up; nothing is erased.
+// - Names and contexts are records of their own, written before the first record of the epoch that refers to them, so that a
+//   segment can be read with nothing else.
+// - Pages are allocated (fallocate) before they are written: a full file system is an error code here, never a SIGBUS.
+// - One machine, one version of the library: the layout is no interchange format.
+#pragma once
+
+#include <atomic>
+
+#include "clock.h"
+#include "text.h"
+
+namespace tailrace {
+
+constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
+constexpr uint32_t kJournalVersion = 1;
+constexpr size_t kSegmentHeaderBytes = 4096;
+constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
+constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
+
+// The causes of docs/trace-format.md, "Losses", as far as the core counts them.
+enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kCount };
+extern const char *const kLossNames[static_cast<int>(Loss::kCount)];
+
+// What a record is: a hook's number (functions.h), or one of these.
+enum RecordKind : uint16_t {
+  kEmptyRecord = 0,
+  kNameRecord = 0xFF00,     // a file: NameSlot, then its path in text slots
+  kContextRecord = 0xFF01,  // a context: TextSlot header, then its tags
+  kProcessRecord = 0xFF02,  // the args of the process's start event, as JSON members
+  kThreadRecord = 0xFF03,   // the records that follow are of this thread
+  kTextRecord = 0xFF04,     // bytes that belong to the record before
+};
+
+struct alignas(64) Slot {
+  std::atomic<uint32_t> mark;  // kind | epoch << 16
+  uint32_t context;
+  uint64_t t0;  // ticks
+  uint64_t t1;
+  uint64_t file;   // 0: none
+  uint64_t file2;  // second file; for a stdio item call the size of an item; for mmap the protection
+  int64_t offset;  // -1: unknown
+  uint64_t count;  // bytes asked for; for the open family the flags
+  int64_t ret;     // what the sealer's shape for the function says (seal.cc); negative is -errno
+};
+static_assert(sizeof(Slot) == 64, "the journal's layout");
+
+// A record that carries text (name, context, process): this slot, then ceil(text_bytes / 56) text slots.
+struct alignas(64) HeadSlot {
+  std::atomic<uint32_t> mark;
+  uint32_t id;  // context id, or the file's type
+  uint64_t hash;
+  uint32_t text_bytes;
+  uint32_t tid;
+  uint64_t dev;
+  uint64_t ino;
+  int64_t btime_ns;  // 0: the file system has none
+  uint64_t ticks;
+  uint64_t spare;
+};
+static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
+
+constexpr size_t kTextBytesPerSlot = 56;
+struct alignas(64) TextSlot {
+  std::atomic<uint32_t> mark;
+  uint32_t spare;
+  char text[kTextBytesPerSlot];
+};
+static_assert(sizeof(TextSlot) == 64, "the journal's layout");
+
+constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | static_cast<uint32_t>(epoch) << 16; }
+constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
+constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
+
+struct SegmentHeader {
+  uint32_t magic;
+  uint32_t version;
+  uint32_t slots;  // capacity
+  std::atomic<uint32_t> allocated_slots;
+  uint32_t segment;
+  int32_t pid;
+  uint64_t start_realtime_ns;  // with start: the process's origin of time
+  uint64_t start_monotonic_ns;
+  uint64_t reference_rate_q32;  // ticks to ns over a longer span than this process's life
+  uint32_t clock_kind;
+  std::atomic<uint32_t> epoch;  // from 1; the low 16 bits are in the marks
+  uint64_t from_ticks;          // where this epoch's clock map begins
+  uint64_t from_ns;             // monotonic
+  std::atomic<uint32_t> first_slot;  // slots before it are sealed already
+  uint32_t first_tid;                // the thread of the first record
+  std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
+  uint32_t host_bytes;
+  uint32_t path_bytes;
+  char host[256];
+  char trace_path[3072];  // the process's trace file
+
+  string_view host_name() const { return {host, host_bytes}; }
+  string_view trace_file() const { return {trace_path, path_bytes}; }
+  Slot *slot(uint32_t i) {
+    return reinterpret_cast<Slot *>(reinterpret_cast<char *>(this) + kSegmentHeaderBytes) + i;
+  }
+};
+static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes, "the journal's layout");
+
+constexpr size_t segment_bytes(uint32_t slots) { return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot); }
+
+// A file as a record names it.
+enum class FileType : uint32_t { kNone, kRegular, kDirectory, kLink, kCharacter, kBlock, kFifo, kSocket, kAnonymous };
+extern const char *const kFileTypeNames[9];
+
+struct FileIdentity {
+  FileType type = FileType::kNone;
+  uint64_t dev = 0;  // major << 32 | minor
+  uint64_t ino = 0;
+  int64_t btime_ns = 0;
+};
+
+// fhash: never 0.
+uint64_t file_hash(string_view path, const FileIdentity &identity);
+
+// <dir>/tailrace-<uid>/<key of the run directory>
+void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir);
+// <host>-<pid>-<start>, the stem of trace files and journals
+void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns);
+
+}  // namespace tailrace

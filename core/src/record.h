@@ -1,0 +1,68 @@
+// Records: how a hook says what the program did. A hook makes a Call before it calls the real function and hands it to one of
+// these functions after; where nothing is traced, both cost a load and a branch. None of them changes errno.
+#pragma once
+
+#include <errno.h>
+
+#include "files.h"
+#include "functions.h"
+#include "session.h"
+
+namespace tailrace {
+
+// The time before the real call; false where this thread records nothing.
+class Call {
+ public:
+  Call() : t0_(enter() ? now_ticks() : 0) {}
+  explicit operator bool() const { return t0_ != 0; }
+  uint64_t t0() const { return t0_; }
+
+ private:
+  uint64_t t0_;
+};
+
+constexpr int64_t kHere = -1;       // at the descriptor's position, which the call moves
+constexpr int64_t kNowhere = -2;    // the call has no position
+
+struct Event {
+  Fn fn = Fn::kNone;
+  uint64_t file = 0;
+  uint64_t file2 = 0;
+  int64_t offset = -1;
+  uint64_t count = 0;
+  int64_t ret = 0;
+};
+
+// What a record keeps of a call's result: the value, or -errno.
+inline int64_t result_of(int64_t ret) { return ret < 0 ? -static_cast<int64_t>(errno) : ret; }
+
+// Bytes moved through a descriptor: `at` is kHere or an explicit offset.
+void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret);
+// Bytes copied from one descriptor to another; an offset is kHere or where the bytes were read from.
+void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
+                 int64_t ret);
+// A call on a descriptor.
+void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0, int64_t offset = -1,
+               uint64_t file2 = 0);
+// A call on an open file that the hook looked up itself (because the call closed it).
+void record_file(const Call &call, const Event &event, OpenFile *file);
+// A call that names one or two files; b may be null.
+void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
+// A call without a file.
+void record_plain(const Call &call, Fn fn, int64_t ret);
+
+// Writes the file's name into the current epoch, so that a record of a call that closes it can still name it.
+void write_name_of(OpenFile *file);
+
+void record_process_start(Thread *t);
+void record_process_exit(int code);
+
+// A record that may have to be put right: execve only returns when it failed.
+struct PendingRecord {
+  Thread *thread = nullptr;
+  Slot *slot = nullptr;
+};
+PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file);
+void amend_pending(const PendingRecord &pending, int64_t ret);
+
+}  // namespace tailrace

@@ -1,0 +1,522 @@
+// Records into JSON lines, lines into blocks. The format is docs/trace-format.md; seal_dead.cc calls this for the dead.
+#include "seal.h"
+
+#include "sys.h"
+#include "tags.h"
+
+namespace tailrace {
+namespace {
+
+constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots' worst case
+constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
+// Contexts are listed in the header until it reaches this; then the block is sealed. The rest is for the process record.
+constexpr size_t kHeaderContextBytes = 36 * 1024;
+constexpr size_t kHeaderProcessBytes = 20 * 1024;
+
+struct NameEntry {
+  uint64_t hash;
+  uint32_t slot;
+  uint32_t emitted_in;  // the block, counted in this scratch, that has its FH line
+};
+
+// A context of the segment. Ids are small and few, so a list is searched.
+struct ContextEntry {
+  uint32_t id;
+  uint32_t slot;
+  uint32_t listed_in;  // the block whose header has it
+};
+
+}  // namespace
+
+class SealScratch {
+ public:
+  char raw[kBlockRawBytes + kLineSlackBytes];
+  char headroom[kFrameBytes + kMaxHeaderBytes];  // the frame is put here, right before the stream
+  char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
+  char contexts_json[kHeaderContextBytes + kContextJsonBytes];
+  char header[kMaxHeaderBytes];
+  char process_json[kHeaderProcessBytes];
+  char exit_json[64];
+  char context_json[kContextJsonBytes];
+  char text[16 * 1024];
+  NameEntry names[kNameTableSize];
+  ContextEntry contexts[kSegmentSlots];
+  uint32_t block_number;
+  alignas(64) char deflate_work[1];  // deflate_work_bytes() of them
+};
+
+SealScratch *make_seal_scratch() {
+  return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch) + deflate_work_bytes()));
+}
+
+void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch) + deflate_work_bytes()); }
+
+namespace {
+
+class Sealer {
+ public:
+  Sealer(SegmentHeader &segment, SealScratch &scratch, SealTotals *totals)
+      : segment_(segment),
+        s_(scratch),
+        totals_(totals),
+        epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
+        tid_(segment.first_tid),
+        epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
+        contexts_json_(scratch.contexts_json, sizeof scratch.contexts_json) {
+    put_hex(hhash_, fnv32(segment.host_name()), 8);
+  }
+
+  int run(uint32_t from, uint32_t to, ClockSample &now);
+
+ private:
+  void set_clock(ClockSample &now);
+  void index_names(uint32_t to);
+  void begin_block(uint32_t slot);
+  void end_block(uint32_t next_slot);
+  void add_event(uint32_t index);
+  void add_file_line(NameEntry &name);
+  void add_context(uint32_t index);
+  void use_context(uint32_t id);
+  void list_context(string_view text);
+  char *put_args(char *p, const Slot &slot, const Function &f, int64_t size);
+  char *put_start_args(char *p);
+  void remember_exit(const Slot &slot);
+  void write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot);
+
+  char *put_metadata(char *p, string_view name);
+  NameEntry *find_name(uint64_t hash);
+  string_view text_of(uint32_t index);
+  bool valid(uint32_t index, uint16_t kind) {
+    return segment_.slot(index)->mark.load(std::memory_order_acquire) == make_mark(kind, epoch_);
+  }
+  void lose(Loss cause, uint64_t n) {
+    segment_.lost[static_cast<int>(cause)].fetch_add(n, std::memory_order_relaxed);
+  }
+
+  SegmentHeader &segment_;
+  SealScratch &s_;
+  SealTotals *totals_;
+  const uint16_t epoch_;
+  uint32_t tid_;
+  const uint64_t epoch_shift_ns_;
+  ClockMap clock_;
+  char hhash_[8];
+  int status_ = 0;
+  uint32_t context_count_ = 0;
+  uint32_t used_slots_ = 0;
+
+  // The block that is being built.
+  char *p_ = nullptr;
+  uint32_t first_slot_ = 0;
+  uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
+  Writer contexts_json_;
+  string_view process_json_, exit_json_;
+  uint32_t process_slot_ = UINT32_MAX;
+  // What context_json holds.
+  bool context_valid_ = false;
+  uint32_t context_id_ = 0;
+  size_t context_bytes_ = 0;
+};
+
+void Sealer::set_clock(ClockSample &now) {
+  clock_.from_ticks = segment_.from_ticks;
+  clock_.from_ns = segment_.from_ns;
+  // Below this span the reading's own jitter would show in the rate; the process's longer reference is better.
+  constexpr uint64_t kShortSpanNs = 50'000'000;
+  if (segment_.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
+    bool is_short = now.monotonic_ns < segment_.from_ns + kShortSpanNs;
+    clock_.rate_q32 = is_short ? segment_.reference_rate_q32
+                               : rate_between({segment_.from_ticks, segment_.from_ns}, now);
+  }
+  now.monotonic_ns = clock_.to_ns(now.ticks);
+}
+
+// The hash goes straight into the table: it is a good hash already.
+NameEntry *Sealer::find_name(uint64_t hash) {
+  for (uint64_t i = hash;; ++i) {
+    NameEntry &e = s_.names[i & (kNameTableSize - 1)];
+    if (e.hash == hash || e.hash == 0) return &e;
+  }
+}
+
+void Sealer::index_names(uint32_t to) {
+  // Only what the last segment used is wiped: a short process must not touch the whole table.
+  for (uint32_t i = 0; i < to; ++i) {
+    if (!valid(i, kNameRecord)) continue;
+    auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(i));
+    NameEntry *e = find_name(head->hash);
+    if (e->hash == 0) *e = {head->hash, i, 0};
+  }
+}
+
+// An id means the last context record before it: after execve the new program image counts from 1 again.
+void Sealer::add_context(uint32_t index) {
+  uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
+  if (context_valid_ && context_id_ == id) context_valid_ = false;
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id != id) continue;
+    s_.contexts[i].slot = index;
+    return;
+  }
+  s_.contexts[context_count_++] = {id, index, 0};
+}
+
+string_view Sealer::text_of(uint32_t index) {
+  auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(index));
+  size_t n = head->text_bytes, done = 0;
+  if (n > sizeof s_.text) return {};
+  for (uint32_t i = index + 1; done < n; ++i) {
+    if (i >= used_slots_ || !valid(i, kTextRecord)) return {};
+    size_t part = n - done < kTextBytesPerSlot ? n - done : kTextBytesPerSlot;
+    memcpy(s_.text + done, reinterpret_cast<TextSlot *>(segment_.slot(i))->text, part);
+    done += part;
+  }
+  return {s_.text, n};
+}
+
+char *Sealer::put_metadata(char *p, string_view name) {
+  p = put(p, "{\"name\":\"");
+  p = put(p, name);
+  p = put(p, "\",\"cat\":\"tailrace\",\"ph\":\"M\",\"pid\":");
+  p = put_decimal(p, static_cast<uint64_t>(segment_.pid));
+  p = put(p, ",\"tid\":");
+  p = put_decimal(p, tid_);
+  p = put(p, ",\"args\":{");
+  ++lines_;
+  return p;
+}
+
+void Sealer::begin_block(uint32_t slot) {
+  ++s_.block_number;
+  first_slot_ = slot;
+  lines_ = events_ = read_ = written_ = t1_ = 0;
+  t0_ = UINT64_MAX;
+  contexts_json_.truncate(0);
+  process_json_ = exit_json_ = {};
+  context_valid_ = false;
+  char *p = put_metadata(s_.raw, "HH");
+  Writer host(p, 8192);
+  host << "\"name\":";
+  host.json(segment_.host_name()) << ",\"value\":\"" << string_view(hhash_, 8) << "\"}}\n";
+  p = put_metadata(p + host.size(), "clock");
+  p = put(p, "\"realtime_ns\":");
+  p = put_decimal(p, clock_.from_ns + epoch_shift_ns_);
+  p = put(p, ",\"monotonic_ns\":");
+  p = put_decimal(p, clock_.from_ns);
+  p_ = put(p, "}}\n");
+}
+
+void Sealer::add_file_line(NameEntry &name) {
+  name.emitted_in = s_.block_number;
+  auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(name.slot));
+  string_view path = text_of(name.slot);
+  char *p = put_metadata(p_, "FH");
+  Writer w(p, kLineSlackBytes - 4096);
+  w << "\"name\":";
+  w.json(path) << ",\"value\":\"";
+  w.hex(name.hash, 16) << "\",\"type\":\"" << kFileTypeNames[head->id % 9] << '"';
+  if (head->id != static_cast<uint32_t>(FileType::kNone)) {
+    w << ",\"dev\":\"";
+    w.number(static_cast<int64_t>(head->dev >> 32)) << ':';
+    w.number(static_cast<int64_t>(head->dev & 0xFFFFFFFF)) << "\",\"ino\":";
+    // An inode number is unsigned: past 2^63 a signed number would lie.
+    char digits[20];
+    w << string_view(digits, static_cast<size_t>(put_decimal(digits, head->ino) - digits));
+    if (head->btime_ns) w << ",\"btime\":", w.number(head->btime_ns);
+  }
+  if (!is_utf8(path)) {
+    w << ",\"bytes\":\"";
+    for (char c : path) w.hex(static_cast<unsigned char>(c), 2);
+    w << '"';
+  }
+  w << "}}\n";
+  p_ = p + w.size();
+}
+
+// Adds the tags to the header's list, once. Tags need no escape in JSON, so their quoted form can be looked for as it is.
+void Sealer::list_context(string_view text) {
+  size_t before = contexts_json_.size();
+  contexts_json_.json(text);
+  string_view all = contexts_json_.view();
+  string_view quoted = slice(all, before, all.size() - before);
+  bool listed = slice(all, 0, before).find(quoted) != string_view::npos;
+  contexts_json_.truncate(before);
+  if (listed) return;
+  if (before) contexts_json_ << ',';
+  contexts_json_.json(text);
+}
+
+// Lists the context in the block's header and renders its part of a line, which holds until the context changes.
+void Sealer::use_context(uint32_t id) {
+  if (context_valid_ && id == context_id_) return;
+  context_valid_ = true;
+  context_id_ = id;
+  context_bytes_ = 0;
+  ContextEntry none{0, UINT32_MAX, 0}, *entry = &none;
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id == id) {
+      entry = &s_.contexts[i];
+      break;
+    }
+  }
+  string_view text = entry->slot == UINT32_MAX ? string_view() : text_of(entry->slot);
+  if (entry->listed_in != s_.block_number) {
+    entry->listed_in = s_.block_number;
+    list_context(text);
+  }
+  TagSet tags;
+  size_t fault_at;
+  char message[256];
+  Writer ignored(message, sizeof message);
+  if (!parse_tags(text, tags, fault_at, ignored)) return;
+  Writer w(s_.context_json, sizeof s_.context_json);
+  write_tags_json(tags, w);
+  context_bytes_ = w.size();
+}
+
+int64_t moved_bytes(const Slot &slot, const Function &f) {
+  return f.direction == Direction::N || slot.ret < 0 ? 0 : slot.ret;
+}
+
+char *put_field(char *p, string_view name, int64_t value) {
+  p = put(p, name);
+  return put_signed(p, value);
+}
+
+// What the call returned, for the shapes whose record keeps the size in its place.
+int64_t returned(const Slot &slot, const Function &f, int64_t size) {
+  if (slot.ret < 0) return f.shape == Shape::kItems || f.shape == Shape::kPointer || f.shape == Shape::kMap ? 0 : -1;
+  switch (f.shape) {
+    case Shape::kItems: return slot.file2 ? size / static_cast<int64_t>(slot.file2) : 0;
+    case Shape::kPointer: return size > 0;
+    case Shape::kStatus: return 1;
+    default: return slot.ret;
+  }
+}
+
+char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t size) {
+  bool moves = f.direction != Direction::N;
+  if ((moves || f.shape == Shape::kMap) && slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
+  switch (f.shape) {
+    case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kSeek:
+      if (slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
+      break;
+    case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kMap:
+      p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
+      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+      break;
+    default: break;
+  }
+  if (moves) {
+    if (f.shape != Shape::kChars && slot.count != UINT64_MAX) {
+      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+    }
+    static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
+    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
+    p = put_field(p, ",\"size\":", size);
+  }
+  if (f.shape == Shape::kExit) {
+    p = put_field(p, ",\"code\":", slot.ret);
+  } else if (f.shape != Shape::kChars) {
+    p = put_field(p, ",\"ret\":", returned(slot, f, size));
+    if (slot.ret < 0) p = put_field(p, ",\"errno\":", -slot.ret);
+  }
+  return p;
+}
+
+char *Sealer::put_start_args(char *p) {
+  if (process_slot_ == UINT32_MAX) return p;
+  string_view members = text_of(process_slot_);
+  process_slot_ = UINT32_MAX;
+  if (members.empty()) return p;
+  Writer w(s_.process_json, sizeof s_.process_json);
+  w << members;
+  process_json_ = w.overflowed() ? string_view() : w.view();
+  return put(put(p, ","), members);
+}
+
+void Sealer::remember_exit(const Slot &slot) {
+  Writer w(s_.exit_json, sizeof s_.exit_json);
+  w << "\"code\":";
+  w.number(slot.ret);
+  exit_json_ = w.view();
+}
+
+void Sealer::add_event(uint32_t index) {
+  const Slot &slot = *segment_.slot(index);
+  const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
+  use_context(slot.context);
+  bool two_files = f.shape != Shape::kItems && f.shape != Shape::kMap && slot.file2 != 0;
+  const uint64_t files[2] = {slot.file, two_files ? slot.file2 : 0};
+  bool named[2] = {false, false};
+  for (int i = 0; i < 2; ++i) {
+    if (!files[i]) continue;
+    NameEntry *name = find_name(files[i]);
+    named[i] = name->hash != 0;
+    if (!named[i]) lose(Loss::kUnnamed, 1);
+    if (named[i] && name->emitted_in != s_.block_number) add_file_line(*name);
+  }
+  uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
+  if (t1 < t0) t1 = t0;
+  int64_t size = moved_bytes(slot, f);
+
+  char *p = put(p_, "{\"name\":\"");
+  p = put(p, f.name);
+  p = put(p, "\",\"cat\":\"");
+  p = put(p, f.category);
+  p = put(p, "\",\"ph\":\"X\",\"pid\":");
+  p = put_decimal(p, static_cast<uint64_t>(segment_.pid));
+  p = put(p, ",\"tid\":");
+  p = put_decimal(p, tid_);
+  p = put(p, ",\"ts\":");
+  p = put_decimal(p, t0 / 1000);
+  p = put(p, ",\"dur\":");
+  p = put_decimal(p, (t1 - t0) / 1000);
+  *p++ = '.';
+  p = put_three_digits(p, static_cast<unsigned>((t1 - t0) % 1000));
+  p = put(p, ",\"args\":{\"ns\":");
+  p = put_decimal(p, t0 % 1000);
+  p = put(p, ",\"hhash\":\"");
+  p = put(p, string_view(hhash_, 8));
+  *p++ = '"';
+  if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
+  if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
+  p = f.shape == Shape::kStart ? put_start_args(p) : put_args(p, slot, f, size);
+  if (f.shape == Shape::kExit) remember_exit(slot);
+  p = put(p, string_view(s_.context_json, context_bytes_));
+  p_ = put(p, "}}\n");
+
+  ++lines_, ++events_;
+  if (t0 < t0_) t0_ = t0;
+  if (t1 > t1_) t1_ = t1;
+  if (f.direction == Direction::R || f.direction == Direction::RW) read_ += static_cast<uint64_t>(size);
+  if (f.direction == Direction::W || f.direction == Direction::RW) written_ += static_cast<uint64_t>(size);
+}
+
+void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {
+  auto number = [&](const char *key, uint64_t v) { h << ",\"" << key << "\":", h.number(static_cast<int64_t>(v)); };
+  h << "{\"v\":1";
+  number("comp", deflate_bytes);
+  number("raw", static_cast<uint64_t>(p_ - s_.raw));
+  number("lines", lines_);
+  number("events", events_);
+  number("t0", events_ ? t0_ : 0);
+  number("t1", t1_);
+  number("pid", static_cast<uint64_t>(segment_.pid));
+  h << ",\"start\":\"";
+  h.short_hex(segment_.start_realtime_ns) << "\",\"host\":";
+  h.json(segment_.host_name());
+  number("seg", segment_.segment);
+  number("epoch", segment_.epoch.load(std::memory_order_relaxed));
+  number("slots", next_slot);
+  number("read", read_);
+  number("written", written_);
+  h << ",\"contexts\":[" << contexts_json_.view() << ']';
+  bool any = false;
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    uint64_t n = segment_.lost[i].load(std::memory_order_relaxed);
+    if (!n) continue;
+    h << (any ? "," : ",\"lost\":{") << '"' << kLossNames[i] << "\":";
+    h.number(static_cast<int64_t>(n));
+    any = true;
+  }
+  if (any) h << '}';
+  // The line in the block has it all the same.
+  bool fits = process_json_.size() + sizeof s_.exit_json + 64 < h.room();
+  if (!process_json_.empty() && fits) h << ",\"process\":{" << process_json_ << '}';
+  if (!exit_json_.empty()) h << ",\"exit\":{" << exit_json_ << '}';
+  h << '}';
+}
+
+void Sealer::end_block(uint32_t next_slot) {
+  uint64_t lost[static_cast<int>(Loss::kCount)], lost_in_all = 0;
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
+  }
+  if (events_ == 0 && lost_in_all == 0) return;
+  auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
+  size_t n = deflate_block(s_.deflate_work, s_.raw, raw_bytes, s_.out, sizeof s_.out - kGzipTrailerBytes);
+  Writer header(s_.header, sizeof s_.header);
+  write_header(header, n, next_slot);
+  int status = -1;
+  if (n && !header.overflowed()) {
+    string_view member = frame_member(s_.out, n, header.view(), crc32_of(s_.raw, raw_bytes), raw_bytes);
+    status = append_member(segment_.trace_path, member);
+  }
+  if (status < 0) {
+    if (!status_) status_ = status;
+    lose(Loss::kNotWritten, events_);
+    return;
+  }
+  segment_.first_slot.store(next_slot, std::memory_order_release);
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    if (lost[i]) segment_.lost[i].fetch_sub(lost[i], std::memory_order_relaxed);
+  }
+  if (!totals_) return;
+  totals_->blocks += 1;
+  totals_->events += events_;
+  totals_->read_bytes += read_;
+  totals_->written_bytes += written_;
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) totals_->lost[i] += lost[i];
+}
+
+int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
+  set_clock(now);
+  used_slots_ = to;
+  index_names(to);
+  begin_block(from);
+  for (uint32_t i = 0; i < to; ++i) {
+    uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
+    if (mark_epoch(mark) != epoch_) continue;
+    uint16_t kind = mark_kind(mark);
+    // State that later records need is read even from slots that are sealed already.
+    if (kind == kThreadRecord) tid_ = reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid;
+    if (kind == kContextRecord) add_context(i);
+    if (i < from) continue;
+    if (kind == kProcessRecord) process_slot_ = i;
+    if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
+    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 ||
+                contexts_json_.size() >= kHeaderContextBytes;
+    if (full) {
+      end_block(i);
+      begin_block(i);
+    }
+    add_event(i);
+  }
+  end_block(to);
+  // The tables go back as they came: zero.
+  for (uint32_t i = 0; i < to; ++i) {
+    if (valid(i, kNameRecord)) {
+      uint64_t hash = reinterpret_cast<HeadSlot *>(segment_.slot(i))->hash;
+      for (uint64_t k = hash; s_.names[k & (kNameTableSize - 1)].hash; ++k) s_.names[k & (kNameTableSize - 1)].hash = 0;
+    }
+  }
+  return status_;
+}
+
+}  // namespace
+
+int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
+                 SealTotals *totals) {
+  Sealer sealer(segment, scratch, totals);
+  return sealer.run(segment.first_slot.load(std::memory_order_acquire), used_slots, now);
+}
+
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid) {
+  segment.from_ticks = now.ticks;
+  segment.from_ns = now.monotonic_ns;
+  segment.first_tid = tid;
+  uint32_t next = segment.epoch.load(std::memory_order_relaxed) + 1;
+  if ((next & 0xFFFF) == 0) {
+    // The 16 bits of the marks come round: what an old epoch of that number left must not look new.
+    memset(static_cast<void *>(segment.slot(0)), 0,
+           segment.allocated_slots.load(std::memory_order_relaxed) * sizeof(Slot));
+    ++next;
+  }
+  segment.first_slot.store(0, std::memory_order_relaxed);
+  segment.epoch.store(next, std::memory_order_release);
+}
+
+}  // namespace tailrace

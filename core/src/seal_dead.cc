@@ -1,0 +1,143 @@
+// Sealing what dead processes left: run by the launcher of a node when its processes have ended, and by `tailrace seal`.
+// A journal belongs to whoever holds its lock (flock); a process that lives keeps its own.
+#include <dirent.h>
+#include <errno.h>
+#include <sys/file.h>
+
+#include <new>
+
+#include "seal.h"
+#include "sys.h"
+
+namespace tailrace {
+namespace {
+
+// When the process began, in realtime ns, from /proc/PID/stat; 0 when it is gone or only a zombie is left.
+// Its resolution is the kernel's tick, 10 ms.
+uint64_t process_start_ns(int pid) {
+  char path[64], stat[1024];
+  Writer w(path, sizeof path);
+  w << "/proc/";
+  w.number(pid) << "/stat";
+  int fd = sys::open(w.c_str(), O_RDONLY);
+  if (fd < 0) return 0;
+  long n = sys::read(fd, stat, sizeof stat);
+  sys::close(fd);
+  if (n <= 0) return 0;
+  string_view text(stat, static_cast<size_t>(n));
+  // The name in parentheses may hold anything, blanks and parentheses too.
+  size_t at = text.rfind(')');
+  if (at == string_view::npos || at + 2 >= text.size()) return 0;
+  char state = text[at + 2];
+  if (state == 'Z' || state == 'X') return 0;
+  int field = 2;
+  for (; at < text.size() && field < 22; ++at) {
+    if (text[at] == ' ') ++field;
+  }
+  string_view rest = slice(text, at, text.size() - at);
+  uint64_t ticks;
+  if (!take_decimal(rest, ticks)) return 0;
+  timespec boot, now;
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t boot_ns = (static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec)) -
+                     (static_cast<uint64_t>(boot.tv_sec) * 1000000000ULL + static_cast<uint64_t>(boot.tv_nsec));
+  return boot_ns + ticks * 10000000ULL;
+}
+
+// The process that wrote the journal still runs: the pid is there, and it isn't a later process with the same number.
+bool is_alive(const SegmentHeader &segment) {
+  constexpr uint64_t kSlackNs = 1'000'000'000;  // clock steps between then and now
+  uint64_t began = process_start_ns(segment.pid);
+  return began != 0 && began <= segment.start_realtime_ns + kSlackNs;
+}
+
+bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
+  return h.magic == kJournalMagic && h.version == kJournalVersion && h.slots == kSegmentSlots &&
+         h.allocated_slots.load() <= h.slots && file_bytes >= segment_bytes(h.allocated_slots.load()) &&
+         h.host_bytes <= sizeof h.host && h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
+}
+
+// Cuts a torn tail off the trace file of a dead process, and tells how far (segment, epoch) has been sealed into it.
+void take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
+  BlockPlace place;
+  while (walk->next(place)) {
+    uint64_t seg, epoch, slots;
+    if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
+        header_number(place.header, "slots", slots) && seg == segment.segment && epoch == segment.epoch.load()) {
+      segment.first_slot.store(static_cast<uint32_t>(slots));
+    }
+  }
+  if (walk->offset() < file_bytes && !walk->foreign()) sys::ftruncate(fd, static_cast<int64_t>(walk->offset()));
+}
+
+void reconcile_with_trace_file(SegmentHeader &segment) {
+  int fd = sys::open(segment.trace_path, O_RDWR | O_NOFOLLOW);
+  if (fd < 0) return;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  void *memory = sys::allocate_pages(sizeof(BlockWalk));
+  if (memory && bytes > 0) {
+    auto *walk = new (memory) BlockWalk(fd, static_cast<uint64_t>(bytes));
+    take_stock(segment, walk, fd, static_cast<uint64_t>(bytes));
+  }
+  if (memory) sys::munmap(memory, sizeof(BlockWalk));
+  sys::close(fd);
+}
+
+enum class Outcome { kSealed, kAlive, kFailed, kSkipped };
+
+Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealTotals &totals) {
+  if (is_alive(segment)) return Outcome::kAlive;
+  reconcile_with_trace_file(segment);
+  ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
+  int status = seal_segment(segment, segment.allocated_slots.load(), scratch, now, &totals);
+  return status < 0 ? Outcome::kFailed : Outcome::kSealed;
+}
+
+Outcome seal_one(const char *path, SealScratch &scratch, SealTotals &totals) {
+  int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
+  if (fd < 0) return Outcome::kSkipped;
+  Outcome outcome = Outcome::kSkipped;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  if (sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
+    auto size = static_cast<size_t>(bytes);
+    void *map = sys::mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    if (map) {
+      auto &segment = *static_cast<SegmentHeader *>(map);
+      if (is_journal(segment, size)) outcome = seal_mapped(segment, scratch, totals);
+      sys::munmap(map, size);
+    }
+    if (outcome == Outcome::kSealed) sys::unlink(path);
+  }
+  sys::close(fd);
+  return outcome;
+}
+
+}  // namespace
+
+int seal_dead_journals(const char *directory, SealedJournals &result) {
+  DIR *dir = ::opendir(directory);
+  if (!dir) return errno == ENOENT ? 0 : -errno;
+  SealScratch *scratch = make_seal_scratch();
+  while (scratch) {
+    dirent *entry = ::readdir(dir);
+    if (!entry) break;
+    string_view name(entry->d_name);
+    if (name.size() < 4 || slice(name, name.size() - 3, 3) != ".tj") continue;
+    char path[4096 + 256];
+    Writer w(path, sizeof path);
+    w << string_view(directory) << '/' << name;
+    switch (seal_one(w.c_str(), *scratch, result.totals)) {
+      case Outcome::kSealed: ++result.sealed; break;
+      case Outcome::kAlive: ++result.alive; break;
+      case Outcome::kFailed: ++result.failed; break;
+      case Outcome::kSkipped: break;
+    }
+  }
+  ::closedir(dir);
+  if (!scratch) return -ENOMEM;
+  free_seal_scratch(scratch);
+  return 0;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,331 @@
+// The life of a session: start, a thread's first event, fork, the end. Segments are segment.cc's.
+#include "session.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "arena.h"
+#include "record.h"
+#include "segment.h"
+#include "sys.h"
+
+namespace tailrace {
+
+Session g_session{};
+__thread Thread *t_thread = nullptr;
+__thread Context *t_context = nullptr;
+__thread uint32_t t_vfork = 0;
+
+namespace {
+
+pthread_key_t g_thread_key;
+char **g_argv;
+
+// Destructors of other libraries' keys may still do I/O; as long as rounds are left, ours asks to come last.
+void thread_ends(void *value) {
+  auto rounds = reinterpret_cast<uintptr_t>(value);
+  if (rounds < 4) {
+    pthread_setspecific(g_thread_key, reinterpret_cast<void *>(rounds + 1));
+    return;
+  }
+  if (Thread *t = t_thread) release_thread(t);
+}
+
+bool make_wiped_page() {
+  void *page = sys::allocate_pages(4096);
+  if (!page) return false;
+  // Kernels before 4.14 have no such advice; after_fork_in_child then does it for fork(3).
+  sys::madvise(page, 4096, MADV_WIPEONFORK);
+  g_session.wiped = new (page) WipedOnFork;
+  return true;
+}
+
+void read_host_name() {
+  utsname u;
+  Writer w(g_session.host, sizeof g_session.host);
+  if (uname(&u) == 0) w << static_cast<const char *>(u.nodename);
+  w.c_str();
+}
+
+// The process's own names: trace file and journals.
+void name_process() {
+  Session &g = g_session;
+  Writer journal(g.journal_stem, sizeof g.journal_stem - 16);
+  write_journal_directory(journal, g.environment[Setting::TAILRACE_JOURNAL_DIR], sys::geteuid(),
+                          g.environment[Setting::TAILRACE_RUN]);
+  journal << '/';
+  write_process_stem(journal, g.host, g.pid, g.start_realtime_ns);
+  journal.c_str();
+  Writer trace(g.trace_path, sizeof g.trace_path - 1);
+  trace << g.environment[Setting::TAILRACE_RUN] << "/trace/";
+  write_process_stem(trace, g.host, g.pid, g.start_realtime_ns);
+  trace << ".pfw.gz";
+  trace.c_str();
+}
+
+void begin_process() {
+  Session &g = g_session;
+  g.pid = sys::getpid();
+  g.start = sample_clock(g.clock_kind);
+  g.start_realtime_ns = realtime_ns();
+  g.segment_count = 0;
+  g.unhoused_losses.store(0);
+  g.start_recorded = false;
+  g.sealed_for_exit = false;
+  name_process();
+}
+
+void start_clock() {
+  Session &g = g_session;
+  ClockReference reference = parse_clock_reference(g.environment[Setting::TAILRACE_CLOCK]);
+  g.clock_kind = reference.kind;
+  ClockSample now = sample_clock(g.clock_kind);
+  g.reference_rate_q32 = rate_between(reference.sample, now);
+  string_view text = g.environment[Setting::TAILRACE_BLOCK_AGE];
+  uint64_t age_s;
+  if (!take_decimal(text, age_s) || !text.empty() || age_s == 0) age_s = 10;
+  auto ticks = static_cast<unsigned __int128>(age_s * 1000000000ULL) << 32;
+  g.block_age_ticks = static_cast<uint64_t>(ticks / g.reference_rate_q32);
+}
+
+// The process's own context: what it was told, and what the resource manager says of itself.
+void make_root_context() {
+  Session &g = g_session;
+  char buffer[kMaxTagsBytes + 1], extra[2 * 3 * kMaxTagValueBytes + 16], message[256];
+  Writer faults(message, sizeof message), more(extra, sizeof extra);
+  TagSet told, found;
+  size_t at;
+  // The launcher has checked them; a set that is wrong all the same is none.
+  if (!parse_tags(g.environment[Setting::TAILRACE_TAGS], told, at, faults)) told.count = 0;
+  auto add = [&](string_view key, string_view value) {
+    if (value.empty() || told.find(key)) return;
+    if (more.size()) more << ',';
+    more << key << '=';
+    encode_tag_value(value, more);
+  };
+  add("job", g.environment.job);
+  add("rank", g.environment.rank);
+  if (!parse_tags(more.view(), found, at, faults)) found.count = 0;
+  Writer all(buffer, sizeof buffer);
+  if (!merge_tags(told, found, all)) all.truncate(0);
+  g.root = intern_context(all.view());
+}
+
+// ppid, exe, cwd, argv, uid: the members of the start event's args.
+void describe_process(char **argv) {
+  Session &g = g_session;
+  char path[4096];
+  Writer w(g.process_members, sizeof g.process_members);
+  w << "\"ppid\":";
+  w.number(sys::getppid());
+  long n = sys::readlink("/proc/self/exe", path, sizeof path);
+  w << ",\"exe\":";
+  w.json({path, n > 0 ? static_cast<size_t>(n) : 0});
+  n = sys::getcwd(path, sizeof path);
+  w << ",\"cwd\":";
+  w.json({path, n > 1 ? static_cast<size_t>(n) - 1 : 0});
+  w << ",\"uid\":";
+  w.number(sys::getuid());
+  w << ",\"argv\":[";
+  size_t whole = w.size();
+  for (char **a = argv; a && *a; ++a) {
+    if (a != argv) w << ',';
+    w.json(*a);
+    // A long command line is cut at an argument's end.
+    if (w.overflowed() || w.room() < 16) break;
+    whole = w.size();
+  }
+  w.truncate(whole);
+  w << ']';
+  g.process_members_bytes = w.size();
+}
+
+bool adopt_process() {
+  string_view text = g_session.environment[Setting::TAILRACE_PROCESS];
+  uint64_t pid, start, segments, mine;
+  auto colon = [&] {
+    bool is = !text.empty() && text[0] == ':';
+    if (is) text.remove_prefix(1);
+    return is;
+  };
+  if (!take_decimal(text, pid) || !colon() || !take_decimal(text, start) || !colon() ||
+      !take_decimal(text, segments) || !colon() || !take_decimal(text, mine)) {
+    return false;
+  }
+  // The variable is this process's own only if it was set right before this exec; a child has it from its parent.
+  if (static_cast<int>(pid) != sys::getpid() || segments == 0 || segments > 4096 || mine >= segments) return false;
+  g_session.pid = static_cast<int>(pid);
+  g_session.start_realtime_ns = start;
+  name_process();
+  return adopt_segments(static_cast<uint32_t>(segments), static_cast<uint32_t>(mine));
+}
+
+void find_own_library() {
+  if (!g_session.environment.preload.empty()) return;
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void *>(&g_session), &info) || !info.dli_fname) return;
+  size_t n = strlen(info.dli_fname);
+  auto *copy = static_cast<char *>(arena_allocate(n + 1));
+  if (!copy) return;
+  memcpy(copy, info.dli_fname, n);
+  g_session.environment.preload = {copy, n};
+}
+
+bool prepare() {
+  Session &g = g_session;
+  if (!read_environment(environ, g.environment)) return false;
+  if (g.environment[Setting::TAILRACE_RUN].size() > 2500 ||
+      g.environment[Setting::TAILRACE_JOURNAL_DIR].size() > 1500) {
+    return false;
+  }
+  if (!make_wiped_page()) return false;
+  find_own_library();
+  read_host_name();
+  start_clock();
+  make_root_context();
+  if (!g.root) return false;
+  begin_process();
+  if (!adopt_process()) begin_process();
+  if (pthread_key_create(&g_thread_key, thread_ends) != 0) return false;
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  return true;
+}
+
+// A forked child: what it has of its parent's threads is unmapped memory.
+void become_child() {
+  Session &g = g_session;
+  g.threads = nullptr;
+  forget_scratch();
+  begin_process();
+  // argv may have been written over by now, but exe, cwd and parent are the child's own.
+  describe_process(g_argv);
+  g.wiped->alive.store(1, std::memory_order_release);
+}
+
+Thread *free_thread() {
+  for (Thread *t = g_session.threads; t; t = t->next_thread) {
+    if (!t->in_use.load(std::memory_order_relaxed)) return t;
+  }
+  return new_thread();
+}
+
+Thread *begin_thread() {
+  Thread *t;
+  bool first;
+  {
+    Locked lock(g_session.wiped->table);
+    t = free_thread();
+    if (!t) return nullptr;
+    t->in_use.store(1, std::memory_order_relaxed);
+    t->tid = static_cast<uint32_t>(sys::gettid());
+    t->retry_events = 0;
+    if (t->segment) {
+      note_thread(t);
+    } else {
+      open_segment(t);
+    }
+    first = g_session.process_members_bytes && !g_session.start_recorded;
+    g_session.start_recorded = g_session.start_recorded || first;
+    t_thread = t;
+  }
+  pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
+  if (first) record_process_start(t);
+  return t;
+}
+
+}  // namespace
+
+Thread *new_thread() {
+  auto *t = static_cast<Thread *>(arena_allocate(sizeof(Thread)));
+  if (!t) return nullptr;
+  t->next_thread = g_session.threads;
+  g_session.threads = t;
+  return t;
+}
+
+Thread *enter_slowly() {
+  State state = g_session.state.load(std::memory_order_acquire);
+  if (state != State::kOn) {
+    if (state != State::kNew) return nullptr;
+    start_session(nullptr);
+    if (g_session.state.load(std::memory_order_acquire) != State::kOn) return nullptr;
+  }
+  if (t_vfork) return nullptr;
+  if (!g_session.wiped->alive.load(std::memory_order_acquire)) {
+    sys::SignalsBlocked signals;
+    t_thread = nullptr;
+    become_child();
+  }
+  if (t_thread) return t_thread;
+  // pthread_setspecific may allocate, an allocator may do I/O, and that comes back here.
+  static __thread bool t_beginning;
+  if (t_beginning) return nullptr;
+  t_beginning = true;
+  Thread *t = begin_thread();
+  t_beginning = false;
+  return t;
+}
+
+void start_session(char **argv) {
+  sys::SignalsBlocked signals;
+  State expected = State::kNew;
+  if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
+    if (argv && !g_argv) g_argv = argv;
+    return;
+  }
+  g_argv = argv;
+  if (!prepare()) {
+    g_session.state.store(State::kOff, std::memory_order_release);
+    return;
+  }
+  describe_process(argv);
+  hide_settings(environ);
+  g_session.wiped->alive.store(1, std::memory_order_release);
+  g_session.state.store(State::kOn, std::memory_order_release);
+}
+
+void release_thread(Thread *t) {
+  t_thread = nullptr;
+  t->in_use.store(0, std::memory_order_release);
+}
+
+void write_process_identity(Writer &out) {
+  const Session &g = g_session;
+  if (t_vfork || !t_thread || !t_thread->segment) return;
+  out.number(g.pid) << ':';
+  out.number(static_cast<int64_t>(g.start_realtime_ns)) << ':';
+  out.number(g.segment_count) << ':';
+  out.number(t_thread->segment->segment);
+}
+
+namespace {
+// Only the forking thread uses it, and it blocks all signals before it writes it.
+uint64_t g_mask_before_fork;
+}  // namespace
+
+void before_fork() {
+  uint64_t all = ~0ULL, saved = 0;
+  sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&all), sys::pointer(&saved), sizeof saved);
+  g_session.wiped->sealing.lock();
+  g_session.wiped->table.lock();
+  g_mask_before_fork = saved;
+}
+
+void after_fork_in_parent() {
+  uint64_t saved = g_mask_before_fork;
+  g_session.wiped->table.unlock();
+  g_session.wiped->sealing.unlock();
+  sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
+}
+
+void after_fork_in_child() {
+  uint64_t saved = g_mask_before_fork;
+  new (g_session.wiped) WipedOnFork{};
+  sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
+}
+
+}  // namespace tailrace

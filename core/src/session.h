@@ -1,0 +1,120 @@
+// The session: what this process's tracing consists of, and a thread's way into it.
+//
+//   hook -> enter() -> Thread* -> record.h writes a slot -> make_room()/seal() when the segment is full
+//
+// What holds:
+// - enter() costs a thread-local load and a flag where all is well. The flag lies on a page that fork(2) wipes, so a child of any
+//   kind of fork notices at its first event that it is one, and starts a journal of its own.
+// - Segments are mapped MADV_DONTFORK: no child can write into its parent's.
+// - A lock is only held with signals blocked, so a handler never meets one that its own thread holds.
+// - In a vfork child (the parent's memory!) t_vfork is set and nothing is recorded or changed.
+// - Nothing here fails the program: without memory or journal, events are counted as lost.
+#pragma once
+
+#include "context.h"
+#include "journal.h"
+#include "lock.h"
+#include "seal.h"
+#include "settings.h"
+
+namespace tailrace {
+
+// Direct-mapped memory of which names the current epoch has: a miss only writes the name again.
+constexpr size_t kNameCache = 256;
+constexpr size_t kContextCache = 4;
+
+struct Thread {
+  Slot *next;
+  Slot *limit;
+  Slot *begin;
+  SegmentHeader *segment;
+  uint64_t deadline_ticks;  // the first event after it seals
+  uint32_t epoch;
+  uint32_t tid;
+  uint64_t names[kNameCache];
+  uint32_t contexts[kContextCache];
+  Thread *next_thread;  // all of this process
+  std::atomic<uint32_t> in_use;
+  uint32_t retry_events;  // until a segment is tried for again
+};
+
+// Lies on a page of its own that fork wipes to zero.
+struct WipedOnFork {
+  std::atomic<uint32_t> alive;
+  Lock table;    // contexts, file slots, threads
+  Lock sealing;  // the scratch memory and the trace file
+};
+
+enum class State : uint32_t { kNew, kStarting, kOff, kOn };
+
+struct Session {
+  std::atomic<State> state;
+  WipedOnFork *wiped;
+  StartEnvironment environment;
+  ClockKind clock_kind;
+  ClockSample start;
+  uint64_t start_realtime_ns;
+  uint64_t reference_rate_q32;
+  uint64_t block_age_ticks;
+  int pid;
+  bool sealed_for_exit;
+  bool start_recorded;
+  Context *root;
+  Thread *threads;
+  uint32_t segment_count;
+  std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
+  SealScratch *scratch;
+  char host[256];
+  char journal_stem[2048];   // <dir>/<host>-<pid>-<start>
+  char trace_path[3072];
+  char process_members[12 * 1024];  // the start event's args
+  size_t process_members_bytes;
+};
+
+extern Session g_session;
+extern __thread Thread *t_thread;
+extern __thread Context *t_context;
+extern __thread uint32_t t_vfork;
+
+Thread *enter_slowly();
+
+// The calling thread's way to record, or null when it records nothing now.
+inline Thread *enter() {
+  Thread *t = t_thread;
+  if (__builtin_expect(t != nullptr && g_session.wiped->alive.load(std::memory_order_relaxed), 1)) return t;
+  return enter_slowly();
+}
+
+inline uint64_t now_ticks() { return read_ticks(g_session.clock_kind); }
+
+// The context that the calling thread records under.
+inline Context *current_context() {
+  Context *c = t_context;
+  if (__builtin_expect(c != nullptr && !c->finished.load(std::memory_order_relaxed), 1)) return c;
+  return g_session.root;
+}
+
+// Starts the session if the environment asks for it. argv may be null (unknown).
+void start_session(char **argv);
+
+// A thread's record without a segment yet; table lock held, or before any thread runs.
+Thread *new_thread();
+// Makes room for `slots` in the thread's segment: more pages, or a sealed and emptied segment. False: there is none to be had.
+bool make_room(Thread *t, uint32_t slots);
+void seal_thread(Thread *t);
+// Everything that is this thread's or nobody's; for the end of the process.
+void seal_for_exit();
+// The calling thread ends: its segment is for the next one.
+void release_thread(Thread *t);
+
+void count_loss(Thread *t, Loss cause);
+
+// Writes this process's identity for TAILRACE_PROCESS, so that the next program image goes on with the same journal.
+void write_process_identity(Writer &out);
+
+// For fork: hold the table still, and let go in the parent and in the child.
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
+}  // namespace tailrace

@@ -1,0 +1,75 @@
+// See stream.h.
+#include "stream.h"
+
+namespace tailrace {
+
+StreamCall::StreamCall(FILE *stream) : stream_(stream) {
+  // Streams over memory or cookies have no descriptor.
+  if (!call_ || !stream || stream->_fileno < 0) return;
+  file_ = file_of(stream->_fileno);
+  if (!file_) return;
+  if (file_->stream != stream) {
+    file_->stream = stream;
+    resume();
+    return;
+  }
+  int64_t unread = unread_bytes(stream), unwritten = unwritten_bytes(stream);
+  if (unread < file_->stream_unread) passed_reading_ = file_->stream_unread - unread;
+  // Less than before: libc itself flushed in between, and all that is there came after.
+  passed_writing_ = unwritten < file_->stream_unwritten ? unwritten : unwritten - file_->stream_unwritten;
+}
+
+int64_t StreamCall::take_position(int64_t bytes) {
+  // What the kernel's position says is the buffer's, not the call's; ours is only right while nobody else moves it.
+  if (!is_seekable(file_) || !position_is_own(file_)) return -1;
+  return file_->position.fetch_add(bytes > 0 ? bytes : 0, std::memory_order_relaxed);
+}
+
+void StreamCall::emit_passed(Fn fn, int64_t bytes) {
+  if (bytes <= 0) return;
+  Event e{fn, file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes), bytes};
+  record_file(call_, e, file_);
+}
+
+void StreamCall::settle() {
+  if (!file_) return;
+  emit_passed(Fn::f_fgetc, passed_reading_);
+  emit_passed(Fn::f_fputc, passed_writing_);
+  passed_reading_ = passed_writing_ = 0;
+  resume();
+}
+
+void StreamCall::resume() {
+  if (!file_) return;
+  file_->stream_unread = unread_bytes(stream_);
+  file_->stream_unwritten = unwritten_bytes(stream_);
+}
+
+void StreamCall::pushed_back() {
+  // unread is one more now; left as it was, the character's second way out cancels that.
+  if (file_) file_->stream_unread = unread_bytes(stream_) - 1;
+}
+
+void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
+  if (!file_) return;
+  // The hook settled before the real call; what came before it is not this call's.
+  Event e{fn, file_->hash.load(std::memory_order_relaxed), item_bytes, take_position(size), count, size};
+  record_file(call_, e, file_);
+  resume();
+}
+
+void StreamCall::transferred_char(Fn fn, bool moved) {
+  if (!file_) return;
+  int64_t size = (fn == Fn::f_fgetc ? passed_reading_ : passed_writing_) + (moved ? 1 : 0);
+  emit_passed(fn, size);
+  resume();
+}
+
+void settle_all_streams() {
+  each_stream([](OpenFile *f) {
+    StreamCall call(static_cast<FILE *>(f->stream));
+    call.settle();
+  });
+}
+
+}  // namespace tailrace

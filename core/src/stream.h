@@ -1,0 +1,53 @@
+// Streams: which bytes a stdio call consumed or produced, and what passed by the hooks.
+//
+// glibc's getc and putc work in the stream's buffer, inlined or as calls that do nothing but move a pointer; to record each would cost
+// twenty times the call. So the buffer's pointers are read at every call that does reach us, and what moved between two
+// of them is one event "fgetc" or "fputc" with `calls` = `size` = the bytes moved. The buffer can't be refilled or flushed without such a call
+// (a function of ours, __uflow or __overflow), so no byte is missed, and none is counted twice.
+#pragma once
+
+#include <stdio.h>
+
+#include "record.h"
+
+namespace tailrace {
+
+inline int64_t unread_bytes(const FILE *s) { return s->_IO_read_end - s->_IO_read_ptr; }
+inline int64_t unwritten_bytes(const FILE *s) { return s->_IO_write_ptr - s->_IO_write_base; }
+
+// One call on a stream. Made before the real call.
+class StreamCall {
+ public:
+  explicit StreamCall(FILE *stream);
+  explicit operator bool() const { return file_ != nullptr; }
+
+  // After the real call: `size` bytes consumed or produced of `count` asked for; negative is -errno.
+  void transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes = 0);
+  // After a single-character call that had to refill or flush; what passed by before is in the same event.
+  void transferred_char(Fn fn, bool moved);
+  // Before the real call: what passed by is recorded now, as it came before.
+  void settle();
+  // After a call that changed the buffers without moving bytes.
+  void resume();
+  // One character was put back: to consume it again is no new byte.
+  void pushed_back();
+
+  const Call &call() const { return call_; }
+  OpenFile *file() const { return file_; }
+
+ private:
+  void emit_passed(Fn fn, int64_t bytes);
+  int64_t take_position(int64_t bytes);
+
+  Call call_;
+  FILE *stream_;
+  OpenFile *file_ = nullptr;
+  // Between the last call that reached us and this one.
+  int64_t passed_reading_ = 0;
+  int64_t passed_writing_ = 0;
+};
+
+// What inlined calls left in the buffers of the streams that are open: for the end of the process.
+void settle_all_streams();
+
+}  // namespace tailrace

@@ -1,0 +1,153 @@
+// Text without allocation: a bounded writer, decimal and hex digits, JSON strings, FNV hashes.
+// The core may not allocate with malloc (it runs inside signal handlers and inside malloc's own I/O), so every
+// string is built in a buffer whose end is known.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <string_view>
+
+namespace tailrace {
+
+using std::string_view;
+
+// Unchecked parts of a string: string_view's own substr can throw, and the core links no C++ run time.
+inline string_view slice(string_view s, size_t from, size_t n) { return {s.data() + from, n}; }
+inline bool starts_with(string_view s, string_view prefix) {
+  return s.size() >= prefix.size() && memcmp(s.data(), prefix.data(), prefix.size()) == 0;
+}
+
+constexpr uint32_t fnv32(string_view s) {
+  uint32_t h = 2166136261u;
+  for (char c : s) h = (h ^ static_cast<unsigned char>(c)) * 16777619u;
+  return h;
+}
+
+constexpr uint64_t kFnv64Seed = 14695981039346656037ULL;
+inline uint64_t fnv64(const void *data, size_t n, uint64_t h = kFnv64Seed) {
+  const auto *p = static_cast<const unsigned char *>(data);
+  for (size_t i = 0; i < n; ++i) h = (h ^ p[i]) * 1099511628211ULL;
+  return h;
+}
+
+// The pairs of digits 00..99: two digits for one division.
+extern const char kDigitPairs[201];
+
+inline unsigned digit_count(uint64_t v) {
+  unsigned n = 1;
+  for (;;) {
+    if (v < 10) return n;
+    if (v < 100) return n + 1;
+    if (v < 1000) return n + 2;
+    if (v < 10000) return n + 3;
+    v /= 10000;
+    n += 4;
+  }
+}
+
+// Writes v in decimal at p, no terminator; returns the end. At most 20 bytes.
+inline char *put_decimal(char *p, uint64_t v) {
+  char *end = p + digit_count(v);
+  char *q = end;
+  while (v >= 100) {
+    q -= 2;
+    memcpy(q, kDigitPairs + 2 * (v % 100), 2);
+    v /= 100;
+  }
+  if (v >= 10) {
+    memcpy(q - 2, kDigitPairs + 2 * v, 2);
+  } else {
+    q[-1] = static_cast<char>('0' + v);
+  }
+  return end;
+}
+
+inline char *put_signed(char *p, int64_t v) {
+  if (v >= 0) return put_decimal(p, static_cast<uint64_t>(v));
+  *p++ = '-';
+  return put_decimal(p, ~static_cast<uint64_t>(v) + 1);
+}
+
+// Exactly three digits, v below 1000.
+inline char *put_three_digits(char *p, unsigned v) {
+  p[0] = static_cast<char>('0' + v / 100);
+  memcpy(p + 1, kDigitPairs + 2 * (v % 100), 2);
+  return p + 3;
+}
+
+inline char *put_hex(char *p, uint64_t v, int digits) {
+  for (int i = digits - 1; i >= 0; --i, v >>= 4) p[i] = "0123456789abcdef"[v & 15];
+  return p + digits;
+}
+
+inline char *put(char *p, string_view s) {
+  memcpy(p, s.data(), s.size());
+  return p + s.size();
+}
+
+// A writer that stops at its end and remembers that it did.
+class Writer {
+ public:
+  Writer(char *begin, size_t size) : begin_(begin), p_(begin), end_(begin + size) {}
+
+  Writer &operator<<(string_view s) {
+    if (need(s.size())) p_ = put(p_, s);
+    return *this;
+  }
+  Writer &operator<<(const char *s) { return *this << string_view(s); }
+  Writer &operator<<(char c) {
+    if (need(1)) *p_++ = c;
+    return *this;
+  }
+  Writer &number(int64_t v) {
+    if (need(20)) p_ = put_signed(p_, v);
+    return *this;
+  }
+  Writer &hex(uint64_t v, int digits) {
+    if (need(static_cast<size_t>(digits))) p_ = put_hex(p_, v, digits);
+    return *this;
+  }
+  // `v` in lower-case hex without leading zeros.
+  Writer &short_hex(uint64_t v) {
+    int digits = 1;
+    while (digits < 16 && v >> (4 * digits)) ++digits;
+    return hex(v, digits);
+  }
+  // A JSON string with its quotes. What isn't UTF-8 becomes U+FFFD.
+  Writer &json(string_view s);
+
+  bool overflowed() const { return overflowed_; }
+  string_view view() const { return {begin_, static_cast<size_t>(p_ - begin_)}; }
+  size_t size() const { return static_cast<size_t>(p_ - begin_); }
+  size_t room() const { return static_cast<size_t>(end_ - p_); }
+  void truncate(size_t size) {
+    p_ = begin_ + size;
+    overflowed_ = false;
+  }
+  // Terminates what was written for a system call; on overflow the string is empty.
+  const char *c_str() {
+    if (overflowed_ || p_ == end_) return "";
+    *p_ = 0;
+    return begin_;
+  }
+
+ private:
+  bool need(size_t n) {
+    if (static_cast<size_t>(end_ - p_) >= n && !overflowed_) return true;
+    overflowed_ = true;
+    return false;
+  }
+  char *begin_, *p_, *end_;
+  bool overflowed_ = false;
+};
+
+// Length of the UTF-8 sequence at s[i] (1 to 4), or 0 when it is not one (RFC 3629: no overlong forms, no surrogates).
+unsigned utf8_sequence(string_view s, size_t i);
+bool is_utf8(string_view s);
+
+// Decimal digits at the front of s; false when there are none or they don't fit. s is left behind them.
+bool take_decimal(string_view &s, uint64_t &value);
+
+}  // namespace tailrace
