@@ -101,17 +101,22 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
 }  // namespace
 
 void bind_core(nb::module_ &m) {
-  m.def("tag_error", &tag_error, "tags"_a, "None when `tags` keeps the rules, else a sentence that names the key and the rule.");
-  m.def("merge_tags", &merge, "base"_a, "over"_a, "The canonical form of `over` laid over `base`; ValueError when a rule is broken.");
-  m.def("clock_reference", &clock_reference, "The value of TAILRACE_CLOCK for processes that are started now on this node.");
+  m.def("tag_error", &tag_error, "tags"_a,
+        "None when `tags` keeps the rules, else a sentence that names the key and the rule.");
+  m.def("merge_tags", &merge, "base"_a, "over"_a,
+        "The canonical form of `over` laid over `base`; ValueError when a rule is broken.");
+  m.def("clock_reference", &clock_reference,
+        "The value of TAILRACE_CLOCK for processes that are started now on this node.");
   m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
         "Where this user's journals of the run lie on this node. run_dir is a real, absolute path.");
   m.def("seal_journals", &seal_journals, "run_dir"_a, "journal_dir"_a,
-        "Seals what dead processes of the run left on this node into <run_dir>/trace. Returns counts: sealed_journals, alive, "
+        "Seals what dead processes of the run left on this node into <run_dir>/trace. Returns counts: sealed_journals, "
+        "alive, "
         "failed, events, lost (cause -> events). RuntimeError when the directory can't be read.");
-  m.def("build_info", [] { return std::string(build_info()); }, "What was compiled in: a JSON object.");
+  m.def(
+      "build_info", [] { return std::string(build_info()); }, "What was compiled in: a JSON object.");
 }
 
 }  // namespace tailrace::native

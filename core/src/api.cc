@@ -16,8 +16,8 @@ using namespace tailrace;
 
 namespace {
 
-// Called last of all: it is registered before the dynamic linker registers the libraries' destructors, and exit(3) runs what
-// was registered first at the end. What is left is libc's own flush of its streams.
+// Called last of all: it is registered before the dynamic linker registers the libraries' destructors, and exit(3) runs
+// what was registered first at the end. What is left is libc's own flush of its streams.
 void process_exits(int code, void *) {
   if (!enter()) return;
   settle_all_streams();

@@ -1,5 +1,5 @@
-// See attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is loaded at run time, from
-// beside this library or wherever the dynamic linker finds it.
+// See attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is loaded at
+// run time, from beside this library or wherever the dynamic linker finds it.
 #include "attach.h"
 
 #include <dlfcn.h>
@@ -44,7 +44,8 @@ void *open_gotcha() {
   return handle ? handle : open("libgotcha.so.2", RTLD_NOW);
 }
 
-// Only what this libc has: GOTCHA gives up a whole table for one missing name. dlopen and dlsym are GOTCHA's own to wrap.
+// Only what this libc has: GOTCHA gives up a whole table for one missing name. dlopen and dlsym are GOTCHA's own to
+// wrap.
 size_t fill_bindings() {
   size_t n = 0;
   for (size_t i = 0; i < kWrapperCount && n < kMostBindings; ++i) {

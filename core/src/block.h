@@ -12,8 +12,8 @@ constexpr size_t kGzipTrailerBytes = 8;
 // The fixed part, XLEN, and the subfield's id and length.
 constexpr size_t kFrameBytes = kGzipFixedBytes + 2 + 4;
 
-// Puts the gzip frame and `header` in front of the deflate stream at `deflate` (there must be kFrameBytes + header.size() bytes of
-// room before it) and the trailer behind it. Returns the whole member.
+// Puts the gzip frame and `header` in front of the deflate stream at `deflate` (there must be kFrameBytes +
+// header.size() bytes of room before it) and the trailer behind it. Returns the whole member.
 string_view frame_member(char *deflate, size_t deflate_bytes, string_view header, uint32_t crc, size_t raw_bytes);
 
 // Appends `member` to the file, which is made when absent. On a short write the file is cut back to what it was.

@@ -2,8 +2,8 @@
 //
 // Ticks are the time stamp counter where the launcher found that the kernel trusts it and passed a reference sample in
 // TAILRACE_CLOCK ("tsc:<ticks>:<monotonic ns>"), which saves 14 ns a clock read; else CLOCK_MONOTONIC itself.
-// A segment's ticks are mapped piecewise linearly: each block begins with the value at which the last one ended and aims at
-// the monotonic clock's value at its own end. So times follow the kernel's clock and never run backwards.
+// A segment's ticks are mapped piecewise linearly: each block begins with the value at which the last one ended and
+// aims at the monotonic clock's value at its own end. So times follow the kernel's clock and never run backwards.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// Contexts of this process: interned tag sets. A context is never freed or changed, so a thread can hold a pointer to it.
+// Contexts of this process: interned tag sets. A context is never freed or changed, so a thread can hold a pointer to
+// it.
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@ struct Context {
   string_view tags() const { return {text, tags_bytes}; }
 };
 
-// Interns `tags` (canonical). A finished context of the same tags is not taken up again: a task tried again is a new context.
-// Null when there is no memory. Call with the session's table lock held.
+// Interns `tags` (canonical). A finished context of the same tags is not taken up again: a task tried again is a new
+// context. Null when there is no memory. Call with the session's table lock held.
 Context *intern_context(string_view tags);
 Context *find_context(uint32_t id);
 

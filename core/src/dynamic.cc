@@ -2,7 +2,8 @@
 // interposition misses (libraries loaded with RTLD_DEEPBIND, and a process that was started without the preload).
 //
 // What holds:
-// - dlsym and dlopen judge by their caller (RTLD_NEXT, RUNPATH, $ORIGIN), so ours leave by a jump wherever the caller matters: the
+// - dlsym and dlopen judge by their caller (RTLD_NEXT, RUNPATH, $ORIGIN), so ours leave by a jump wherever the caller
+// matters: the
 //   dynamic linker sees the program as the caller.
 // - GOTCHA is loaded only where it is needed; its set-up costs more than all the rest of a process's start.
 #include <dlfcn.h>
@@ -122,7 +123,8 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const c
 }  // extern "C"
 
 #if defined(__x86_64__)
-// RTLD_DEFAULT is 0, RTLD_NEXT is -1: for both the caller decides what is found, and RTLD_DEFAULT finds our wrapper anyway.
+// RTLD_DEFAULT is 0, RTLD_NEXT is -1: for both the caller decides what is found, and RTLD_DEFAULT finds our wrapper
+// anyway.
 __asm__(R"(
   .text
   .globl dlsym

@@ -106,8 +106,7 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
   }
   constexpr string_view kDeleted = " (deleted)";
   auto bytes = n > 0 ? static_cast<size_t>(n) : 0;
-  if (unlinked && bytes > kDeleted.size() &&
-      string_view(path + bytes - kDeleted.size(), kDeleted.size()) == kDeleted) {
+  if (unlinked && bytes > kDeleted.size() && string_view(path + bytes - kDeleted.size(), kDeleted.size()) == kDeleted) {
     bytes -= kDeleted.size();
   }
   return bytes;

@@ -1,10 +1,13 @@
-// Which file a descriptor stands for. A table of this process's descriptors, filled when one is opened or, for what came from
-// elsewhere (inherited, received, opened behind our back), at its first use; emptied by every call that closes one.
+// Which file a descriptor stands for. A table of this process's descriptors, filled when one is opened or, for what
+// came from elsewhere (inherited, received, opened behind our back), at its first use; emptied by every call that
+// closes one.
 //
 // What holds:
 // - A lookup takes no lock: the entry is one word, the slot it names is never unmapped.
-// - Slots are changed under the table lock, and recycled; their hash is read once and checked again before their name is used.
-// - An entry is emptied BEFORE the descriptor is really closed: between the kernel's close and ours another thread may get the number.
+// - Slots are changed under the table lock, and recycled; their hash is read once and checked again before their name
+// is used.
+// - An entry is emptied BEFORE the descriptor is really closed: between the kernel's close and ours another thread may
+// get the number.
 #pragma once
 
 #include "journal.h"
@@ -36,7 +39,8 @@ OpenFile *file_of(int fd);
 // The same, without resolving.
 OpenFile *known_file_of(int fd);
 
-// The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't say.
+// The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't
+// say.
 OpenFile *file_opened(int fd, int flags, const char *path);
 // newfd is a duplicate of oldfd; what newfd was is forgotten.
 void file_duplicated(int oldfd, int newfd);
@@ -51,7 +55,8 @@ long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdent
 extern std::atomic<uint32_t> g_fork_generation;
 
 inline bool position_is_own(const OpenFile *f) {
-  return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed) && !f->append;
+  return f->own_since.load(std::memory_order_relaxed) == g_fork_generation.load(std::memory_order_relaxed) &&
+         !f->append;
 }
 inline bool is_seekable(const OpenFile *f) {
   return f->identity.type == FileType::kRegular || f->identity.type == FileType::kBlock;

@@ -50,12 +50,12 @@ TAILRACE_HOOK ssize_t write(int fd, const void *buf, size_t n) {
   return ret;
 }
 
-#define AT_HOOK(symbol, buffer, offset_type)                                  \
+#define AT_HOOK(symbol, buffer, offset_type)                                   \
   TAILRACE_HOOK ssize_t symbol(int fd, buffer buf, size_t n, offset_type at) { \
-    Call call;                                                                \
-    ssize_t ret = REAL(symbol)(fd, buf, n, at);                               \
-    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                    \
-    return ret;                                                               \
+    Call call;                                                                 \
+    ssize_t ret = REAL(symbol)(fd, buf, n, at);                                \
+    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                     \
+    return ret;                                                                \
   }
 AT_HOOK(pread, void *, off_t)
 AT_HOOK(pread64, void *, off64_t)
@@ -82,12 +82,12 @@ PREAD_CHK_HOOK(__pread64_chk, off64_t)
 VECTOR_HOOK(readv)
 VECTOR_HOOK(writev)
 
-#define VECTOR_AT_HOOK(symbol, offset_type)                                                     \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) {  \
-    Call call;                                                                                  \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                           \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, count, ret), ret);  \
-    return ret;                                                                                 \
+#define VECTOR_AT_HOOK(symbol, offset_type)                                                    \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
+    Call call;                                                                                 \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, count, ret), ret); \
+    return ret;                                                                                \
   }
 VECTOR_AT_HOOK(preadv, off_t)
 VECTOR_AT_HOOK(preadv64, off64_t)
@@ -139,27 +139,26 @@ int64_t given_offset(const Offset *at, int64_t ret) {
 
 }  // namespace
 
-#define SENDFILE_HOOK(symbol, offset_type)                                                       \
-  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {           \
-    Call call;                                                                                   \
-    ssize_t ret = REAL(symbol)(to, from, at, n);                                                 \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                 \
-      record_copy(call, Fn::f_##symbol, from, given_offset(at, ret), to, kHere, n, ret);         \
-    }                                                                                            \
-    return ret;                                                                                  \
+#define SENDFILE_HOOK(symbol, offset_type)                                               \
+  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {   \
+    Call call;                                                                           \
+    ssize_t ret = REAL(symbol)(to, from, at, n);                                         \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                         \
+      record_copy(call, Fn::f_##symbol, from, given_offset(at, ret), to, kHere, n, ret); \
+    }                                                                                    \
+    return ret;                                                                          \
   }
 SENDFILE_HOOK(sendfile, off_t)
 SENDFILE_HOOK(sendfile64, off64_t)
 
-#define COPY_HOOK(symbol)                                                                                     \
-  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) { \
-    Call call;                                                                                                \
-    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                           \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                              \
-      record_copy(call, Fn::f_##symbol, from, given_offset(from_at, ret), to, given_offset(to_at, ret), n,    \
-                  ret);                                                                                       \
-    }                                                                                                         \
-    return ret;                                                                                               \
+#define COPY_HOOK(symbol)                                                                                        \
+  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) {   \
+    Call call;                                                                                                   \
+    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                              \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                                                 \
+      record_copy(call, Fn::f_##symbol, from, given_offset(from_at, ret), to, given_offset(to_at, ret), n, ret); \
+    }                                                                                                            \
+    return ret;                                                                                                  \
   }
 COPY_HOOK(copy_file_range)
 COPY_HOOK(splice)
@@ -175,12 +174,12 @@ COPY_HOOK(splice)
 LSEEK_HOOK(lseek, off_t)
 LSEEK_HOOK(lseek64, off64_t)
 
-#define FTRUNCATE_HOOK(symbol, offset_type)                          \
-  TAILRACE_HOOK int symbol(int fd, offset_type size) noexcept {      \
-    Call call;                                                       \
-    int ret = REAL(symbol)(fd, size);                                \
-    record_fd(call, Fn::f_##symbol, fd, ret);                        \
-    return ret;                                                      \
+#define FTRUNCATE_HOOK(symbol, offset_type)                     \
+  TAILRACE_HOOK int symbol(int fd, offset_type size) noexcept { \
+    Call call;                                                  \
+    int ret = REAL(symbol)(fd, size);                           \
+    record_fd(call, Fn::f_##symbol, fd, ret);                   \
+    return ret;                                                 \
   }
 FTRUNCATE_HOOK(ftruncate, off_t)
 FTRUNCATE_HOOK(ftruncate64, off64_t)
@@ -200,14 +199,13 @@ TAILRACE_HOOK int fdatasync(int fd) {
 }
 
 // Only mappings of files: an allocator's are no access to data.
-#define MMAP_HOOK(symbol, offset_type)                                                                     \
-  TAILRACE_HOOK void *symbol(void *address, size_t n, int protection, int flags, int fd, offset_type at)   \
-      noexcept {                                                                                           \
-    if (fd < 0 || (flags & MAP_ANONYMOUS)) return REAL(symbol)(address, n, protection, flags, fd, at);     \
-    Call call;                                                                                             \
-    void *map = REAL(symbol)(address, n, protection, flags, fd, at);                                       \
-    record_fd(call, Fn::f_##symbol, fd, map == MAP_FAILED ? -1 : 1, n, at, static_cast<uint64_t>(protection)); \
-    return map;                                                                                            \
+#define MMAP_HOOK(symbol, offset_type)                                                                              \
+  TAILRACE_HOOK void *symbol(void *address, size_t n, int protection, int flags, int fd, offset_type at) noexcept { \
+    if (fd < 0 || (flags & MAP_ANONYMOUS)) return REAL(symbol)(address, n, protection, flags, fd, at);              \
+    Call call;                                                                                                      \
+    void *map = REAL(symbol)(address, n, protection, flags, fd, at);                                                \
+    record_fd(call, Fn::f_##symbol, fd, map == MAP_FAILED ? -1 : 1, n, at, static_cast<uint64_t>(protection));      \
+    return map;                                                                                                     \
   }
 MMAP_HOOK(mmap, off_t)
 MMAP_HOOK(mmap64, off64_t)

@@ -1,5 +1,5 @@
-// Hooks: what names files. The name is made absolute; what lies under it is looked up where the call itself doesn't tell, before
-// the call where the call removes it.
+// Hooks: what names files. The name is made absolute; what lies under it is looked up where the call itself doesn't
+// tell, before the call where the call removes it.
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,66 +82,66 @@ void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, i
 
 }  // namespace
 
-#define STAT_HOOK(symbol, buffer, flags)                                     \
-  TAILRACE_HOOK int symbol(const char *path, struct buffer *out) noexcept {  \
-    Call call;                                                               \
-    int ret = REAL(symbol)(path, out);                                       \
-    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);           \
-    return ret;                                                              \
+#define STAT_HOOK(symbol, buffer, flags)                                    \
+  TAILRACE_HOOK int symbol(const char *path, struct buffer *out) noexcept { \
+    Call call;                                                              \
+    int ret = REAL(symbol)(path, out);                                      \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);          \
+    return ret;                                                             \
   }
 STAT_HOOK(stat, stat, 0)
 STAT_HOOK(stat64, stat64, 0)
 STAT_HOOK(lstat, stat, AT_SYMLINK_NOFOLLOW)
 STAT_HOOK(lstat64, stat64, AT_SYMLINK_NOFOLLOW)
 
-#define XSTAT_HOOK(symbol, buffer, flags)                                                 \
-  TAILRACE_HOOK int symbol(int version, const char *path, struct buffer *out) noexcept {  \
-    Call call;                                                                            \
-    int ret = REAL(symbol)(version, path, out);                                           \
-    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);                        \
-    return ret;                                                                           \
+#define XSTAT_HOOK(symbol, buffer, flags)                                                \
+  TAILRACE_HOOK int symbol(int version, const char *path, struct buffer *out) noexcept { \
+    Call call;                                                                           \
+    int ret = REAL(symbol)(version, path, out);                                          \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);                       \
+    return ret;                                                                          \
   }
 XSTAT_HOOK(__xstat, stat, 0)
 XSTAT_HOOK(__xstat64, stat64, 0)
 XSTAT_HOOK(__lxstat, stat, AT_SYMLINK_NOFOLLOW)
 XSTAT_HOOK(__lxstat64, stat64, AT_SYMLINK_NOFOLLOW)
 
-#define FSTAT_HOOK(symbol, buffer)                                  \
-  TAILRACE_HOOK int symbol(int fd, struct buffer *out) noexcept {   \
-    Call call;                                                      \
-    int ret = REAL(symbol)(fd, out);                                \
-    record_fd(call, Fn::f_##symbol, fd, ret);                       \
-    return ret;                                                     \
+#define FSTAT_HOOK(symbol, buffer)                                \
+  TAILRACE_HOOK int symbol(int fd, struct buffer *out) noexcept { \
+    Call call;                                                    \
+    int ret = REAL(symbol)(fd, out);                              \
+    record_fd(call, Fn::f_##symbol, fd, ret);                     \
+    return ret;                                                   \
   }
 FSTAT_HOOK(fstat, stat)
 FSTAT_HOOK(fstat64, stat64)
 
-#define FXSTAT_HOOK(symbol, buffer)                                              \
-  TAILRACE_HOOK int symbol(int version, int fd, struct buffer *out) noexcept {   \
-    Call call;                                                                   \
-    int ret = REAL(symbol)(version, fd, out);                                    \
-    record_fd(call, Fn::f_##symbol, fd, ret);                                    \
-    return ret;                                                                  \
+#define FXSTAT_HOOK(symbol, buffer)                                            \
+  TAILRACE_HOOK int symbol(int version, int fd, struct buffer *out) noexcept { \
+    Call call;                                                                 \
+    int ret = REAL(symbol)(version, fd, out);                                  \
+    record_fd(call, Fn::f_##symbol, fd, ret);                                  \
+    return ret;                                                                \
   }
 FXSTAT_HOOK(__fxstat, stat)
 FXSTAT_HOOK(__fxstat64, stat64)
 
-#define FSTATAT_HOOK(symbol, buffer)                                                               \
-  TAILRACE_HOOK int symbol(int dirfd, const char *path, struct buffer *out, int flags) noexcept {  \
-    Call call;                                                                                     \
-    int ret = REAL(symbol)(dirfd, path, out, flags);                                               \
-    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);         \
-    return ret;                                                                                    \
+#define FSTATAT_HOOK(symbol, buffer)                                                              \
+  TAILRACE_HOOK int symbol(int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
+    Call call;                                                                                    \
+    int ret = REAL(symbol)(dirfd, path, out, flags);                                              \
+    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);        \
+    return ret;                                                                                   \
   }
 FSTATAT_HOOK(fstatat, stat)
 FSTATAT_HOOK(fstatat64, stat64)
 
-#define FXSTATAT_HOOK(symbol, buffer)                                                                           \
-  TAILRACE_HOOK int symbol(int version, int dirfd, const char *path, struct buffer *out, int flags) noexcept {  \
-    Call call;                                                                                                  \
-    int ret = REAL(symbol)(version, dirfd, path, out, flags);                                                   \
-    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                      \
-    return ret;                                                                                                 \
+#define FXSTATAT_HOOK(symbol, buffer)                                                                          \
+  TAILRACE_HOOK int symbol(int version, int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
+    Call call;                                                                                                 \
+    int ret = REAL(symbol)(version, dirfd, path, out, flags);                                                  \
+    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                     \
+    return ret;                                                                                                \
   }
 FXSTATAT_HOOK(__fxstatat, stat)
 FXSTATAT_HOOK(__fxstatat64, stat64)
@@ -202,13 +202,13 @@ TAILRACE_HOOK int linkat(int from_dir, const char *from, int to_dir, const char 
   return ret;
 }
 
-#define REMOVAL_HOOK(symbol)                                \
-  TAILRACE_HOOK int symbol(const char *path) noexcept {     \
-    Call call;                                              \
-    Removal removal(call, AT_FDCWD, path);                  \
-    int ret = REAL(symbol)(path);                           \
-    removal.record(call, Fn::f_##symbol, ret);              \
-    return ret;                                             \
+#define REMOVAL_HOOK(symbol)                            \
+  TAILRACE_HOOK int symbol(const char *path) noexcept { \
+    Call call;                                          \
+    Removal removal(call, AT_FDCWD, path);              \
+    int ret = REAL(symbol)(path);                       \
+    removal.record(call, Fn::f_##symbol, ret);          \
+    return ret;                                         \
   }
 REMOVAL_HOOK(unlink)
 REMOVAL_HOOK(remove)
@@ -222,18 +222,17 @@ TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
   return ret;
 }
 
-#define NAMED_HOOK(symbol, parameters, arguments, dirfd, path, look)            \
-  TAILRACE_HOOK int symbol parameters noexcept {                                \
-    Call call;                                                                  \
-    int ret = REAL(symbol) arguments;                                           \
-    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);                 \
-    return ret;                                                                 \
+#define NAMED_HOOK(symbol, parameters, arguments, dirfd, path, look) \
+  TAILRACE_HOOK int symbol parameters noexcept {                     \
+    Call call;                                                       \
+    int ret = REAL(symbol) arguments;                                \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);      \
+    return ret;                                                      \
   }
 NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Look::kNoFollow)
 NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Look::kNoFollow)
 NAMED_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, Look::kNoFollow)
-NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path,
-           Look::kNoFollow)
+NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path, Look::kNoFollow)
 NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Look::kFollow)
 NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Look::kFollow)
 

@@ -1,5 +1,5 @@
-// Hooks: what makes, copies and closes descriptors. Every path by which a descriptor can close passes here, else the number, when
-// it is used again, would credit its bytes to the old file.
+// Hooks: what makes, copies and closes descriptors. Every path by which a descriptor can close passes here, else the
+// number, when it is used again, would credit its bytes to the old file.
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -80,36 +80,36 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
 
 }  // namespace
 
-#define OPEN_HOOK(symbol)                                   \
-  TAILRACE_HOOK int symbol(const char *path, int flags, ...) { \
-    mode_t mode = 0;                                        \
-    if (takes_mode(flags)) {                                \
-      va_list args;                                         \
-      va_start(args, flags);                                \
-      mode = va_arg(args, mode_t);                          \
-      va_end(args);                                         \
-    }                                                       \
-    Call call;                                              \
-    int fd = REAL(symbol)(path, flags, mode);               \
+#define OPEN_HOOK(symbol)                                         \
+  TAILRACE_HOOK int symbol(const char *path, int flags, ...) {    \
+    mode_t mode = 0;                                              \
+    if (takes_mode(flags)) {                                      \
+      va_list args;                                               \
+      va_start(args, flags);                                      \
+      mode = va_arg(args, mode_t);                                \
+      va_end(args);                                               \
+    }                                                             \
+    Call call;                                                    \
+    int fd = REAL(symbol)(path, flags, mode);                     \
     record_open(call, Fn::f_##symbol, fd, AT_FDCWD, path, flags); \
-    return fd;                                              \
+    return fd;                                                    \
   }
 OPEN_HOOK(open)
 OPEN_HOOK(open64)
 
-#define OPENAT_HOOK(symbol)                                            \
+#define OPENAT_HOOK(symbol)                                               \
   TAILRACE_HOOK int symbol(int dirfd, const char *path, int flags, ...) { \
-    mode_t mode = 0;                                                   \
-    if (takes_mode(flags)) {                                           \
-      va_list args;                                                    \
-      va_start(args, flags);                                           \
-      mode = va_arg(args, mode_t);                                     \
-      va_end(args);                                                    \
-    }                                                                  \
-    Call call;                                                         \
-    int fd = REAL(symbol)(dirfd, path, flags, mode);                   \
-    record_open(call, Fn::f_##symbol, fd, dirfd, path, flags);         \
-    return fd;                                                         \
+    mode_t mode = 0;                                                      \
+    if (takes_mode(flags)) {                                              \
+      va_list args;                                                       \
+      va_start(args, flags);                                              \
+      mode = va_arg(args, mode_t);                                        \
+      va_end(args);                                                       \
+    }                                                                     \
+    Call call;                                                            \
+    int fd = REAL(symbol)(dirfd, path, flags, mode);                      \
+    record_open(call, Fn::f_##symbol, fd, dirfd, path, flags);            \
+    return fd;                                                            \
   }
 OPENAT_HOOK(openat)
 OPENAT_HOOK(openat64)
@@ -124,32 +124,32 @@ OPENAT_HOOK(openat64)
 OPEN_2_HOOK(__open_2)
 OPEN_2_HOOK(__open64_2)
 
-#define OPENAT_2_HOOK(symbol)                                          \
-  TAILRACE_HOOK int symbol(int dirfd, const char *path, int flags) {   \
-    Call call;                                                         \
-    int fd = REAL(symbol)(dirfd, path, flags);                         \
-    record_open(call, Fn::f_##symbol, fd, dirfd, path, flags);         \
-    return fd;                                                         \
+#define OPENAT_2_HOOK(symbol)                                        \
+  TAILRACE_HOOK int symbol(int dirfd, const char *path, int flags) { \
+    Call call;                                                       \
+    int fd = REAL(symbol)(dirfd, path, flags);                       \
+    record_open(call, Fn::f_##symbol, fd, dirfd, path, flags);       \
+    return fd;                                                       \
   }
 OPENAT_2_HOOK(__openat_2)
 OPENAT_2_HOOK(__openat64_2)
 
-#define CREAT_HOOK(symbol)                                                                    \
-  TAILRACE_HOOK int symbol(const char *path, mode_t mode) {                                   \
-    Call call;                                                                                \
-    int fd = REAL(symbol)(path, mode);                                                        \
-    record_open(call, Fn::f_##symbol, fd, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC);      \
-    return fd;                                                                                \
+#define CREAT_HOOK(symbol)                                                               \
+  TAILRACE_HOOK int symbol(const char *path, mode_t mode) {                              \
+    Call call;                                                                           \
+    int fd = REAL(symbol)(path, mode);                                                   \
+    record_open(call, Fn::f_##symbol, fd, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC); \
+    return fd;                                                                           \
   }
 CREAT_HOOK(creat)
 CREAT_HOOK(creat64)
 
-#define MKSTEMP_HOOK(symbol, parameters, arguments, flags)                                       \
-  TAILRACE_HOOK int symbol parameters {                                                          \
-    Call call;                                                                                   \
-    int fd = REAL(symbol) arguments;                                                             \
+#define MKSTEMP_HOOK(symbol, parameters, arguments, flags)                                         \
+  TAILRACE_HOOK int symbol parameters {                                                            \
+    Call call;                                                                                     \
+    int fd = REAL(symbol) arguments;                                                               \
     record_open(call, Fn::f_##symbol, fd, AT_FDCWD, pattern, O_CREAT | O_EXCL | O_RDWR | (flags)); \
-    return fd;                                                                                   \
+    return fd;                                                                                     \
   }
 MKSTEMP_HOOK(mkstemp, (char *pattern), (pattern), 0)
 MKSTEMP_HOOK(mkstemp64, (char *pattern), (pattern), 0)
@@ -223,18 +223,18 @@ TAILRACE_HOOK int dup3(int from, int to, int flags) noexcept {
 }
 
 // The third argument is a number or a pointer, whatever the command wants; it is handed on as a word.
-#define FCNTL_HOOK(symbol)                                                              \
-  TAILRACE_HOOK int symbol(int fd, int command, ...) {                                  \
-    va_list args;                                                                       \
-    va_start(args, command);                                                            \
-    void *argument = va_arg(args, void *);                                              \
-    va_end(args);                                                                       \
-    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;                 \
-    if (!duplicates) return REAL(symbol)(fd, command, argument);                        \
-    Call call;                                                                          \
-    int ret = REAL(symbol)(fd, command, argument);                                      \
-    record_dup(call, Fn::f_##symbol, fd, ret);                                          \
-    return ret;                                                                         \
+#define FCNTL_HOOK(symbol)                                              \
+  TAILRACE_HOOK int symbol(int fd, int command, ...) {                  \
+    va_list args;                                                       \
+    va_start(args, command);                                            \
+    void *argument = va_arg(args, void *);                              \
+    va_end(args);                                                       \
+    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC; \
+    if (!duplicates) return REAL(symbol)(fd, command, argument);        \
+    Call call;                                                          \
+    int ret = REAL(symbol)(fd, command, argument);                      \
+    record_dup(call, Fn::f_##symbol, fd, ret);                          \
+    return ret;                                                         \
   }
 FCNTL_HOOK(fcntl)
 FCNTL_HOOK(fcntl64)

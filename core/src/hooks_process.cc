@@ -1,5 +1,6 @@
-// Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller dropped it, the
-// tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what loads code.
+// Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller
+// dropped it, the tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what
+// loads code.
 #include <alloca.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -26,8 +27,9 @@ TAILRACE_HOOK pid_t fork() noexcept {
   return pid;
 }
 
-// vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C can stand between.
-// Here the return address is kept in a register, which the kernel saves, and both sides call back for what they must do.
+// vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C
+// can stand between. Here the return address is kept in a register, which the kernel saves, and both sides call back
+// for what they must do.
 #if defined(__x86_64__)
 extern "C" {
 __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
@@ -119,7 +121,8 @@ size_t count_arguments(va_list args) {
 }  // namespace
 
 TAILRACE_HOOK int execve(const char *path, char *const argv[], char *const envp[]) noexcept {
-  return exec_traced(Fn::f_execve, AT_FDCWD, path, envp, [&](char *const *env) { return REAL(execve)(path, argv, env); });
+  return exec_traced(Fn::f_execve, AT_FDCWD, path, envp,
+                     [&](char *const *env) { return REAL(execve)(path, argv, env); });
 }
 
 TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
@@ -149,14 +152,14 @@ TAILRACE_HOOK int fexecve(int fd, char *const argv[], char *const envp[]) noexce
 }
 
 // The list forms: the arguments become an array on the stack.
-#define COLLECT_ARGUMENTS(first)                                               \
-  va_list args, counted;                                                       \
-  va_start(args, first);                                                       \
-  va_copy(counted, args);                                                      \
-  size_t n = count_arguments(counted) + 1;                                     \
-  va_end(counted);                                                             \
-  auto **argv = static_cast<char **>(alloca(n * sizeof(char *)));              \
-  argv[0] = const_cast<char *>(first);                                         \
+#define COLLECT_ARGUMENTS(first)                                  \
+  va_list args, counted;                                          \
+  va_start(args, first);                                          \
+  va_copy(counted, args);                                         \
+  size_t n = count_arguments(counted) + 1;                        \
+  va_end(counted);                                                \
+  auto **argv = static_cast<char **>(alloca(n * sizeof(char *))); \
+  argv[0] = const_cast<char *>(first);                            \
   for (size_t i = 1; i < n; ++i) argv[i] = first ? va_arg(args, char *) : nullptr;
 
 TAILRACE_HOOK int execl(const char *path, const char *arg, ...) noexcept {
@@ -178,37 +181,37 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
   return execve(path, argv, envp);
 }
 
-#define SPAWN_HOOK(symbol, carried)                                                                        \
-  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,        \
-                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {  \
-    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                  \
-    Call call;                                                                                             \
-    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                   \
-    char found[4096];                                                                                      \
-    (void)found;                                                                                           \
-    Injection injection(envp, Injection::kOtherProcess);                                                   \
-    char **changed = injection.build(alloca(injection.bytes()));                                           \
-    pid_t child = -1;                                                                                      \
+#define SPAWN_HOOK(symbol, carried)                                                                             \
+  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,             \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {       \
+    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                       \
+    Call call;                                                                                                  \
+    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                        \
+    char found[4096];                                                                                           \
+    (void)found;                                                                                                \
+    Injection injection(envp, Injection::kOtherProcess);                                                        \
+    char **changed = injection.build(alloca(injection.bytes()));                                                \
+    pid_t child = -1;                                                                                           \
     int ret = REAL(symbol)(&child, path, actions, attributes, argv, carries_preload(carried) ? changed : envp); \
-    if (pid && ret == 0) *pid = child;                                                                     \
-    int saved = errno;                                                                                     \
-    errno = ret;                                                                                           \
-    record_plain(call, Fn::f_##symbol, ret == 0 ? child : -1);                                             \
-    errno = saved;                                                                                         \
-    return ret;                                                                                            \
+    if (pid && ret == 0) *pid = child;                                                                          \
+    int saved = errno;                                                                                          \
+    errno = ret;                                                                                                \
+    record_plain(call, Fn::f_##symbol, ret == 0 ? child : -1);                                                  \
+    errno = saved;                                                                                              \
+    return ret;                                                                                                 \
   }
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
 
 // The ends of a process that pass by the destructors.
-#define EXIT_HOOK(symbol)                            \
-  TAILRACE_HOOK void symbol(int code) {              \
-    if (enter()) {                                   \
-      record_process_exit(code);                     \
-      seal_for_exit();                               \
-    }                                                \
-    REAL(symbol)(code);                              \
-    __builtin_unreachable();                         \
+#define EXIT_HOOK(symbol)               \
+  TAILRACE_HOOK void symbol(int code) { \
+    if (enter()) {                      \
+      record_process_exit(code);        \
+      seal_for_exit();                  \
+    }                                   \
+    REAL(symbol)(code);                 \
+    __builtin_unreachable();            \
   }
 EXIT_HOOK(_exit)
 EXIT_HOOK(_Exit)

@@ -1,5 +1,5 @@
-// Hooks: system, popen and pclose. libc's own start /bin/sh with the process's environment, where our settings are hidden, so
-// these start it themselves, by the rules of POSIX (system(3), popen(3)).
+// Hooks: system, popen and pclose. libc's own start /bin/sh with the process's environment, where our settings are
+// hidden, so these start it themselves, by the rules of POSIX (system(3), popen(3)).
 #include <alloca.h>
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +40,8 @@ pid_t wait_for(pid_t pid, int *status) {
 struct IgnoredSignals {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int users = 0;
-  struct sigaction interrupt {}, quit {};
+  struct sigaction interrupt {
+  }, quit{};
 
   void ignore() {
     struct sigaction ignored {};
@@ -118,16 +119,21 @@ struct PopenMode {
 PopenMode parse_mode(const char *mode) {
   PopenMode m;
   for (; *mode; ++mode) {
-    if (*mode == 'r') m.reading = true;
-    else if (*mode == 'w') m.writing = true;
-    else if (*mode == 'e') m.cloexec = true;
-    else m.valid = false;
+    if (*mode == 'r')
+      m.reading = true;
+    else if (*mode == 'w')
+      m.writing = true;
+    else if (*mode == 'e')
+      m.cloexec = true;
+    else
+      m.valid = false;
   }
   m.valid = m.valid && m.reading != m.writing;
   return m;
 }
 
-// POSIX: the child closes the streams of earlier popens. Ours are close-on-exec unless they sit where the child's end belongs.
+// POSIX: the child closes the streams of earlier popens. Ours are close-on-exec unless they sit where the child's end
+// belongs.
 int start_pipeline(pid_t *pid, const char *command, int child_end, int child_fd) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -171,8 +177,10 @@ TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
   forget_file(theirs);
   if (status != 0) {
     free(entry);
-    if (stream) REAL(fclose)(stream);
-    else sys::close(mine);
+    if (stream)
+      REAL(fclose)(stream);
+    else
+      sys::close(mine);
     errno = status;
     return nullptr;
   }

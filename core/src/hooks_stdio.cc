@@ -1,4 +1,5 @@
-// Hooks: streams. A stdio event's size is what the call consumed or produced, not what libc then asked of the kernel; see stream.h.
+// Hooks: streams. A stdio event's size is what the call consumed or produced, not what libc then asked of the kernel;
+// see stream.h.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,12 +92,12 @@ bool overflows(size_t a, size_t b, size_t &product) { return __builtin_mul_overf
 FOPEN_HOOK(fopen)
 FOPEN_HOOK(fopen64)
 
-#define TMPFILE_HOOK(symbol)                                                                     \
-  TAILRACE_HOOK FILE *symbol() {                                                                 \
-    Call call;                                                                                   \
-    FILE *stream = REAL(symbol)();                                                               \
-    record_stream_opened(call, Fn::f_##symbol, stream, nullptr, O_RDWR | O_CREAT | O_EXCL);      \
-    return stream;                                                                               \
+#define TMPFILE_HOOK(symbol)                                                                \
+  TAILRACE_HOOK FILE *symbol() {                                                            \
+    Call call;                                                                              \
+    FILE *stream = REAL(symbol)();                                                          \
+    record_stream_opened(call, Fn::f_##symbol, stream, nullptr, O_RDWR | O_CREAT | O_EXCL); \
+    return stream;                                                                          \
   }
 TMPFILE_HOOK(tmpfile)
 TMPFILE_HOOK(tmpfile64)
@@ -109,14 +110,14 @@ TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
 }
 
 // The stream's descriptor closes, and the new one mostly gets its number.
-#define FREOPEN_HOOK(symbol)                                                             \
-  TAILRACE_HOOK FILE *symbol(const char *path, const char *mode, FILE *stream) {         \
-    StreamCall s(stream);                                                                \
-    s.settle();                                                                          \
-    if (s.call() && stream->_fileno >= 0) forget_file(stream->_fileno);                  \
-    FILE *ret = REAL(symbol)(path, mode, stream);                                        \
+#define FREOPEN_HOOK(symbol)                                                                  \
+  TAILRACE_HOOK FILE *symbol(const char *path, const char *mode, FILE *stream) {              \
+    StreamCall s(stream);                                                                     \
+    s.settle();                                                                               \
+    if (s.call() && stream->_fileno >= 0) forget_file(stream->_fileno);                       \
+    FILE *ret = REAL(symbol)(path, mode, stream);                                             \
     record_stream_opened(s.call(), Fn::f_##symbol, ret, path, s.call() ? flags_of(mode) : 0); \
-    return ret;                                                                          \
+    return ret;                                                                               \
   }
 FREOPEN_HOOK(freopen)
 FREOPEN_HOOK(freopen64)
@@ -166,13 +167,13 @@ void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
 
 }  // namespace
 
-#define FSEEK_HOOK(symbol, offset_type)                                          \
-  TAILRACE_HOOK int symbol(FILE *stream, offset_type offset, int whence) {       \
-    StreamCall s(stream);                                                        \
-    s.settle();                                                                  \
-    int ret = REAL(symbol)(stream, offset, whence);                              \
-    record_seek(s, Fn::f_##symbol, stream, ret);                                 \
-    return ret;                                                                  \
+#define FSEEK_HOOK(symbol, offset_type)                                    \
+  TAILRACE_HOOK int symbol(FILE *stream, offset_type offset, int whence) { \
+    StreamCall s(stream);                                                  \
+    s.settle();                                                            \
+    int ret = REAL(symbol)(stream, offset, whence);                        \
+    record_seek(s, Fn::f_##symbol, stream, ret);                           \
+    return ret;                                                            \
   }
 FSEEK_HOOK(fseek, long)
 FSEEK_HOOK(fseeko, off_t)
@@ -185,51 +186,51 @@ TAILRACE_HOOK void rewind(FILE *stream) {
   record_seek(s, Fn::f_rewind, stream, 0);
 }
 
-// Asked for in single bytes, fread and fwrite do the same and tell how many bytes they moved of an item cut short (fread(3)
-// only counts whole ones); the value returned is the one that the caller's own size would have given.
-#define FREAD_BODY(symbol, real_call)                                        \
-  size_t wanted;                                                             \
-  StreamCall s(stream);                                                      \
-  if (!s || size == 0 || overflows(size, n, wanted)) return real_call(size, n); \
-  s.settle();                                                                \
-  size_t bytes = real_call(1, wanted);                                       \
+// Asked for in single bytes, fread and fwrite do the same and tell how many bytes they moved of an item cut short
+// (fread(3) only counts whole ones); the value returned is the one that the caller's own size would have given.
+#define FREAD_BODY(symbol, real_call)                                                 \
+  size_t wanted;                                                                      \
+  StreamCall s(stream);                                                               \
+  if (!s || size == 0 || overflows(size, n, wanted)) return real_call(size, n);       \
+  s.settle();                                                                         \
+  size_t bytes = real_call(1, wanted);                                                \
   s.transferred(Fn::f_##symbol, wanted, items_or_error(bytes, wanted, stream), size); \
   return bytes == wanted ? n : bytes / size;
 
-#define FREAD_HOOK(symbol)                                                        \
-  TAILRACE_HOOK size_t symbol(void *buf, size_t size, size_t n, FILE *stream) {   \
+#define FREAD_HOOK(symbol)                                                                \
+  TAILRACE_HOOK size_t symbol(void *buf, size_t size, size_t n, FILE *stream) {           \
     auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, a, b, stream); }; \
-    FREAD_BODY(symbol, real_call)                                                 \
+    FREAD_BODY(symbol, real_call)                                                         \
   }
 FREAD_HOOK(fread)
 FREAD_HOOK(fread_unlocked)
 
-#define FREAD_CHK_HOOK(symbol)                                                                    \
-  TAILRACE_HOOK size_t symbol(void *buf, size_t room, size_t size, size_t n, FILE *stream) {      \
-    auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, room, a, b, stream); };   \
-    FREAD_BODY(symbol, real_call)                                                                 \
+#define FREAD_CHK_HOOK(symbol)                                                                  \
+  TAILRACE_HOOK size_t symbol(void *buf, size_t room, size_t size, size_t n, FILE *stream) {    \
+    auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, room, a, b, stream); }; \
+    FREAD_BODY(symbol, real_call)                                                               \
   }
 FREAD_CHK_HOOK(__fread_chk)
 FREAD_CHK_HOOK(__fread_unlocked_chk)
 
-#define FWRITE_HOOK(symbol)                                                                \
-  TAILRACE_HOOK size_t symbol(const void *buf, size_t size, size_t n, FILE *stream) {      \
-    auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, a, b, stream); };  \
-    FREAD_BODY(symbol, real_call)                                                          \
+#define FWRITE_HOOK(symbol)                                                               \
+  TAILRACE_HOOK size_t symbol(const void *buf, size_t size, size_t n, FILE *stream) {     \
+    auto real_call = [&](size_t a, size_t b) { return REAL(symbol)(buf, a, b, stream); }; \
+    FREAD_BODY(symbol, real_call)                                                         \
   }
 FWRITE_HOOK(fwrite)
 FWRITE_HOOK(fwrite_unlocked)
 
-#define FGETS_HOOK(symbol, parameters, arguments)                                        \
-  TAILRACE_HOOK char *symbol parameters {                                                \
-    StreamCall s(stream);                                                                \
-    s.settle();                                                                          \
-    char *ret = REAL(symbol) arguments;                                                  \
-    if (s) {                                                                             \
-      int64_t bytes = ret ? line_bytes(buf, size, stream) : 0;                           \
+#define FGETS_HOOK(symbol, parameters, arguments)                                           \
+  TAILRACE_HOOK char *symbol parameters {                                                   \
+    StreamCall s(stream);                                                                   \
+    s.settle();                                                                             \
+    char *ret = REAL(symbol) arguments;                                                     \
+    if (s) {                                                                                \
+      int64_t bytes = ret ? line_bytes(buf, size, stream) : 0;                              \
       s.transferred(Fn::f_##symbol, size > 0 ? static_cast<uint64_t>(size) - 1 : 0, bytes); \
-    }                                                                                    \
-    return ret;                                                                          \
+    }                                                                                       \
+    return ret;                                                                             \
   }
 FGETS_HOOK(fgets, (char *buf, int size, FILE *stream), (buf, size, stream))
 FGETS_HOOK(fgets_unlocked, (char *buf, int size, FILE *stream), (buf, size, stream))
@@ -239,29 +240,29 @@ FGETS_HOOK(__fgets_unlocked_chk, (char *buf, size_t room, int size, FILE *stream
 // Without a size asked for, `count` is left out.
 constexpr uint64_t kNoCount = UINT64_MAX;
 
-#define GETLINE_HOOK(symbol, parameters, arguments)                                      \
-  TAILRACE_HOOK ssize_t symbol parameters {                                              \
-    StreamCall s(stream);                                                                \
-    s.settle();                                                                          \
-    ssize_t ret = REAL(symbol) arguments;                                                \
-    s.transferred(Fn::f_##symbol, kNoCount, ret < 0 ? 0 : ret);                          \
-    return ret;                                                                          \
+#define GETLINE_HOOK(symbol, parameters, arguments)             \
+  TAILRACE_HOOK ssize_t symbol parameters {                     \
+    StreamCall s(stream);                                       \
+    s.settle();                                                 \
+    ssize_t ret = REAL(symbol) arguments;                       \
+    s.transferred(Fn::f_##symbol, kNoCount, ret < 0 ? 0 : ret); \
+    return ret;                                                 \
   }
 GETLINE_HOOK(getline, (char **line, size_t *n, FILE *stream), (line, n, stream))
 GETLINE_HOOK(getdelim, (char **line, size_t *n, int end, FILE *stream), (line, n, end, stream))
 GETLINE_HOOK(__getdelim, (char **line, size_t *n, int end, FILE *stream), (line, n, end, stream))
 
 // `bytes` are what the call produces when it does not fail.
-#define PUTS_HOOK(symbol, parameters, arguments, stream, bytes)                          \
-  TAILRACE_HOOK int symbol parameters {                                                  \
-    StreamCall s(stream);                                                                \
-    s.settle();                                                                          \
-    int ret = REAL(symbol) arguments;                                                    \
-    if (s) {                                                                             \
-      size_t n = bytes;                                                                  \
+#define PUTS_HOOK(symbol, parameters, arguments, stream, bytes)                                           \
+  TAILRACE_HOOK int symbol parameters {                                                                   \
+    StreamCall s(stream);                                                                                 \
+    s.settle();                                                                                           \
+    int ret = REAL(symbol) arguments;                                                                     \
+    if (s) {                                                                                              \
+      size_t n = bytes;                                                                                   \
       s.transferred(Fn::f_##symbol, n, ret < 0 ? -static_cast<int64_t>(errno) : static_cast<int64_t>(n)); \
-    }                                                                                    \
-    return ret;                                                                          \
+    }                                                                                                     \
+    return ret;                                                                                           \
   }
 PUTS_HOOK(fputs, (const char *text, FILE *out), (text, out), out, strlen(text))
 PUTS_HOOK(fputs_unlocked, (const char *text, FILE *out), (text, out), out, strlen(text))
@@ -280,32 +281,32 @@ int print(Fn fn, FILE *stream, Print &&real_call) {
 
 }  // namespace
 
-#define PRINT_HOOK(symbol, vsymbol, parameters, stream, ...)                                        \
-  TAILRACE_HOOK int symbol parameters {                                                             \
-    va_list args;                                                                                   \
-    va_start(args, format);                                                                         \
-    int ret = print(Fn::f_##symbol, stream, [&] { return REAL(vsymbol)(__VA_ARGS__, args); });      \
-    va_end(args);                                                                                   \
-    return ret;                                                                                     \
+#define PRINT_HOOK(symbol, vsymbol, parameters, stream, ...)                                   \
+  TAILRACE_HOOK int symbol parameters {                                                        \
+    va_list args;                                                                              \
+    va_start(args, format);                                                                    \
+    int ret = print(Fn::f_##symbol, stream, [&] { return REAL(vsymbol)(__VA_ARGS__, args); }); \
+    va_end(args);                                                                              \
+    return ret;                                                                                \
   }
-PRINT_HOOK(fprintf, vfprintf, (FILE *out, const char *format, ...), out, out, format)
+PRINT_HOOK(fprintf, vfprintf, (FILE * out, const char *format, ...), out, out, format)
 PRINT_HOOK(printf, vprintf, (const char *format, ...), stdout, format)
-PRINT_HOOK(__fprintf_chk, __vfprintf_chk, (FILE *out, int flag, const char *format, ...), out, out, flag, format)
+PRINT_HOOK(__fprintf_chk, __vfprintf_chk, (FILE * out, int flag, const char *format, ...), out, out, flag, format)
 PRINT_HOOK(__printf_chk, __vprintf_chk, (int flag, const char *format, ...), stdout, flag, format)
 
-#define VPRINT_HOOK(symbol, parameters, stream, ...)                                     \
-  TAILRACE_HOOK int symbol parameters {                                                  \
-    return print(Fn::f_##symbol, stream, [&] { return REAL(symbol)(__VA_ARGS__); });     \
+#define VPRINT_HOOK(symbol, parameters, stream, ...)                                 \
+  TAILRACE_HOOK int symbol parameters {                                              \
+    return print(Fn::f_##symbol, stream, [&] { return REAL(symbol)(__VA_ARGS__); }); \
   }
-VPRINT_HOOK(vfprintf, (FILE *out, const char *format, va_list args), out, out, format, args)
+VPRINT_HOOK(vfprintf, (FILE * out, const char *format, va_list args), out, out, format, args)
 VPRINT_HOOK(vprintf, (const char *format, va_list args), stdout, format, args)
-VPRINT_HOOK(__vfprintf_chk, (FILE *out, int flag, const char *format, va_list args), out, out, flag, format, args)
+VPRINT_HOOK(__vfprintf_chk, (FILE * out, int flag, const char *format, va_list args), out, out, flag, format, args)
 VPRINT_HOOK(__vprintf_chk, (int flag, const char *format, va_list args), stdout, flag, format, args)
 
 namespace {
 
-// scanf doesn't tell what it consumed. Where the file has positions, they do; else the buffer does, filled anew once at most
-// (a conversion over more than one buffer of a pipe is counted short).
+// scanf doesn't tell what it consumed. Where the file has positions, they do; else the buffer does, filled anew once at
+// most (a conversion over more than one buffer of a pipe is counted short).
 template <class Scan>
 int scan(Fn fn, FILE *stream, Scan &&real_call) {
   StreamCall s(stream);
@@ -330,44 +331,44 @@ int scan(Fn fn, FILE *stream, Scan &&real_call) {
 
 }  // namespace
 
-#define SCAN_HOOK(name, symbol, vsymbol, parameters, stream)                                       \
-  TAILRACE_HOOK int name parameters {                                                              \
-    va_list args;                                                                                  \
-    va_start(args, format);                                                                        \
-    auto *real = reinterpret_cast<decltype(&gnu_vfscanf)>(real_address(Fn::f_##vsymbol));          \
-    int ret = scan(Fn::f_##symbol, stream, [&] { return real(stream, format, args); });            \
-    va_end(args);                                                                                  \
-    return ret;                                                                                    \
+#define SCAN_HOOK(name, symbol, vsymbol, parameters, stream)                              \
+  TAILRACE_HOOK int name parameters {                                                     \
+    va_list args;                                                                         \
+    va_start(args, format);                                                               \
+    auto *real = reinterpret_cast<decltype(&gnu_vfscanf)>(real_address(Fn::f_##vsymbol)); \
+    int ret = scan(Fn::f_##symbol, stream, [&] { return real(stream, format, args); });   \
+    va_end(args);                                                                         \
+    return ret;                                                                           \
   }
-SCAN_HOOK(gnu_fscanf, fscanf, vfscanf, (FILE *in, const char *format, ...), in)
+SCAN_HOOK(gnu_fscanf, fscanf, vfscanf, (FILE * in, const char *format, ...), in)
 SCAN_HOOK(gnu_scanf, scanf, vfscanf, (const char *format, ...), stdin)
-SCAN_HOOK(c99_fscanf, __isoc99_fscanf, __isoc99_vfscanf, (FILE *in, const char *format, ...), in)
+SCAN_HOOK(c99_fscanf, __isoc99_fscanf, __isoc99_vfscanf, (FILE * in, const char *format, ...), in)
 SCAN_HOOK(c99_scanf, __isoc99_scanf, __isoc99_vfscanf, (const char *format, ...), stdin)
 
-#define VSCAN_HOOK(name, symbol)                                                                  \
-  TAILRACE_HOOK int name(FILE *in, const char *format, va_list args) {                            \
-    auto *real = reinterpret_cast<decltype(&name)>(real_address(Fn::f_##symbol));                 \
-    return scan(Fn::f_##symbol, in, [&] { return real(in, format, args); });                      \
+#define VSCAN_HOOK(name, symbol)                                                  \
+  TAILRACE_HOOK int name(FILE *in, const char *format, va_list args) {            \
+    auto *real = reinterpret_cast<decltype(&name)>(real_address(Fn::f_##symbol)); \
+    return scan(Fn::f_##symbol, in, [&] { return real(in, format, args); });      \
   }
 VSCAN_HOOK(gnu_vfscanf, vfscanf)
 VSCAN_HOOK(c99_vfscanf, __isoc99_vfscanf)
 
-#define GETC_HOOK(symbol, parameters, arguments, stream)                       \
-  TAILRACE_HOOK int symbol parameters {                                        \
-    if (unread_bytes(stream) > 0) return REAL(symbol) arguments;               \
-    StreamCall s(stream);                                                      \
-    int ret = REAL(symbol) arguments;                                          \
-    s.transferred_char(Fn::f_fgetc, ret != EOF);                               \
-    return ret;                                                                \
+#define GETC_HOOK(symbol, parameters, arguments, stream)         \
+  TAILRACE_HOOK int symbol parameters {                          \
+    if (unread_bytes(stream) > 0) return REAL(symbol) arguments; \
+    StreamCall s(stream);                                        \
+    int ret = REAL(symbol) arguments;                            \
+    s.transferred_char(Fn::f_fgetc, ret != EOF);                 \
+    return ret;                                                  \
   }
-GETC_HOOK(fgetc, (FILE *in), (in), in)
-GETC_HOOK(getc, (FILE *in), (in), in)
-GETC_HOOK(_IO_getc, (FILE *in), (in), in)
-GETC_HOOK(fgetc_unlocked, (FILE *in), (in), in)
-GETC_HOOK(getc_unlocked, (FILE *in), (in), in)
+GETC_HOOK(fgetc, (FILE * in), (in), in)
+GETC_HOOK(getc, (FILE * in), (in), in)
+GETC_HOOK(_IO_getc, (FILE * in), (in), in)
+GETC_HOOK(fgetc_unlocked, (FILE * in), (in), in)
+GETC_HOOK(getc_unlocked, (FILE * in), (in), in)
 GETC_HOOK(getchar, (), (), stdin)
 GETC_HOOK(getchar_unlocked, (), (), stdin)
-GETC_HOOK(__uflow, (FILE *in), (in), in)
+GETC_HOOK(__uflow, (FILE * in), (in), in)
 
 TAILRACE_HOOK int ungetc(int c, FILE *stream) {
   StreamCall s(stream);
@@ -392,4 +393,4 @@ PUTC_HOOK(fputc_unlocked, (int c, FILE *out), (c, out), out)
 PUTC_HOOK(putc_unlocked, (int c, FILE *out), (c, out), out)
 PUTC_HOOK(putchar, (int c), (c), stdout)
 PUTC_HOOK(putchar_unlocked, (int c), (c), stdout)
-PUTC_HOOK(__overflow, (FILE *out, int c), (out, c), out)
+PUTC_HOOK(__overflow, (FILE * out, int c), (out, c), out)

@@ -6,10 +6,13 @@
 //    4 KiB    64 bytes each
 //
 // What holds:
-// - A slot is valid when its mark carries the segment's epoch, and the mark is written last. So a process may die at any
-//   instruction, and whoever reads the file later sees every record whose call had returned, and none that is half written.
+// - A slot is valid when its mark carries the segment's epoch, and the mark is written last. So a process may die at
+// any
+//   instruction, and whoever reads the file later sees every record whose call had returned, and none that is half
+//   written.
 // - The segment is emptied by counting its epoch up; nothing is erased.
-// - Names and contexts are records of their own, written before the first record of the epoch that refers to them, so that a
+// - Names and contexts are records of their own, written before the first record of the epoch that refers to them, so
+// that a
 //   segment can be read with nothing else.
 // - Pages are allocated (fallocate) before they are written: a full file system is an error code here, never a SIGBUS.
 // - One machine, one version of the library: the layout is no interchange format.
@@ -93,9 +96,9 @@ struct SegmentHeader {
   uint64_t start_monotonic_ns;
   uint64_t reference_rate_q32;  // ticks to ns over a longer span than this process's life
   uint32_t clock_kind;
-  std::atomic<uint32_t> epoch;  // from 1; the low 16 bits are in the marks
-  uint64_t from_ticks;          // where this epoch's clock map begins
-  uint64_t from_ns;             // monotonic
+  std::atomic<uint32_t> epoch;       // from 1; the low 16 bits are in the marks
+  uint64_t from_ticks;               // where this epoch's clock map begins
+  uint64_t from_ns;                  // monotonic
   std::atomic<uint32_t> first_slot;  // slots before it are sealed already
   uint32_t first_tid;                // the thread of the first record
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
@@ -106,13 +109,13 @@ struct SegmentHeader {
 
   string_view host_name() const { return {host, host_bytes}; }
   string_view trace_file() const { return {trace_path, path_bytes}; }
-  Slot *slot(uint32_t i) {
-    return reinterpret_cast<Slot *>(reinterpret_cast<char *>(this) + kSegmentHeaderBytes) + i;
-  }
+  Slot *slot(uint32_t i) { return reinterpret_cast<Slot *>(reinterpret_cast<char *>(this) + kSegmentHeaderBytes) + i; }
 };
 static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes, "the journal's layout");
 
-constexpr size_t segment_bytes(uint32_t slots) { return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot); }
+constexpr size_t segment_bytes(uint32_t slots) {
+  return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot);
+}
 
 // A file as a record names it.
 enum class FileType : uint32_t { kNone, kRegular, kDirectory, kLink, kCharacter, kBlock, kFifo, kSocket, kAnonymous };

@@ -1,5 +1,5 @@
-// A mutex of one word over futex(2). It lives where fork wipes it (session.h), so a child never inherits a lock that one of its
-// parent's other threads held. Take it only with signals blocked: Locked does both.
+// A mutex of one word over futex(2). It lives where fork wipes it (session.h), so a child never inherits a lock that
+// one of its parent's other threads held. Take it only with signals blocked: Locked does both.
 #pragma once
 
 #include <linux/futex.h>

@@ -1,7 +1,8 @@
 // The functions behind the hooks. REAL(read)(fd, buf, n) calls the one that the program would have called without us.
 //
-// What holds: an address is looked up at its first use (constructors of other libraries call hooks before ours has run), with
-// RTLD_NEXT, so that other preloaded tools keep their place, and from libc itself where nothing comes next (attached, not preloaded).
+// What holds: an address is looked up at its first use (constructors of other libraries call hooks before ours has
+// run), with RTLD_NEXT, so that other preloaded tools keep their place, and from libc itself where nothing comes next
+// (attached, not preloaded).
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@ namespace tailrace {
 
 extern std::atomic<void *> g_real[kFunctionCount];
 
-// Ends the process with a message when there is no such function: to go on would be to do nothing where the program asked for a call.
+// Ends the process with a message when there is no such function: to go on would be to do nothing where the program
+// asked for a call.
 void *resolve_real(Fn f);
 // The same, but null.
 void *find_real(Fn f);

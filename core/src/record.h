@@ -1,5 +1,5 @@
-// Records: how a hook says what the program did. A hook makes a Call before it calls the real function and hands it to one of
-// these functions after; where nothing is traced, both cost a load and a branch. None of them changes errno.
+// Records: how a hook says what the program did. A hook makes a Call before it calls the real function and hands it to
+// one of these functions after; where nothing is traced, both cost a load and a branch. None of them changes errno.
 #pragma once
 
 #include <errno.h>
@@ -21,8 +21,8 @@ class Call {
   uint64_t t0_;
 };
 
-constexpr int64_t kHere = -1;       // at the descriptor's position, which the call moves
-constexpr int64_t kNowhere = -2;    // the call has no position
+constexpr int64_t kHere = -1;     // at the descriptor's position, which the call moves
+constexpr int64_t kNowhere = -2;  // the call has no position
 
 struct Event {
   Fn fn = Fn::kNone;

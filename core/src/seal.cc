@@ -7,9 +7,10 @@
 namespace tailrace {
 namespace {
 
-constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots' worst case
+constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots there can be
 constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
-// Contexts are listed in the header until it reaches this; then the block is sealed. The rest is for the process record.
+// Contexts are listed in the header until it reaches this; then the block is sealed. The rest is for the process
+// record.
 constexpr size_t kHeaderContextBytes = 36 * 1024;
 constexpr size_t kHeaderProcessBytes = 20 * 1024;
 
@@ -89,9 +90,7 @@ class Sealer {
   bool valid(uint32_t index, uint16_t kind) {
     return segment_.slot(index)->mark.load(std::memory_order_acquire) == make_mark(kind, epoch_);
   }
-  void lose(Loss cause, uint64_t n) {
-    segment_.lost[static_cast<int>(cause)].fetch_add(n, std::memory_order_relaxed);
-  }
+  void lose(Loss cause, uint64_t n) { segment_.lost[static_cast<int>(cause)].fetch_add(n, std::memory_order_relaxed); }
 
   SegmentHeader &segment_;
   SealScratch &s_;
@@ -102,6 +101,7 @@ class Sealer {
   ClockMap clock_;
   char hhash_[8];
   int status_ = 0;
+  uint32_t name_mask_ = 0;
   uint32_t context_count_ = 0;
   uint32_t used_slots_ = 0;
 
@@ -125,8 +125,8 @@ void Sealer::set_clock(ClockSample &now) {
   constexpr uint64_t kShortSpanNs = 50'000'000;
   if (segment_.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
     bool is_short = now.monotonic_ns < segment_.from_ns + kShortSpanNs;
-    clock_.rate_q32 = is_short ? segment_.reference_rate_q32
-                               : rate_between({segment_.from_ticks, segment_.from_ns}, now);
+    clock_.rate_q32 =
+        is_short ? segment_.reference_rate_q32 : rate_between({segment_.from_ticks, segment_.from_ns}, now);
   }
   now.monotonic_ns = clock_.to_ns(now.ticks);
 }
@@ -134,13 +134,16 @@ void Sealer::set_clock(ClockSample &now) {
 // The hash goes straight into the table: it is a good hash already.
 NameEntry *Sealer::find_name(uint64_t hash) {
   for (uint64_t i = hash;; ++i) {
-    NameEntry &e = s_.names[i & (kNameTableSize - 1)];
+    NameEntry &e = s_.names[i & name_mask_];
     if (e.hash == hash || e.hash == 0) return &e;
   }
 }
 
 void Sealer::index_names(uint32_t to) {
-  // Only what the last segment used is wiped: a short process must not touch the whole table.
+  // As much of the table as these records can need: a short process must not touch every page of it.
+  uint32_t size = 64;
+  while (size < 4 * to && size < kNameTableSize) size *= 2;
+  name_mask_ = size - 1;
   for (uint32_t i = 0; i < to; ++i) {
     if (!valid(i, kNameRecord)) continue;
     auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(i));
@@ -233,7 +236,8 @@ void Sealer::add_file_line(NameEntry &name) {
   p_ = p + w.size();
 }
 
-// Adds the tags to the header's list, once. Tags need no escape in JSON, so their quoted form can be looked for as it is.
+// Adds the tags to the header's list, once. Tags need no escape in JSON, so their quoted form can be looked for as it
+// is.
 void Sealer::list_context(string_view text) {
   size_t before = contexts_json_.size();
   contexts_json_.json(text);
@@ -477,8 +481,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
-    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 ||
-                contexts_json_.size() >= kHeaderContextBytes;
+    bool full =
+        static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || contexts_json_.size() >= kHeaderContextBytes;
     if (full) {
       end_block(i);
       begin_block(i);
@@ -490,7 +494,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
   for (uint32_t i = 0; i < to; ++i) {
     if (valid(i, kNameRecord)) {
       uint64_t hash = reinterpret_cast<HeadSlot *>(segment_.slot(i))->hash;
-      for (uint64_t k = hash; s_.names[k & (kNameTableSize - 1)].hash; ++k) s_.names[k & (kNameTableSize - 1)].hash = 0;
+      for (uint64_t k = hash; s_.names[k & name_mask_].hash; ++k) s_.names[k & name_mask_].hash = 0;
     }
   }
   return status_;

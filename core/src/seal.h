@@ -1,5 +1,5 @@
-// Sealing: a journal segment becomes blocks of JSON lines in a trace file. The traced process does it with its own segments,
-// whoever launched it with what a dead process left; both come through here.
+// Sealing: a journal segment becomes blocks of JSON lines in a trace file. The traced process does it with its own
+// segments, whoever launched it with what a dead process left; both come through here.
 #pragma once
 
 #include "block.h"
@@ -25,8 +25,9 @@ struct SealTotals {
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 
-// Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file. `now` is where the next
-// epoch's clock map begins. What can't be written is counted in segment.lost. Returns 0 or the first -errno.
+// Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file. `now` is
+// where the next epoch's clock map begins. What can't be written is counted in segment.lost. Returns 0 or the first
+// -errno.
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
                  SealTotals *totals = nullptr);
 

@@ -1,5 +1,5 @@
-// Sealing what dead processes left: run by the launcher of a node when its processes have ended, and by `tailrace seal`.
-// A journal belongs to whoever holds its lock (flock); a process that lives keeps its own.
+// Sealing what dead processes left: run by the launcher of a node when its processes have ended, and by `tailrace
+// seal`. A journal belongs to whoever holds its lock (flock); a process that lives keeps its own.
 #include <dirent.h>
 #include <errno.h>
 #include <sys/file.h>
@@ -137,6 +137,8 @@ int seal_dead_journals(const char *directory, SealedJournals &result) {
   ::closedir(dir);
   if (!scratch) return -ENOMEM;
   free_seal_scratch(scratch);
+  // Goes when it is empty; a process that starts now makes it anew.
+  sys::rmdir(directory);
   return 0;
 }
 

@@ -7,7 +7,8 @@ namespace tailrace {
 
 // Gives the thread a new segment, or leaves it without one (counted). Table lock held.
 void open_segment(Thread *t);
-// Takes over the segments of this process's previous program image; `mine` was the calling thread's. Before any thread exists.
+// Takes over the segments of this process's previous program image; `mine` was the calling thread's. Before any thread
+// exists.
 bool adopt_segments(uint32_t count, uint32_t mine);
 // The thread goes on with a segment that another thread began.
 void note_thread(Thread *t);
@@ -17,8 +18,8 @@ void forget_scratch();
 // The thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }
 
-// Moves the end of what is used by `n` slots and returns where they begin. One instruction, so that a signal handler that
-// records in between takes slots of its own.
+// Moves the end of what is used by `n` slots and returns where they begin. One instruction, so that a signal handler
+// that records in between takes slots of its own.
 inline Slot *take_slots(Thread *t, uint32_t n) {
   auto bytes = static_cast<uint64_t>(n) * sizeof(Slot);
 #if defined(__x86_64__)

@@ -152,8 +152,8 @@ bool adopt_process() {
     if (is) text.remove_prefix(1);
     return is;
   };
-  if (!take_decimal(text, pid) || !colon() || !take_decimal(text, start) || !colon() ||
-      !take_decimal(text, segments) || !colon() || !take_decimal(text, mine)) {
+  if (!take_decimal(text, pid) || !colon() || !take_decimal(text, start) || !colon() || !take_decimal(text, segments) ||
+      !colon() || !take_decimal(text, mine)) {
     return false;
   }
   // The variable is this process's own only if it was set right before this exec; a child has it from its parent.

@@ -3,7 +3,8 @@
 //   hook -> enter() -> Thread* -> record.h writes a slot -> make_room()/seal() when the segment is full
 //
 // What holds:
-// - enter() costs a thread-local load and a flag where all is well. The flag lies on a page that fork(2) wipes, so a child of any
+// - enter() costs a thread-local load and a flag where all is well. The flag lies on a page that fork(2) wipes, so a
+// child of any
 //   kind of fork notices at its first event that it is one, and starts a journal of its own.
 // - Segments are mapped MADV_DONTFORK: no child can write into its parent's.
 // - A lock is only held with signals blocked, so a handler never meets one that its own thread holds.
@@ -65,7 +66,7 @@ struct Session {
   std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
   SealScratch *scratch;
   char host[256];
-  char journal_stem[2048];   // <dir>/<host>-<pid>-<start>
+  char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];
   char process_members[12 * 1024];  // the start event's args
   size_t process_members_bytes;
@@ -99,7 +100,8 @@ void start_session(char **argv);
 
 // A thread's record without a segment yet; table lock held, or before any thread runs.
 Thread *new_thread();
-// Makes room for `slots` in the thread's segment: more pages, or a sealed and emptied segment. False: there is none to be had.
+// Makes room for `slots` in the thread's segment: more pages, or a sealed and emptied segment. False: there is none to
+// be had.
 bool make_room(Thread *t, uint32_t slots);
 void seal_thread(Thread *t);
 // Everything that is this thread's or nobody's; for the end of the process.

@@ -18,8 +18,8 @@ constexpr string_view kLibrary = "libtailrace.so";
 
 // Where managers put what we would otherwise have to be told. The first that is set counts.
 constexpr string_view kJobVariables[] = {"FLUX_JOB_ID=", "SLURM_JOB_ID=", "PBS_JOBID=", "LSB_JOBID="};
-constexpr string_view kRankVariables[] = {"FLUX_TASK_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=",
-                                          "SLURM_PROCID="};
+constexpr string_view kRankVariables[] = {
+    "FLUX_TASK_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
 
 string_view copy(string_view s) {
   auto *p = static_cast<char *>(arena_allocate(s.size() + 1));

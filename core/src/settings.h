@@ -1,4 +1,5 @@
-// The settings table (settings.def) and the environment: reading ours, hiding them, giving them to programs that are started.
+// The settings table (settings.def) and the environment: reading ours, hiding them, giving them to programs that are
+// started.
 #pragma once
 
 #include <stddef.h>

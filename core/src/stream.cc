@@ -27,7 +27,8 @@ int64_t StreamCall::take_position(int64_t bytes) {
 
 void StreamCall::emit_passed(Fn fn, int64_t bytes) {
   if (bytes <= 0) return;
-  Event e{fn, file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes), bytes};
+  Event e{fn,   file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes),
+          bytes};
   record_file(call_, e, file_);
 }
 

@@ -1,9 +1,10 @@
 // Streams: which bytes a stdio call consumed or produced, and what passed by the hooks.
 //
-// glibc's getc and putc work in the stream's buffer, inlined or as calls that do nothing but move a pointer; to record each would cost
-// twenty times the call. So the buffer's pointers are read at every call that does reach us, and what moved between two
-// of them is one event "fgetc" or "fputc" with `calls` = `size` = the bytes moved. The buffer can't be refilled or flushed without such a call
-// (a function of ours, __uflow or __overflow), so no byte is missed, and none is counted twice.
+// glibc's getc and putc work in the stream's buffer, inlined or as calls that do nothing but move a pointer; to record
+// each would cost twenty times the call. So the buffer's pointers are read at every call that does reach us, and what
+// moved between two of them is one event "fgetc" or "fputc" with `calls` = `size` = the bytes moved. The buffer can't
+// be refilled or flushed without such a call (a function of ours, __uflow or __overflow), so no byte is missed, and
+// none is counted twice.
 #pragma once
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// Raw system calls. The core makes its own calls this way and no other, because then they never meet a hook (ours or another
-// tool's), never touch errno, are no cancellation points, and are safe in a vfork child and in a signal handler.
-// Every function returns the kernel's value: negative is -errno.
+// Raw system calls. The core makes its own calls this way and no other, because then they never meet a hook (ours or
+// another tool's), never touch errno, are no cancellation points, and are safe in a vfork child and in a signal
+// handler. Every function returns the kernel's value: negative is -errno.
 #pragma once
 
 #include <fcntl.h>
@@ -59,6 +59,9 @@ inline int fallocate(int fd, int64_t offset, int64_t size) {
   return static_cast<int>(call(SYS_fallocate, fd, 0, offset, size));
 }
 inline int unlink(const char *path) { return static_cast<int>(call(SYS_unlinkat, AT_FDCWD, pointer(path), 0)); }
+inline int rmdir(const char *path) {
+  return static_cast<int>(call(SYS_unlinkat, AT_FDCWD, pointer(path), AT_REMOVEDIR));
+}
 inline int mkdir(const char *path, int mode) {
   return static_cast<int>(call(SYS_mkdirat, AT_FDCWD, pointer(path), mode));
 }
@@ -87,9 +90,7 @@ inline void *mmap(size_t n, int prot, int flags, int fd) {
 }
 // Zeroed memory of our own, whole pages; null when there is none.
 inline void *allocate_pages(size_t n) { return mmap(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
-inline long futex(volatile void *word, int op, int value) {
-  return call(SYS_futex, pointer(word), op, value, 0);
-}
+inline long futex(volatile void *word, int op, int value) { return call(SYS_futex, pointer(word), op, value, 0); }
 
 // All signals blocked for a scope, so that no handler runs while the core holds a lock or rearranges a buffer.
 class SignalsBlocked {

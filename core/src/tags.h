@@ -28,8 +28,8 @@ struct TagSet {
   const Tag *find(string_view key) const;
 };
 
-// Parses key=value,key=value. On a fault returns false, sets `fault_at` to its position, and writes one sentence that names the
-// key and the rule to `message`.
+// Parses key=value,key=value. On a fault returns false, sets `fault_at` to its position, and writes one sentence that
+// names the key and the rule to `message`.
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
 
 // Writes the canonical form of `over` laid over `base`: false when it breaks the size rules.

@@ -21,7 +21,8 @@ int tailrace_active(void);
 /* The library's version, "major.minor.patch". */
 const char *tailrace_version(void);
 
-/* What was compiled in, as a JSON object: version, deflate ("isal" or "zlib"), gotcha (path or null), compiler, arch. */
+/* What was compiled in, as a JSON object: version, deflate ("isal" or "zlib"), gotcha (path or null), compiler, arch.
+ */
 const char *tailrace_build_info(void);
 
 /* Lays `tags` (docs/trace-format.md, "Tags") over the calling thread's context and makes the result its context.
@@ -36,19 +37,20 @@ tailrace_context tailrace_context_current(void);
 /* Makes `context` the calling thread's; 0 is the process's own. Returns the one that was. */
 tailrace_context tailrace_context_switch(tailrace_context context);
 
-/* Ends `context` (a task is over): a thread that still carries it records as the process's own from now on, never as that
- * task. Seals the calling thread's block to the run directory. */
+/* Ends `context` (a task is over): a thread that still carries it records as the process's own from now on, never as
+ * that task. Seals the calling thread's block to the run directory. */
 void tailrace_context_finish(tailrace_context context);
 
 /* Seals what the calling thread has recorded to the run directory now. */
 void tailrace_flush(void);
 
-/* Checks a tag string: 0 when it keeps the rules; else the position of the fault plus one, and a sentence that names the key and the
- * rule in `message` (at most `size` bytes, terminated). */
+/* Checks a tag string: 0 when it keeps the rules; else the position of the fault plus one, and a sentence that names
+ * the key and the rule in `message` (at most `size` bytes, terminated). */
 size_t tailrace_tag_error(const char *tags, char *message, size_t size);
 
 /* Binds the hooks with GOTCHA in every library that is loaded: for a process that was started without the preload
- * (TAILRACE_RUN and the rest of `tailrace env` must be set). Returns 0, or -1 with the reason from tailrace_attach_error. */
+ * (TAILRACE_RUN and the rest of `tailrace env` must be set). Returns 0, or -1 with the reason from
+ * tailrace_attach_error. */
 int tailrace_attach(void);
 const char *tailrace_attach_error(void);
 

@@ -1,0 +1,136 @@
+// The columns of one batch while it is filled: plain arrays in Arrow's own layout, so that the export copies nothing.
+//
+// What always holds: every column has room for `capacity` rows and one more (a line that turns out to be no event is
+// written there and taken back); strings are kept once, in a dictionary, and rows hold indices; kColumns is the only
+// list of columns, and analyzer/schema.py has the same names and types (a test compares them).
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tailrace::native {
+
+// How a value is found in a line, and what the column stores.
+enum class Source : uint8_t {
+  kTopText,   // a string beside "args"
+  kTopInt,    // an integer beside "args"
+  kArgText,   // a string in "args"
+  kArgInt,    // an integer in "args"
+  kDerived,   // made of several values; parse.cc knows how
+};
+
+enum class Type : uint8_t { kInt32, kInt64, kText };
+
+struct ColumnSpec {
+  const char* name;  // the JSON key too, unless kDerived
+  Source source;
+  Type type;
+  bool nullable;
+};
+
+constexpr ColumnSpec kColumns[] = {
+    {"name", Source::kTopText, Type::kText, false},    {"cat", Source::kTopText, Type::kText, false},
+    {"ts", Source::kDerived, Type::kInt64, false},     {"dur", Source::kDerived, Type::kInt64, false},
+    {"host", Source::kDerived, Type::kText, false},    {"pid", Source::kTopInt, Type::kInt32, false},
+    {"tid", Source::kTopInt, Type::kInt32, false},     {"path", Source::kDerived, Type::kText, true},
+    {"file", Source::kDerived, Type::kText, true},     {"ftype", Source::kDerived, Type::kText, true},
+    {"path2", Source::kDerived, Type::kText, true},    {"file2", Source::kDerived, Type::kText, true},
+    {"fd", Source::kArgInt, Type::kInt32, true},       {"offset", Source::kArgInt, Type::kInt64, true},
+    {"size", Source::kArgInt, Type::kInt64, true},     {"count", Source::kArgInt, Type::kInt64, true},
+    {"ret", Source::kArgInt, Type::kInt64, true},      {"errno", Source::kArgInt, Type::kInt32, true},
+    {"dir", Source::kArgText, Type::kText, true},      {"flags", Source::kArgInt, Type::kInt32, true},
+    {"calls", Source::kArgInt, Type::kInt32, false},   {"workflow", Source::kArgText, Type::kText, true},
+    {"stage", Source::kArgText, Type::kText, true},    {"task", Source::kArgText, Type::kText, true},
+    {"job", Source::kArgText, Type::kText, true},      {"rank", Source::kArgText, Type::kText, true},
+    {"region", Source::kArgText, Type::kText, true},
+};
+constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
+
+// A free tag's column is named like its key in "args".
+constexpr std::string_view kTagPrefix = "tag.";
+
+struct FreeDeleter {
+  void operator()(void* p) const { std::free(p); }
+};
+using Buffer = std::unique_ptr<void, FreeDeleter>;
+
+// Distinct strings in the order in which they came, in Arrow's utf8 layout.
+class Dictionary {
+ public:
+  Dictionary() : offsets_{0}, slots_(16, -1) {}
+
+  // The index of `text`, which must be valid UTF-8. Throws std::length_error past 2 GiB of text.
+  int32_t index_of(std::string_view text);
+
+  size_t size() const { return offsets_.size() - 1; }
+  const std::vector<int32_t>& offsets() const { return offsets_; }
+  const std::string& data() const { return data_; }
+
+ private:
+  std::string_view at(int32_t i) const;
+  void grow();
+
+  std::string data_;
+  std::vector<int32_t> offsets_;
+  std::vector<int32_t> slots_;
+};
+
+// One column. Text rows hold dictionary indices, -1 where null; integers have a validity bit a row.
+class Column {
+ public:
+  Column(std::string name, Type type, bool nullable, size_t capacity);
+
+  void set_int(size_t row, int64_t value) {
+    if (type_ == Type::kInt64) {
+      static_cast<int64_t*>(values_.get())[row] = value;
+    } else {
+      static_cast<int32_t*>(values_.get())[row] = clamp32(value);
+    }
+    if (valid_ != nullptr) valid()[row >> 3] |= static_cast<uint8_t>(1U << (row & 7));
+  }
+  void set_index(size_t row, int32_t index) { indices()[row] = index; }
+  bool is_null_text(size_t row) const { return static_cast<int32_t*>(values_.get())[row] < 0; }
+
+  // Takes back what was set in `row`.
+  void clear(size_t row);
+
+  // Counts nulls and, for text that has some, makes the validity bits. Nothing is set after it.
+  void finish(size_t rows);
+
+  const std::string& name() const { return name_; }
+  Type type() const { return type_; }
+  bool nullable() const { return nullable_; }
+  int64_t null_count() const { return null_count_; }
+  const void* values() const { return values_.get(); }
+  const void* validity() const { return null_count_ > 0 ? valid_.get() : nullptr; }
+  Dictionary& dictionary() { return dictionary_; }
+  const Dictionary& dictionary() const { return dictionary_; }
+
+ private:
+  static int32_t clamp32(int64_t v) {
+    return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : static_cast<int32_t>(v);
+  }
+  int32_t* indices() { return static_cast<int32_t*>(values_.get()); }
+  uint8_t* valid() { return static_cast<uint8_t*>(valid_.get()); }
+
+  std::string name_;
+  Type type_;
+  bool nullable_;
+  Buffer values_;
+  Buffer valid_;
+  Dictionary dictionary_;
+  int64_t null_count_ = 0;
+};
+
+// A finished batch: what Arrow is given views of.
+struct Batch {
+  size_t rows = 0;
+  std::vector<std::unique_ptr<Column>> columns;
+};
+
+}  // namespace tailrace::native

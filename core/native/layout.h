@@ -1,0 +1,133 @@
+// The tree of learned line layouts (see parse.h): which literal may follow which, and what its value is for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "json.h"
+
+namespace tailrace::native {
+
+class Column;
+struct FileName;
+
+// What is done with the value that follows a literal.
+enum class Action : uint8_t { kSkip, kText, kInt, kTs, kNs, kDur, kPhase, kFile, kFile2, kHost, kPath, kEnd };
+
+// Keys that every event must have; a bit each.
+enum Needed : uint8_t { kNeedsName = 1, kNeedsCat = 2, kNeedsTs = 4, kNeedsPid = 8, kNeedsTid = 16, kNeedsPhase = 32 };
+constexpr uint8_t kNeedsAll = 63;
+
+struct KeyUse {
+  Action action = Action::kSkip;
+  uint8_t needed = 0;
+  Column* column = nullptr;  // kText, kInt
+};
+
+// Where a literal begins: at the line's start, or after a value beside "args", or after one in it.
+enum class Level : uint8_t { kStart, kTop, kArgs };
+
+struct Node;
+
+// One literal. A string's opening quote belongs to it, so that its value starts right behind.
+struct Edge {
+  static constexpr size_t kMaxLiteral = 56;
+  static constexpr size_t kMaxLast = 63;
+
+  KeyUse use;
+  bool is_string = false;
+  Level level = Level::kStart;  // after the value
+  size_t bytes = 0;             // of the literal
+  Node* next = nullptr;
+  char literal[kMaxLiteral + 8] = {};
+
+  // The last plain string that followed, with its closing quote, and what it stood for.
+  size_t last_bytes = 0;
+  int32_t last_index = -1;
+  FileName* last_file = nullptr;
+  uint64_t last_epoch = 0;  // what hashes stood for is void once the block's names change
+  char last[kMaxLast + 8] = {};
+};
+
+struct Node {
+  static constexpr size_t kMaxEdges = 12;
+  Level level = Level::kStart;
+  bool learns = true;
+  size_t edge_count = 0;
+  std::array<Edge*, kMaxEdges> edges{};  // the one used last comes first, the rest as it happens
+};
+
+// Whether `bytes` bytes are equal. Both sides have 8 readable bytes more.
+inline bool same_bytes(const char* a, const char* b, size_t bytes) {
+  for (; bytes >= 8; bytes -= 8, a += 8, b += 8) {
+    if (load8(a) != load8(b)) return false;
+  }
+  if (bytes == 0) return true;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  return ((load8(a) ^ load8(b)) << (64 - 8 * bytes)) == 0;
+#else
+  return std::memcmp(a, b, bytes) == 0;
+#endif
+}
+
+class Layouts {
+ public:
+  Node* start() { return &start_; }
+
+  // The edge whose literal stands at `p`, moved to the front; nullptr when none is known.
+  static Edge* find(Node* node, const char* p) {
+    for (size_t i = 0; i < node->edge_count; ++i) {
+      Edge* edge = node->edges[i];
+      if (!same_bytes(p, edge->literal, edge->bytes)) continue;
+      if (i > 0) bring_forward(node, i);
+      return edge;
+    }
+    return nullptr;
+  }
+
+  // Keeps `edge`, whose literal stands at `p`; returns where it is kept, which is a scratch place when the tree is full.
+  Edge* keep(Node* node, const Edge& edge, const char* p) {
+    const bool learn = node->learns && edge.bytes <= Edge::kMaxLiteral && nodes_.size() < kMaxNodes;
+    if (!learn) {
+      scratch_ = edge;
+      scratch_.next = edge.level == Level::kArgs ? &args_ : &top_;
+      return &scratch_;
+    }
+    // A literal that another one starts (`"a":` and `"a": `) is known, yet find() met the shorter one first.
+    for (size_t i = 0; i < node->edge_count; ++i) {
+      Edge* known = node->edges[i];
+      if (known->bytes != edge.bytes || std::memcmp(known->literal, p, edge.bytes) != 0) continue;
+      bring_forward(node, i);
+      return known;
+    }
+    edges_.push_back(edge);
+    Edge* kept = &edges_.back();
+    std::memcpy(kept->literal, p, edge.bytes);
+    nodes_.push_back(Node{edge.level, true, 0, {}});
+    kept->next = &nodes_.back();
+    // A node that meets too many keys forgets the one that came last before.
+    if (node->edge_count < Node::kMaxEdges) ++node->edge_count;
+    node->edges[node->edge_count - 1] = kept;
+    bring_forward(node, node->edge_count - 1);
+    return kept;
+  }
+
+ private:
+  static constexpr size_t kMaxNodes = 1 << 13;
+
+  static void bring_forward(Node* node, size_t i) {
+    std::swap(node->edges[0], node->edges[i]);
+  }
+
+  // top_ and args_ stand for "somewhere at this level": where a line goes on that is not learned.
+  Node start_{Level::kStart, true, 0, {}}, top_{Level::kTop, false, 0, {}}, args_{Level::kArgs, false, 0, {}};
+  std::deque<Node> nodes_;
+  std::deque<Edge> edges_;
+  Edge scratch_;
+};
+
+}  // namespace tailrace::native

@@ -1,0 +1,84 @@
+// The names of one block: what its metadata lines (FH, HH) say of the hashes that its events carry.
+//
+// What always holds: entries point into the block's text and are thrown away with it; an entry is put into a column's
+// dictionary only when an event uses it, so names that no row has do not show.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "json.h"
+
+namespace tailrace::native {
+
+// A hash as it stands in the line: at most 16 bytes, compared as they are.
+struct HashKey {
+  uint64_t low = 0, high = 0;
+
+  static HashKey of(std::string_view text) {
+    if (text.size() > 16) throw JsonError("a hash is longer than 16 characters");
+    HashKey key;
+    char bytes[16] = {};
+    std::memcpy(bytes, text.data(), text.size());
+    std::memcpy(&key.low, bytes, 8);
+    std::memcpy(&key.high, bytes + 8, 8);
+    return key;
+  }
+  bool operator==(const HashKey& other) const { return low == other.low && high == other.high; }
+};
+
+struct FileName {
+  HashKey key;
+  Value name, type, dev, ino, btime;
+  // Indices in the columns path, path2, file, file2, ftype; kUnused until an event asks for one.
+  static constexpr int32_t kUnused = -2;
+  int32_t index[5] = {kUnused, kUnused, kUnused, kUnused, kUnused};
+};
+
+// An open-addressing table from hash to entry; a hash defined twice keeps the last definition.
+class FileTable {
+ public:
+  FileTable() : slots_(256, -1) {}
+
+  void clear() {
+    files_.clear();
+    slots_.assign(slots_.size(), -1);
+  }
+
+  void put(const FileName& file) {
+    int32_t& slot = slots_[slot_of(file.key)];
+    if (slot >= 0) {
+      files_[static_cast<size_t>(slot)] = file;
+      return;
+    }
+    slot = static_cast<int32_t>(files_.size());
+    files_.push_back(file);
+    if (files_.size() * 2 > slots_.size()) grow();
+  }
+
+  FileName* find(const HashKey& key) {
+    const int32_t slot = slots_[slot_of(key)];
+    return slot < 0 ? nullptr : &files_[static_cast<size_t>(slot)];
+  }
+
+ private:
+  size_t slot_of(const HashKey& key) const {
+    uint64_t h = (key.low ^ (key.high << 1) ^ (key.high >> 7)) * 0x9E3779B97F4A7C15ULL;
+    const size_t mask = slots_.size() - 1;
+    size_t slot = (h ^ (h >> 32)) & mask;
+    while (slots_[slot] >= 0 && !(files_[static_cast<size_t>(slots_[slot])].key == key)) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  void grow() {
+    slots_.assign(slots_.size() * 2, -1);
+    for (size_t i = 0; i < files_.size(); ++i) slots_[slot_of(files_[i].key)] = static_cast<int32_t>(i);
+  }
+
+  std::vector<FileName> files_;
+  std::vector<int32_t> slots_;
+};
+
+}  // namespace tailrace::native

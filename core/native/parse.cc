@@ -1,0 +1,601 @@
+// See parse.h.
+#include "parse.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "layout.h"
+#include "names.h"
+
+namespace tailrace::native {
+
+namespace {
+
+constexpr uint64_t kPow10[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+// The value of 8 ASCII digits less '0', first digit in the lowest byte (after D. Lemire, "Quickly parsing eight digits").
+uint64_t eight_digits(uint64_t v) {
+  v = v * 10 + (v >> 8);
+  return (((v & 0x000000FF000000FFULL) * 0x000F424000000064ULL) +
+          (((v >> 16) & 0x000000FF000000FFULL) * 0x0000271000000001ULL)) >>
+         32;
+}
+
+// Reads a run of digits at `*p` and moves past it. False when there is none or more than 18, which may not fit.
+inline bool read_digits(const char** p, uint64_t* value) {
+  const char* q = *p;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  uint64_t v = 0;
+  for (;;) {
+    const uint64_t chunk = load8(q) ^ 0x3030303030303030ULL;
+    const uint64_t other = ((chunk + 0x7676767676767676ULL) | chunk) & 0x8080808080808080ULL;
+    if (other == 0) {
+      v = v * kPow10[8] + eight_digits(chunk);
+      q += 8;
+      if (q - *p > 16) return false;
+      continue;
+    }
+    const unsigned digits = static_cast<unsigned>(__builtin_ctzll(other)) / 8;
+    if (digits > 0) v = v * kPow10[digits] + eight_digits(chunk << (64 - 8 * digits));
+    q += digits;
+    break;
+  }
+#else
+  uint64_t v = 0;
+  for (; *q >= '0' && *q <= '9' && q - *p < 19; ++q) v = v * 10 + static_cast<uint64_t>(*q - '0');
+#endif
+  const auto length = q - *p;
+  if (length == 0 || length > 18) return false;
+  *p = q;
+  *value = v;
+  return true;
+}
+
+bool ends_number(char c) { return c != '.' && c != 'e' && c != 'E'; }
+
+int64_t saturated(int64_t us, int64_t rest_ns) {
+  int64_t ns;
+  if (__builtin_mul_overflow(us, int64_t{1000}, &ns) || __builtin_add_overflow(ns, rest_ns, &ns)) {
+    return us < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  }
+  return ns;
+}
+
+// Microseconds with decimals, as nanoseconds; what is below one is cut off.
+int64_t decimal_us_to_ns(std::string_view text) {
+  const size_t point = text.find('.');
+  const int64_t us = integer_of(text.substr(0, point));
+  if (point == std::string_view::npos) return saturated(us, 0);
+  std::string rest(text.substr(point + 1));
+  if (!std::all_of(rest.begin(), rest.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    throw JsonError("a time may not have an exponent");
+  }
+  rest.resize(3, '0');
+  const int64_t ns = integer_of(rest);
+  return saturated(us, text[0] == '-' ? -ns : ns);
+}
+
+// True when the line is likely to be metadata, so that it need not be tried as an event first.
+bool looks_like_metadata(const char* p) {
+  constexpr std::string_view kStart = "{\"name\":\"";
+  if (std::strncmp(p, kStart.data(), kStart.size()) != 0) return false;
+  p += kStart.size();
+  return std::strncmp(p, "FH\"", 3) == 0 || std::strncmp(p, "HH\"", 3) == 0 || std::strncmp(p, "clock\"", 6) == 0 ||
+         std::strncmp(p, "process_name\"", 13) == 0;
+}
+
+}  // namespace
+
+Mounts::Mounts(std::vector<Mount> rows) : rows_(std::move(rows)) {
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const Mount& a, const Mount& b) { return a.point.size() > b.point.size(); });
+}
+
+std::string_view Mounts::file_system(std::string_view host, std::string_view dev, std::string_view path) const {
+  bool known_host = false;
+  for (const Mount& row : rows_) {
+    if (row.host != host) continue;
+    known_host = true;
+    if (row.dev == dev) return row.file_system;
+  }
+  if (known_host || dev.substr(0, 2) != "0:") return {};
+  for (const Mount& row : rows_) {
+    const std::string_view point = row.point;
+    const bool under = path.substr(0, point.size()) == point &&
+                       (point == "/" || path.size() == point.size() || path[point.size()] == '/');
+    if (under) return row.file_system;
+  }
+  return {};
+}
+
+class Parser::Impl {
+ public:
+  Impl(const std::vector<std::string>* columns, size_t capacity, const Mounts& mounts)
+      : capacity_(capacity), mounts_(mounts), discover_(columns == nullptr) {
+    if (columns == nullptr) {
+      for (const ColumnSpec& spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
+    } else {
+      for (const std::string& name : *columns) add_named(name);
+    }
+    map_keys();
+  }
+
+  void block(std::string_view text, const BlockHeader& header) {
+    ++names_epoch_;
+    files_.clear();
+    hosts_.clear();
+    host_ = header.host;
+    host_index_ = FileName::kUnused;
+    const size_t first_row = rows_;
+    uint64_t lines = 0;
+    const char* p = text.data();
+    const char* end = p + text.size();
+    try {
+      while (p < end) {
+        p = line(p);
+        ++lines;
+      }
+    } catch (const JsonError& error) {
+      throw JsonError("line " + std::to_string(lines + 1) + ": " + error.what());
+    }
+    if (lines != header.lines) count_fault("lines", header.lines, lines);
+    if (rows_ - first_row != header.events) count_fault("events", header.events, rows_ - first_row);
+  }
+
+  Batch finish() {
+    Batch batch;
+    batch.rows = rows_;
+    if (discover_) {
+      std::sort(columns_.begin() + kColumnCount, columns_.end(),
+                [](const auto& a, const auto& b) { return a->name() < b->name(); });
+    }
+    for (auto& column : columns_) column->finish(rows_);
+    batch.columns = std::move(columns_);
+    return batch;
+  }
+
+ private:
+  // ---- columns ----
+
+  Column* add(std::string name, Source source, Type type, bool nullable) {
+    columns_.push_back(std::make_unique<Column>(name, type, nullable, capacity_));
+    Column* column = columns_.back().get();
+    by_name_[name] = column;
+    if (source == Source::kTopText) top_[name].action = Action::kText;
+    if (source == Source::kTopInt) top_[name].action = Action::kInt;
+    if (source == Source::kArgText) args_[name].action = Action::kText;
+    if (source == Source::kArgInt) args_[name].action = Action::kInt;
+    auto& uses = source == Source::kTopText || source == Source::kTopInt ? top_ : args_;
+    if (source != Source::kDerived) uses[name].column = column;
+    return column;
+  }
+
+  void add_named(const std::string& name) {
+    if (by_name_.count(name) != 0) throw std::invalid_argument("the column " + name + " is asked for twice");
+    for (const ColumnSpec& spec : kColumns) {
+      if (name == spec.name) {
+        add(name, spec.source, spec.type, spec.nullable);
+        return;
+      }
+    }
+    if (name.compare(0, kTagPrefix.size(), kTagPrefix) != 0 || name.size() == kTagPrefix.size()) {
+      throw std::invalid_argument("there is no column " + name);
+    }
+    add(name, Source::kArgText, Type::kText, true);
+  }
+
+  Column* column(const char* name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+  void map_keys() {
+    ts_column_ = column("ts");
+    dur_column_ = column("dur");
+    host_column_ = column("host");
+    const char* const names[] = {"path", "path2", "file", "file2", "ftype"};
+    for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
+    top_["name"].needed = kNeedsName;
+    top_["cat"].needed = kNeedsCat;
+    top_["pid"].needed = kNeedsPid;
+    top_["tid"].needed = kNeedsTid;
+    top_["ph"] = {Action::kPhase, kNeedsPhase, nullptr};
+    top_["ts"] = {ts_column_ != nullptr ? Action::kTs : Action::kSkip, kNeedsTs, nullptr};
+    if (dur_column_ != nullptr) top_["dur"].action = Action::kDur;
+    if (ts_column_ != nullptr) args_["ns"].action = Action::kNs;
+    if (host_column_ != nullptr) args_["hhash"].action = Action::kHost;
+    if (file_columns_[0] || file_columns_[2] || file_columns_[4]) args_["fhash"].action = Action::kFile;
+    if (file_columns_[1] || file_columns_[3]) args_["fhash2"].action = Action::kFile2;
+    if (file_columns_[0]) args_["path"].action = Action::kPath;
+  }
+
+  // ---- lines ----
+
+  const char* line(const char* p) {
+    if (looks_like_metadata(p)) {
+      if (const char* next = metadata(p)) return next;
+    }
+    std::string fault = "an event lacks one of name, cat, ts, pid, tid";
+    try {
+      if (const char* next = event(p)) {
+        commit();
+        return next;
+      }
+    } catch (const JsonError& error) {
+      fault = error.what();  // unless it is metadata, where the same keys may hold other things
+    }
+    for (auto& column : columns_) column->clear(rows_);
+    if (const char* next = metadata(p)) return next;
+    throw JsonError(fault);
+  }
+
+  void commit() {
+    if (rows_ >= capacity_) throw JsonError("the block has more events than its header promises");
+    if (ts_column_ != nullptr) ts_column_->set_int(rows_, saturating_sum(ts_ns_, rest_ns_));
+    if (dur_column_ != nullptr) dur_column_->set_int(rows_, dur_ns_);
+    if (host_column_ != nullptr && host_column_->is_null_text(rows_)) host_column_->set_index(rows_, own_host());
+    if (has_path_ && file_columns_[0]->is_null_text(rows_)) {
+      file_columns_[0]->set_index(rows_, file_columns_[0]->dictionary().index_of(text_of(path_, &scratch_)));
+    }
+    ++rows_;
+  }
+
+  static int64_t saturating_sum(int64_t a, int64_t b) {
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
+  }
+
+  // Reads a line as an event into row rows_; nullptr when it turns out to be none.
+  const char* event(const char* p) {
+    ts_ns_ = dur_ns_ = rest_ns_ = 0;
+    has_path_ = false;
+    uint8_t seen = 0;
+    for (Node* node = layouts_.start();;) {
+      Edge* edge = Layouts::find(node, p);
+      if (edge == nullptr || !fits(*edge, p[edge->bytes])) edge = learn(node, p);
+      p += edge->bytes;
+      if (edge->use.action == Action::kEnd) return seen == kNeedsAll ? p : nullptr;
+      seen |= edge->use.needed;
+      p = edge->is_string ? string_value(edge, p) : other_value(edge->use, p);
+      if (p == nullptr) return nullptr;
+      node = edge->next;
+    }
+  }
+
+  static bool fits(const Edge& edge, char first) {
+    return edge.is_string || edge.use.action == Action::kEnd ||
+           (first != '"' && first != ' ' && first != '\t' && first != '\r');
+  }
+
+  // Tokenizes what stands between two values, and keeps it.
+  Edge* learn(Node* node, const char* p) {
+    Edge edge;
+    Level level = node->level;
+    const char* q = skip_blanks(p);
+    bool first = level == Level::kStart;
+    if (first) {
+      if (*q++ != '{') throw JsonError("a line must be an object");
+      level = Level::kTop;
+    }
+    for (;;) {
+      q = skip_blanks(q);
+      if (*q == '}') {
+        ++q;
+        if (level == Level::kTop) {
+          q = skip_blanks(q);
+          if (*q != '\n') throw JsonError("text follows the object");
+          edge.use.action = Action::kEnd;
+          ++q;
+          break;
+        }
+        level = Level::kTop;
+        first = false;
+        continue;
+      }
+      if (!first) {
+        if (*q != ',') throw JsonError("a comma or } is missing after a value");
+        q = skip_blanks(q + 1);
+      }
+      q = learn_key(q, level, &edge);
+      if (edge.level != level) {
+        level = edge.level;
+        first = true;
+        continue;
+      }
+      break;
+    }
+    edge.level = level;
+    edge.bytes = static_cast<size_t>(q - p);
+    return layouts_.keep(node, edge, p);
+  }
+
+  // Reads a key, its colon, and a string's opening quote. The { of "args" is taken too: then edge->level is kArgs.
+  const char* learn_key(const char* q, Level level, Edge* edge) {
+    if (*q != '"') throw JsonError("a key must start with a quote");
+    Value key;
+    q = skip_blanks(read_value(q, &key));
+    if (*q != ':') throw JsonError("a colon is missing after a key");
+    q = skip_blanks(q + 1);
+    const std::string name(text_of(key, &scratch_));
+    edge->level = level;
+    if (level == Level::kTop && name == "args" && *q == '{') {
+      edge->level = Level::kArgs;
+      return q + 1;
+    }
+    edge->use = use_of(level, name);
+    edge->is_string = *q == '"';
+    return edge->is_string ? q + 1 : q;
+  }
+
+  KeyUse use_of(Level level, const std::string& name) {
+    auto& uses = level == Level::kTop ? top_ : args_;
+    const auto found = uses.find(name);
+    if (found != uses.end()) return found->second;
+    if (discover_ && level == Level::kArgs && name.size() > kTagPrefix.size() &&
+        name.compare(0, kTagPrefix.size(), kTagPrefix) == 0) {
+      add(name, Source::kArgText, Type::kText, true);
+      return args_[name];
+    }
+    return {};
+  }
+
+  // ---- values ----
+
+  // `p` stands behind the opening quote; returns what follows the closing one, or nullptr when the line is no event.
+  const char* string_value(Edge* edge, const char* p) {
+    const Action action = edge->use.action;
+    if (edge->last_bytes > 0 && same_bytes(p, edge->last, edge->last_bytes)) {
+      if (action == Action::kText) {
+        edge->use.column->set_index(rows_, edge->last_index);
+        return p + edge->last_bytes;
+      }
+      if (action == Action::kSkip || action == Action::kPhase) return p + edge->last_bytes;
+      if (edge->last_epoch == names_epoch_) {
+        if (action == Action::kHost) {
+          host_column_->set_index(rows_, edge->last_index);
+        } else {
+          set_file(edge->last_file, action == Action::kFile2);
+        }
+        return p + edge->last_bytes;
+      }
+    }
+    return new_string_value(edge, p);
+  }
+
+  const char* new_string_value(Edge* edge, const char* p) {
+    Value value;
+    value.kind = Value::Kind::kString;
+    const char* end = string_end(p, &value.escaped);
+    value.text = {p, static_cast<size_t>(end - p)};
+    bool repeats = !value.escaped;
+    switch (edge->use.action) {
+      case Action::kText:
+        edge->last_index = edge->use.column->dictionary().index_of(text_of(value, &scratch_));
+        edge->use.column->set_index(rows_, edge->last_index);
+        break;
+      case Action::kPhase:
+        if (text_of(value, &scratch_) != "X") return nullptr;
+        break;
+      case Action::kFile:
+      case Action::kFile2:
+        edge->last_file = files_.find(HashKey::of(text_of(value, &scratch_)));
+        set_file(edge->last_file, edge->use.action == Action::kFile2);
+        break;
+      case Action::kHost:
+        edge->last_index = host_of(HashKey::of(text_of(value, &scratch_)));
+        host_column_->set_index(rows_, edge->last_index);
+        break;
+      case Action::kPath:
+        path_ = value;
+        has_path_ = true;
+        repeats = false;
+        break;
+      case Action::kSkip:
+        break;
+      default:
+        throw JsonError("a number is expected, not a string");
+    }
+    remember(edge, p, repeats ? value.text.size() + 1 : 0);
+    return end + 1;
+  }
+
+  void remember(Edge* edge, const char* p, size_t bytes) {
+    edge->last_bytes = bytes <= Edge::kMaxLast ? bytes : 0;
+    edge->last_epoch = names_epoch_;
+    std::memcpy(edge->last, p, edge->last_bytes);
+  }
+
+  const char* other_value(const KeyUse& use, const char* p) {
+    if (use.action == Action::kInt) {
+      const bool negative = *p == '-';
+      const char* q = p + (negative ? 1 : 0);
+      uint64_t digits;
+      if (read_digits(&q, &digits) && ends_number(*q)) {
+        use.column->set_int(rows_, negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits));
+        return q;
+      }
+    } else if (use.action == Action::kTs || use.action == Action::kDur || use.action == Action::kNs) {
+      if (const char* q = plain_time(use.action, p)) return q;
+    }
+    Value value;
+    const char* end = read_value(p, &value);
+    return odd_value(use, value) ? end : nullptr;
+  }
+
+  // The usual forms of times: digits, and for a duration three decimals. nullptr when it is another.
+  const char* plain_time(Action action, const char* p) {
+    uint64_t whole;
+    if (!read_digits(&p, &whole) || whole > 9'000'000'000'000'000) return nullptr;
+    auto ns = static_cast<int64_t>(whole);
+    if (action == Action::kNs) {
+      if (!ends_number(*p)) return nullptr;
+      rest_ns_ = ns;
+      return p;
+    }
+    ns *= 1000;
+    if (*p == '.') {
+      const char* q = p + 1;
+      uint64_t decimals;
+      if (!read_digits(&q, &decimals) || q - p != 4) return nullptr;
+      ns += static_cast<int64_t>(decimals);
+      p = q;
+    }
+    if (!ends_number(*p)) return nullptr;
+    (action == Action::kTs ? ts_ns_ : dur_ns_) = ns;
+    return p;
+  }
+
+  // Whatever is not a string nor a number in the usual form. False when the line is no event.
+  bool odd_value(const KeyUse& use, const Value& value) {
+    if (use.action == Action::kSkip) return true;
+    if (use.action == Action::kPhase) return false;
+    if (value.kind == Value::Kind::kNull && use.needed == 0) return true;
+    if (value.kind != Value::Kind::kNumber) throw JsonError("a string or a number is expected");
+    switch (use.action) {
+      case Action::kInt:
+        use.column->set_int(rows_, integer_of(value.text));
+        return true;
+      case Action::kTs:
+        ts_ns_ = decimal_us_to_ns(value.text);
+        return true;
+      case Action::kDur:
+        dur_ns_ = decimal_us_to_ns(value.text);
+        return true;
+      case Action::kNs:
+        rest_ns_ = integer_of(value.text);
+        return true;
+      case Action::kText:
+        integer_of(value.text);  // only a whole number has one spelling as text
+        use.column->set_index(rows_, use.column->dictionary().index_of(value.text));
+        return true;
+      default:
+        throw JsonError("a string is expected, not a number");
+    }
+  }
+
+  // ---- names ----
+
+  // Reads a metadata line (anything that is no event); nullptr when it is an event.
+  const char* metadata(const char* p) {
+    std::string name, phase;
+    Value args;
+    p = skip_blanks(each_member(p, [&](std::string_view key, const Value& value) {
+      if (key == "args") args = value;
+      if (value.kind != Value::Kind::kString) return;
+      if (key == "name") name = text_of(value, &scratch_);
+      if (key == "ph") phase = text_of(value, &scratch_);
+    }));
+    if (*p != '\n') throw JsonError("text follows the object");
+    if (phase == "X") return nullptr;
+    if (phase == "M" && args.kind == Value::Kind::kObject && (name == "FH" || name == "HH")) put_name(name, args);
+    return p + 1;
+  }
+
+  void put_name(const std::string& kind, const Value& args) {
+    FileName file;
+    Value hash;
+    each_member(args.text.data(), [&](std::string_view key, const Value& value) {
+      if (key == "name") file.name = value;
+      if (key == "value") hash = value;
+      if (key == "type") file.type = value;
+      if (key == "dev") file.dev = value;
+      if (key == "ino") file.ino = value;
+      if (key == "btime") file.btime = value;
+    });
+    if (hash.kind != Value::Kind::kString || file.name.kind != Value::Kind::kString) {
+      throw JsonError(kind + " lacks its name or value");
+    }
+    file.key = HashKey::of(text_of(hash, &scratch_));
+    ++names_epoch_;
+    (kind == "FH" ? files_ : hosts_).put(file);
+  }
+
+  int32_t host_of(const HashKey& key) {
+    FileName* host = hosts_.find(key);
+    if (host == nullptr) return own_host();
+    if (host->index[0] == FileName::kUnused) {
+      host->index[0] = host_column_->dictionary().index_of(text_of(host->name, &scratch_));
+    }
+    return host->index[0];
+  }
+
+  int32_t own_host() {
+    if (host_index_ == FileName::kUnused) host_index_ = host_column_->dictionary().index_of(host_);
+    return host_index_;
+  }
+
+  void set_file(FileName* file, bool second) {
+    if (file == nullptr) return;
+    constexpr size_t kFirst[] = {0, 2, 4}, kSecond[] = {1, 3};
+    const size_t* which = second ? kSecond : kFirst;
+    for (size_t i = 0; i < (second ? 2U : 3U); ++i) {
+      Column* column = file_columns_[which[i]];
+      if (column == nullptr) continue;
+      int32_t& index = file->index[which[i]];
+      if (index == FileName::kUnused) index = file_text(*file, which[i], column);
+      column->set_index(rows_, index);
+    }
+  }
+
+  int32_t file_text(const FileName& file, size_t which, Column* column) {
+    if (which <= 1) return column->dictionary().index_of(text_of(file.name, &scratch_));
+    const std::string type(file.type.kind == Value::Kind::kString ? text_of(file.type, &scratch_) : std::string_view());
+    if (which == 4) return type.empty() ? -1 : column->dictionary().index_of(type);
+    const std::optional<std::string> identity = identity_of(file, type);
+    return identity ? column->dictionary().index_of(*identity) : -1;
+  }
+
+  // Nothing where no file was there; nothing for the kernel's anonymous inodes either, which all share one number.
+  std::optional<std::string> identity_of(const FileName& file, const std::string& type) {
+    if (type == "none" || type == "anon" || file.dev.kind != Value::Kind::kString ||
+        file.ino.kind != Value::Kind::kNumber) {
+      return std::nullopt;
+    }
+    const std::string dev(text_of(file.dev, &scratch_));
+    const std::string_view file_system = mounts_.file_system(host_, dev, text_of(file.name, &scratch_));
+    std::string identity = file_system.empty() ? host_ + ':' + dev : std::string(file_system) + ':';
+    identity.append(":").append(file.ino.text).append(":");
+    if (file.btime.kind == Value::Kind::kNumber) identity.append(file.btime.text);
+    return identity;
+  }
+
+  [[noreturn]] static void count_fault(const char* what, uint64_t promised, uint64_t found) {
+    throw JsonError("the header promises " + std::to_string(promised) + " " + what + ", the block has " +
+                    std::to_string(found));
+  }
+
+  size_t capacity_;
+  const Mounts& mounts_;
+  bool discover_;
+  std::vector<std::unique_ptr<Column>> columns_;
+  std::unordered_map<std::string, Column*> by_name_;
+  std::unordered_map<std::string, KeyUse> top_, args_;
+  Column* ts_column_ = nullptr;
+  Column* dur_column_ = nullptr;
+  Column* host_column_ = nullptr;
+  Column* file_columns_[5] = {};  // path, path2, file, file2, ftype
+
+  Layouts layouts_;
+  size_t rows_ = 0;
+  std::string scratch_;
+
+  // The block being read.
+  uint64_t names_epoch_ = 0;  // grows whenever a name is added or forgotten
+  FileTable files_, hosts_;
+  std::string host_;
+  int32_t host_index_ = FileName::kUnused;
+
+  // The line being read.
+  int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0;
+  bool has_path_ = false;
+  Value path_;
+};
+
+Parser::Parser(const std::vector<std::string>* columns, size_t capacity, const Mounts& mounts)
+    : impl_(std::make_unique<Impl>(columns, capacity, mounts)) {}
+Parser::~Parser() = default;
+void Parser::block(std::string_view text, const BlockHeader& header) { impl_->block(text, header); }
+Batch Parser::finish() { return impl_->finish(); }
+
+}  // namespace tailrace::native

@@ -1,0 +1,30 @@
+"""tailrace traces what a scientific workflow does to its data, and shows it.
+
+    import tailrace
+
+    run = tailrace.open("DIR")            # a finished or running trace
+    run.events(stage="align")             # Dask DataFrame, only that stage's blocks are read
+    run.dataflow(level="stage")           # networkx.MultiDiGraph
+    run.report("report.html")
+
+The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without paying for Dask.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import TailraceError
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.run import Run, open
+
+__version__ = "0.1.0"
+__all__ = ["Run", "TailraceError", "__version__", "open"]
+
+_LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'tailrace' has no attribute {name!r}")

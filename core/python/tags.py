@@ -1,0 +1,84 @@
+"""Tags: the mapping a person writes, and the canonical string that travels (docs/trace-format.md, "Tags").
+
+The rules live in the core (`tailrace._native.tag_error`, `merge_tags`); this module only percent-encodes, so that
+Python, C and the environment can't come to disagree. A string that leaves here is canonical: equal contexts are equal
+strings.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+from tailrace import _native
+from tailrace.errors import TagError
+
+_UNQUOTED = "_.:/@+-"
+
+TagValue = str | int
+
+
+def encode(tags: Mapping[str, TagValue]) -> str:
+    """The canonical string of `tags`; "" for an empty mapping.
+
+    Raises TagError, naming the key and the rule, when a tag breaks the rules.
+    """
+    return canonical(",".join(f"{_encode_key(key)}={_encode_value(key, value)}" for key, value in tags.items()))
+
+
+def decode(text: str) -> dict[str, str]:
+    """The tags of a canonical string, in its order. Raises TagError when it isn't one."""
+    _check(text)
+    pairs = (pair.partition("=") for pair in text.split(",") if pair)
+    return {key: unquote(value, errors="strict") for key, _, value in pairs}
+
+
+def canonical(text: str) -> str:
+    """`text` with its keys in canonical order. Raises TagError when it breaks the rules."""
+    _check(text)
+    return _native.merge_tags("", text)
+
+
+def merge(base: str, over: str) -> str:
+    """The canonical string of `over` laid over `base`: a key in both has the value of `over`.
+
+    Raises TagError when one of them, or the two together (8192 bytes, 64 pairs), breaks the rules.
+    """
+    _check(base)
+    _check(over)
+    merged = _native.merge_tags(base, over)
+    _check(merged)
+    return merged
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Splits a command line's `key=value`. Raises TagError when there is no `=`."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise TagError(f"tag {text!r} has no '=': write it as key=value")
+    return key, value
+
+
+def _check(text: str) -> None:
+    fault = _native.tag_error(text)
+    if fault is not None:
+        raise TagError(fault)
+
+
+def _encode_key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TagError(f"tag key {key!r} is a {type(key).__name__}: a key is a str")
+    return _quote(key, "", f"tag key {key!r}")
+
+
+def _encode_value(key: str, value: object) -> str:
+    if not isinstance(value, (str, int)):
+        raise TagError(f"tag {key!r} has a {type(value).__name__} as its value: give a str or an int")
+    return _quote(str(value), _UNQUOTED, f"the value of tag {key!r}")
+
+
+def _quote(text: str, unquoted: str, what: str) -> str:
+    try:
+        quoted = quote(text, safe=unquoted, errors="strict")
+    except UnicodeEncodeError as error:
+        raise TagError(f"{what} can't be written as UTF-8 ({error.reason})") from error
+    # quote() holds "~" to be safe always; the canonical form does not.
+    return quoted.replace("~", "%7E")
