@@ -1,7 +1,8 @@
 // Hands a batch to Arrow without a copy (https://arrow.apache.org/docs/format/CDataInterface.html): a struct array with
 // one child a column, text as dictionaries with int32 indices.
 //
-// What always holds: every exported array shares ownership of the batch, so that it lives until the last one is released.
+// What always holds: every exported array shares ownership of the batch, so that it lives until the last one is
+// released.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,15 @@ extern "C" {
 #define ARROW_FLAG_MAP_KEYS_SORTED 4
 
 struct ArrowSchema {
-  const char* format;
-  const char* name;
-  const char* metadata;
+  const char *format;
+  const char *name;
+  const char *metadata;
   int64_t flags;
   int64_t n_children;
-  struct ArrowSchema** children;
-  struct ArrowSchema* dictionary;
-  void (*release)(struct ArrowSchema*);
-  void* private_data;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
 };
 
 struct ArrowArray {
@@ -35,11 +36,11 @@ struct ArrowArray {
   int64_t offset;
   int64_t n_buffers;
   int64_t n_children;
-  const void** buffers;
-  struct ArrowArray** children;
-  struct ArrowArray* dictionary;
-  void (*release)(struct ArrowArray*);
-  void* private_data;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
 };
 #endif
 }
@@ -47,9 +48,9 @@ struct ArrowArray {
 namespace tailrace::native {
 
 // Arrow's format string of a column's values or indices.
-const char* arrow_format(Type type);
+const char *arrow_format(Type type);
 
-void export_schema(const std::shared_ptr<const Batch>& batch, ArrowSchema* out);
-void export_array(const std::shared_ptr<const Batch>& batch, ArrowArray* out);
+void export_schema(const std::shared_ptr<const Batch> &batch, ArrowSchema *out);
+void export_array(const std::shared_ptr<const Batch> &batch, ArrowArray *out);
 
 }  // namespace tailrace::native

@@ -1,6 +1,8 @@
 // See columns.h.
 #include "columns.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -12,7 +14,8 @@ namespace tailrace::native {
 
 namespace {
 
-// Mixes 8 bytes a step; the odd constant is 2^64 over the golden ratio. Only spread matters: equality is always checked.
+// Mixes 8 bytes a step; the odd constant is 2^64 over the golden ratio. Only spread matters: equality is always
+// checked.
 uint64_t hash_of(std::string_view s) {
   constexpr uint64_t kMix = 0x9E3779B97F4A7C15ULL;
   uint64_t h = s.size() * kMix;
@@ -27,11 +30,20 @@ uint64_t hash_of(std::string_view s) {
   return h ^ (h >> 32);
 }
 
+// Columns are written once, from start to end, so most of their cost is the first touch of each page: ask for large
+// ones.
 Buffer allocate(size_t bytes, int fill) {
-  // calloc takes zero pages from the kernel untouched; any other filling has to write them.
-  void* p = fill == 0 ? std::calloc(1, bytes) : std::malloc(bytes);
+  constexpr size_t kHugePage = size_t{2} << 20;
+  void *p = nullptr;
+  if (bytes < kHugePage) {
+    p = std::malloc(bytes);
+  } else if (posix_memalign(&p, kHugePage, bytes) == 0) {
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+  } else {
+    p = nullptr;
+  }
   if (p == nullptr) throw std::bad_alloc();
-  if (fill != 0) std::memset(p, fill, bytes);
+  std::memset(p, fill, bytes);
   return Buffer(p);
 }
 
@@ -77,7 +89,7 @@ Column::Column(std::string name, Type type, bool nullable, size_t capacity)
   values_ = allocate(rows * width_of(type), type == Type::kText ? 0xFF : 0);
   if (type != Type::kText && nullable) valid_ = allocate(rows / 8 + 1, 0);
   // `calls` is the one integer with a default: absent means 1.
-  if (name_ == "calls") std::fill_n(static_cast<int32_t*>(values_.get()), rows, 1);
+  if (name_ == "calls") std::fill_n(static_cast<int32_t *>(values_.get()), rows, 1);
 }
 
 void Column::clear(size_t row) {
@@ -92,7 +104,7 @@ void Column::clear(size_t row) {
 
 void Column::finish(size_t rows) {
   if (type_ == Type::kText) {
-    const int32_t* index = indices();
+    const int32_t *index = indices();
     null_count_ = std::count_if(index, index + rows, [](int32_t i) { return i < 0; });
     if (null_count_ == 0) return;
     valid_ = allocate(rows / 8 + 1, 0);

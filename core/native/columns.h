@@ -17,36 +17,36 @@ namespace tailrace::native {
 
 // How a value is found in a line, and what the column stores.
 enum class Source : uint8_t {
-  kTopText,   // a string beside "args"
-  kTopInt,    // an integer beside "args"
-  kArgText,   // a string in "args"
-  kArgInt,    // an integer in "args"
-  kDerived,   // made of several values; parse.cc knows how
+  kTopText,  // a string beside "args"
+  kTopInt,   // an integer beside "args"
+  kArgText,  // a string in "args"
+  kArgInt,   // an integer in "args"
+  kDerived,  // made of several values; parse.cc knows how
 };
 
 enum class Type : uint8_t { kInt32, kInt64, kText };
 
 struct ColumnSpec {
-  const char* name;  // the JSON key too, unless kDerived
+  const char *name;  // the JSON key too, unless kDerived
   Source source;
   Type type;
   bool nullable;
 };
 
 constexpr ColumnSpec kColumns[] = {
-    {"name", Source::kTopText, Type::kText, false},    {"cat", Source::kTopText, Type::kText, false},
-    {"ts", Source::kDerived, Type::kInt64, false},     {"dur", Source::kDerived, Type::kInt64, false},
-    {"host", Source::kDerived, Type::kText, false},    {"pid", Source::kTopInt, Type::kInt32, false},
-    {"tid", Source::kTopInt, Type::kInt32, false},     {"path", Source::kDerived, Type::kText, true},
-    {"file", Source::kDerived, Type::kText, true},     {"ftype", Source::kDerived, Type::kText, true},
-    {"path2", Source::kDerived, Type::kText, true},    {"file2", Source::kDerived, Type::kText, true},
-    {"fd", Source::kArgInt, Type::kInt32, true},       {"offset", Source::kArgInt, Type::kInt64, true},
-    {"size", Source::kArgInt, Type::kInt64, true},     {"count", Source::kArgInt, Type::kInt64, true},
-    {"ret", Source::kArgInt, Type::kInt64, true},      {"errno", Source::kArgInt, Type::kInt32, true},
-    {"dir", Source::kArgText, Type::kText, true},      {"flags", Source::kArgInt, Type::kInt32, true},
-    {"calls", Source::kArgInt, Type::kInt32, false},   {"workflow", Source::kArgText, Type::kText, true},
-    {"stage", Source::kArgText, Type::kText, true},    {"task", Source::kArgText, Type::kText, true},
-    {"job", Source::kArgText, Type::kText, true},      {"rank", Source::kArgText, Type::kText, true},
+    {"name", Source::kTopText, Type::kText, false},  {"cat", Source::kTopText, Type::kText, false},
+    {"ts", Source::kDerived, Type::kInt64, false},   {"dur", Source::kDerived, Type::kInt64, false},
+    {"host", Source::kDerived, Type::kText, false},  {"pid", Source::kTopInt, Type::kInt32, false},
+    {"tid", Source::kTopInt, Type::kInt32, false},   {"path", Source::kDerived, Type::kText, true},
+    {"file", Source::kDerived, Type::kText, true},   {"ftype", Source::kDerived, Type::kText, true},
+    {"path2", Source::kDerived, Type::kText, true},  {"file2", Source::kDerived, Type::kText, true},
+    {"fd", Source::kArgInt, Type::kInt32, true},     {"offset", Source::kArgInt, Type::kInt64, true},
+    {"size", Source::kArgInt, Type::kInt64, true},   {"count", Source::kArgInt, Type::kInt64, true},
+    {"ret", Source::kArgInt, Type::kInt64, true},    {"errno", Source::kArgInt, Type::kInt32, true},
+    {"dir", Source::kArgText, Type::kText, true},    {"flags", Source::kArgInt, Type::kInt32, true},
+    {"calls", Source::kArgInt, Type::kInt32, false}, {"workflow", Source::kArgText, Type::kText, true},
+    {"stage", Source::kArgText, Type::kText, true},  {"task", Source::kArgText, Type::kText, true},
+    {"job", Source::kArgText, Type::kText, true},    {"rank", Source::kArgText, Type::kText, true},
     {"region", Source::kArgText, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
@@ -55,7 +55,7 @@ constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 constexpr std::string_view kTagPrefix = "tag.";
 
 struct FreeDeleter {
-  void operator()(void* p) const { std::free(p); }
+  void operator()(void *p) const { std::free(p); }
 };
 using Buffer = std::unique_ptr<void, FreeDeleter>;
 
@@ -68,8 +68,8 @@ class Dictionary {
   int32_t index_of(std::string_view text);
 
   size_t size() const { return offsets_.size() - 1; }
-  const std::vector<int32_t>& offsets() const { return offsets_; }
-  const std::string& data() const { return data_; }
+  const std::vector<int32_t> &offsets() const { return offsets_; }
+  const std::string &data() const { return data_; }
 
  private:
   std::string_view at(int32_t i) const;
@@ -87,14 +87,18 @@ class Column {
 
   void set_int(size_t row, int64_t value) {
     if (type_ == Type::kInt64) {
-      static_cast<int64_t*>(values_.get())[row] = value;
+      static_cast<int64_t *>(values_.get())[row] = value;
     } else {
-      static_cast<int32_t*>(values_.get())[row] = clamp32(value);
+      static_cast<int32_t *>(values_.get())[row] = clamp32(value);
     }
     if (valid_ != nullptr) valid()[row >> 3] |= static_cast<uint8_t>(1U << (row & 7));
   }
   void set_index(size_t row, int32_t index) { indices()[row] = index; }
-  bool is_null_text(size_t row) const { return static_cast<int32_t*>(values_.get())[row] < 0; }
+  int64_t int_at(size_t row) const {
+    return type_ == Type::kInt64 ? static_cast<const int64_t *>(values_.get())[row]
+                                 : static_cast<const int32_t *>(values_.get())[row];
+  }
+  bool is_null_text(size_t row) const { return static_cast<int32_t *>(values_.get())[row] < 0; }
 
   // Takes back what was set in `row`.
   void clear(size_t row);
@@ -102,21 +106,21 @@ class Column {
   // Counts nulls and, for text that has some, makes the validity bits. Nothing is set after it.
   void finish(size_t rows);
 
-  const std::string& name() const { return name_; }
+  const std::string &name() const { return name_; }
   Type type() const { return type_; }
   bool nullable() const { return nullable_; }
   int64_t null_count() const { return null_count_; }
-  const void* values() const { return values_.get(); }
-  const void* validity() const { return null_count_ > 0 ? valid_.get() : nullptr; }
-  Dictionary& dictionary() { return dictionary_; }
-  const Dictionary& dictionary() const { return dictionary_; }
+  const void *values() const { return values_.get(); }
+  const void *validity() const { return null_count_ > 0 ? valid_.get() : nullptr; }
+  Dictionary &dictionary() { return dictionary_; }
+  const Dictionary &dictionary() const { return dictionary_; }
 
  private:
   static int32_t clamp32(int64_t v) {
     return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : static_cast<int32_t>(v);
   }
-  int32_t* indices() { return static_cast<int32_t*>(values_.get()); }
-  uint8_t* valid() { return static_cast<uint8_t*>(valid_.get()); }
+  int32_t *indices() { return static_cast<int32_t *>(values_.get()); }
+  uint8_t *valid() { return static_cast<uint8_t *>(valid_.get()); }
 
   std::string name_;
   Type type_;

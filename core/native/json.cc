@@ -32,7 +32,7 @@ uint32_t hex4(std::string_view raw, size_t at) {
   return v;
 }
 
-void append_utf8(uint32_t c, std::string* out) {
+void append_utf8(uint32_t c, std::string *out) {
   if (c < 0x80) {
     out->push_back(static_cast<char>(c));
   } else if (c < 0x800) {
@@ -54,7 +54,7 @@ bool is_high(uint32_t c) { return c >= 0xD800 && c < 0xDC00; }
 bool is_low(uint32_t c) { return c >= 0xDC00 && c < 0xE000; }
 
 // `at` stands on the first hex digit of a \u escape; returns where the text goes on.
-size_t append_unicode_escape(std::string_view raw, size_t at, std::string* out) {
+size_t append_unicode_escape(std::string_view raw, size_t at, std::string *out) {
   uint32_t c = hex4(raw, at);
   at += 4;
   if (is_high(c) && at + 1 < raw.size() && raw[at] == '\\' && raw[at + 1] == 'u') {
@@ -101,15 +101,15 @@ Utf8 utf8_at(std::string_view s) {
   return {need + 1, true};
 }
 
-const char* read_nested(const char* p, int depth);
+const char *read_nested(const char *p, int depth);
 
-const char* read_scalar_or_nested(const char* p, int depth) {
+const char *read_scalar_or_nested(const char *p, int depth) {
   if (*p == '{' || *p == '[') return read_nested(p, depth + 1);
   Value ignored;
   return read_value(p, &ignored);
 }
 
-const char* read_nested(const char* p, int depth) {
+const char *read_nested(const char *p, int depth) {
   if (depth > kMaxDepth) throw JsonError("values are nested too deeply");
   const bool object = *p == '{';
   const char close = object ? '}' : ']';
@@ -130,14 +130,14 @@ const char* read_nested(const char* p, int depth) {
   }
 }
 
-const char* digits_end(const char* p) {
+const char *digits_end(const char *p) {
   while (*p >= '0' && *p <= '9') ++p;
   return p;
 }
 
-const char* number_end(const char* p) {
+const char *number_end(const char *p) {
   if (*p == '-') ++p;
-  const char* q = digits_end(p);
+  const char *q = digits_end(p);
   if (q == p) throw JsonError("a value is missing or not JSON");
   if (*q == '.') {
     p = q + 1;
@@ -153,19 +153,19 @@ const char* number_end(const char* p) {
   return q;
 }
 
-const char* word_end(const char* p, std::string_view word) {
+const char *word_end(const char *p, std::string_view word) {
   if (std::strncmp(p, word.data(), word.size()) != 0) throw JsonError("a value is missing or not JSON");
   return p + word.size();
 }
 
 }  // namespace
 
-const char* string_end(const char* p, bool* escaped) {
+const char *string_end(const char *p, bool *escaped) {
   for (;;) {
 #if defined(__SSE2__)
     const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), newline = _mm_set1_epi8('\n');
     for (;;) {
-      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
       const __m128i stop =
           _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)), _mm_cmpeq_epi8(v, newline));
       const int mask = _mm_movemask_epi8(stop);
@@ -185,8 +185,8 @@ const char* string_end(const char* p, bool* escaped) {
   }
 }
 
-const char* read_value(const char* p, Value* value) {
-  const char* end;
+const char *read_value(const char *p, Value *value) {
+  const char *end;
   value->escaped = false;
   switch (*p) {
     case '"':
@@ -214,15 +214,13 @@ const char* read_value(const char* p, Value* value) {
       value->kind = Value::Kind::kNull;
       end = word_end(p, "null");
       break;
-    default:
-      value->kind = Value::Kind::kNumber;
-      end = number_end(p);
+    default: value->kind = Value::Kind::kNumber; end = number_end(p);
   }
   value->text = {p, static_cast<size_t>(end - p)};
   return end;
 }
 
-void unescape(std::string_view raw, std::string* out) {
+void unescape(std::string_view raw, std::string *out) {
   out->clear();
   for (size_t i = 0; i < raw.size();) {
     if (raw[i] != '\\') {
@@ -235,36 +233,26 @@ void unescape(std::string_view raw, std::string* out) {
     switch (c) {
       case '"':
       case '\\':
-      case '/':
-        out->push_back(c);
-        break;
-      case 'b':
-        out->push_back('\b');
-        break;
-      case 'f':
-        out->push_back('\f');
-        break;
-      case 'n':
-        out->push_back('\n');
-        break;
-      case 'r':
-        out->push_back('\r');
-        break;
-      case 't':
-        out->push_back('\t');
-        break;
-      case 'u':
-        i = append_unicode_escape(raw, i, out);
-        break;
-      default:
-        throw JsonError("an escape is not one of JSON's");
+      case '/': out->push_back(c); break;
+      case 'b': out->push_back('\b'); break;
+      case 'f': out->push_back('\f'); break;
+      case 'n': out->push_back('\n'); break;
+      case 'r': out->push_back('\r'); break;
+      case 't': out->push_back('\t'); break;
+      case 'u': i = append_unicode_escape(raw, i, out); break;
+      default: throw JsonError("an escape is not one of JSON's");
     }
   }
 }
 
-std::string_view clean_utf8(std::string_view text, std::string* scratch) {
+std::string_view clean_utf8(std::string_view text, std::string *scratch) {
   size_t at = 0;
   while (at < text.size()) {
+    // Names are ASCII but for few.
+    if (text.size() - at >= 8 && (load8(text.data() + at) & 0x8080808080808080ULL) == 0) {
+      at += 8;
+      continue;
+    }
     const Utf8 next = utf8_at(text.substr(at));
     if (!next.valid) break;
     at += next.bytes;
@@ -284,7 +272,7 @@ std::string_view clean_utf8(std::string_view text, std::string* scratch) {
   return *scratch;
 }
 
-std::string_view text_of(const Value& value, std::string* scratch) {
+std::string_view text_of(const Value &value, std::string *scratch) {
   if (!value.escaped) return clean_utf8(value.text, scratch);
   std::string plain;
   unescape(value.text, &plain);

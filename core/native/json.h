@@ -1,7 +1,8 @@
 // The JSON (RFC 8259) that the reader needs: one value, or the members of one object, in one line.
 //
-// What always holds: the text ends with '\n' and kPadBytes readable bytes follow it. No valid line has a raw newline, so
-// the newline stops every scan and no function needs the text's end. Broken text throws JsonError, never reads past it.
+// What always holds: the text ends with '\n' and kPadBytes readable bytes follow it. No valid line has a raw newline,
+// so the newline stops every scan and no function needs the text's end. Broken text throws JsonError, never reads past
+// it.
 #pragma once
 
 #include <cstdint>
@@ -25,39 +26,39 @@ struct Value {
   std::string_view text;  // as in the line; a string's without its quotes
 };
 
-inline uint64_t load8(const char* p) {
+inline uint64_t load8(const char *p) {
   uint64_t v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
 
-inline const char* skip_blanks(const char* p) {
+inline const char *skip_blanks(const char *p) {
   while (*p == ' ' || *p == '\t' || *p == '\r') ++p;
   return p;
 }
 
 // `p` stands after an opening quote; returns the closing quote. `escaped` is set when a backslash was passed.
-const char* string_end(const char* p, bool* escaped);
+const char *string_end(const char *p, bool *escaped);
 
 // Reads the value at `p`, returns what follows it.
-const char* read_value(const char* p, Value* value);
+const char *read_value(const char *p, Value *value);
 
 // The string without its escapes. A lone surrogate becomes U+FFFD.
-void unescape(std::string_view raw, std::string* out);
+void unescape(std::string_view raw, std::string *out);
 
 // `text` with every byte sequence that is not UTF-8 replaced by U+FFFD, as Python's decode("utf-8", "replace") does.
 // Returns `text` itself when it is clean, else a view of `scratch`.
-std::string_view clean_utf8(std::string_view text, std::string* scratch);
+std::string_view clean_utf8(std::string_view text, std::string *scratch);
 
 // The text of a string value, clean; a view of the line or of `scratch`, both of which must outlive it.
-std::string_view text_of(const Value& value, std::string* scratch);
+std::string_view text_of(const Value &value, std::string *scratch);
 
 // A whole number, held at the ends of int64 when it does not fit. Throws when `text` is a fraction or has an exponent.
 int64_t integer_of(std::string_view text);
 
 // Calls `member(key, value)` for each member of the object at `p`; returns what follows the object.
 template <typename F>
-const char* each_member(const char* p, F&& member) {
+const char *each_member(const char *p, F &&member) {
   p = skip_blanks(p);
   if (*p != '{') throw JsonError("an object must start with {");
   p = skip_blanks(p + 1);

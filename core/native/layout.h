@@ -6,7 +6,9 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "json.h"
 
@@ -25,13 +27,33 @@ constexpr uint8_t kNeedsAll = 63;
 struct KeyUse {
   Action action = Action::kSkip;
   uint8_t needed = 0;
-  Column* column = nullptr;  // kText, kInt
+  Column *column = nullptr;  // kText, kInt
 };
 
 // Where a literal begins: at the line's start, or after a value beside "args", or after one in it.
 enum class Level : uint8_t { kStart, kTop, kArgs };
 
 struct Node;
+struct Edge;
+
+// Values and literals that came one after the other the last time: context tags, pid and tid, a line's end. Where the
+// same bytes come again, all of them are read by one comparison.
+struct Stretch {
+  struct Set {
+    Column *column;
+    bool is_text;
+    int64_t value;  // an index in the column's dictionary when is_text
+  };
+  static constexpr size_t kMaxBytes = 1024;
+  static constexpr uint32_t kMaxMisses = 8;
+
+  std::string bytes;  // from the first value to the literal of `stop`, that included; 8 more for same_bytes
+  size_t length = 0;
+  std::vector<Set> sets;
+  uint8_t needed = 0;
+  Edge *stop = nullptr;
+  uint32_t misses = 0;  // in a row; the stretch is forgotten when they are too many
+};
 
 // One literal. A string's opening quote belongs to it, so that its value starts right behind.
 struct Edge {
@@ -40,15 +62,19 @@ struct Edge {
 
   KeyUse use;
   bool is_string = false;
+  bool steady = false;          // its value often stays the same from line to line
   Level level = Level::kStart;  // after the value
   size_t bytes = 0;             // of the literal
-  Node* next = nullptr;
+  Node *next = nullptr;
   char literal[kMaxLiteral + 8] = {};
 
   // The last plain string that followed, with its closing quote, and what it stood for.
   size_t last_bytes = 0;
   int32_t last_index = -1;
-  FileName* last_file = nullptr;
+  FileName *last_file = nullptr;
+  std::shared_ptr<Stretch> stretch;  // that begins with this edge's value, or none
+  bool kept = false;                 // false for the scratch edge, which nothing may point to
+
   uint64_t last_epoch = 0;  // what hashes stood for is void once the block's names change
   char last[kMaxLast + 8] = {};
 };
@@ -58,11 +84,11 @@ struct Node {
   Level level = Level::kStart;
   bool learns = true;
   size_t edge_count = 0;
-  std::array<Edge*, kMaxEdges> edges{};  // the one used last comes first, the rest as it happens
+  std::array<Edge *, kMaxEdges> edges{};  // the one used last comes first, the rest as it happens
 };
 
 // Whether `bytes` bytes are equal. Both sides have 8 readable bytes more.
-inline bool same_bytes(const char* a, const char* b, size_t bytes) {
+inline bool same_bytes(const char *a, const char *b, size_t bytes) {
   for (; bytes >= 8; bytes -= 8, a += 8, b += 8) {
     if (load8(a) != load8(b)) return false;
   }
@@ -76,12 +102,12 @@ inline bool same_bytes(const char* a, const char* b, size_t bytes) {
 
 class Layouts {
  public:
-  Node* start() { return &start_; }
+  Node *start() { return &start_; }
 
   // The edge whose literal stands at `p`, moved to the front; nullptr when none is known.
-  static Edge* find(Node* node, const char* p) {
+  static Edge *find(Node *node, const char *p) {
     for (size_t i = 0; i < node->edge_count; ++i) {
-      Edge* edge = node->edges[i];
+      Edge *edge = node->edges[i];
       if (!same_bytes(p, edge->literal, edge->bytes)) continue;
       if (i > 0) bring_forward(node, i);
       return edge;
@@ -89,8 +115,9 @@ class Layouts {
     return nullptr;
   }
 
-  // Keeps `edge`, whose literal stands at `p`; returns where it is kept, which is a scratch place when the tree is full.
-  Edge* keep(Node* node, const Edge& edge, const char* p) {
+  // Keeps `edge`, whose literal stands at `p`; returns where it is kept, which is a scratch place when the tree is
+  // full.
+  Edge *keep(Node *node, const Edge &edge, const char *p) {
     const bool learn = node->learns && edge.bytes <= Edge::kMaxLiteral && nodes_.size() < kMaxNodes;
     if (!learn) {
       scratch_ = edge;
@@ -99,14 +126,15 @@ class Layouts {
     }
     // A literal that another one starts (`"a":` and `"a": `) is known, yet find() met the shorter one first.
     for (size_t i = 0; i < node->edge_count; ++i) {
-      Edge* known = node->edges[i];
+      Edge *known = node->edges[i];
       if (known->bytes != edge.bytes || std::memcmp(known->literal, p, edge.bytes) != 0) continue;
       bring_forward(node, i);
       return known;
     }
     edges_.push_back(edge);
-    Edge* kept = &edges_.back();
+    Edge *kept = &edges_.back();
     std::memcpy(kept->literal, p, edge.bytes);
+    kept->kept = true;
     nodes_.push_back(Node{edge.level, true, 0, {}});
     kept->next = &nodes_.back();
     // A node that meets too many keys forgets the one that came last before.
@@ -119,9 +147,7 @@ class Layouts {
  private:
   static constexpr size_t kMaxNodes = 1 << 13;
 
-  static void bring_forward(Node* node, size_t i) {
-    std::swap(node->edges[0], node->edges[i]);
-  }
+  static void bring_forward(Node *node, size_t i) { std::swap(node->edges[0], node->edges[i]); }
 
   // top_ and args_ stand for "somewhere at this level": where a line goes on that is not learned.
   Node start_{Level::kStart, true, 0, {}}, top_{Level::kTop, false, 0, {}}, args_{Level::kArgs, false, 0, {}};

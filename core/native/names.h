@@ -26,7 +26,7 @@ struct HashKey {
     std::memcpy(&key.high, bytes + 8, 8);
     return key;
   }
-  bool operator==(const HashKey& other) const { return low == other.low && high == other.high; }
+  bool operator==(const HashKey &other) const { return low == other.low && high == other.high; }
 };
 
 struct FileName {
@@ -47,8 +47,8 @@ class FileTable {
     slots_.assign(slots_.size(), -1);
   }
 
-  void put(const FileName& file) {
-    int32_t& slot = slots_[slot_of(file.key)];
+  void put(const FileName &file) {
+    int32_t &slot = slots_[slot_of(file.key)];
     if (slot >= 0) {
       files_[static_cast<size_t>(slot)] = file;
       return;
@@ -58,13 +58,13 @@ class FileTable {
     if (files_.size() * 2 > slots_.size()) grow();
   }
 
-  FileName* find(const HashKey& key) {
+  FileName *find(const HashKey &key) {
     const int32_t slot = slots_[slot_of(key)];
     return slot < 0 ? nullptr : &files_[static_cast<size_t>(slot)];
   }
 
  private:
-  size_t slot_of(const HashKey& key) const {
+  size_t slot_of(const HashKey &key) const {
     uint64_t h = (key.low ^ (key.high << 1) ^ (key.high >> 7)) * 0x9E3779B97F4A7C15ULL;
     const size_t mask = slots_.size() - 1;
     size_t slot = (h ^ (h >> 32)) & mask;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kPow10[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-// The value of 8 ASCII digits less '0', first digit in the lowest byte (after D. Lemire, "Quickly parsing eight digits").
+// The value of 8 ASCII digits less '0', first digit in the lowest byte (after D. Lemire, "Quickly parsing eight
+// digits").
 uint64_t eight_digits(uint64_t v) {
   v = v * 10 + (v >> 8);
   return (((v & 0x000000FF000000FFULL) * 0x000F424000000064ULL) +
@@ -23,8 +24,8 @@ uint64_t eight_digits(uint64_t v) {
 }
 
 // Reads a run of digits at `*p` and moves past it. False when there is none or more than 18, which may not fit.
-inline bool read_digits(const char** p, uint64_t* value) {
-  const char* q = *p;
+inline bool read_digits(const char **p, uint64_t *value) {
+  const char *q = *p;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   uint64_t v = 0;
   for (;;) {
@@ -77,10 +78,12 @@ int64_t decimal_us_to_ns(std::string_view text) {
 }
 
 // True when the line is likely to be metadata, so that it need not be tried as an event first.
-bool looks_like_metadata(const char* p) {
+bool looks_like_metadata(const char *p) {
   constexpr std::string_view kStart = "{\"name\":\"";
-  if (std::strncmp(p, kStart.data(), kStart.size()) != 0) return false;
+  constexpr std::string_view kInitials = "FHcp";
+  if (!same_bytes(p, kStart.data(), 8) || p[8] != kStart[8]) return false;
   p += kStart.size();
+  if (kInitials.find(*p) == std::string_view::npos) return false;
   return std::strncmp(p, "FH\"", 3) == 0 || std::strncmp(p, "HH\"", 3) == 0 || std::strncmp(p, "clock\"", 6) == 0 ||
          std::strncmp(p, "process_name\"", 13) == 0;
 }
@@ -89,18 +92,18 @@ bool looks_like_metadata(const char* p) {
 
 Mounts::Mounts(std::vector<Mount> rows) : rows_(std::move(rows)) {
   std::stable_sort(rows_.begin(), rows_.end(),
-                   [](const Mount& a, const Mount& b) { return a.point.size() > b.point.size(); });
+                   [](const Mount &a, const Mount &b) { return a.point.size() > b.point.size(); });
 }
 
 std::string_view Mounts::file_system(std::string_view host, std::string_view dev, std::string_view path) const {
   bool known_host = false;
-  for (const Mount& row : rows_) {
+  for (const Mount &row : rows_) {
     if (row.host != host) continue;
     known_host = true;
     if (row.dev == dev) return row.file_system;
   }
   if (known_host || dev.substr(0, 2) != "0:") return {};
-  for (const Mount& row : rows_) {
+  for (const Mount &row : rows_) {
     const std::string_view point = row.point;
     const bool under = path.substr(0, point.size()) == point &&
                        (point == "/" || path.size() == point.size() || path[point.size()] == '/');
@@ -111,17 +114,17 @@ std::string_view Mounts::file_system(std::string_view host, std::string_view dev
 
 class Parser::Impl {
  public:
-  Impl(const std::vector<std::string>* columns, size_t capacity, const Mounts& mounts)
+  Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
       : capacity_(capacity), mounts_(mounts), discover_(columns == nullptr) {
     if (columns == nullptr) {
-      for (const ColumnSpec& spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
+      for (const ColumnSpec &spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
     } else {
-      for (const std::string& name : *columns) add_named(name);
+      for (const std::string &name : *columns) add_named(name);
     }
     map_keys();
   }
 
-  void block(std::string_view text, const BlockHeader& header) {
+  void block(std::string_view text, const BlockHeader &header) {
     ++names_epoch_;
     files_.clear();
     hosts_.clear();
@@ -129,14 +132,14 @@ class Parser::Impl {
     host_index_ = FileName::kUnused;
     const size_t first_row = rows_;
     uint64_t lines = 0;
-    const char* p = text.data();
-    const char* end = p + text.size();
+    const char *p = text.data();
+    const char *end = p + text.size();
     try {
       while (p < end) {
         p = line(p);
         ++lines;
       }
-    } catch (const JsonError& error) {
+    } catch (const JsonError &error) {
       throw JsonError("line " + std::to_string(lines + 1) + ": " + error.what());
     }
     if (lines != header.lines) count_fault("lines", header.lines, lines);
@@ -148,9 +151,9 @@ class Parser::Impl {
     batch.rows = rows_;
     if (discover_) {
       std::sort(columns_.begin() + kColumnCount, columns_.end(),
-                [](const auto& a, const auto& b) { return a->name() < b->name(); });
+                [](const auto &a, const auto &b) { return a->name() < b->name(); });
     }
-    for (auto& column : columns_) column->finish(rows_);
+    for (auto &column : columns_) column->finish(rows_);
     batch.columns = std::move(columns_);
     return batch;
   }
@@ -158,22 +161,22 @@ class Parser::Impl {
  private:
   // ---- columns ----
 
-  Column* add(std::string name, Source source, Type type, bool nullable) {
+  Column *add(std::string name, Source source, Type type, bool nullable) {
     columns_.push_back(std::make_unique<Column>(name, type, nullable, capacity_));
-    Column* column = columns_.back().get();
+    Column *column = columns_.back().get();
     by_name_[name] = column;
     if (source == Source::kTopText) top_[name].action = Action::kText;
     if (source == Source::kTopInt) top_[name].action = Action::kInt;
     if (source == Source::kArgText) args_[name].action = Action::kText;
     if (source == Source::kArgInt) args_[name].action = Action::kInt;
-    auto& uses = source == Source::kTopText || source == Source::kTopInt ? top_ : args_;
+    auto &uses = source == Source::kTopText || source == Source::kTopInt ? top_ : args_;
     if (source != Source::kDerived) uses[name].column = column;
     return column;
   }
 
-  void add_named(const std::string& name) {
+  void add_named(const std::string &name) {
     if (by_name_.count(name) != 0) throw std::invalid_argument("the column " + name + " is asked for twice");
-    for (const ColumnSpec& spec : kColumns) {
+    for (const ColumnSpec &spec : kColumns) {
       if (name == spec.name) {
         add(name, spec.source, spec.type, spec.nullable);
         return;
@@ -185,7 +188,7 @@ class Parser::Impl {
     add(name, Source::kArgText, Type::kText, true);
   }
 
-  Column* column(const char* name) const {
+  Column *column(const char *name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;
   }
@@ -194,7 +197,7 @@ class Parser::Impl {
     ts_column_ = column("ts");
     dur_column_ = column("dur");
     host_column_ = column("host");
-    const char* const names[] = {"path", "path2", "file", "file2", "ftype"};
+    const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
     for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
     top_["name"].needed = kNeedsName;
     top_["cat"].needed = kNeedsCat;
@@ -212,22 +215,22 @@ class Parser::Impl {
 
   // ---- lines ----
 
-  const char* line(const char* p) {
+  const char *line(const char *p) {
     if (looks_like_metadata(p)) {
-      if (const char* next = metadata(p)) return next;
+      if (const char *next = metadata(p)) return next;
     }
-    std::string fault = "an event lacks one of name, cat, ts, pid, tid";
+    std::string fault;
     try {
-      if (const char* next = event(p)) {
+      if (const char *next = event(p)) {
         commit();
         return next;
       }
-    } catch (const JsonError& error) {
+    } catch (const JsonError &error) {
       fault = error.what();  // unless it is metadata, where the same keys may hold other things
     }
-    for (auto& column : columns_) column->clear(rows_);
-    if (const char* next = metadata(p)) return next;
-    throw JsonError(fault);
+    for (auto &column : columns_) column->clear(rows_);
+    if (const char *next = metadata(p)) return next;
+    throw JsonError(fault.empty() ? "an event lacks one of name, cat, ts, pid, tid" : fault);
   }
 
   void commit() {
@@ -247,32 +250,113 @@ class Parser::Impl {
   }
 
   // Reads a line as an event into row rows_; nullptr when it turns out to be none.
-  const char* event(const char* p) {
+  const char *event(const char *p) {
     ts_ns_ = dur_ns_ = rest_ns_ = 0;
     has_path_ = false;
-    uint8_t seen = 0;
-    for (Node* node = layouts_.start();;) {
-      Edge* edge = Layouts::find(node, p);
-      if (edge == nullptr || !fits(*edge, p[edge->bytes])) edge = learn(node, p);
-      p += edge->bytes;
-      if (edge->use.action == Action::kEnd) return seen == kNeedsAll ? p : nullptr;
-      seen |= edge->use.needed;
+    seen_ = 0;
+    recorded_.first = nullptr;
+    Edge *edge = next_edge(layouts_.start(), &p);
+    for (;;) {
+      if (edge->stretch != nullptr) {
+        if (recorded_.first != nullptr) end_recording(edge, p);
+        if (Edge *stop = repeat_stretch(edge, &p)) {
+          edge = stop;
+          continue;
+        }
+      }
+      if (edge->use.action == Action::kEnd) {
+        if (recorded_.first != nullptr) end_recording(edge, p);
+        return seen_ == kNeedsAll ? p : nullptr;
+      }
+      const bool steady = edge->steady && edge->stretch == nullptr;
+      if (!steady && recorded_.first != nullptr) end_recording(edge, p);
+      seen_ |= edge->use.needed;
+      const char *value = p;
       p = edge->is_string ? string_value(edge, p) : other_value(edge->use, p);
       if (p == nullptr) return nullptr;
-      node = edge->next;
+      if (steady && edge->kept) record(edge, value);
+      edge = next_edge(edge->next, &p);
     }
   }
 
-  static bool fits(const Edge& edge, char first) {
+  Edge *next_edge(Node *node, const char **p) {
+    Edge *edge = Layouts::find(node, *p);
+    if (edge == nullptr || !fits(*edge, (*p)[edge->bytes])) edge = learn(node, *p);
+    *p += edge->bytes;
+    return edge;
+  }
+
+  // ---- stretches ----
+
+  // Values that often stay the same from line to line.
+  static bool is_steady(const Edge &edge) {
+    if (!edge.is_string) return (edge.use.needed & (kNeedsPid | kNeedsTid)) != 0;
+    const Action action = edge.use.action;
+    return action == Action::kText || action == Action::kSkip || action == Action::kPhase;
+  }
+
+  // Sets what the stretch at `edge` sets when its bytes stand at `*p`, and moves past them; else nullptr.
+  Edge *repeat_stretch(Edge *edge, const char **p) {
+    Stretch *stretch = edge->stretch.get();
+    if (!same_bytes(*p, stretch->bytes.data(), stretch->length)) {
+      if (++stretch->misses > Stretch::kMaxMisses) edge->stretch.reset();
+      return nullptr;
+    }
+    stretch->misses = 0;
+    for (const Stretch::Set &set : stretch->sets) {
+      if (set.is_text) {
+        set.column->set_index(rows_, static_cast<int32_t>(set.value));
+      } else {
+        set.column->set_int(rows_, set.value);
+      }
+    }
+    seen_ |= stretch->needed;
+    *p += stretch->length;
+    return stretch->stop;
+  }
+
+  void record(Edge *edge, const char *value) {
+    if (recorded_.first == nullptr) {
+      recorded_.first = edge;
+      recorded_.start = value;
+      recorded_.values = 0;
+      recorded_.needed = 0;
+      recorded_.sets.clear();
+    }
+    ++recorded_.values;
+    recorded_.needed |= edge->use.needed;
+    const KeyUse &use = edge->use;
+    if (use.action == Action::kText && edge->is_string) recorded_.sets.push_back({use.column, true, edge->last_index});
+    if (use.action == Action::kInt) recorded_.sets.push_back({use.column, false, use.column->int_at(rows_)});
+  }
+
+  // Makes a stretch of what was recorded, up to the value of `stop` at `p`; a single value is not worth one.
+  void end_recording(Edge *stop, const char *p) {
+    Edge *first = recorded_.first;
+    recorded_.first = nullptr;
+    const auto length = static_cast<size_t>(p - recorded_.start);
+    if (recorded_.values < 2 || !stop->kept || length > Stretch::kMaxBytes) return;
+    auto stretch = std::make_shared<Stretch>();
+    stretch->bytes.assign(recorded_.start, length);
+    stretch->bytes.append(8, '\0');
+    stretch->length = length;
+    stretch->sets = recorded_.sets;
+    stretch->needed = recorded_.needed;
+    stretch->stop = stop;
+    first->stretch = std::move(stretch);
+  }
+
+  // The literal of a number also starts the one of a string, and the one with blanks behind it.
+  static bool fits(const Edge &edge, char first) {
     return edge.is_string || edge.use.action == Action::kEnd ||
-           (first != '"' && first != ' ' && first != '\t' && first != '\r');
+           (static_cast<unsigned char>(first) > ' ' && first != '"');
   }
 
   // Tokenizes what stands between two values, and keeps it.
-  Edge* learn(Node* node, const char* p) {
+  Edge *learn(Node *node, const char *p) {
     Edge edge;
     Level level = node->level;
-    const char* q = skip_blanks(p);
+    const char *q = skip_blanks(p);
     bool first = level == Level::kStart;
     if (first) {
       if (*q++ != '{') throw JsonError("a line must be an object");
@@ -307,11 +391,12 @@ class Parser::Impl {
     }
     edge.level = level;
     edge.bytes = static_cast<size_t>(q - p);
+    edge.steady = is_steady(edge);
     return layouts_.keep(node, edge, p);
   }
 
   // Reads a key, its colon, and a string's opening quote. The { of "args" is taken too: then edge->level is kArgs.
-  const char* learn_key(const char* q, Level level, Edge* edge) {
+  const char *learn_key(const char *q, Level level, Edge *edge) {
     if (*q != '"') throw JsonError("a key must start with a quote");
     Value key;
     q = skip_blanks(read_value(q, &key));
@@ -328,8 +413,8 @@ class Parser::Impl {
     return edge->is_string ? q + 1 : q;
   }
 
-  KeyUse use_of(Level level, const std::string& name) {
-    auto& uses = level == Level::kTop ? top_ : args_;
+  KeyUse use_of(Level level, const std::string &name) {
+    auto &uses = level == Level::kTop ? top_ : args_;
     const auto found = uses.find(name);
     if (found != uses.end()) return found->second;
     if (discover_ && level == Level::kArgs && name.size() > kTagPrefix.size() &&
@@ -343,7 +428,7 @@ class Parser::Impl {
   // ---- values ----
 
   // `p` stands behind the opening quote; returns what follows the closing one, or nullptr when the line is no event.
-  const char* string_value(Edge* edge, const char* p) {
+  const char *string_value(Edge *edge, const char *p) {
     const Action action = edge->use.action;
     if (edge->last_bytes > 0 && same_bytes(p, edge->last, edge->last_bytes)) {
       if (action == Action::kText) {
@@ -363,10 +448,10 @@ class Parser::Impl {
     return new_string_value(edge, p);
   }
 
-  const char* new_string_value(Edge* edge, const char* p) {
+  const char *new_string_value(Edge *edge, const char *p) {
     Value value;
     value.kind = Value::Kind::kString;
-    const char* end = string_end(p, &value.escaped);
+    const char *end = string_end(p, &value.escaped);
     value.text = {p, static_cast<size_t>(end - p)};
     bool repeats = !value.escaped;
     switch (edge->use.action) {
@@ -391,40 +476,39 @@ class Parser::Impl {
         has_path_ = true;
         repeats = false;
         break;
-      case Action::kSkip:
-        break;
-      default:
-        throw JsonError("a number is expected, not a string");
+      case Action::kSkip: break;
+      default: throw JsonError("a number is expected, not a string");
     }
     remember(edge, p, repeats ? value.text.size() + 1 : 0);
     return end + 1;
   }
 
-  void remember(Edge* edge, const char* p, size_t bytes) {
+  void remember(Edge *edge, const char *p, size_t bytes) {
     edge->last_bytes = bytes <= Edge::kMaxLast ? bytes : 0;
     edge->last_epoch = names_epoch_;
     std::memcpy(edge->last, p, edge->last_bytes);
   }
 
-  const char* other_value(const KeyUse& use, const char* p) {
-    if (use.action == Action::kInt) {
+  const char *other_value(const KeyUse &use, const char *p) {
+    if (use.action == Action::kInt || use.action == Action::kSkip) {
       const bool negative = *p == '-';
-      const char* q = p + (negative ? 1 : 0);
+      const char *q = p + (negative ? 1 : 0);
       uint64_t digits;
       if (read_digits(&q, &digits) && ends_number(*q)) {
-        use.column->set_int(rows_, negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits));
+        if (use.column != nullptr)
+          use.column->set_int(rows_, negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits));
         return q;
       }
     } else if (use.action == Action::kTs || use.action == Action::kDur || use.action == Action::kNs) {
-      if (const char* q = plain_time(use.action, p)) return q;
+      if (const char *q = plain_time(use.action, p)) return q;
     }
     Value value;
-    const char* end = read_value(p, &value);
+    const char *end = read_value(p, &value);
     return odd_value(use, value) ? end : nullptr;
   }
 
   // The usual forms of times: digits, and for a duration three decimals. nullptr when it is another.
-  const char* plain_time(Action action, const char* p) {
+  const char *plain_time(Action action, const char *p) {
     uint64_t whole;
     if (!read_digits(&p, &whole) || whole > 9'000'000'000'000'000) return nullptr;
     auto ns = static_cast<int64_t>(whole);
@@ -435,7 +519,7 @@ class Parser::Impl {
     }
     ns *= 1000;
     if (*p == '.') {
-      const char* q = p + 1;
+      const char *q = p + 1;
       uint64_t decimals;
       if (!read_digits(&q, &decimals) || q - p != 4) return nullptr;
       ns += static_cast<int64_t>(decimals);
@@ -447,40 +531,31 @@ class Parser::Impl {
   }
 
   // Whatever is not a string nor a number in the usual form. False when the line is no event.
-  bool odd_value(const KeyUse& use, const Value& value) {
+  bool odd_value(const KeyUse &use, const Value &value) {
     if (use.action == Action::kSkip) return true;
     if (use.action == Action::kPhase) return false;
     if (value.kind == Value::Kind::kNull && use.needed == 0) return true;
     if (value.kind != Value::Kind::kNumber) throw JsonError("a string or a number is expected");
     switch (use.action) {
-      case Action::kInt:
-        use.column->set_int(rows_, integer_of(value.text));
-        return true;
-      case Action::kTs:
-        ts_ns_ = decimal_us_to_ns(value.text);
-        return true;
-      case Action::kDur:
-        dur_ns_ = decimal_us_to_ns(value.text);
-        return true;
-      case Action::kNs:
-        rest_ns_ = integer_of(value.text);
-        return true;
+      case Action::kInt: use.column->set_int(rows_, integer_of(value.text)); return true;
+      case Action::kTs: ts_ns_ = decimal_us_to_ns(value.text); return true;
+      case Action::kDur: dur_ns_ = decimal_us_to_ns(value.text); return true;
+      case Action::kNs: rest_ns_ = integer_of(value.text); return true;
       case Action::kText:
         integer_of(value.text);  // only a whole number has one spelling as text
         use.column->set_index(rows_, use.column->dictionary().index_of(value.text));
         return true;
-      default:
-        throw JsonError("a string is expected, not a number");
+      default: throw JsonError("a string is expected, not a number");
     }
   }
 
   // ---- names ----
 
   // Reads a metadata line (anything that is no event); nullptr when it is an event.
-  const char* metadata(const char* p) {
+  const char *metadata(const char *p) {
     std::string name, phase;
     Value args;
-    p = skip_blanks(each_member(p, [&](std::string_view key, const Value& value) {
+    p = skip_blanks(each_member(p, [&](std::string_view key, const Value &value) {
       if (key == "args") args = value;
       if (value.kind != Value::Kind::kString) return;
       if (key == "name") name = text_of(value, &scratch_);
@@ -492,10 +567,10 @@ class Parser::Impl {
     return p + 1;
   }
 
-  void put_name(const std::string& kind, const Value& args) {
+  void put_name(const std::string &kind, const Value &args) {
     FileName file;
     Value hash;
-    each_member(args.text.data(), [&](std::string_view key, const Value& value) {
+    each_member(args.text.data(), [&](std::string_view key, const Value &value) {
       if (key == "name") file.name = value;
       if (key == "value") hash = value;
       if (key == "type") file.type = value;
@@ -511,8 +586,8 @@ class Parser::Impl {
     (kind == "FH" ? files_ : hosts_).put(file);
   }
 
-  int32_t host_of(const HashKey& key) {
-    FileName* host = hosts_.find(key);
+  int32_t host_of(const HashKey &key) {
+    FileName *host = hosts_.find(key);
     if (host == nullptr) return own_host();
     if (host->index[0] == FileName::kUnused) {
       host->index[0] = host_column_->dictionary().index_of(text_of(host->name, &scratch_));
@@ -525,20 +600,20 @@ class Parser::Impl {
     return host_index_;
   }
 
-  void set_file(FileName* file, bool second) {
+  void set_file(FileName *file, bool second) {
     if (file == nullptr) return;
-    constexpr size_t kFirst[] = {0, 2, 4}, kSecond[] = {1, 3};
-    const size_t* which = second ? kSecond : kFirst;
+    static constexpr size_t kFirst[] = {0, 2, 4}, kSecond[] = {1, 3};
+    const size_t *which = second ? kSecond : kFirst;
     for (size_t i = 0; i < (second ? 2U : 3U); ++i) {
-      Column* column = file_columns_[which[i]];
+      Column *column = file_columns_[which[i]];
       if (column == nullptr) continue;
-      int32_t& index = file->index[which[i]];
+      int32_t &index = file->index[which[i]];
       if (index == FileName::kUnused) index = file_text(*file, which[i], column);
       column->set_index(rows_, index);
     }
   }
 
-  int32_t file_text(const FileName& file, size_t which, Column* column) {
+  int32_t file_text(const FileName &file, size_t which, Column *column) {
     if (which <= 1) return column->dictionary().index_of(text_of(file.name, &scratch_));
     const std::string type(file.type.kind == Value::Kind::kString ? text_of(file.type, &scratch_) : std::string_view());
     if (which == 4) return type.empty() ? -1 : column->dictionary().index_of(type);
@@ -547,7 +622,7 @@ class Parser::Impl {
   }
 
   // Nothing where no file was there; nothing for the kernel's anonymous inodes either, which all share one number.
-  std::optional<std::string> identity_of(const FileName& file, const std::string& type) {
+  std::optional<std::string> identity_of(const FileName &file, const std::string &type) {
     if (type == "none" || type == "anon" || file.dev.kind != Value::Kind::kString ||
         file.ino.kind != Value::Kind::kNumber) {
       return std::nullopt;
@@ -560,21 +635,21 @@ class Parser::Impl {
     return identity;
   }
 
-  [[noreturn]] static void count_fault(const char* what, uint64_t promised, uint64_t found) {
+  [[noreturn]] static void count_fault(const char *what, uint64_t promised, uint64_t found) {
     throw JsonError("the header promises " + std::to_string(promised) + " " + what + ", the block has " +
                     std::to_string(found));
   }
 
   size_t capacity_;
-  const Mounts& mounts_;
+  const Mounts &mounts_;
   bool discover_;
   std::vector<std::unique_ptr<Column>> columns_;
-  std::unordered_map<std::string, Column*> by_name_;
+  std::unordered_map<std::string, Column *> by_name_;
   std::unordered_map<std::string, KeyUse> top_, args_;
-  Column* ts_column_ = nullptr;
-  Column* dur_column_ = nullptr;
-  Column* host_column_ = nullptr;
-  Column* file_columns_[5] = {};  // path, path2, file, file2, ftype
+  Column *ts_column_ = nullptr;
+  Column *dur_column_ = nullptr;
+  Column *host_column_ = nullptr;
+  Column *file_columns_[5] = {};  // path, path2, file, file2, ftype
 
   Layouts layouts_;
   size_t rows_ = 0;
@@ -590,12 +665,20 @@ class Parser::Impl {
   int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0;
   bool has_path_ = false;
   Value path_;
+  uint8_t seen_ = 0;  // Needed
+  struct {
+    Edge *first;
+    const char *start;
+    size_t values;
+    uint8_t needed;
+    std::vector<Stretch::Set> sets;
+  } recorded_ = {};
 };
 
-Parser::Parser(const std::vector<std::string>* columns, size_t capacity, const Mounts& mounts)
+Parser::Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
     : impl_(std::make_unique<Impl>(columns, capacity, mounts)) {}
 Parser::~Parser() = default;
-void Parser::block(std::string_view text, const BlockHeader& header) { impl_->block(text, header); }
+void Parser::block(std::string_view text, const BlockHeader &header) { impl_->block(text, header); }
 Batch Parser::finish() { return impl_->finish(); }
 
 }  // namespace tailrace::native

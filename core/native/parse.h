@@ -1,10 +1,10 @@
 // Blocks of JSON lines -> columns.
 //
-// The writer puts the same keys in the same order again and again, so the parser learns them: a tree whose edges are the
-// literal bytes between one value's end and the next value's start (`,"pid":`), each with what to do with the value that
-// follows. On a learned path a key costs one comparison, and a string that equals the last one seen on its edge costs
-// another. An unknown literal is tokenized in full and becomes a new edge; so any key order, blank and escape is read
-// correctly, and the tree is nothing but a cache.
+// The writer puts the same keys in the same order again and again, so the parser learns them: a tree whose edges are
+// the literal bytes between one value's end and the next value's start (`,"pid":`), each with what to do with the value
+// that follows. On a learned path a key costs one comparison, and a string that equals the last one seen on its edge
+// costs another. An unknown literal is tokenized in full and becomes a new edge; so any key order, blank and escape is
+// read correctly, and the tree is nothing but a cache.
 //
 // What always holds: a line that is not an event leaves no trace in the columns; a block yields exactly the lines and
 // events that its header promises, else TraceFault.
@@ -17,9 +17,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace_file.h"
 #include "columns.h"
 #include "json.h"
+#include "trace_file.h"
 
 namespace tailrace::native {
 
@@ -31,8 +31,9 @@ struct Mount {
   std::string file_system;
 };
 
-// Which file system a file's identity starts with. Device numbers mean something only on their own host; on a host whose
-// mounts are not known, a file without a block device (major 0) is placed by the mount point that its path lies under.
+// Which file system a file's identity starts with. Device numbers mean something only on their own host; on a host
+// whose mounts are not known, a file without a block device (major 0) is placed by the mount point that its path lies
+// under.
 class Mounts {
  public:
   explicit Mounts(std::vector<Mount> rows);
@@ -47,12 +48,12 @@ class Parser {
  public:
   // `columns`: names of kColumns or "tag.<key>"; nullptr takes all of kColumns and every tag that occurs.
   // Throws std::invalid_argument on a name that is neither.
-  Parser(const std::vector<std::string>* columns, size_t capacity, const Mounts& mounts);
+  Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts);
   ~Parser();
 
   // Adds the events of one block. `text` ends with a newline and kPadBytes follow it. Throws JsonError with the line's
   // number in its words.
-  void block(std::string_view text, const BlockHeader& header);
+  void block(std::string_view text, const BlockHeader &header);
 
   // Columns in the order asked for. The parser is spent.
   Batch finish();

@@ -1,7 +1,7 @@
 // Binds the reader: scan_blocks, read_blocks, read_files and columns of tailrace._native.
 //
-// What always holds: the interpreter's lock is free while files are read, inflated and parsed, so Dask's threads run side
-// by side; a fault of a trace is tailrace.errors.TraceError with the file and the offset in its words.
+// What always holds: the interpreter's lock is free while files are read, inflated and parsed, so Dask's threads run
+// side by side; a fault of a trace is tailrace.errors.TraceError with the file and the offset in its words.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -13,9 +13,9 @@
 #include <tuple>
 
 #include "arrow_export.h"
-#include "trace_file.h"
 #include "columns.h"
 #include "parse.h"
+#include "trace_file.h"
 
 namespace nb = nanobind;
 
@@ -34,7 +34,7 @@ struct FilePart {
 
 // A file's name as the system has it: any bytes but NUL.
 std::string file_name(nb::handle path) {
-  PyObject* bytes = nullptr;
+  PyObject *bytes = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) throw nb::python_error();
   const nb::bytes owned = nb::steal<nb::bytes>(bytes);
   return {owned.c_str(), owned.size()};
@@ -45,10 +45,10 @@ struct Planned {
   BlockHeader header;
 };
 
-std::vector<Planned> plan(const TraceFile& file, const std::vector<Place>& places) {
+std::vector<Planned> plan(const TraceFile &file, const std::vector<Place> &places) {
   std::vector<Planned> planned;
   planned.reserve(places.size());
-  for (const auto& [offset, member_bytes] : places) {
+  for (const auto &[offset, member_bytes] : places) {
     planned.push_back({offset, header_at(file, offset)});
     const uint64_t found = planned.back().header.member_bytes();
     if (found != member_bytes) {
@@ -60,24 +60,24 @@ std::vector<Planned> plan(const TraceFile& file, const std::vector<Place>& place
 }
 
 // The columns need their size before the first line is read, so all headers come first: one small read a block.
-std::shared_ptr<const Batch> read_all(const std::vector<FilePart>& parts, const std::vector<std::string>* columns,
-                                      const Mounts& mounts) {
+std::shared_ptr<const Batch> read_all(const std::vector<FilePart> &parts, const std::vector<std::string> *columns,
+                                      const Mounts &mounts) {
   size_t capacity = 0;
   std::vector<std::vector<Planned>> plans;
-  for (const FilePart& part : parts) {
+  for (const FilePart &part : parts) {
     plans.push_back(plan(TraceFile(part.path), part.places));
-    for (const Planned& block : plans.back()) capacity += block.header.events;
+    for (const Planned &block : plans.back()) capacity += block.header.events;
   }
   Parser parser(columns, capacity, mounts);
   std::vector<uint8_t> member;
   std::vector<char> raw;
   for (size_t i = 0; i < parts.size(); ++i) {
     const TraceFile file(parts[i].path);
-    for (const Planned& block : plans[i]) {
+    for (const Planned &block : plans[i]) {
       const size_t bytes = inflate_block(file, block.offset, block.header, &member, &raw);
       try {
         parser.block({raw.data(), bytes}, block.header);
-      } catch (const JsonError& error) {
+      } catch (const JsonError &error) {
         file.fail(block.offset, error.what());
       }
     }
@@ -93,21 +93,21 @@ class EventBatch {
   size_t rows() const { return batch_->rows; }
 
   nb::object arrow_schema() const {
-    auto* schema = new ArrowSchema;
+    auto *schema = new ArrowSchema;
     export_schema(batch_, schema);
-    return nb::steal<nb::object>(PyCapsule_New(schema, "arrow_schema", [](PyObject* capsule) {
-      auto* held = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule, "arrow_schema"));
+    return nb::steal<nb::object>(PyCapsule_New(schema, "arrow_schema", [](PyObject *capsule) {
+      auto *held = static_cast<ArrowSchema *>(PyCapsule_GetPointer(capsule, "arrow_schema"));
       if (held->release != nullptr) held->release(held);
       delete held;
     }));
   }
 
   // A requested schema is a wish that a producer may ignore (the PyCapsule interface says so).
-  nb::tuple arrow_array(const nb::object& /*requested_schema*/) const {
-    auto* array = new ArrowArray;
+  nb::tuple arrow_array(const nb::object & /*requested_schema*/) const {
+    auto *array = new ArrowArray;
     export_array(batch_, array);
-    const nb::object capsule = nb::steal<nb::object>(PyCapsule_New(array, "arrow_array", [](PyObject* self) {
-      auto* held = static_cast<ArrowArray*>(PyCapsule_GetPointer(self, "arrow_array"));
+    const nb::object capsule = nb::steal<nb::object>(PyCapsule_New(array, "arrow_array", [](PyObject *self) {
+      auto *held = static_cast<ArrowArray *>(PyCapsule_GetPointer(self, "arrow_array"));
       if (held->release != nullptr) held->release(held);
       delete held;
     }));
@@ -118,29 +118,29 @@ class EventBatch {
   std::shared_ptr<const Batch> batch_;
 };
 
-EventBatch read_parts(const std::vector<FilePart>& parts, const Names& columns, const std::vector<MountRow>& mounts) {
+EventBatch read_parts(const std::vector<FilePart> &parts, const Names &columns, const std::vector<MountRow> &mounts) {
   nb::gil_scoped_release unlocked;
   std::vector<Mount> rows;
   rows.reserve(mounts.size());
-  for (const auto& [host, dev, point, file_system] : mounts) rows.push_back({host, dev, point, file_system});
+  for (const auto &[host, dev, point, file_system] : mounts) rows.push_back({host, dev, point, file_system});
   const Mounts table(std::move(rows));
   return EventBatch(read_all(parts, columns ? &*columns : nullptr, table));
 }
 
-EventBatch read_files(const std::vector<std::pair<nb::object, std::vector<Place>>>& parts, const Names& columns,
-                      const std::vector<MountRow>& mounts) {
+EventBatch read_files(const std::vector<std::pair<nb::object, std::vector<Place>>> &parts, const Names &columns,
+                      const std::vector<MountRow> &mounts) {
   std::vector<FilePart> named;
   named.reserve(parts.size());
-  for (const auto& [path, places] : parts) named.push_back({file_name(path), places});
+  for (const auto &[path, places] : parts) named.push_back({file_name(path), places});
   return read_parts(named, columns, mounts);
 }
 
-EventBatch read_blocks(const nb::object& path, const std::vector<Place>& blocks, const Names& columns,
-                       const std::vector<MountRow>& mounts) {
+EventBatch read_blocks(const nb::object &path, const std::vector<Place> &blocks, const Names &columns,
+                       const std::vector<MountRow> &mounts) {
   return read_parts({{file_name(path), blocks}}, columns, mounts);
 }
 
-nb::tuple scan(const nb::object& path, uint64_t start_offset) {
+nb::tuple scan(const nb::object &path, uint64_t start_offset) {
   const std::string name = file_name(path);
   Scan found;
   {
@@ -148,7 +148,7 @@ nb::tuple scan(const nb::object& path, uint64_t start_offset) {
     found = scan_blocks(TraceFile(name), start_offset);
   }
   nb::list blocks;
-  for (const FoundBlock& block : found.blocks) {
+  for (const FoundBlock &block : found.blocks) {
     blocks.append(nb::make_tuple(block.offset, block.member_bytes,
                                  nb::bytes(block.header_json.data(), block.header_json.size())));
   }
@@ -157,8 +157,8 @@ nb::tuple scan(const nb::object& path, uint64_t start_offset) {
 
 nb::list columns() {
   nb::list rows;
-  for (const ColumnSpec& spec : kColumns) {
-    const char* type = spec.type == Type::kText ? "text" : spec.type == Type::kInt64 ? "int64" : "int32";
+  for (const ColumnSpec &spec : kColumns) {
+    const char *type = spec.type == Type::kText ? "text" : spec.type == Type::kInt64 ? "int64" : "int32";
     rows.append(nb::make_tuple(spec.name, type, spec.nullable));
   }
   return rows;
@@ -166,11 +166,11 @@ nb::list columns() {
 
 }  // namespace
 
-void bind_reader(nb::module_& m) {
-  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+void bind_reader(nb::module_ &m) {
+  nb::register_exception_translator([](const std::exception_ptr &thrown, void *) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const TraceFault& fault) {
+    } catch (const TraceFault &fault) {
       const nb::object error = nb::module_::import_("tailrace.errors").attr("TraceError");
       // A file's name need not be UTF-8.
       const nb::object words = nb::steal<nb::object>(PyUnicode_DecodeFSDefault(fault.what()));
@@ -185,20 +185,24 @@ void bind_reader(nb::module_& m) {
 
   m.def("scan_blocks", &scan, nb::arg("path"), nb::arg("start_offset") = 0,
         "Find the blocks of a trace file by their headers alone.\n\n"
-        "Returns (blocks, torn_bytes, cause, problem): blocks is a list of (offset, member_bytes, header JSON as bytes);\n"
+        "Returns (blocks, torn_bytes, cause, problem): blocks is a list of (offset, member_bytes, header JSON as "
+        "bytes);\n"
         "torn_bytes counts what is not in a whole block from start_offset to the end; cause is '' or why the scan\n"
         "stopped ('foreign': no file of tailrace, 'version': a newer format), problem the sentence that tells it.\n"
         "Raises TraceError when the file can't be read.");
   m.def("read_blocks", &read_blocks, nb::arg("path"), nb::arg("blocks"), nb::arg("columns") = nb::none(),
         nb::arg("mounts") = std::vector<MountRow>(),
         "Read blocks of one trace file, given as (offset, member_bytes), into an EventBatch. See read_files.");
-  m.def("read_files", &read_files, nb::arg("parts"), nb::arg("columns") = nb::none(),
-        nb::arg("mounts") = std::vector<MountRow>(),
-        "Read blocks of several trace files into one EventBatch.\n\n"
-        "parts: list of (path, [(offset, member_bytes), ...]). columns: names of tailrace.analyzer.schema, or tag.<key>;\n"
-        "None takes them all. mounts: rows (host, 'major:minor', mount point, file system), the last '' for a local one.\n"
-        "Raises TraceError, with the file and the offset, when a block is damaged or has not the lines and events that\n"
-        "its header promises; ValueError on an unknown column.");
+  m.def(
+      "read_files", &read_files, nb::arg("parts"), nb::arg("columns") = nb::none(),
+      nb::arg("mounts") = std::vector<MountRow>(),
+      "Read blocks of several trace files into one EventBatch.\n\n"
+      "parts: list of (path, [(offset, member_bytes), ...]). columns: names of tailrace.analyzer.schema, or "
+      "tag.<key>;\n"
+      "None takes them all. mounts: rows (host, 'major:minor', mount point, file system), the last '' for a local "
+      "one.\n"
+      "Raises TraceError, with the file and the offset, when a block is damaged or has not the lines and events that\n"
+      "its header promises; ValueError on an unknown column.");
   m.def("columns", &columns, "The columns: list of (name, 'text' | 'int32' | 'int64', nullable).");
 }
 

@@ -26,13 +26,13 @@ constexpr size_t kMaxHeader = kFixedBytes + 65535;
 constexpr uint64_t kMaxRatio = 1032;
 constexpr uint64_t kMinEventBytes = 16;
 
-uint32_t le16(const uint8_t* p) { return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8; }
-uint32_t le32(const uint8_t* p) { return le16(p) | le16(p + 2) << 16; }
+uint32_t le16(const uint8_t *p) { return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8; }
+uint32_t le32(const uint8_t *p) { return le16(p) | le16(p + 2) << 16; }
 
 enum class Frame { kOurs, kShort, kForeign, kNotGzip };
 
 // What the bytes at a member's start are. kShort: too few bytes to tell.
-Frame frame_of(const uint8_t* p, size_t bytes) {
+Frame frame_of(const uint8_t *p, size_t bytes) {
   constexpr uint8_t kMagic[] = {0x1F, 0x8B, 8};
   const size_t seen = std::min(bytes, sizeof kMagic);
   if (std::memcmp(p, kMagic, seen) != 0) return Frame::kNotGzip;
@@ -41,7 +41,7 @@ Frame frame_of(const uint8_t* p, size_t bytes) {
   return ours ? Frame::kOurs : Frame::kForeign;
 }
 
-uint64_t natural(const Value& value) {
+uint64_t natural(const Value &value) {
   if (value.kind != Value::Kind::kNumber) throw JsonError("a number is expected");
   const int64_t v = integer_of(value.text);
   if (v < 0) throw JsonError("a number can't be negative");
@@ -49,7 +49,7 @@ uint64_t natural(const Value& value) {
 }
 
 struct NumberKey {
-  const char* key;
+  const char *key;
   uint64_t BlockHeader::*field;
 };
 constexpr NumberKey kNumberKeys[] = {
@@ -60,20 +60,20 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 // Parses the payload; throws JsonError.
-BlockHeader parse_header(const uint8_t* p) {
+BlockHeader parse_header(const uint8_t *p) {
   BlockHeader header;
   header.extra_bytes = le16(p + 10);
-  header.json.assign(reinterpret_cast<const char*>(p) + kFixedBytes + kSubfieldBytes, le16(p + 14));
+  header.json.assign(reinterpret_cast<const char *>(p) + kFixedBytes + kSubfieldBytes, le16(p + 14));
   std::string text = header.json;
   std::replace(text.begin(), text.end(), '\n', ' ');
   text.push_back('\n');
   text.append(kPadBytes, '\0');
   size_t found = 0;
   std::string scratch;
-  each_member(text.data(), [&](std::string_view key, const Value& value) {
+  each_member(text.data(), [&](std::string_view key, const Value &value) {
     if (key == "v") header.version = static_cast<int64_t>(natural(value));
     if (key == "host") header.host = text_of(value, &scratch);
-    for (const NumberKey& row : kNumberKeys) {
+    for (const NumberKey &row : kNumberKeys) {
       if (key == row.key) {
         header.*row.field = natural(value);
         ++found;
@@ -81,12 +81,13 @@ BlockHeader parse_header(const uint8_t* p) {
     }
   });
   if (header.version > kFormatVersion) return header;
-  if (header.version < 1 || found != std::size(kNumberKeys)) throw JsonError("v, comp, raw, lines or events is missing");
+  if (header.version < 1 || found != std::size(kNumberKeys))
+    throw JsonError("v, comp, raw, lines or events is missing");
   return header;
 }
 
 // Refuses counts that no deflate stream could keep, before memory is taken for them.
-void check_counts(const BlockHeader& header) {
+void check_counts(const BlockHeader &header) {
   if (header.deflated_bytes > (1ULL << 32) || header.raw_bytes / kMaxRatio > header.deflated_bytes ||
       header.events > header.raw_bytes / kMinEventBytes || header.events > header.lines) {
     throw JsonError("comp, raw, lines and events contradict each other");
@@ -100,14 +101,14 @@ std::string version_words(int64_t version) {
 
 // Where the next header of ours starts in [from, end), or `end`. Only a torn block leads here, so it may cost a read of
 // the rest of the file.
-uint64_t next_header(const TraceFile& file, uint64_t from, uint64_t end) {
+uint64_t next_header(const TraceFile &file, uint64_t from, uint64_t end) {
   constexpr size_t kWindow = 1 << 20;
   constexpr size_t kNeed = kFixedBytes + kSubfieldBytes + 1;
   std::vector<uint8_t> window(kWindow + kNeed);
   for (uint64_t at = from; at < end; at += kWindow) {
     const size_t got = file.read_at(at, window.size(), window.data());
     for (size_t i = 0; i + kNeed <= got; ++i) {
-      const auto* hit = static_cast<const uint8_t*>(std::memchr(window.data() + i, 0x1F, got - i));
+      const auto *hit = static_cast<const uint8_t *>(std::memchr(window.data() + i, 0x1F, got - i));
       if (hit == nullptr) break;
       i = static_cast<size_t>(hit - window.data());
       if (i + kNeed <= got && frame_of(hit, got - i) == Frame::kOurs && hit[kNeed - 1] == '{') return at + i;
@@ -119,13 +120,13 @@ uint64_t next_header(const TraceFile& file, uint64_t from, uint64_t end) {
 // A walk over the headers of one file.
 class Scanner {
  public:
-  Scanner(const TraceFile& file, uint64_t at) : file_(file), at_(at), end_(file.size()), bytes_(kMaxHeader) {}
+  Scanner(const TraceFile &file, uint64_t at) : file_(file), at_(at), end_(file.size()), bytes_(kMaxHeader) {}
 
   Scan run() {
     const uint64_t start = at_;
     while (at_ < end_ && scan_.cause.empty()) step();
     uint64_t whole = 0;
-    for (const FoundBlock& block : scan_.blocks) whole += block.member_bytes;
+    for (const FoundBlock &block : scan_.blocks) whole += block.member_bytes;
     scan_.torn_bytes = end_ > start ? end_ - start - whole : 0;
     return std::move(scan_);
   }
@@ -146,7 +147,7 @@ class Scanner {
     BlockHeader header;
     try {
       header = parse_header(bytes_.data());
-    } catch (const JsonError&) {
+    } catch (const JsonError &) {
       return resume_after(at_ + 1);
     }
     if (header.version > kFormatVersion) {
@@ -156,7 +157,8 @@ class Scanner {
     }
     const uint64_t next = at_ + header.member_bytes();  // can't wrap: both are below 2^63
     uint8_t trailer[kTrailerBytes];
-    // A file that lost power can have its full length and zeros in it: ISIZE tells, at no more than a read in the cache.
+    // A file that lost power can have its full length and zeros in it: ISIZE tells, at no more than a read in the
+    // cache.
     const bool whole = next <= end_ && file_.read_at(next - kTrailerBytes, kTrailerBytes, trailer) == kTrailerBytes &&
                        le32(trailer + 4) == static_cast<uint32_t>(header.raw_bytes);
     if (!whole) return resume_after(at_ + need);
@@ -167,13 +169,13 @@ class Scanner {
   void not_ours(Frame frame) {
     if (!scan_.blocks.empty() || at_ > 0) return resume_after(at_ + 1);
     scan_.cause = "foreign";
-    scan_.problem = frame == Frame::kForeign ? "a gzip file, but not tailrace's: its header has no TR field"
-                                             : "not a gzip file";
+    scan_.problem =
+        frame == Frame::kForeign ? "a gzip file, but not tailrace's: its header has no TR field" : "not a gzip file";
   }
 
   void resume_after(uint64_t from) { at_ = next_header(file_, from, end_); }
 
-  const TraceFile& file_;
+  const TraceFile &file_;
   uint64_t at_;
   uint64_t end_;
   std::vector<uint8_t> bytes_;
@@ -188,7 +190,7 @@ TraceFile::TraceFile(std::string path) : path_(std::move(path)), fd_(::open(path
 
 TraceFile::~TraceFile() { ::close(fd_); }
 
-size_t TraceFile::read_at(uint64_t offset, size_t bytes, uint8_t* out) const {
+size_t TraceFile::read_at(uint64_t offset, size_t bytes, uint8_t *out) const {
   size_t done = 0;
   while (done < bytes) {
     const ssize_t n = ::pread(fd_, out + done, bytes - done, static_cast<off_t>(offset + done));
@@ -206,13 +208,13 @@ uint64_t TraceFile::size() const {
   return static_cast<uint64_t>(st.st_size);
 }
 
-void TraceFile::fail(uint64_t offset, const std::string& what) const {
+void TraceFile::fail(uint64_t offset, const std::string &what) const {
   throw TraceFault(path_ + ": block at byte " + std::to_string(offset) + ": " + what);
 }
 
-Scan scan_blocks(const TraceFile& file, uint64_t start_offset) { return Scanner(file, start_offset).run(); }
+Scan scan_blocks(const TraceFile &file, uint64_t start_offset) { return Scanner(file, start_offset).run(); }
 
-BlockHeader header_at(const TraceFile& file, uint64_t offset) {
+BlockHeader header_at(const TraceFile &file, uint64_t offset) {
   std::vector<uint8_t> bytes(kMaxHeader);
   size_t got = file.read_at(offset, kFirstRead, bytes.data());
   if (frame_of(bytes.data(), got) != Frame::kOurs) file.fail(offset, "there is no block of tailrace");
@@ -223,26 +225,26 @@ BlockHeader header_at(const TraceFile& file, uint64_t offset) {
   try {
     header = parse_header(bytes.data());
     if (header.version <= kFormatVersion) check_counts(header);
-  } catch (const JsonError& error) {
+  } catch (const JsonError &error) {
     file.fail(offset, std::string("the header is damaged: ") + error.what());
   }
   if (header.version > kFormatVersion) file.fail(offset, version_words(header.version));
   return header;
 }
 
-size_t inflate_block(const TraceFile& file, uint64_t offset, const BlockHeader& header, std::vector<uint8_t>* member,
-                     std::vector<char>* raw) {
+size_t inflate_block(const TraceFile &file, uint64_t offset, const BlockHeader &header, std::vector<uint8_t> *member,
+                     std::vector<char> *raw) {
   const uint64_t start = offset + kFixedBytes + header.extra_bytes;
   const size_t body = header.deflated_bytes + kTrailerBytes;
   if (member->size() < body) member->resize(body);
   if (file.read_at(start, body, member->data()) != body) file.fail(offset, "it is cut short");
   const size_t text_bytes = header.raw_bytes;
   if (raw->size() < text_bytes + 1 + kPadBytes) raw->resize(text_bytes + 1 + kPadBytes);
-  auto* out = reinterpret_cast<uint8_t*>(raw->data());
+  auto *out = reinterpret_cast<uint8_t *>(raw->data());
   if (!inflate_exact(member->data(), header.deflated_bytes, out, text_bytes)) {
     file.fail(offset, "its deflate stream is damaged or is not of the length that its header promises");
   }
-  const uint8_t* trailer = member->data() + header.deflated_bytes;
+  const uint8_t *trailer = member->data() + header.deflated_bytes;
   if (crc32_of(out, text_bytes) != le32(trailer) || le32(trailer + 4) != static_cast<uint32_t>(text_bytes)) {
     file.fail(offset, "its bytes do not match their checksum (CRC-32)");
   }

@@ -47,30 +47,30 @@ class TraceFile {
  public:
   explicit TraceFile(std::string path);
   ~TraceFile();
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
+  TraceFile(const TraceFile &) = delete;
+  TraceFile &operator=(const TraceFile &) = delete;
 
   // As many bytes as there are, up to `bytes`.
-  size_t read_at(uint64_t offset, size_t bytes, uint8_t* out) const;
+  size_t read_at(uint64_t offset, size_t bytes, uint8_t *out) const;
   uint64_t size() const;
-  const std::string& path() const { return path_; }
-  [[noreturn]] void fail(uint64_t offset, const std::string& what) const;
+  const std::string &path() const { return path_; }
+  [[noreturn]] void fail(uint64_t offset, const std::string &what) const;
 
  private:
   std::string path_;
   int fd_;
 };
 
-// Walks the headers from `start_offset`, one read a block. A block that does not reach its promised end is torn; the scan
-// goes on at the next header that stands after it, since a later writer may have appended to a torn file.
-Scan scan_blocks(const TraceFile& file, uint64_t start_offset);
+// Walks the headers from `start_offset`, one read a block. A block that does not reach its promised end is torn; the
+// scan goes on at the next header that stands after it, since a later writer may have appended to a torn file.
+Scan scan_blocks(const TraceFile &file, uint64_t start_offset);
 
 // The header of the block at `offset`, which must be there.
-BlockHeader header_at(const TraceFile& file, uint64_t offset);
+BlockHeader header_at(const TraceFile &file, uint64_t offset);
 
-// Reads the block and inflates it into `raw`, which is resized to hold `raw_bytes` plus a final newline (added only when
-// the text has none) and kPadBytes. Returns the length with that newline.
-size_t inflate_block(const TraceFile& file, uint64_t offset, const BlockHeader& header, std::vector<uint8_t>* member,
-                     std::vector<char>* raw);
+// Reads the block and inflates it into `raw`, which is resized to hold `raw_bytes` plus a final newline (added only
+// when the text has none) and kPadBytes. Returns the length with that newline.
+size_t inflate_block(const TraceFile &file, uint64_t offset, const BlockHeader &header, std::vector<uint8_t> *member,
+                     std::vector<char> *raw);
 
 }  // namespace tailrace::native

@@ -175,6 +175,21 @@ void forget_file(int fd) {
   if (auto *entry = entry_of(fd)) empty_entry(entry);
 }
 
+bool take_file(int fd, NamedFile &out) {
+  if (!known_file_of(fd)) return false;
+  Locked lock(g_session.wiped->table);
+  auto *entry = entry_of(fd);
+  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  if (!i) return false;
+  OpenFile *f = slot_at(i);
+  out.hash = f->hash.load(std::memory_order_relaxed);
+  out.identity = f->identity;
+  out.path_bytes = f->path_bytes;
+  memcpy(out.path, f->path, f->path_bytes);
+  empty_entry(entry);
+  return true;
+}
+
 void forget_files(unsigned first, unsigned last) {
   Locked lock(g_session.wiped->table);
   if (last >= kMaxTrackedFd) last = kMaxTrackedFd - 1;

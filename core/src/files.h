@@ -34,6 +34,15 @@ struct OpenFile {
   uint32_t next_free;
 };
 
+// A file with its name, as a copy.
+struct NamedFile {
+  uint64_t hash = 0;
+  FileIdentity identity;
+  uint32_t path_bytes = 0;
+  char path[4352];  // PATH_MAX and some of a working directory
+
+  string_view name() const { return {path, path_bytes}; }
+};
 // The file of a descriptor; resolves it when needed. Null when it isn't open or there is no memory.
 OpenFile *file_of(int fd);
 // The same, without resolving.
@@ -44,8 +53,9 @@ OpenFile *known_file_of(int fd);
 OpenFile *file_opened(int fd, int flags, const char *path);
 // newfd is a duplicate of oldfd; what newfd was is forgotten.
 void file_duplicated(int oldfd, int newfd);
-// Before close(2).
+// Before close(2). What the descriptor stood for, if it was known, goes to `out`, so that the call can still name it.
 void forget_file(int fd);
+bool take_file(int fd, NamedFile &out);
 void forget_files(unsigned first, unsigned last);
 
 // Copies the name and identity of `file` if it still is the file of `hash`. Returns the path's length, or -1.
@@ -65,15 +75,6 @@ inline bool is_seekable(const OpenFile *f) {
 // Calls visit(file) for every open file that has a stream.
 void each_stream(void (*visit)(OpenFile *));
 
-// Where a file of this path would lie and what it is: for calls that name files. Follows a last link when `follow`.
-struct NamedFile {
-  uint64_t hash = 0;
-  FileIdentity identity;
-  uint32_t path_bytes = 0;
-  char path[4352];  // PATH_MAX and some of a working directory
-
-  string_view name() const { return {path, path_bytes}; }
-};
 enum class Look { kNot, kFollow, kNoFollow };
 // Makes the path absolute (by dirfd or the working directory) and, unless told not to, looks the file up.
 void name_file(int dirfd, const char *path, Look look, NamedFile &out);

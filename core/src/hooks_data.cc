@@ -1,4 +1,6 @@
 // Hooks: what moves bytes through descriptors, and what moves their positions.
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -14,6 +16,8 @@ extern "C" {
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
 ssize_t __pread64_chk(int, void *, size_t, off64_t, size_t);
+int __dprintf_chk(int, int, const char *, ...);
+int __vdprintf_chk(int, int, const char *, va_list);
 ssize_t __recv_chk(int, void *, size_t, size_t, int);
 }
 
@@ -106,6 +110,32 @@ VECTOR_AT_2_HOOK(preadv2, off_t)
 VECTOR_AT_2_HOOK(preadv64v2, off64_t)
 VECTOR_AT_2_HOOK(pwritev2, off_t)
 VECTOR_AT_2_HOOK(pwritev64v2, off64_t)
+
+#define VDPRINTF_HOOK(symbol, parameters, ...)                                                       \
+  TAILRACE_HOOK int symbol parameters {                                                              \
+    Call call;                                                                                       \
+    int ret = REAL(symbol)(__VA_ARGS__);                                                             \
+    record_transfer(call, Fn::f_##symbol, fd, kHere, static_cast<uint64_t>(ret < 0 ? 0 : ret), ret); \
+    return ret;                                                                                      \
+  }
+VDPRINTF_HOOK(vdprintf, (int fd, const char *format, va_list args), fd, format, args)
+VDPRINTF_HOOK(__vdprintf_chk, (int fd, int flag, const char *format, va_list args), fd, flag, format, args)
+
+TAILRACE_HOOK int dprintf(int fd, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int ret = vdprintf(fd, format, args);
+  va_end(args);
+  return ret;
+}
+
+TAILRACE_HOOK int __dprintf_chk(int fd, int flag, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int ret = __vdprintf_chk(fd, flag, format, args);
+  va_end(args);
+  return ret;
+}
 
 TAILRACE_HOOK ssize_t recv(int fd, void *buf, size_t n, int flags) {
   Call call;

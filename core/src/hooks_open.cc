@@ -64,17 +64,16 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
   Event e;
   e.fn = fn;
   e.ret = ret < 0 ? -saved : 0;
-  OpenFile *a = nullptr;
+  OpenFile *a = nullptr, *b = nullptr;
   if (ret == 0) {
     forget_file(fds[0]);
     forget_file(fds[1]);
     a = file_opened(fds[0], 0, nullptr);
-    OpenFile *b = file_opened(fds[1], 0, nullptr);
-    write_name_of(b);
+    b = file_opened(fds[1], 0, nullptr);
     e.file = a ? a->hash.load() : 0;
     e.file2 = b && b->hash.load() != e.file ? b->hash.load() : 0;
   }
-  record_file(call, e, a);
+  record_file(call, e, a, b);
   errno = saved;
 }
 
@@ -169,17 +168,9 @@ TAILRACE_HOOK int memfd_create(const char *name, unsigned flags) noexcept {
 
 TAILRACE_HOOK int close(int fd) {
   Call call;
-  Event e;
-  OpenFile *f = call ? known_file_of(fd) : nullptr;
-  if (f) {
-    write_name_of(f);
-    e.file = f->hash.load(std::memory_order_relaxed);
-    forget_file(fd);
-  }
+  Closing closing(call, fd);
   int ret = REAL(close)(fd);
-  e.fn = Fn::f_close;
-  e.ret = result_of(ret);
-  record_file(call, e, nullptr);
+  closing.record(call, Fn::f_close, ret);
   return ret;
 }
 
@@ -276,17 +267,8 @@ TAILRACE_HOOK DIR *fdopendir(int fd) {
 
 TAILRACE_HOOK int closedir(DIR *dir) {
   Call call;
-  Event e;
-  int fd = call && dir ? dirfd(dir) : -1;
-  OpenFile *f = known_file_of(fd);
-  if (f) {
-    write_name_of(f);
-    e.file = f->hash.load(std::memory_order_relaxed);
-    forget_file(fd);
-  }
+  Closing closing(call, call && dir ? dirfd(dir) : -1);
   int ret = REAL(closedir)(dir);
-  e.fn = Fn::f_closedir;
-  e.ret = result_of(ret);
-  record_file(call, e, nullptr);
+  closing.record(call, Fn::f_closedir, ret);
   return ret;
 }

@@ -36,8 +36,13 @@ __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
   // Open file descriptions are shared from here on.
   if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
 }
-__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() { t_vfork = 1; }
+__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() {
+  t_thread_before_vfork = t_thread;
+  t_thread = nullptr;
+  t_vfork = 1;
+}
 __attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
+  if (t_vfork) t_thread = t_thread_before_vfork;
   t_vfork = 0;
   if (pid < 0) {
     errno = static_cast<int>(-pid);
@@ -85,6 +90,14 @@ TAILRACE_HOOK pid_t vfork() noexcept {
   return pid;
 }
 #endif
+
+// libc forks inside and puts /dev/null on the standard descriptors behind our back.
+TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
+  if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  int ret = REAL(daemon)(nochdir, noclose);
+  if (ret == 0 && !noclose && enter()) forget_files(0, 2);
+  return ret;
+}
 
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "injection.h"
+#include "pipelines.h"
 #include "real.h"
 #include "stream.h"
 
@@ -110,7 +111,7 @@ struct Pipeline {
   pid_t pid;
   Pipeline *next;
 };
-Pipeline *g_pipelines;
+std::atomic<Pipeline *> g_pipelines;
 pthread_mutex_t g_pipelines_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 struct PopenMode {
@@ -138,7 +139,7 @@ int start_pipeline(pid_t *pid, const char *command, int child_end, int child_fd)
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, child_end, child_fd);
-  for (Pipeline *p = g_pipelines; p; p = p->next) {
+  for (Pipeline *p = g_pipelines.load(std::memory_order_relaxed); p; p = p->next) {
     int fd = fileno_unlocked(p->stream);
     if (fd >= 0 && fd != child_fd) posix_spawn_file_actions_addclose(&actions, fd);
   }
@@ -168,8 +169,8 @@ TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
     pthread_mutex_lock(&g_pipelines_mutex);
     status = start_pipeline(&pid, command, theirs, child_fd);
     if (status == 0) {
-      *entry = {stream, pid, g_pipelines};
-      g_pipelines = entry;
+      *entry = {stream, pid, g_pipelines.load(std::memory_order_relaxed)};
+      g_pipelines.store(entry, std::memory_order_release);
     }
     pthread_mutex_unlock(&g_pipelines_mutex);
   }
@@ -191,30 +192,34 @@ TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
   return stream;
 }
 
-TAILRACE_HOOK int pclose(FILE *stream) {
+static Pipeline *take_pipeline(FILE *stream) {
+  if (!g_pipelines.load(std::memory_order_acquire)) return nullptr;
   pthread_mutex_lock(&g_pipelines_mutex);
-  Pipeline **place = &g_pipelines;
-  while (*place && (*place)->stream != stream) place = &(*place)->next;
-  Pipeline *entry = *place;
-  if (entry) *place = entry->next;
+  Pipeline *entry = g_pipelines.load(std::memory_order_relaxed), *before = nullptr;
+  while (entry && entry->stream != stream) before = entry, entry = entry->next;
+  if (entry && before) before->next = entry->next;
+  if (entry && !before) g_pipelines.store(entry->next, std::memory_order_relaxed);
   pthread_mutex_unlock(&g_pipelines_mutex);
-  // From before we traced, or no popen'd stream at all: libc knows what to do.
-  if (!entry) return REAL(pclose)(stream);
+  return entry;
+}
+
+bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
+  Pipeline *entry = take_pipeline(stream);
+  if (!entry) return false;
   StreamCall s(stream);
-  s.settle();
-  Event e;
-  e.fn = Fn::f_pclose;
-  if (s) {
-    write_name_of(s.file());
-    e.file = s.file()->hash.load(std::memory_order_relaxed);
-    s.file()->stream = nullptr;
-    forget_file(fileno_unlocked(stream));
-  }
-  int status = -1;
+  s.settle_for_good();
+  Closing closing(s.call(), s ? fileno_unlocked(stream) : -1);
+  s.let_go();
+  status = -1;
   REAL(fclose)(stream);
   if (wait_for(entry->pid, &status) != entry->pid) status = -1;
   free(entry);
-  e.ret = result_of(status);
-  record_file(s.call(), e, nullptr);
-  return status;
+  closing.record(s.call(), fn, status);
+  return true;
+}
+
+TAILRACE_HOOK int pclose(FILE *stream) {
+  int status;
+  // From before we traced, or no popen'd stream at all: libc knows what to do.
+  return close_pipeline(stream, Fn::f_pclose, status) ? status : REAL(pclose)(stream);
 }

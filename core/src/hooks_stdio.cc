@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipelines.h"
 #include "real.h"
 #include "stream.h"
 
@@ -123,20 +124,14 @@ FREOPEN_HOOK(freopen)
 FREOPEN_HOOK(freopen64)
 
 TAILRACE_HOOK int fclose(FILE *stream) {
+  int status;
+  if (close_pipeline(stream, Fn::f_fclose, status)) return status;
   StreamCall s(stream);
-  s.settle();
-  Event e;
-  e.fn = Fn::f_fclose;
-  if (s) {
-    write_name_of(s.file());
-    e.file = s.file()->hash.load(std::memory_order_relaxed);
-    s.file()->stream = nullptr;
-    forget_file(stream->_fileno);
-  }
-  bool has_descriptor = static_cast<bool>(s);
+  s.settle_for_good();
+  Closing closing(s.call(), s ? stream->_fileno : -1);
+  bool has_descriptor = s.let_go();
   int ret = REAL(fclose)(stream);
-  e.ret = result_of(ret);
-  if (has_descriptor) record_file(s.call(), e, nullptr);
+  if (has_descriptor) closing.record(s.call(), Fn::f_fclose, ret);
   return ret;
 }
 
@@ -223,7 +218,7 @@ FWRITE_HOOK(fwrite_unlocked)
 
 #define FGETS_HOOK(symbol, parameters, arguments)                                           \
   TAILRACE_HOOK char *symbol parameters {                                                   \
-    StreamCall s(stream);                                                                   \
+    StreamCall s(stream, locking_of(#symbol));                                              \
     s.settle();                                                                             \
     char *ret = REAL(symbol) arguments;                                                     \
     if (s) {                                                                                \
@@ -255,7 +250,7 @@ GETLINE_HOOK(__getdelim, (char **line, size_t *n, int end, FILE *stream), (line,
 // `bytes` are what the call produces when it does not fail.
 #define PUTS_HOOK(symbol, parameters, arguments, stream, bytes)                                           \
   TAILRACE_HOOK int symbol parameters {                                                                   \
-    StreamCall s(stream);                                                                                 \
+    StreamCall s(stream, locking_of(#symbol));                                                            \
     s.settle();                                                                                           \
     int ret = REAL(symbol) arguments;                                                                     \
     if (s) {                                                                                              \
@@ -356,7 +351,7 @@ VSCAN_HOOK(c99_vfscanf, __isoc99_vfscanf)
 #define GETC_HOOK(symbol, parameters, arguments, stream)         \
   TAILRACE_HOOK int symbol parameters {                          \
     if (unread_bytes(stream) > 0) return REAL(symbol) arguments; \
-    StreamCall s(stream);                                        \
+    StreamCall s(stream, locking_of(#symbol));                   \
     int ret = REAL(symbol) arguments;                            \
     s.transferred_char(Fn::f_fgetc, ret != EOF);                 \
     return ret;                                                  \
@@ -381,7 +376,7 @@ TAILRACE_HOOK int ungetc(int c, FILE *stream) {
 #define PUTC_HOOK(symbol, parameters, arguments, stream)                                  \
   TAILRACE_HOOK int symbol parameters {                                                   \
     if ((stream)->_IO_write_ptr < (stream)->_IO_write_end) return REAL(symbol) arguments; \
-    StreamCall s(stream);                                                                 \
+    StreamCall s(stream, locking_of(#symbol));                                            \
     int ret = REAL(symbol) arguments;                                                     \
     s.transferred_char(Fn::f_fputc, ret != EOF);                                          \
     return ret;                                                                           \

@@ -167,9 +167,9 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int
   commit(t, e, call.t0(), {f, nullptr}, {});
 }
 
-void record_file(const Call &call, const Event &event, OpenFile *file) {
+void record_file(const Call &call, const Event &event, OpenFile *a, OpenFile *b) {
   Thread *t = call ? enter() : nullptr;
-  if (t) commit(t, event, call.t0(), {file, nullptr}, {});
+  if (t) commit(t, event, call.t0(), {a, nullptr}, {b, nullptr});
 }
 
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b) {
@@ -188,11 +188,6 @@ void record_plain(const Call &call, Fn fn, int64_t ret) {
   e.fn = fn;
   e.ret = result;
   commit(t, e, call.t0(), {}, {});
-}
-
-void write_name_of(OpenFile *file) {
-  Thread *t = enter();
-  if (t && file) ensure_name(t, file->hash.load(std::memory_order_relaxed), {file, nullptr});
 }
 
 void record_process_start(Thread *t) {

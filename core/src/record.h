@@ -44,15 +44,28 @@ void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_f
 // A call on a descriptor.
 void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0, int64_t offset = -1,
                uint64_t file2 = 0);
-// A call on an open file that the hook looked up itself (because the call closed it).
-void record_file(const Call &call, const Event &event, OpenFile *file);
+// A call on open files that the hook looked up itself; b may be null.
+void record_file(const Call &call, const Event &event, OpenFile *a, OpenFile *b = nullptr);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
 
-// Writes the file's name into the current epoch, so that a record of a call that closes it can still name it.
-void write_name_of(OpenFile *file);
+// A call that closes a descriptor. Made before the real call, which another thread's open may overtake.
+class Closing {
+ public:
+  Closing(const Call &call, int fd) : known_(call && take_file(fd, file_)) {}
+  void record(const Call &call, Fn fn, int64_t ret) {
+    Event e;
+    e.fn = fn;
+    e.ret = result_of(ret);
+    record_path(call, e, known_ ? &file_ : nullptr);
+  }
+
+ private:
+  NamedFile file_;
+  bool known_;
+};
 
 void record_process_start(Thread *t);
 void record_process_exit(int code);

@@ -68,6 +68,7 @@ class Sealer {
   }
 
   int run(uint32_t from, uint32_t to, ClockSample &now);
+  uint64_t unwritten() const { return unwritten_; }
 
  private:
   void set_clock(ClockSample &now);
@@ -101,6 +102,7 @@ class Sealer {
   ClockMap clock_;
   char hhash_[8];
   int status_ = 0;
+  uint64_t unwritten_ = 0;
   uint32_t name_mask_ = 0;
   uint32_t context_count_ = 0;
   uint32_t used_slots_ = 0;
@@ -440,6 +442,11 @@ void Sealer::end_block(uint32_t next_slot) {
     lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
   }
   if (events_ == 0 && lost_in_all == 0) return;
+  // Blocks lie in the file in the order of their slots: behind one that failed none is written.
+  if (status_ < 0) {
+    unwritten_ += events_;
+    return;
+  }
   auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
   size_t n = deflate_block(s_.deflate_work, s_.raw, raw_bytes, s_.out, sizeof s_.out - kGzipTrailerBytes);
   Writer header(s_.header, sizeof s_.header);
@@ -451,7 +458,7 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   if (status < 0) {
     if (!status_) status_ = status;
-    lose(Loss::kNotWritten, events_);
+    unwritten_ += events_;
     return;
   }
   segment_.first_slot.store(next_slot, std::memory_order_release);
@@ -503,9 +510,11 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
 }  // namespace
 
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
-                 SealTotals *totals) {
+                 SealTotals *totals, uint64_t *unwritten) {
   Sealer sealer(segment, scratch, totals);
-  return sealer.run(segment.first_slot.load(std::memory_order_acquire), used_slots, now);
+  int status = sealer.run(segment.first_slot.load(std::memory_order_acquire), used_slots, now);
+  if (unwritten) *unwritten = sealer.unwritten();
+  return status;
 }
 
 void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid) {

@@ -25,11 +25,11 @@ struct SealTotals {
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 
-// Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file. `now` is
-// where the next epoch's clock map begins. What can't be written is counted in segment.lost. Returns 0 or the first
-// -errno.
+// Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file;
+// segment.first_slot moves on with each. `now` becomes where the next epoch's clock map begins. At the first block that
+// can't be written it stops: returns -errno, and in `unwritten` the events that are left in the segment.
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
-                 SealTotals *totals = nullptr);
+                 SealTotals *totals = nullptr, uint64_t *unwritten = nullptr);
 
 // Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`.
 void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid);

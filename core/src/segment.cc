@@ -144,22 +144,27 @@ bool grow(Thread *t) {
   return true;
 }
 
-// Sealing lock held.
-void seal_and_empty(Thread *t) {
+enum class IfUnwritten { kDrop, kKeep };
+
+// Sealing lock held. What can't be written is dropped and counted, so that the segment can be filled again, or kept for
+// the launcher. False: it was kept.
+bool seal_and_empty(Thread *t, IfUnwritten policy) {
   Session &g = g_session;
   if (!g.scratch) g.scratch = make_seal_scratch();
   uint32_t used = used_slots(t);
+  uint64_t unwritten = used;
   ClockSample now = sample_clock(g.clock_kind);
-  if (g.scratch) {
-    seal_segment(*t->segment, used, *g.scratch, now);
-  } else {
-    t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(used);
+  int status = g.scratch ? seal_segment(*t->segment, used, *g.scratch, now, nullptr, &unwritten) : -12 /* ENOMEM */;
+  if (status < 0) {
+    if (policy == IfUnwritten::kKeep) return false;
+    t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(unwritten, std::memory_order_relaxed);
   }
   empty_segment(*t->segment, now, t->tid);
   t->epoch = t->segment->epoch.load(std::memory_order_relaxed);
   t->next = t->begin;
   forget_names(t);
   set_deadline(t, now.ticks);
+  return true;
 }
 
 // How far the previous program image had come.
@@ -256,7 +261,7 @@ bool make_room(Thread *t, uint32_t slots) {
   if (t->next > t->limit) t->next = t->limit;
   if (grow(t) && t->next + slots <= t->limit) return true;
   Locked lock(g_session.wiped->sealing);
-  seal_and_empty(t);
+  seal_and_empty(t, IfUnwritten::kDrop);
   return t->next + slots <= t->limit;
 }
 
@@ -272,7 +277,8 @@ Slot *reserve_slowly(Thread *t, uint32_t n) {
 void seal_thread(Thread *t) {
   if (!t->segment) return;
   Locked lock(g_session.wiped->sealing);
-  if (t->next != t->begin) seal_and_empty(t);
+  // What can't be written now may be later; only a full segment has to be emptied.
+  if (t->next != t->begin && !seal_and_empty(t, IfUnwritten::kKeep)) set_deadline(t, now_ticks());
 }
 
 void seal_for_exit() {
@@ -281,12 +287,12 @@ void seal_for_exit() {
   Locked lock(g.wiped->sealing);
   g.sealed_for_exit = true;
   for (Thread *t = g.threads; t; t = t->next_thread) {
-    // What another thread still writes to is left to whoever launched the process.
+    // What another thread still writes to is left to whoever launched the process, and so is what can't be written
+    // here: the process may have given up the right to (setuid), or be out of descriptors.
     if (!t->segment || (t != self && t->in_use.load(std::memory_order_acquire))) continue;
-    seal_and_empty(t);
+    if (!seal_and_empty(t, IfUnwritten::kKeep)) continue;
     bool lossless = true;
     for (auto &n : t->segment->lost) lossless = lossless && n.load() == 0;
-    // A loss that couldn't be written down stays in the journal for the launcher to tell.
     char path[2200];
     if (lossless) sys::unlink(segment_path(t->segment->segment, path));
   }

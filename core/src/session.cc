@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ Session g_session{};
 __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint32_t t_vfork = 0;
+__thread Thread *t_thread_before_vfork = nullptr;
+__thread void *t_held_stream = nullptr;
 
 namespace {
 
@@ -27,6 +30,9 @@ char **g_argv;
 
 // Destructors of other libraries' keys may still do I/O; as long as rounds are left, ours asks to come last.
 void thread_ends(void *value) {
+  // Cancelled in a call on a stream, the thread never came back to let go of it.
+  if (t_held_stream) funlockfile(static_cast<FILE *>(t_held_stream));
+  t_held_stream = nullptr;
   auto rounds = reinterpret_cast<uintptr_t>(value);
   if (rounds < 4) {
     pthread_setspecific(g_thread_key, reinterpret_cast<void *>(rounds + 1));
@@ -248,13 +254,13 @@ Thread *new_thread() {
 }
 
 Thread *enter_slowly() {
+  if (t_vfork) return nullptr;
   State state = g_session.state.load(std::memory_order_acquire);
   if (state != State::kOn) {
     if (state != State::kNew) return nullptr;
     start_session(nullptr);
     if (g_session.state.load(std::memory_order_acquire) != State::kOn) return nullptr;
   }
-  if (t_vfork) return nullptr;
   if (!g_session.wiped->alive.load(std::memory_order_acquire)) {
     sys::SignalsBlocked signals;
     t_thread = nullptr;

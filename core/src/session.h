@@ -8,7 +8,7 @@
 //   kind of fork notices at its first event that it is one, and starts a journal of its own.
 // - Segments are mapped MADV_DONTFORK: no child can write into its parent's.
 // - A lock is only held with signals blocked, so a handler never meets one that its own thread holds.
-// - In a vfork child (the parent's memory!) t_vfork is set and nothing is recorded or changed.
+// - In a vfork child (the parent's memory!) t_vfork is set, t_thread is null, and nothing is recorded or changed.
 // - Nothing here fails the program: without memory or journal, events are counted as lost.
 #pragma once
 
@@ -75,7 +75,11 @@ struct Session {
 extern Session g_session;
 extern __thread Thread *t_thread;
 extern __thread Context *t_context;
+// In a vfork child, which runs in this thread's memory: 1, and the thread's own pointer is put aside here meanwhile.
 extern __thread uint32_t t_vfork;
+extern __thread Thread *t_thread_before_vfork;
+// The stream whose lock this thread holds around a call (stream.h).
+extern __thread void *t_held_stream;
 
 Thread *enter_slowly();
 

@@ -1,11 +1,39 @@
 // See stream.h.
 #include "stream.h"
 
+// glibc 2.32 and later: false once the process has had a second thread.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
 namespace tailrace {
 
-StreamCall::StreamCall(FILE *stream) : stream_(stream) {
+bool StreamCall::lock(Locking locking) {
+  bool alone = &__libc_single_threaded && __libc_single_threaded;
+  if (alone || locking == Locking::kCallerHas) return true;
+  if (locking == Locking::kTry && ftrylockfile(stream_) != 0) return false;
+  if (locking == Locking::kLock) flockfile(stream_);
+  locked_ = true;
+  held_before_ = t_held_stream;
+  t_held_stream = stream_;
+  return true;
+}
+
+void StreamCall::unlock() {
+  if (!locked_) return;
+  locked_ = false;
+  t_held_stream = held_before_;
+  funlockfile(stream_);
+}
+
+bool StreamCall::let_go() {
+  bool had_file = file_ != nullptr;
+  unlock();
+  file_ = nullptr;
+  return had_file;
+}
+
+StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
   // Streams over memory or cookies have no descriptor.
-  if (!call_ || !stream || stream->_fileno < 0) return;
+  if (!call_ || !stream || stream->_fileno < 0 || !lock(locking)) return;
   file_ = file_of(stream->_fileno);
   if (!file_) return;
   if (file_->stream != stream) {
@@ -40,6 +68,11 @@ void StreamCall::settle() {
   resume();
 }
 
+void StreamCall::settle_for_good() {
+  settle();
+  if (file_) file_->stream = nullptr;
+}
+
 void StreamCall::resume() {
   if (!file_) return;
   file_->stream_unread = unread_bytes(stream_);
@@ -68,7 +101,7 @@ void StreamCall::transferred_char(Fn fn, bool moved) {
 
 void settle_all_streams() {
   each_stream([](OpenFile *f) {
-    StreamCall call(static_cast<FILE *>(f->stream));
+    StreamCall call(static_cast<FILE *>(f->stream), Locking::kTry);
     call.settle();
   });
 }

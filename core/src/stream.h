@@ -16,10 +16,23 @@ namespace tailrace {
 inline int64_t unread_bytes(const FILE *s) { return s->_IO_read_end - s->_IO_read_ptr; }
 inline int64_t unwritten_bytes(const FILE *s) { return s->_IO_write_ptr - s->_IO_write_base; }
 
-// One call on a stream. Made before the real call.
+// kTry: do without the stream when another thread has it (that thread may be waiting for input for ever).
+enum class Locking { kLock, kCallerHas, kTry };
+
+// The *_unlocked functions, and what glibc's macros call with the lock held or waived.
+constexpr Locking locking_of(string_view symbol) {
+  bool waived = symbol.find("unlocked") != string_view::npos || symbol == "__uflow" || symbol == "__overflow";
+  return waived ? Locking::kCallerHas : Locking::kLock;
+}
+
+// One call on a stream. Made before the real call. In a process with threads it holds the stream's own (recursive) lock
+// until it goes: what another thread puts into the buffer in between would look like ours.
 class StreamCall {
  public:
-  explicit StreamCall(FILE *stream);
+  explicit StreamCall(FILE *stream, Locking locking = Locking::kLock);
+  ~StreamCall() { unlock(); }
+  StreamCall(const StreamCall &) = delete;
+  StreamCall &operator=(const StreamCall &) = delete;
   explicit operator bool() const { return file_ != nullptr; }
 
   // After the real call: `size` bytes consumed or produced of `count` asked for; negative is -errno.
@@ -28,10 +41,15 @@ class StreamCall {
   void transferred_char(Fn fn, bool moved);
   // Before the real call: what passed by is recorded now, as it came before.
   void settle();
+  // The same before the stream is closed: the file, if a dup keeps it open, forgets its stream.
+  void settle_for_good();
   // After a call that changed the buffers without moving bytes.
   void resume();
   // One character was put back: to consume it again is no new byte.
   void pushed_back();
+
+  // Before a call that frees the stream. True when the stream had a descriptor.
+  bool let_go();
 
   const Call &call() const { return call_; }
   OpenFile *file() const { return file_; }
@@ -39,10 +57,14 @@ class StreamCall {
  private:
   void emit_passed(Fn fn, int64_t bytes);
   int64_t take_position(int64_t bytes);
+  bool lock(Locking locking);
+  void unlock();
 
   Call call_;
   FILE *stream_;
   OpenFile *file_ = nullptr;
+  bool locked_ = false;
+  void *held_before_ = nullptr;
   // Between the last call that reached us and this one.
   int64_t passed_reading_ = 0;
   int64_t passed_writing_ = 0;
