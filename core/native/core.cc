@@ -90,6 +90,7 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
   out["sealed_journals"] = result.sealed;
   out["alive"] = result.alive;
   out["failed"] = result.failed;
+  out["failed_events"] = result.failed_events;
   out["events"] = result.totals.events;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     if (result.totals.lost[i]) lost[kLossNames[i]] = result.totals.lost[i];

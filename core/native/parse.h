@@ -19,30 +19,10 @@
 
 #include "columns.h"
 #include "json.h"
+#include "mounts.h"
 #include "trace_file.h"
 
 namespace tailrace::native {
-
-// One row of the mount table of a host. `file_system` names a network file system, "" a local one.
-struct Mount {
-  std::string host;
-  std::string dev;  // "major:minor"
-  std::string point;
-  std::string file_system;
-};
-
-// Which file system a file's identity starts with. Device numbers mean something only on their own host; on a host
-// whose mounts are not known, a file without a block device (major 0) is placed by the mount point that its path lies
-// under.
-class Mounts {
- public:
-  explicit Mounts(std::vector<Mount> rows);
-  // The network file system's name, or "" when `host` and `dev` identify the file.
-  std::string_view file_system(std::string_view host, std::string_view dev, std::string_view path) const;
-
- private:
-  std::vector<Mount> rows_;  // longest mount point first
-};
 
 class Parser {
  public:

@@ -18,7 +18,7 @@ size_t le16(const char *p) {
   return static_cast<unsigned char>(p[0]) | static_cast<size_t>(static_cast<unsigned char>(p[1])) << 8;
 }
 
-constexpr int kEnospc = 28, kEintr = 4;
+constexpr int kEnospc = 28, kEintr = 4, kEfbig = 27;
 
 }  // namespace
 
@@ -39,8 +39,8 @@ int append_member(const char *path, string_view member) {
   if (fd < 0) return fd;
   int64_t before = sys::lseek(fd, 0, SEEK_END);
   size_t done = 0;
-  int status = 0;
-  while (done < member.size()) {
+  int status = static_cast<uint64_t>(before) + member.size() > sys::file_size_limit() ? -kEfbig : 0;
+  while (status == 0 && done < member.size()) {
     long n = sys::write(fd, member.data() + done, member.size() - done);
     if (n == -kEintr) continue;
     if (n <= 0) {

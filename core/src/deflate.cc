@@ -5,8 +5,25 @@
 #include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace tailrace {
 namespace {
+
+// ISA-L's assembly returns with the upper halves of the vector registers in use, which makes all SSE code after it
+// slow, ours and the application's.
+#if defined(__x86_64__)
+__attribute__((target("avx"))) void clear_upper_halves() { _mm256_zeroupper(); }
+void leave_vector_code() {
+  static const bool has_avx = __builtin_cpu_supports("avx");
+  if (has_avx) clear_upper_halves();
+}
+#else
+void leave_vector_code() {}
+#endif
+
 struct Work {
   isal_zstream stream;
   uint8_t level_buffer[ISAL_DEF_LVL1_DEFAULT];
@@ -32,12 +49,16 @@ size_t deflate_block(void *work, const char *raw, size_t raw_bytes, char *out, s
   w->stream.avail_in = static_cast<uint32_t>(raw_bytes);
   w->stream.next_out = reinterpret_cast<uint8_t *>(out);
   w->stream.avail_out = static_cast<uint32_t>(out_bytes);
-  if (isal_deflate_stateless(&w->stream) != COMP_OK) return 0;
+  int status = isal_deflate_stateless(&w->stream);
+  leave_vector_code();
+  if (status != COMP_OK) return 0;
   return w->stream.total_out;
 }
 
 uint32_t crc32_of(const char *data, size_t n) {
-  return crc32_gzip_refl(0, reinterpret_cast<const unsigned char *>(data), n);
+  uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char *>(data), n);
+  leave_vector_code();
+  return crc;
 }
 
 }  // namespace tailrace

@@ -31,6 +31,7 @@ struct OpenFile {
   void *stream;
   int64_t stream_unread;
   int64_t stream_unwritten;
+  int64_t stream_pushed;
   uint32_t next_free;
 };
 

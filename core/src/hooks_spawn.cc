@@ -1,11 +1,13 @@
 // Hooks: system, popen and pclose. libc's own start /bin/sh with the process's environment, where our settings are
 // hidden, so these start it themselves, by the rules of POSIX (system(3), popen(3)).
 #include <alloca.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +26,10 @@ int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_
                 const posix_spawnattr_t *attributes) {
   Injection injection(environ, Injection::kOtherProcess);
   char **changed = injection.build(alloca(injection.bytes()));
-  const char *argv[] = {"sh", "-c", "--", command, nullptr};
+  // glibc 2.38 began to protect a command that begins with '-'.
+  static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
+  const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};
+  const char **argv = protects ? protecting : plain;
   g_fork_generation.fetch_add(1, std::memory_order_relaxed);
   return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), changed);
 }

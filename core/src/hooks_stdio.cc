@@ -135,16 +135,33 @@ TAILRACE_HOOK int fclose(FILE *stream) {
   return ret;
 }
 
-TAILRACE_HOOK int fflush(FILE *stream) {
-  // All streams: libc does that inside, and stream.h notices.
-  if (!stream) return REAL(fflush)(stream);
-  StreamCall s(stream);
-  s.settle();
-  int ret = REAL(fflush)(stream);
-  if (s) {
-    s.resume();
-    record_fd(s.call(), Fn::f_fflush, stream->_fileno, ret);
+#define FFLUSH_HOOK(symbol)                                      \
+  TAILRACE_HOOK int symbol(FILE *stream) {                       \
+    if (!stream) {                                               \
+      /* All streams: libc does that inside. */                  \
+      if (enter()) settle_all_streams();                         \
+      return REAL(symbol)(stream);                               \
+    }                                                            \
+    StreamCall s(stream, locking_of(#symbol));                   \
+    s.settle();                                                  \
+    int ret = REAL(symbol)(stream);                              \
+    if (s) {                                                     \
+      s.resume();                                                \
+      record_fd(s.call(), Fn::f_##symbol, stream->_fileno, ret); \
+    }                                                            \
+    return ret;                                                  \
   }
+FFLUSH_HOOK(fflush)
+FFLUSH_HOOK(fflush_unlocked)
+
+TAILRACE_HOOK int fcloseall() {
+  Call call;
+  if (call) {
+    settle_all_streams();
+    forget_all_streams();
+  }
+  int ret = REAL(fcloseall)();
+  record_plain(call, Fn::f_fcloseall, ret);
   return ret;
 }
 
@@ -152,6 +169,7 @@ namespace {
 
 void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
   if (!s) return;
+  s.drop_pushed_back();
   s.resume();
   int saved = errno;
   off64_t now = ret == 0 ? ftello64(stream) : -1;

@@ -160,7 +160,7 @@ void Sealer::add_context(uint32_t index) {
   if (context_valid_ && context_id_ == id) context_valid_ = false;
   for (uint32_t i = 0; i < context_count_; ++i) {
     if (s_.contexts[i].id != id) continue;
-    s_.contexts[i].slot = index;
+    s_.contexts[i] = {id, index, 0};
     return;
   }
   s_.contexts[context_count_++] = {id, index, 0};

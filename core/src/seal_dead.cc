@@ -86,15 +86,25 @@ void reconcile_with_trace_file(SegmentHeader &segment) {
 
 enum class Outcome { kSealed, kAlive, kFailed, kSkipped };
 
-Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealTotals &totals) {
+Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealedJournals &result) {
   if (is_alive(segment)) return Outcome::kAlive;
   reconcile_with_trace_file(segment);
   ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
-  int status = seal_segment(segment, segment.allocated_slots.load(), scratch, now, &totals);
-  return status < 0 ? Outcome::kFailed : Outcome::kSealed;
+  uint64_t unwritten = 0;
+  int status = seal_segment(segment, segment.allocated_slots.load(), scratch, now, &result.totals, &unwritten);
+  if (status >= 0) return Outcome::kSealed;
+  if (status == -ENOENT) {
+    // The run directory was removed: nobody will ever ask for these, and the journal directory is memory.
+    result.totals.lost[static_cast<int>(Loss::kNotWritten)] += unwritten;
+    return Outcome::kSealed;
+  }
+  // What its process had to drop while it lived stands only in the journal.
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result.totals.lost[i] += segment.lost[i].load();
+  result.failed_events += unwritten;
+  return Outcome::kFailed;
 }
 
-Outcome seal_one(const char *path, SealScratch &scratch, SealTotals &totals) {
+Outcome seal_one(const char *path, SealScratch &scratch, SealedJournals &result) {
   int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
   if (fd < 0) return Outcome::kSkipped;
   Outcome outcome = Outcome::kSkipped;
@@ -104,7 +114,7 @@ Outcome seal_one(const char *path, SealScratch &scratch, SealTotals &totals) {
     void *map = sys::mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (map) {
       auto &segment = *static_cast<SegmentHeader *>(map);
-      if (is_journal(segment, size)) outcome = seal_mapped(segment, scratch, totals);
+      if (is_journal(segment, size)) outcome = seal_mapped(segment, scratch, result);
       sys::munmap(map, size);
     }
     if (outcome == Outcome::kSealed) sys::unlink(path);
@@ -127,7 +137,7 @@ int seal_dead_journals(const char *directory, SealedJournals &result) {
     char path[4096 + 256];
     Writer w(path, sizeof path);
     w << string_view(directory) << '/' << name;
-    switch (seal_one(w.c_str(), *scratch, result.totals)) {
+    switch (seal_one(w.c_str(), *scratch, result)) {
       case Outcome::kSealed: ++result.sealed; break;
       case Outcome::kAlive: ++result.alive; break;
       case Outcome::kFailed: ++result.failed; break;

@@ -61,6 +61,7 @@ int create_segment_file(const char *path) {
 
 // Pages that are there when they are written to, or an error now.
 int allocate_file(int fd, size_t from, size_t to) {
+  if (to > sys::file_size_limit()) return -27;  // EFBIG
   int status = sys::fallocate(fd, static_cast<int64_t>(from), static_cast<int64_t>(to - from));
   if (status != -kEopnotsupp) return status;
   static const char zeros[4096] = {};

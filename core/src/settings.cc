@@ -60,6 +60,23 @@ void each_preload(string_view list, F f) {
   }
 }
 
+// Takes our element out of LD_PRELOAD's value where it stands: what is left is never longer. A list without us is not
+// touched. False when nothing is left.
+bool drop_own_preload(char *list) {
+  bool ours = false;
+  each_preload(string_view(list), [&](string_view element) { ours = ours || is_this_library(element); });
+  if (!ours) return true;
+  char *p = list;
+  each_preload(string_view(list), [&](string_view element) {
+    if (is_this_library(element)) return;
+    if (p != list) *p++ = ':';
+    memmove(p, element.data(), element.size());
+    p += element.size();
+  });
+  *p = 0;
+  return p != list;
+}
+
 template <size_t N>
 void take_first(const char *entry, const string_view (&names)[N], size_t &best, string_view &value) {
   for (size_t i = 0; i < N && i < best; ++i) {
@@ -102,22 +119,7 @@ void hide_settings(char **environment) {
   for (char **from = environment; *from; ++from) {
     if (is_setting(*from)) continue;
     *to = *from;
-    if (starts_with(*from, kPreload)) {
-      // What is left is never longer, so it is rewritten where it stands.
-      char *begin = *from + kPreload.size(), *p = begin;
-      bool ours = false;
-      each_preload(string_view(begin), [&](string_view element) {
-        if (is_this_library(element)) {
-          ours = true;
-          return;
-        }
-        if (p != begin) *p++ = ':';
-        memmove(p, element.data(), element.size());
-        p += element.size();
-      });
-      if (ours && p == begin) continue;
-      if (ours) *p = 0;
-    }
+    if (starts_with(*from, kPreload) && !drop_own_preload(*from + kPreload.size())) continue;
     ++to;
   }
   *to = nullptr;
@@ -147,6 +149,11 @@ char **ChildEnvironment::build(void *memory) const {
   auto **entries = static_cast<char **>(memory);
   char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
   size_t n = 0;
+  // Ours come last: programs that write their title over argv and the environment need the two side by side.
+  for (char *const *e = environment_; e && *e; ++e) {
+    bool replaced = is_setting(*e) || (!start_.preload.empty() && starts_with(*e, kPreload));
+    if (!replaced) entries[n++] = *e;
+  }
   if (!start_.preload.empty()) {
     entries[n++] = text;
     text = put(put(text, kPreload), start_.preload);
@@ -167,10 +174,6 @@ char **ChildEnvironment::build(void *memory) const {
     *text++ = '=';
     text = put(text, value);
     *text++ = 0;
-  }
-  for (char *const *e = environment_; e && *e; ++e) {
-    bool replaced = is_setting(*e) || (!start_.preload.empty() && starts_with(*e, kPreload));
-    if (!replaced) entries[n++] = *e;
   }
   entries[n] = nullptr;
   return entries;

@@ -50,10 +50,11 @@ StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
 int64_t StreamCall::take_position(int64_t bytes) {
   // What the kernel's position says is the buffer's, not the call's; ours is only right while nobody else moves it.
   if (!is_seekable(file_) || !position_is_own(file_)) return -1;
-  return file_->position.fetch_add(bytes > 0 ? bytes : 0, std::memory_order_relaxed);
+  return file_->position.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void StreamCall::emit_passed(Fn fn, int64_t bytes) {
+  if (fn == Fn::f_fgetc) bytes = without_pushed_back(bytes);
   if (bytes <= 0) return;
   Event e{fn,   file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes),
           bytes};
@@ -68,6 +69,10 @@ void StreamCall::settle() {
   resume();
 }
 
+void StreamCall::drop_pushed_back() {
+  if (file_) file_->stream_pushed = 0;
+}
+
 void StreamCall::settle_for_good() {
   settle();
   if (file_) file_->stream = nullptr;
@@ -80,14 +85,26 @@ void StreamCall::resume() {
 }
 
 void StreamCall::pushed_back() {
-  // unread is one more now; left as it was, the character's second way out cancels that.
-  if (file_) file_->stream_unread = unread_bytes(stream_) - 1;
+  if (!file_) return;
+  ++file_->stream_pushed;
+  take_position(-1);
+  resume();
+}
+
+int64_t StreamCall::without_pushed_back(int64_t bytes) {
+  int64_t again = bytes < file_->stream_pushed ? bytes : file_->stream_pushed;
+  if (again <= 0) return bytes;
+  file_->stream_pushed -= again;
+  take_position(again);
+  return bytes - again;
 }
 
 void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
   if (!file_) return;
   // The hook settled before the real call; what came before it is not this call's.
-  Event e{fn, file_->hash.load(std::memory_order_relaxed), item_bytes, take_position(size), count, size};
+  if (function(fn).direction == Direction::R) size = without_pushed_back(size);
+  int64_t at = take_position(size > 0 ? size : 0);
+  Event e{fn, file_->hash.load(std::memory_order_relaxed), item_bytes, at, count, size};
   record_file(call_, e, file_);
   resume();
 }
@@ -104,6 +121,10 @@ void settle_all_streams() {
     StreamCall call(static_cast<FILE *>(f->stream), Locking::kTry);
     call.settle();
   });
+}
+
+void forget_all_streams() {
+  each_stream([](OpenFile *f) { forget_file(static_cast<FILE *>(f->stream)->_fileno); });
 }
 
 }  // namespace tailrace

@@ -47,6 +47,8 @@ class StreamCall {
   void resume();
   // One character was put back: to consume it again is no new byte.
   void pushed_back();
+  // A seek forgets what was put back (ungetc(3)).
+  void drop_pushed_back();
 
   // Before a call that frees the stream. True when the stream had a descriptor.
   bool let_go();
@@ -57,6 +59,7 @@ class StreamCall {
  private:
   void emit_passed(Fn fn, int64_t bytes);
   int64_t take_position(int64_t bytes);
+  int64_t without_pushed_back(int64_t bytes);
   bool lock(Locking locking);
   void unlock();
 
@@ -72,5 +75,7 @@ class StreamCall {
 
 // What inlined calls left in the buffers of the streams that are open: for the end of the process.
 void settle_all_streams();
+// Before all streams and their descriptors are closed.
+void forget_all_streams();
 
 }  // namespace tailrace

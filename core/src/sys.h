@@ -58,6 +58,13 @@ inline int ftruncate(int fd, int64_t size) { return static_cast<int>(call(SYS_ft
 inline int fallocate(int fd, int64_t offset, int64_t size) {
   return static_cast<int>(call(SYS_fallocate, fd, 0, offset, size));
 }
+// The caller's RLIMIT_FSIZE: to pass it is a signal, SIGXFSZ, and that would be ours.
+inline uint64_t file_size_limit() {
+  uint64_t limit[2] = {~0ULL, ~0ULL};
+  constexpr long kFsize = 1;
+  call(SYS_prlimit64, 0, kFsize, 0, pointer(limit));
+  return limit[0];
+}
 inline int unlink(const char *path) { return static_cast<int>(call(SYS_unlinkat, AT_FDCWD, pointer(path), 0)); }
 inline int rmdir(const char *path) {
   return static_cast<int>(call(SYS_unlinkat, AT_FDCWD, pointer(path), AT_REMOVEDIR));

@@ -1,0 +1,1 @@
+"""What is made of a trace: the catalogue, frames of events, the dataflow, reports."""

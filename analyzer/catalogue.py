@@ -1,0 +1,365 @@
+"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared, never of events.
+
+    trace/*.pfw.gz  -scan_blocks->  files, blocks, contexts, block_contexts, processes, losses
+    run.json, declared/*.jsonl  ->  meta, declared_*
+
+What always holds: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is
+looked at again: only its new bytes when it grew. It is built in a node-local file and published by rename in the run
+directory, so that no reader on any client sees it half made; a published one is never written. Where the run directory
+can't be written, or is not ours (DFTracer's), the local file serves this process alone. A trace being written can be
+opened at any time: what is not yet a whole block counts as torn until it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tailrace.analyzer import declared
+from tailrace.analyzer.headers import FileScan, Header, scan_file
+from tailrace.errors import NotARunError, RunError
+
+VERSION = 1
+"""Of the tables below; a catalogue of another version is made anew."""
+FILE_NAME = "tailrace.db"
+
+_TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
+meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
+INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
+INTEGER, exe TEXT, argv TEXT,
+  cwd TEXT, uid INTEGER, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, UNIQUE (host, pid, start));
+CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
+  raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER);
+CREATE INDEX blocks_file ON blocks (file_id);
+CREATE INDEX blocks_time ON blocks (t0, t1);
+CREATE TABLE contexts (id INTEGER PRIMARY KEY, tags TEXT UNIQUE, workflow TEXT, stage TEXT, task TEXT, job TEXT,
+  rank TEXT, free TEXT);
+CREATE INDEX contexts_stage ON contexts (stage);
+CREATE INDEX contexts_task ON contexts (task);
+CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
+CREATE INDEX block_contexts_block ON block_contexts (block_id);
+CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that the catalogue is made from; `name` is relative to the run."""
+
+    name: str
+    path: Path
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """What must be equal for the file to be unchanged."""
+        return self.size, self.mtime_ns, self.inode
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a run's files lie. `owned`: it is tailrace's, so that the catalogue may be put there."""
+
+    directory: Path
+    trace: Path
+    owned: bool
+
+    def traces(self) -> list[Source]:
+        """The trace files, by name."""
+        return _sources(self.directory, [*self.trace.glob("*.pfw.gz"), *self.trace.glob("*.pfw")])
+
+    def others(self) -> list[Source]:
+        """run.json and the declared files, by name."""
+        if not self.owned:
+            return []
+        return _sources(self.directory, [self.directory / "run.json", *(self.directory / "declared").glob("*.jsonl")])
+
+
+def layout(directory: str | os.PathLike[str]) -> Layout:
+    """Where the files of the run at `directory` lie. Raises NotARunError when it holds no run and no DFTracer files."""
+    path = Path(directory)
+    if not path.is_dir():
+        raise NotARunError(f"{path}: there is no such directory")
+    if (path / "run.json").is_file() or (path / "trace").is_dir():
+        return Layout(path, path / "trace", owned=True)
+    if any(path.glob("*.pfw")) or any(path.glob("*.pfw.gz")):
+        return Layout(path, path, owned=False)
+    raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
+
+
+def _sources(directory: Path, paths: Iterable[Path]) -> list[Source]:
+    found = []
+    for path in sorted(paths):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            name = os.fsencode(path.relative_to(directory)).decode("utf-8", "backslashreplace")
+            found.append(Source(name, path, status.st_size, status.st_mtime_ns, status.st_ino))
+    return found
+
+
+class Catalogue:
+    """An open catalogue, read-only and up to date with the files as they were when it was opened."""
+
+    def __init__(self, where: Layout, connection: sqlite3.Connection) -> None:
+        self.layout = where
+        self._connection = connection
+
+    def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query. Raises RunError when SQLite refuses."""
+        try:
+            return self._connection.execute(query, tuple(parameters)).fetchall()
+        except sqlite3.Error as error:
+            raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
+
+    def table(self, query: str, parameters: Iterable[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Column names and rows of a query. Raises RunError when SQLite refuses."""
+        try:
+            cursor = self._connection.execute(query, tuple(parameters))
+            return [column[0] for column in cursor.description], cursor.fetchall()
+        except sqlite3.Error as error:
+            raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self._connection.close()
+
+
+def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
+    """Opens the catalogue of a run, bringing it up to date first.
+
+    Raises NotARunError when there is no run; RunError when it can't be examined.
+    """
+    where = layout(directory)
+    published = where.directory / FILE_NAME
+    try:
+        traces, others = where.traces(), where.others()
+        if where.owned and (connection := _open_if_fresh(published, [*traces, *others])) is not None:
+            return Catalogue(where, connection)
+        return Catalogue(where, _rebuild(where, published, traces, others))
+    except (OSError, sqlite3.Error) as error:
+        raise RunError(f"{where.directory}: the catalogue can't be made: {error}") from error
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+
+
+def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | None:
+    if not path.is_file():
+        return None
+    connection = _connect_read_only(path)
+    try:
+        if _version(connection) == VERSION and _stamps(connection) == {s.name: s.stamp for s in sources}:
+            return connection
+    except sqlite3.Error:
+        pass  # damaged: it is made anew
+    connection.close()
+    return None
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _stamps(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int]]:
+    rows = connection.execute("SELECT path, size, mtime_ns, inode FROM sources")
+    return {path: (size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
+
+
+def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[Source]) -> sqlite3.Connection:
+    handle, name = tempfile.mkstemp(prefix="tailrace-", suffix=".db")
+    os.close(handle)
+    local = Path(name)
+    try:
+        if not (where.owned and _update_copy(published, local, traces, others)):
+            local.write_bytes(b"")
+            _update(local, traces, others)
+        if where.owned and _publish(local, published):
+            return _connect_read_only(published)
+        connection = _connect_read_only(local)
+        connection.execute("SELECT 1 FROM sources").fetchone()  # the file is open now, so its name can go
+        return connection
+    finally:
+        local.unlink()
+
+
+def _update_copy(published: Path, local: Path, traces: list[Source], others: list[Source]) -> bool:
+    """Brings a copy of the published catalogue up to date; False when it can't be used."""
+    if not published.is_file():
+        return False
+    try:
+        shutil.copyfile(published, local)
+        with closing(sqlite3.connect(local)) as connection:
+            if _version(connection) != VERSION or connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+                return False
+        _update(local, traces, others)
+    except (OSError, sqlite3.Error):
+        return False
+    return True
+
+
+def _publish(local: Path, published: Path) -> bool:
+    """Puts the finished catalogue into the run directory, whole or not at all."""
+    staged = published.with_name(f".{FILE_NAME}.{socket.gethostname()}.{os.getpid()}.{local.stem}")
+    try:
+        shutil.copyfile(local, staged)
+        staged.chmod(published.parent.stat().st_mode & 0o666)
+        staged.replace(published)
+    except OSError:
+        with suppress(OSError):
+            staged.unlink()
+        return False
+    return True
+
+
+# ---- filling the tables ----
+
+
+def _update(path: Path, traces: list[Source], others: list[Source]) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("PRAGMA synchronous = OFF")  # nothing is kept of it until it is whole
+        connection.execute("BEGIN")
+        if _version(connection) == 0:
+            for statement in (_TABLES + declared.TABLES).split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        _Filler(connection).run(traces, others)
+        connection.commit()
+
+
+class _Filler:
+    """One update, in one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._known = _stamps(connection)
+        self._contexts: dict[str, int] = dict(connection.execute("SELECT tags, id FROM contexts"))
+
+    def run(self, traces: list[Source], others: list[Source]) -> None:
+        files = {row[0]: row[1:] for row in self._db.execute("SELECT file, id, kind, scanned FROM files")}
+        for name in files.keys() - {source.name for source in traces}:
+            self._forget(name)
+        for source in traces:
+            if self._known.get(source.name) != source.stamp:
+                self._trace(source, files.get(source.name))
+        stamps = {source.name: source.stamp for source in others}
+        names = {source.name for source in traces}
+        if stamps != {name: stamp for name, stamp in self._known.items() if name not in names | files.keys()}:
+            self._others(others)
+        self._db.execute("DELETE FROM sources")
+        rows = ((source.name, *source.stamp) for source in [*traces, *others])
+        self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
+        # Contexts and processes that only a replaced file had.
+        self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
+        self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
+
+    def _forget(self, name: str) -> None:
+        blocks = "SELECT b.id FROM blocks b JOIN files f ON f.id = b.file_id WHERE f.file = ?"
+        self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})", (name,))
+        self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM files WHERE file = ?)", (name,))
+        self._db.execute("DELETE FROM files WHERE file = ?", (name,))
+        self._db.execute("DELETE FROM losses WHERE file = ?", (name,))
+
+    def _trace(self, source: Source, before: tuple[int, str, int] | None) -> None:
+        known = self._known.get(source.name)
+        grew = before is not None and before[1] == "tailrace" and known is not None
+        grew = grew and known is not None and known[2] == source.inode and source.size > known[0]
+        start = before[2] if grew and before is not None else 0
+        if not grew:
+            self._forget(source.name)
+        scan = scan_file(source.path, start)
+        upsert = (
+            "INSERT INTO files (file, kind, size, mtime_ns, scanned) VALUES (?, ?, ?, ?, ?) ON CONFLICT (file) DO"
+            " UPDATE SET kind = excluded.kind, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+            " scanned = excluded.scanned"
+        )
+        end = max((header.offset + header.member_bytes for header in scan.headers), default=start)
+        self._db.execute(upsert, (source.name, scan.kind, source.size, source.mtime_ns, end))
+        (file_id,) = self._db.execute("SELECT id FROM files WHERE file = ?", (source.name,)).fetchone()
+        for header in scan.headers:
+            self._block(source.name, file_id, header)
+        self._scan_losses(source.name, file_id, start, scan)
+
+    def _scan_losses(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
+        # Torn bytes are counted over the whole file each time: a tail that was torn may have been written on since.
+        self._db.execute("DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files')", (name,))
+        for (cause, unit), count in scan.losses.items():
+            self._lose(name, cause, unit, count, scan.problem)
+        if start > 0:
+            query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
+            (whole,) = self._db.execute(query, (file_id, start)).fetchone()
+            if start > whole:
+                self._lose(name, "torn", "bytes", start - whole, scan.problem)
+
+    def _lose(self, file: str, cause: str, unit: str, count: int, problem: str = "") -> None:
+        upsert = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+        self._db.execute(upsert, (file, cause, unit, count, problem))
+
+    def _block(self, name: str, file_id: int, header: Header) -> None:
+        place = (header.offset, header.member_bytes, header.raw, header.events, header.t0, header.t1)
+        cursor = self._db.execute(
+            "INSERT INTO blocks (file_id, process_id, offset, member_bytes, raw, events, t0, t1, read, written)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (file_id, self._process(header), *place, header.read, header.written),
+        )
+        links = {(self._context(tags, header.tags_of(tags)), cursor.lastrowid) for tags in header.contexts}
+        self._db.executemany("INSERT INTO block_contexts VALUES (?, ?)", links)
+        for cause, count in header.lost.items():
+            self._lose(name, cause, "events", count)
+
+    def _context(self, tags: str, values: dict[str, str]) -> int:
+        if tags not in self._contexts:
+            first = [values.pop(key, None) for key in ("workflow", "stage", "task", "job", "rank")]
+            cursor = self._db.execute(
+                "INSERT INTO contexts (tags, workflow, stage, task, job, rank, free) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (tags, *first, json.dumps(values)),
+            )
+            assert cursor.lastrowid is not None
+            self._contexts[tags] = cursor.lastrowid
+        return self._contexts[tags]
+
+    def _process(self, header: Header) -> int:
+        key = (header.host, header.pid, header.start)
+        self._db.execute("INSERT OR IGNORE INTO processes (host, pid, start) VALUES (?, ?, ?)", key)
+        query = "SELECT id FROM processes WHERE host = ? AND pid = ? AND start = ?"
+        process_id = int(self._db.execute(query, key).fetchone()[0])
+        if header.events:
+            span = "UPDATE processes SET t0 = min(coalesce(t0, ?), ?), t1 = max(coalesce(t1, ?), ?) WHERE id = ?"
+            self._db.execute(span, (header.t0, header.t0, header.t1, header.t1, process_id))
+        if header.process is not None:
+            update = "UPDATE processes SET ppid = ?, exe = ?, argv = ?, cwd = ?, uid = ? WHERE id = ?"
+            self._db.execute(update, (*header.process.row(), process_id))
+        if header.exit is not None:
+            update = "UPDATE processes SET exit = ?, account = ? WHERE id = ?"
+            self._db.execute(update, (header.exit_code(), json.dumps(header.exit), process_id))
+        return process_id
+
+    def _others(self, others: list[Source]) -> None:
+        self._db.execute("DELETE FROM meta")
+        declared.clear(self._db)
+        for source in others:
+            if source.name == "run.json":
+                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
+        declared.fill(self._db, [(s.name, s.path) for s in others if s.name != "run.json"])
+
+
+def _run_json(path: Path) -> dict[str, Any]:
+    """run.json, or {} when it is damaged: a trace can be read without it."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,365 @@
+"""The dataflow of a run: a model of integer tables, and NetworkX graphs of it at the level asked for.
+
+    EdgeTable (edges.py) + versions (versions.py) + classes (fileclass.py) --> Model --> graph(), flow_table(),
+    stages.py
+
+Parties are what a graph has for nodes besides files: at level `workflow`, `stage`, `task` or `process`. A process that
+no task claims stands for itself at level `task`; at level `stage` it is under "(untagged)", or, in a run without any
+stage tag, under its program's name in parentheses. All joins are over numpy arrays; NetworkX is only what is handed
+out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import fileclass, flows
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer import versions as ver
+from tailrace.analyzer.intervals import Bools, Ints
+from tailrace.errors import QueryError
+
+LEVELS = ("workflow", "stage", "task", "process")
+FILES = ("none", "shared", "all")
+UNTAGGED = "(untagged)"
+BEFORE_RUN = "(before the run)"
+DEFAULT_CLASSES = ("data", "stream")
+PARTY_KEYS = {
+    "workflow": ["workflow"],
+    "stage": ["workflow", "stage"],
+    "task": ["workflow", "stage", "task", "host", "pid"],
+    "process": ["workflow", "stage", "task", "host", "pid"],
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that graphs and reports are made from; nothing in it grows with the number of events.
+
+    Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
+    `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown).
+    """
+
+    table: et.EdgeTable
+    who: pd.DataFrame
+    spells: pd.DataFrame
+    versions: ver.Versions
+    unit: Ints
+    units: pd.DataFrame
+    cls: Ints
+    whole: Bools
+    paths: Any
+    processes: pd.DataFrame
+    _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+
+    @property
+    def version(self) -> Ints:
+        return self.versions.of_spell
+
+    def classed(self, classes: Sequence[str]) -> Bools:
+        """True for the spells of these classes."""
+        unknown = set(classes) - set(fileclass.CLASSES)
+        if unknown:
+            raise QueryError(f"no file class {sorted(unknown)[0]!r}; classes are {', '.join(fileclass.CLASSES)}")
+        return np.isin(self.cls, [fileclass.CLASSES.index(c) for c in classes])
+
+
+_models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
+
+
+def model(run: Any) -> Model:
+    """The model of a run: one pass over its events the first time, then remembered as long as `run` lives."""
+    try:
+        return _models[run]
+    except (KeyError, TypeError):
+        pass
+    own = [str(run.path)] if getattr(run, "path", None) else []
+    result = build(et.build(run), getattr(run, "processes", None), declared_paths(run), own)
+    with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
+        _models[run] = result
+    return result
+
+
+def build(
+    table: et.EdgeTable,
+    processes: pd.DataFrame | None = None,
+    declared: Sequence[str] = (),
+    own: Sequence[str] = (),
+    data: Sequence[str] = (),
+    software: Sequence[str] = (),
+) -> Model:
+    """The model from an edge table; the other arguments are those of `fileclass.classify`."""
+    spells = ver.with_created(table)
+    unit_of_who, units = ver.units(table.who)
+    versions = ver.assign(table, spells)
+    who = table.who.copy()
+    programs = fileclass.programs(who, processes)
+    who["exe"] = [p.exe for p in programs]
+    tagged = bool((who["stage"] != "").any())
+    names = [fileclass.program(exe) for exe in who["exe"]]
+    fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
+    who["label"] = np.where(who["stage"] != "", who["stage"], np.array(fallback, dtype=object))
+    return Model(
+        table=table,
+        who=who,
+        spells=spells,
+        versions=versions,
+        unit=unit_of_who[spells["who"].to_numpy()],
+        units=units,
+        cls=fileclass.classify(table, spells, programs, declared, own, data, software),
+        whole=ver.whole(table, versions),
+        paths=et.last_paths(table),
+        processes=processes if processes is not None else pd.DataFrame(),
+    )
+
+
+def declared_paths(run: Any) -> list[str]:
+    """All paths that a workflow manager declared as an input or output."""
+    files = getattr(run, "declared_files", None)
+    if files is None or "path" not in files:
+        return []
+    return [str(path) for path in files["path"].dropna().unique()]
+
+
+# --- parties ---------------------------------------------------------------------------------------------------------
+
+
+def parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
+    """The party of each actor at a level, and the parties: workflow, stage (as shown), task, host, pid, exe, label.
+
+    Raises:
+        QueryError: there is no such level.
+    """
+    if level not in LEVELS:
+        raise QueryError(f"no level {level!r}; levels are {', '.join(LEVELS)}")
+    out = m.who.drop(columns="label").assign(stage=m.who["label"])
+    if level == "stage":
+        out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one party
+    if level == "task":
+        tagged = out["task"] != ""
+        out.loc[tagged, "host"] = ""
+        out.loc[tagged, "pid"] = -1
+    codes = out.groupby(PARTY_KEYS[level], sort=False).ngroup().to_numpy(dtype=np.int64)
+    table = out.iloc[np.unique(codes, return_index=True)[1]].reset_index(drop=True)
+    table["label"] = [_party_label(level, row) for row in table.to_dict("records")]
+    return codes, table
+
+
+def _party_label(level: str, row: Mapping[Any, Any]) -> str:
+    if level == "workflow":
+        return str(row["workflow"]) or UNTAGGED
+    if level == "stage":
+        return str(row["stage"])
+    if level == "task" and row["task"]:
+        return str(row["task"])
+    name = fileclass.program(str(row["exe"])) or "process"
+    return f"{name} {row['host']}:{row['pid']}" if row["host"] else f"{name} {row['pid']}"
+
+
+def party_id(level: str, row: Mapping[Any, Any]) -> str:
+    """The graph's name for a party: the kind and its key, each part percent-encoded, so that no two parties meet."""
+    kind = "process" if level == "task" and not row["task"] else level
+    keys = PARTY_KEYS[kind][:3] if kind == "task" else PARTY_KEYS[kind]
+    return kind + ":" + "/".join(quote(str(row[key]), safe="") for key in keys)
+
+
+def file_id(m: Model, version: int) -> str:
+    """The graph's name for a version of a file."""
+    row = m.versions.table.iloc[version]
+    return f"file:{m.table.files['file'].iat[int(row['file'])]}@{int(row['number'])}"
+
+
+# --- flows -----------------------------------------------------------------------------------------------------------
+
+
+def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -> pd.DataFrame:
+    """Who consumed whose bytes: one row a (producer, consumer, version).
+
+    Columns: producer and consumer (positions in `parties(m, level)`, producer -1: before the run), version, file
+    (code), bytes (read by the consumer of what the producer wrote), unique_bytes (each byte once), first_ns, last_ns
+    (of the reads). What a unit (task, or process without one) reads of its own writing is no flow.
+    """
+    key = level + "|" + ",".join(sorted(classes))
+    if key not in m._flows:
+        m._flows[key] = _flow_table(m, level, classes)
+    return m._flows[key]
+
+
+def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
+    code, _ = parties(m, level)
+    pick = m.classed(classes)
+    party = code[m.spells["who"].to_numpy()]
+    reading = m.spells["dir"].to_numpy() == et.READ
+    # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
+    pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([m.unit, party]))
+    reads = flows.side(m.spells, m.version, pair, pick & reading, m.table.extents)
+    writes = flows.side(m.spells, m.version, pair, pick & ~reading, m.table.extents)
+    rows = flows.project(reads, writes, m.versions.table["base"].to_numpy(), m.whole)
+    unit, group = (pairs.get_level_values(i).to_numpy() for i in (0, 1))
+    before = rows["writer"].to_numpy() == flows.BEFORE
+    own = ~before & (unit[rows["reader"]] == unit[rows["writer"]])
+    rows["consumer"] = group[rows["reader"]]
+    rows["producer"] = np.where(before, flows.BEFORE, group[rows["writer"]])
+    rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
+    process_level = level == "process"  # there a task's processes are parties of their own
+    rows = rows[~own | (process_level & (rows["consumer"] != rows["producer"]))]
+    sums = {"bytes": "sum", "unique_bytes": "sum", "first_ns": "min", "last_ns": "max"}
+    out = rows.groupby(["producer", "consumer", "version", "file"], as_index=False).agg(sums)
+    one_ended = m.versions.table["stream"].to_numpy()[out["version"]] & (out["producer"] == flows.BEFORE)
+    result: pd.DataFrame = out[~one_ended].reset_index(drop=True)
+    return result
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def graph(
+    run: Any,
+    level: str = "stage",
+    files: str | None = None,
+    classes: Sequence[str] = DEFAULT_CLASSES,
+) -> nx.MultiDiGraph[Any]:
+    """The dataflow graph of a run (or of a `Model`).
+
+    Nodes have `kind` ("workflow", "stage", "task", "process", "file"), `label`, and by kind: workflow, stage, task,
+    host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent that was read), ftype,
+    cls, external. Edges have `kind`:
+        flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
+        read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced
+        write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
+        base   version -> the next one, which still holds what was not overwritten
+
+    Args:
+        level: one of `LEVELS`.
+        files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
+        another;
+            default: "none" at the levels workflow and stage, "all" at task and process.
+        classes: which classes of files (`fileclass.CLASSES`) to show; by default software and system files are folded.
+
+    Raises:
+        QueryError: no such level, files or class.
+    """
+    m = run if isinstance(run, Model) else model(run)
+    shown = files or ("none" if level in ("workflow", "stage") else "all")
+    if shown not in FILES:
+        raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
+    code, table = parties(m, level)
+    out: nx.MultiDiGraph[Any] = nx.MultiDiGraph(level=level, files=shown)
+    ids = [party_id(level, row) for row in table.to_dict("records")]
+    for name, row in zip(ids, table.to_dict("records"), strict=True):
+        kind = name.split(":", 1)[0]
+        keys = (*PARTY_KEYS[kind], "exe") if kind == "process" else PARTY_KEYS[kind]
+        attributes = {k: row[k] for k in keys if str(row[k]) not in ("", "-1")}
+        out.add_node(name, kind=kind, label=row["label"], **attributes)
+    if shown == "none":
+        _add_flows(out, m, level, ids, classes)
+    else:
+        _add_files(out, m, code, ids, shown, classes)
+    return out
+
+
+def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:
+    rows = flow_table(m, level, classes)
+    rows = rows[rows["producer"] >= 0]
+    sums = {"bytes": ("bytes", "sum"), "unique_bytes": ("unique_bytes", "sum"), "files": ("file", "nunique")}
+    spans = {"first_ns": ("first_ns", "min"), "last_ns": ("last_ns", "max")}
+    for row in rows.groupby(["producer", "consumer"], as_index=False).agg(**sums, **spans).to_dict("records"):
+        source, target = ids[row.pop("producer")], ids[row.pop("consumer")]
+        out.add_edge(source, target, key="flow", kind="flow", **{k: int(v) for k, v in row.items()})
+
+
+def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:
+    """One row an edge (party, version, dir) with its sums, and the byte extents of each row."""
+    pick = m.classed(classes)
+    spells = m.spells[pick].assign(version=m.version[pick], party=code[m.spells["who"].to_numpy()[pick]])
+    spells["raced"] = m.versions.raced[pick]
+    grouped = spells.groupby(["party", "version", "dir"], sort=True)
+    sums = {"bytes": "sum", "calls": "sum", "first_ns": "min", "last_ns": "max", "exact": "all", "raced": "any"}
+    rows = grouped.agg(sums).reset_index()
+    group = np.full(len(m.spells), -1, dtype=np.int64)
+    group[np.flatnonzero(pick)] = grouped.ngroup().to_numpy()
+    mine = group[m.table.extents.group]
+    keep = mine >= 0
+    united = iv.union(iv.make(mine[keep], m.table.extents.start[keep], m.table.extents.end[keep]))
+    pairs = np.column_stack((united.start, united.end))
+    parts = np.split(pairs, np.searchsorted(united.group, np.arange(1, len(rows)))) if len(rows) else []
+    return rows, [part.tolist() for part in parts]
+
+
+def _add_files(
+    out: nx.MultiDiGraph[Any], m: Model, code: Ints, ids: list[str], shown: str, classes: Sequence[str]
+) -> None:
+    rows, extents = access_table(m, code, classes)
+    keep = _kept_versions(m, rows, shown)
+    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
+    wrote = set(zip(rows["version"][rows["dir"] == et.WRITE], rows["party"][rows["dir"] == et.WRITE], strict=True))
+    for row, ranges in zip(rows.to_dict("records"), extents, strict=True):
+        version = int(row["version"])
+        if not keep[version]:
+            continue
+        node = file_id(m, version)
+        if node not in out:
+            out.add_node(node, **_file_attributes(m, version, aliases), bytes=0)
+        party = ids[int(row["party"])]
+        facts: dict[str, Any] = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
+        facts.update(extents=ranges, exact=bool(row["exact"]))
+        if row["dir"] == et.WRITE:
+            out.add_edge(party, node, key="write", kind="write", **facts)
+            out.nodes[node]["bytes"] += facts["bytes"]
+        else:
+            own = (version, int(row["party"])) in wrote
+            out.add_edge(node, party, key="read", kind="read", own=own, raced=bool(row["raced"]), **facts)
+            if out.nodes[node]["external"]:
+                out.nodes[node]["bytes"] = max(out.nodes[node]["bytes"], ranges[-1][1] if ranges else facts["bytes"])
+    bases = m.versions.table["base"].to_numpy()
+    for version in np.flatnonzero(keep & (bases >= 0)).tolist():
+        older, newer = file_id(m, int(bases[version])), file_id(m, version)
+        if older in out and newer in out:
+            out.add_edge(older, newer, key="base", kind="base")
+
+
+def _kept_versions(m: Model, rows: pd.DataFrame, shown: str) -> Bools:
+    """Which versions become nodes: with "shared" those whose file has a writer and a reader that differ."""
+    keep = np.zeros(len(m.versions.table), dtype=np.bool_)
+    if shown == "all":
+        keep[rows["version"].to_numpy()] = True
+        return keep
+    file = m.versions.table["file"].to_numpy()
+    pairs = rows.assign(file=file[rows["version"]])
+    both = pairs.groupby("file").agg(parties=("party", "nunique"), dirs=("dir", "nunique"))
+    shared = both.index.to_numpy()[((both["parties"] > 1) & (both["dirs"] > 1)).to_numpy()]
+    keep[np.isin(file, shared)] = True
+    return keep
+
+
+def _file_attributes(m: Model, version: int, aliases: pd.Series[Any]) -> dict[str, Any]:
+    row = m.versions.table.iloc[version]
+    code = int(row["file"])
+    path = str(m.paths[code])
+    return {
+        "kind": "file",
+        "label": path.rsplit("/", 1)[-1] or path,
+        "path": path,
+        "aliases": [str(a) for a in aliases.get(code, [])],
+        "file": str(m.table.files["file"].iat[code]),
+        "version": int(row["number"]),
+        "ftype": str(m.table.files["ftype"].iat[code]),
+        "external": int(row["number"]) == 0,
+    }
+
+
+def compare_declared(run: Any) -> pd.DataFrame:
+    """The declared DAG against the observed dataflow; see `tailrace.analyzer.compare`."""
+    from tailrace.analyzer import compare
+
+    return compare.compare_declared(run)

@@ -1,0 +1,37 @@
+"""A graph as GraphML (http://graphml.graphdrawing.org/), for yEd, Gephi, Cytoscape and networkx.read_graphml.
+
+GraphML knows numbers, strings and booleans: lists (aliases, extents) become JSON text. XML 1.0 has no way to write most
+control characters, so they and lone surrogates are written as \\xNN or \\uNNNN; no other character changes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TextIO
+
+import networkx as nx
+
+FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
+    """Writes the graph; node ids and attribute values as in `text`."""
+    out: nx.MultiDiGraph[Any] = nx.MultiDiGraph(**{key: _value(value) for key, value in graph.graph.items()})
+    for name, attributes in graph.nodes(data=True):
+        out.add_node(text(name), **{key: _value(value) for key, value in attributes.items()})
+    for source, target, key, attributes in graph.edges(keys=True, data=True):
+        out.add_edge(text(source), text(target), key=key, **{k: _value(v) for k, v in attributes.items()})
+    for line in nx.generate_graphml(out, named_key_ids=True):
+        file.write(line + "\n")
+
+
+def text(value: str) -> str:
+    """`value` with what XML can't hold written as an escape."""
+    return FORBIDDEN.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", value)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bool | int | float):
+        return value
+    return text(value if isinstance(value, str) else json.dumps(value))

@@ -1,0 +1,270 @@
+"""What a file is to the dataflow: data, stream, software or system. Nothing is dropped; graphs fold the last two.
+
+A path alone can't tell: `/usr/lib/python3.11/os.py` is software to the interpreter that imports it, and data to the
+`wc` that counts its lines or to the Python task that reads it as text. So an *access* (a process reading or writing a
+file) is classed, by the first row that fits:
+
+    1. the user's own patterns (`data`, `software` of `classify`)
+    2. pipes, sockets, anonymous files                                                   -> stream
+    3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files   -> system
+    4. files that the workflow manager declared as an input or output                    -> data
+    5. byte-compiled caches (__pycache__, .pyc)                                           -> software
+    6. a write, or a file written in this run                                             -> data
+    7. settings of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
+    8. shared objects, wherever they are                                                  -> software
+    9. the program itself, or a script that a process of this run runs (`_script`)        -> software
+   10. a Python source that the reader imported                                           -> software
+   11. outside every prefix of software (`SOFTWARE_PATHS`, virtual environments)          -> data
+   12. a Python source read by Python, and not imported                                   -> data
+   13. read by the program that loads this kind of file as its code (`LOADERS`)           -> software
+   14. read by a general tool (`TOOLS`), or named in the reader's argv                    -> data
+   15. anything else: a program's own resources                                           -> software
+
+A source was imported by a process if that process looked for its .pyc in vain or wrote it: an interpreter with a good
+.pyc does not open the source. Outside of every stage and task it is enough that the process read the .pyc, too: that is
+how inspect and tracebacks look at modules. A file is data if one access of it is data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from posixpath import join, normpath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tailrace.analyzer.edges import STREAM_TYPES, WRITE, EdgeTable, last_paths
+
+DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
+CLASSES = ("data", "stream", "software", "system")
+
+KERNEL = re.compile(r"^/(proc|sys|dev(?!/shm/))(/|$)")
+SYSTEM_PATHS = re.compile(
+    r"^/(etc|run|var/run|boot)(/|$)|^/usr/(share|lib)/(locale|zoneinfo|i18n|terminfo|ssl)(/|$)|^/lib/terminfo/"
+    r"|/gconv/|/locale-archive$|^/usr/share/misc/magic|^/var/lib/(dpkg|apt|nss_db|sss)(/|$)"
+)
+SOFTWARE_PATHS = re.compile(
+    r"^/(usr|lib|lib32|lib64|bin|sbin|opt|nix/store|gnu/store|snap)(/|$)"
+    r"|/(site|dist)-packages(/|$)|/lib/python\d(\.\d+)?(/|$)|/(conda|mamba|miniconda3?|anaconda3?|miniforge3?)(/|$)|/\.?venv/"
+    r"|/spack/(opt|installations)/|^/cvmfs/"
+)
+CACHES = re.compile(r"/__pycache__/|\.py[co]$")
+SHARED_OBJECT = re.compile(r"\.so(\.[0-9.]+)?$|\.dylib$")
+LOADERS = (
+    (
+        re.compile(r"\.(py|pyi|pyx|pth|pyd|egg-link|typed)$|/(METADATA|RECORD|entry_points\.txt|pyvenv\.cfg)$"),
+        r"python|pypy|ipython",
+    ),
+    (re.compile(r"\.(pm|pl|ph|al|ix)$"), r"perl"),
+    (re.compile(r"\.(rb|gemspec)$"), r"ruby"),
+    (re.compile(r"\.(R|rds|rdb|rdx|RData)$|/DESCRIPTION$|/NAMESPACE$"), r"R$|Rscript"),
+    (re.compile(r"\.(jl|ji)$"), r"julia"),
+    (re.compile(r"\.(m?js|cjs|node|json)$"), r"node|npm"),
+    (re.compile(r"\.(jar|class|jmod|jimage)$|/modules$"), r"java"),
+    (
+        re.compile(r"\.(h|hh|hpp|hxx|inc|o|a|lds|specs|mod)$|/include/"),
+        r"cc1|cc1plus|g?cc|[gc]\+\+|clang|f951|gfortran|ld|as$|collect2|make|cmake|x86_64",
+    ),
+    (re.compile(r"\.(sh|bash|zsh)$"), r"(ba|da|z|k)?sh$|busybox"),
+    (re.compile(r"\.(lua|tcl|tm)$"), r"lua|tclsh|wish"),
+)
+"""(kind of file, programs that load it as their own code); the second is matched at the start of the program's name."""
+# fmt: off
+TOOLS = frozenset([
+    "awk", "b2sum", "base64", "bzip2", "cat", "cmp", "comm", "cp", "cpio", "csplit", "cut", "dd", "diff", "expand",
+    "fgrep", "file", "find", "fold", "gawk", "grep", "gunzip", "gzip", "head", "install", "join", "jq", "less",
+    "lz4", "mawk", "md5sum", "mv", "nl", "od", "paste", "pr", "rg", "rsync", "scp", "sed", "sha1sum", "sha256sum",
+    "sha512sum", "shuf", "sort", "split", "strings", "tac", "tail", "tar", "tee", "tr", "uniq", "unzip", "wc",
+    "xargs", "xxd", "xz", "zcat", "zgrep", "zip", "zstd",
+])
+# fmt: on
+"""Programs that have no resources of their own worth the name: what they read is what they were given."""
+
+PYTHON = re.compile(r"python|pypy|ipython")
+COMPILED = re.compile(r"^(.*?/)(?:__pycache__/)?([^/]+?)\.[^/.]+(?:\.opt-[12])?\.py[co]$")
+"""The .pyc of a source: directory and module; the tag of the interpreter stands between."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of a process: exe ("" if nothing is), argv, and the script it runs ("" if none)."""
+
+    exe: str = ""
+    argv: tuple[str, ...] = ()
+    script: str = ""
+
+    @property
+    def name(self) -> str:
+        return program(self.exe)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the rules need to know beyond one access."""
+
+    declared: frozenset[str] = frozenset()
+    own: tuple[str, ...] = ()
+    data: Sequence[str] = ()
+    software: Sequence[str] = ()
+    environments: tuple[str, ...] = ()
+    scripts: frozenset[str] = frozenset()
+    imported: dict[int, set[str]] = field(default_factory=dict)
+
+
+def program(exe: str) -> str:
+    """The name of a program: the last part of its path."""
+    return exe.rsplit("/", 1)[-1]
+
+
+def classify(
+    table: EdgeTable,
+    spells: pd.DataFrame,
+    programs: Sequence[Program],
+    declared: Iterable[str] = (),
+    own: Iterable[str] = (),
+    data: Sequence[str] = (),
+    software: Sequence[str] = (),
+) -> npt.NDArray[np.int64]:
+    """The class (position in `CLASSES`) of each spell.
+
+    Args:
+        spells: rows of the edge table (columns who, file, dir).
+        programs: the program of each actor, see `programs`; an unknown one loads software and reads no data inside it.
+        declared: paths that a workflow manager declared.
+        own: directories of the tracer, the run's for one.
+        data, software: shell patterns over whole paths, which decide before any other rule.
+    """
+    paths = last_paths(table)
+    environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
+    scripts = frozenset(p.script for p in programs if p.script)
+    scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, spells))
+    settled = _settled(table, spells, paths, scene)
+    of_spell: npt.NDArray[np.int64] = settled[spells["file"].to_numpy()]
+    known: dict[tuple[int, int], int] = {}
+    rows = np.flatnonzero(of_spell < 0)
+    for row, who, file in zip(rows, spells["who"].to_numpy()[rows], spells["file"].to_numpy()[rows], strict=True):
+        key = (int(who), int(file))
+        if key not in known:
+            known[key] = _by_reader(str(paths[file]), programs[key[0]], scene.imported.get(key[0], set()), scene)
+        of_spell[row] = known[key]
+    return of_spell
+
+
+def _settled(table: EdgeTable, spells: pd.DataFrame, paths: Any, scene: Scene) -> npt.NDArray[np.int64]:
+    """The class of each file by rules 1 to 8, which need no reader; -1 when the reader decides."""
+    aliases = table.aliases.groupby("file")["path"].agg(list)
+    ftypes = table.files["ftype"].to_numpy()
+    written = np.zeros(len(paths), dtype=np.bool_)
+    written[spells["file"].to_numpy()[(spells["dir"].to_numpy() == WRITE)]] = True
+    out = np.full(len(paths), -1, dtype=np.int64)
+    for code, path in enumerate(paths):
+        declared = path in scene.declared or any(a in scene.declared for a in aliases.get(code, ()))
+        out[code] = _by_file(str(path), str(ftypes[code]), bool(written[code]), declared, scene)
+    return out
+
+
+def _by_file(path: str, ftype: str, written: bool, declared: bool, scene: Scene) -> int:
+    ours = any(path.startswith(directory.rstrip("/") + "/") for directory in scene.own)
+    rules = (
+        (any(fnmatchcase(path, p) for p in scene.data), DATA),
+        (any(fnmatchcase(path, p) for p in scene.software), SOFTWARE),
+        (ftype in STREAM_TYPES, STREAM),
+        (ours or ftype in ("chr", "blk") or KERNEL.search(path) is not None, SYSTEM),
+        (declared, DATA),
+        (CACHES.search(path) is not None, SOFTWARE),
+        (written, DATA),
+        (SYSTEM_PATHS.search(path) is not None, SYSTEM),
+        (SHARED_OBJECT.search(path) is not None, SOFTWARE),
+    )
+    return next((result for fits, result in rules if fits), -1)
+
+
+def _by_reader(path: str, reader: Program, imported: set[str], scene: Scene) -> int:
+    """Rules 9 to 15."""
+    python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
+    rules = (
+        (path == reader.exe or path in scene.scripts, SOFTWARE),
+        (python_source and _module(path) in imported, SOFTWARE),
+        (SOFTWARE_PATHS.search(path) is None and not path.startswith(scene.environments), DATA),
+        (python_source, DATA),
+        (any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE),
+        (reader.name in TOOLS or _names(reader.argv[1:], path), DATA),
+    )
+    return next((result for fits, result in rules if fits), SOFTWARE)
+
+
+def _names(arguments: tuple[str, ...], path: str) -> bool:
+    """Whether an argument is the file, or a directory above it that is deeper than a software prefix (`/usr/lib`)."""
+    for argument in arguments:
+        value = argument.split("=", 1)[-1].rstrip("/")
+        if value == path or (value.count("/") >= 3 and path.startswith(value + "/")):
+            return True
+    return False
+
+
+def _module(path: str) -> str:
+    """A source by its last two parts: a .pyc that is not there has the name it was asked by, links and all."""
+    return "/".join(path.split("/")[-2:])
+
+
+def _imported(table: EdgeTable, spells: pd.DataFrame) -> dict[int, set[str]]:
+    """actor -> the sources (`_module`) that its process imported, whatever it was doing then."""
+    missed = table.facts[table.facts["what"] == "missed"][["who", "path"]]
+    caches = table.aliases[table.aliases["path"].str.contains(".py", regex=False)][["file", "path"]]
+    touched = spells[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
+    process = table.who.groupby(["host", "pid"]).ngroup().to_numpy()
+    sure: dict[int, set[str]] = {}
+    likely: dict[int, set[str]] = {}
+    for out, rows in ((sure, missed), (sure, touched[touched["dir"] == WRITE]), (likely, touched)):
+        for who, path in zip(rows["who"], rows["path"], strict=True):
+            match = COMPILED.match(str(path))
+            if match:
+                out.setdefault(int(process[who]), set()).add(_module(f"{match[1]}{match[2]}.py"))
+    inside = (table.who["stage"] + table.who["task"] != "").to_numpy()
+    every = enumerate(process.tolist())
+    return {who: sure.get(p, set()) | (set() if inside[who] else likely.get(p, set())) for who, p in every}
+
+
+def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]:
+    """The program of each actor; `Program()` when it is not known.
+
+    Args:
+        who: columns host and pid.
+        processes: one row a process with host, pid, exe, argv (list or JSON text) and, if known, cwd.
+    """
+    known: dict[tuple[str, int], Program] = {}
+    if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
+        for row in processes.to_dict("records"):
+            exe = row["exe"] if isinstance(row["exe"], str) else ""
+            argv, cwd = arguments(row.get("argv")), row.get("cwd")
+            script = _script(exe, argv, cwd if isinstance(cwd, str) else "")
+            known[(str(row["host"]), int(row["pid"]))] = Program(exe, argv, script)
+    return [known.get((str(h), int(p)), Program()) for h, p in zip(who["host"], who["pid"], strict=True)]
+
+
+def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
+    """The script that an interpreter runs: its first argument that is no option; none after -c, -m or -e."""
+    if not any(re.match(loader, program(exe)) for _, loader in LOADERS):
+        return ""
+    for argument in argv[1:]:
+        if argument in ("-c", "-m", "-e", "--"):
+            return ""
+        if not argument.startswith("-"):
+            return normpath(join(cwd, argument))
+    return ""
+
+
+def arguments(value: Any) -> tuple[str, ...]:
+    """An argv as a tuple; a catalogue hands it out as JSON text, a list, or null."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.split()
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple | np.ndarray) else ()

@@ -1,0 +1,177 @@
+"""Block headers as the catalogue wants them: checked, typed, and for every kind of trace file.
+
+What always holds: a header that leaves here keeps docs/trace-format.md in the types and ranges of what the catalogue
+stores; one that doesn't is a loss (`damaged`), named, and its block is never read. A file that is neither tailrace's
+nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one of `version`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote_to_bytes
+
+from tailrace import _native
+from tailrace.analyzer import dftracer
+from tailrace.errors import TraceError
+
+TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
+_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Process:
+    """The args of a process's `start` event."""
+
+    ppid: int | None
+    exe: str | None
+    argv: list[str]
+    cwd: str | None
+    uid: int | None
+
+    def row(self) -> tuple[int | None, str | None, str, str | None, int | None]:
+        """As the catalogue stores it; argv is a JSON list."""
+        return self.ppid, self.exe, json.dumps(self.argv), self.cwd, self.uid
+
+
+@dataclass(frozen=True)
+class Header:
+    """One block; times in ns since the epoch, sizes in bytes."""
+
+    offset: int
+    member_bytes: int
+    raw: int
+    events: int
+    t0: int
+    t1: int
+    host: str
+    pid: int
+    start: str
+    read: int = 0
+    written: int = 0
+    contexts: tuple[str, ...] = ("",)
+    lost: dict[str, int] = field(default_factory=dict)
+    process: Process | None = None
+    exit: dict[str, Any] | None = None
+
+    @staticmethod
+    def tags_of(tags: str) -> dict[str, str]:
+        """The pairs of a canonical tag string, decoded."""
+        pairs = (pair.partition("=") for pair in tags.split(",") if "=" in pair)
+        return {key: unquote_to_bytes(value).decode("utf-8", "replace") for key, _, value in pairs}
+
+    def exit_code(self) -> int | None:
+        """The process's exit code, where its end was seen."""
+        return _optional((self.exit or {}).get("code"))
+
+
+@dataclass
+class FileScan:
+    """What a look at a trace file found. `losses` counts by (cause, unit); `problem` is a sentence, or ""."""
+
+    kind: str
+    headers: list[Header] = field(default_factory=list)
+    losses: dict[tuple[str, str], int] = field(default_factory=dict)
+    problem: str = ""
+
+
+def scan_file(path: Path, start: int) -> FileScan:
+    """Look at a trace file from byte `start` on; reads headers alone, except DFTracer's files, which have none."""
+    try:
+        found, torn_bytes, cause, problem = _native.scan_blocks(path, start)
+        if cause == FOREIGN:
+            return _scan_foreign(path, problem)
+    except TraceError as error:
+        return FileScan(FOREIGN, losses={("unreadable", "files"): 1}, problem=str(error))
+    scan = FileScan(TAILRACE)
+    for offset, member_bytes, text in found:
+        try:
+            scan.headers.append(parse(offset, member_bytes, text))
+        except (ValueError, RecursionError) as error:
+            scan.losses["damaged", "blocks"] = scan.losses.get(("damaged", "blocks"), 0) + 1
+            scan.problem = f"{path}: block at byte {offset}: the header is damaged: {error}"
+    if torn_bytes:
+        scan.losses[cause or "torn", "bytes"] = torn_bytes
+        scan.problem = f"{path}: {problem}" if problem else scan.problem
+    return scan
+
+
+def _scan_foreign(path: Path, problem: str) -> FileScan:
+    if not dftracer.sniff(path):
+        return FileScan(FOREIGN, losses={(FOREIGN, "files"): 1}, problem=f"{path}: {problem}")
+    summary = dftracer.summarize(path)
+    header = Header(
+        offset=0,
+        member_bytes=path.stat().st_size,
+        raw=summary.raw_bytes,
+        events=summary.events,
+        t0=summary.t0_ns,
+        t1=summary.t1_ns,
+        host=summary.host,
+        pid=summary.pid,
+        start="",
+        read=summary.read_bytes,
+        written=summary.written_bytes,
+    )
+    return FileScan(DFTRACER, [header], summary.losses)
+
+
+def parse(offset: int, member_bytes: int, text: bytes) -> Header:
+    """A header's JSON as a `Header`. Raises ValueError, naming the key, when a value is not what the format says."""
+    values = json.loads(text.decode("utf-8", "replace"), strict=False)
+    if not isinstance(values, dict):
+        raise ValueError("it is not an object")
+    contexts = values.get("contexts")
+    if not isinstance(contexts, list) or not all(isinstance(tags, str) for tags in contexts):
+        raise ValueError("contexts is not a list of strings")
+    process, end, lost = values.get("process"), values.get("exit"), values.get("lost")
+    return Header(
+        offset=offset,
+        member_bytes=member_bytes,
+        raw=_natural(values, "raw"),
+        events=_natural(values, "events"),
+        t0=_natural(values, "t0"),
+        t1=_natural(values, "t1"),
+        host=_string(values, "host"),
+        pid=_natural(values, "pid"),
+        start=_string(values, "start"),
+        read=_natural(values, "read"),
+        written=_natural(values, "written"),
+        contexts=tuple(dict.fromkeys(map(_clean, contexts))),
+        lost={_clean(key): _natural(lost, key) for key in lost} if isinstance(lost, dict) else {},
+        process=_process(process) if isinstance(process, dict) else None,
+        exit=cast(dict[str, Any], end) if isinstance(end, dict) else None,
+    )
+
+
+def _natural(values: dict[str, Any], key: str) -> int:
+    value = values.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX:
+        raise ValueError(f"{key} is not a count: {value!r}")
+    return value
+
+
+def _string(values: dict[str, Any], key: str) -> str:
+    value = values.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is not a string: {value!r}")
+    return _clean(value)
+
+
+def _process(args: dict[str, Any]) -> Process:
+    texts = {key: _clean(args[key]) if isinstance(args.get(key), str) else None for key in ("exe", "cwd")}
+    argv = args.get("argv")
+    words = [_clean(str(word)) for word in argv] if isinstance(argv, list) else []
+    return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], _optional(args.get("uid")))
+
+
+def _optional(value: Any) -> int | None:
+    usable = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX
+    return cast(int, value) if usable else None
+
+
+def _clean(text: str) -> str:
+    """`text` without lone surrogates, which SQLite and UTF-8 can't hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

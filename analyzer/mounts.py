@@ -1,0 +1,71 @@
+"""Which files are one file on every host: the mount table of run.json, as the readers want it.
+
+What always holds: a file on a network file system is identified by the mount's source and root, any other by host and
+device number (docs/trace-format.md, "run.json"). Rows that are not understood are left out, so their files are local: a
+missed match is better than a false one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Mount = tuple[str, str, str, str]
+"""Host, "major:minor", mount point, and the network file system's name or ""."""
+
+NETWORK_TYPES = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "smb3",
+        "afs",
+        "glusterfs",
+        "orangefs",
+        "pvfs2",
+        "panfs",
+    }
+    | {
+        "wekafs",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.ceph-fuse",
+        "fuse.sshfs",
+        "fuse.beegfs",
+        "fuse.dfuse",
+        "fuse.juicefs",
+    }
+)
+
+
+def mount_rows(run_json: Mapping[str, Any]) -> list[Mount]:
+    """The mounts of the hosts that run.json knows: of the run itself and of its restarts."""
+    rows: dict[Mount, None] = {}
+    restarts = run_json.get("restarts")
+    for part in (run_json, *(restarts if isinstance(restarts, list) else ())):
+        if isinstance(part, Mapping) and isinstance(part.get("mounts"), list):
+            host = part.get("host", run_json.get("host"))
+            rows.update(dict.fromkeys(_rows_of_host(str(host or ""), part["mounts"])))
+    return list(rows)
+
+
+def _rows_of_host(host: str, mounts: list[Any]) -> list[Mount]:
+    keys = ("dev", "point", "source", "root", "fstype")
+    known = [m for m in mounts if isinstance(m, Mapping) and all(isinstance(m.get(k), str) for k in keys)]
+    # A part of a file system that is mounted again elsewhere has the same device: the mount nearest to its root names
+    # both.
+    roots: dict[str, Mapping[str, str]] = {}
+    for mount in known:
+        if mount["fstype"] in NETWORK_TYPES:
+            best = roots.setdefault(mount["dev"], mount)
+            if len(mount["root"]) < len(best["root"]):
+                roots[mount["dev"]] = mount
+    return [(host, m["dev"], m["point"], _file_system(roots.get(m["dev"]))) for m in known]
+
+
+def _file_system(mount: Mapping[str, str] | None) -> str:
+    return "" if mount is None else f"{mount['source']}:{mount['root']}"

@@ -1,0 +1,193 @@
+"""Tables of totals: events grouped by columns, in one pass over the partitions that can match.
+
+    partition -> partial table (one row a group) -> one table
+
+What always holds: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
+as they come; `nunique` and percentiles need the values, so these columns are gathered (only they, and only of matching
+rows). Nulls are left out of every aggregate, as pandas does; `count` alone counts events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tailrace.analyzer import schema
+from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.run import Run
+
+_FOLDED: dict[str, dict[str, str]] = {
+    # aggregate -> partial column -> how it is folded
+    "sum": {"sum": "sum"},
+    "min": {"min": "min"},
+    "max": {"max": "max"},
+    "mean": {"sum": "sum", "count": "sum"},
+}
+_GATHERED: dict[str, Callable[[Any], Any]] = {
+    "nunique": lambda groups: groups.nunique(),
+    "p50": lambda groups: groups.quantile(0.50),
+    "p95": lambda groups: groups.quantile(0.95),
+    "p99": lambda groups: groups.quantile(0.99),
+}
+_ZERO = ("count", "sum", "nunique")
+"""What of nothing is 0; anything else is null."""
+AGGREGATES = ("count", *_FOLDED, *_GATHERED)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One figure a group: `how` of AGGREGATES over `column`; the column is None for a plain count of events."""
+
+    how: str
+    column: str | None
+
+    @property
+    def label(self) -> str:
+        """Its column in the result: `count`, or `sum_size`."""
+        return self.how if self.column is None else f"{self.how}_{self.column}"
+
+
+def parse_aggregate(text: str) -> Aggregate:
+    """`count`, or `how:column` as in `sum:size`. Raises QueryError, naming the choices."""
+    how, _, name = text.partition(":")
+    if how not in AGGREGATES:
+        raise QueryError(f"there is no aggregate {how!r}; there are {', '.join(AGGREGATES)}")
+    if how == "count":
+        if name:
+            raise QueryError(f"count counts events and takes no column, so write count, not {text!r}")
+        return Aggregate(how, None)
+    if not name:
+        raise QueryError(f"the aggregate {how} needs a column, as in {how}:size")
+    if schema.column(name).kind == schema.TEXT and how != "nunique":
+        raise QueryError(f"column {name} is text, so it can only be counted: nunique:{name}")
+    return Aggregate(how, name)
+
+
+def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
+    """One row a group of events that match, sorted by `by` (nulls first): its columns, then `Aggregate.label` of each.
+
+    Args:
+        run: the run.
+        by: columns to group by, nulls are a group of their own; empty for one row in all.
+        aggregates: what to work out.
+        **where: as in `Run.events`.
+
+    Returns:
+        Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64.
+
+    Raises:
+        QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
+    """
+    import dask
+
+    values = [a.column for a in aggregates if a.column is not None]
+    columns = list(dict.fromkeys([*by, *values])) or ["ts"]
+    parts = run.events(columns=columns, **where).to_delayed()
+    folded, gathered = zip(
+        *dask.compute(*(dask.delayed(_partial)(part, tuple(by), tuple(aggregates)) for part in parts)), strict=True
+    )
+    table = _fold(pd.concat(folded, ignore_index=True), list(by))
+    for a in aggregates:
+        if a.how in _GATHERED:
+            rows = pd.concat([part[a] for part in gathered], ignore_index=True)
+            table[a.label] = _finish_gathered(table, rows, list(by), a)
+    return _finished(table, list(by), aggregates)
+
+
+_Gathered = dict[Aggregate, pd.DataFrame]
+
+
+def _partial(
+    frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
+) -> tuple[pd.DataFrame, _Gathered]:
+    """The folded figures of one partition, and the values of the others."""
+    keys = {name: _key(frame[name]) for name in by} or {"_all": pd.Series(0, index=frame.index)}
+    groups = frame.groupby(list(keys.values()), dropna=False, sort=False, observed=True) if len(frame) else None
+    if groups is None:
+        return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}
+    names = list(keys)
+    out = {"count": groups.size()}
+    for a in aggregates:
+        for piece in _FOLDED.get(a.how, ()) if a.column is not None else ():
+            out[f"{piece}:{a.column}"] = getattr(groups[str(a.column)], piece)()
+    folded = pd.DataFrame(out)
+    folded.index = folded.index.set_names(names)
+    gathered: _Gathered = {}
+    for a in aggregates:
+        if a.how in _GATHERED and a.column is not None:
+            rows = pd.DataFrame({**keys, "_value": frame[a.column]}).dropna(subset="_value")
+            rows["_value"] = _plain(rows["_value"])
+            gathered[a] = rows.drop_duplicates() if a.how == "nunique" else rows
+    return folded.reset_index(), gathered
+
+
+def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Categories as objects: two partitions have different ones."""
+    return column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
+
+
+def _key(column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column to group by, in one dtype whatever it holds: Int64, or text as "=text" with "" for null."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.astype("Int64")
+    keys = column.cat.rename_categories([f"={text}" for text in column.cat.categories])
+    return keys.cat.add_categories([""]).fillna("").astype(object)
+
+
+def _unkey(keys: pd.Series[Any]) -> pd.Series[Any]:
+    """What `_key` was given, text as objects with None for null."""
+    if keys.dtype == "Int64":
+        return keys
+    return pd.Series([key[1:] if key else None for key in keys], index=keys.index, dtype=object)
+
+
+def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """One row a group of partial rows; for no `by`, one row in all."""
+    names = by or ["_all"]
+    if parts.empty:
+        empty: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
+        return empty
+    how = {
+        c: "sum" if c == "count" else c.split(":")[0].replace("count", "sum") for c in parts.columns if c not in names
+    }
+    table: pd.DataFrame = parts.groupby(names, dropna=False, as_index=False).agg(how)
+    return table
+
+
+def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> Any:
+    if rows.empty:
+        return pd.array([0 if a.how == "nunique" else None] * len(table), dtype="Float64")
+    names = by or ["_all"]
+    figures = _GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
+    figure = table[names].merge(figures, on=names, how="left")["_figure"].astype("Float64")
+    return (figure.fillna(0) if a.how == "nunique" else figure).array
+
+
+def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
+    out: dict[str, Any] = {}
+    for name in by:
+        out[name] = _unkey(table[name])
+    for a in aggregates:
+        out[a.label] = _figure(table, a)
+    if not by and table.empty:  # no event matches: the totals of nothing
+        out = {a.label: pd.array([0 if a.how in _ZERO else None], dtype="Int64") for a in aggregates}
+    result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
+    return result
+
+
+def _figure(table: pd.DataFrame, a: Aggregate) -> Any:
+    if table.empty:
+        return pd.array([], dtype="Int64")
+    if a.how == "count":
+        return table["count"].astype("Int64")
+    if a.how == "mean":
+        count = table[f"count:{a.column}"].astype("Int64")
+        return table[f"sum:{a.column}"].astype("Float64") / count.where(count > 0)
+    if a.how == "nunique":
+        return table[a.label].astype("Int64")
+    return table[a.label] if a.how in _GATHERED else table[f"{a.how}:{a.column}"].astype("Int64")

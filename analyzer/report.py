@@ -1,0 +1,217 @@
+"""The report of a run: tables on a terminal, or one self-contained web page.
+
+Both show the same data (summary.py). The page is page/page.html.j2 with page.css and page.js inlined and the data in a
+JSON block; it loads nothing, and its content security policy allows only that one script, so a name in the trace stays
+a name.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tailrace.analyzer import summary
+from tailrace.analyzer.words import bytes_text, count_text, time_text
+
+PAGE = Path(__file__).parent / "page"
+TERMINAL_ROWS = 15
+WIDE = 110
+STATUS_STYLES = {"observed": "green", "value only": "dim", "not observed": "yellow", "undeclared": "magenta"}
+
+
+def printable(name: str) -> str:
+    """A name without what a terminal would obey or rich would read as markup."""
+    return escape("".join(c if c.isprintable() else "\ufffd" for c in name))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def write_html(run: Any, path: str | Path) -> None:
+    """Writes the page of a run to `path` (UTF-8).
+
+    Raises:
+        OSError: the file can't be written; RunError: the trace can't be read.
+    """
+    Path(path).write_text(html(summary.collect(run)), encoding="utf-8", errors="replace")
+
+
+def html(data: dict[str, Any]) -> str:
+    """The page for what `summary.collect` returns."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(PAGE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    style, script = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    return environment.get_template("page.html.j2").render(
+        title=data["about"]["title"] or data["about"]["directory"] or "run",
+        style=style,
+        style_hash=digest(style),
+        script=script,
+        script_hash=digest(script),
+        data=embedded(data),
+    )
+
+
+def digest(text: str) -> str:
+    """What a content security policy calls an inline script or style by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside <script>: ASCII without `<`, `>` and `&`, so no tag, comment or entity can begin."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
+
+
+def render_terminal(run: Any, console: Console) -> None:
+    """Prints the report to a rich console; long tables show their first `TERMINAL_ROWS` rows and say so."""
+    show(summary.collect(run), console)
+
+
+def show(data: dict[str, Any], console: Console) -> None:
+    """Prints what `summary.collect` returns."""
+    about, numbers = data["about"], data["numbers"]
+    console.print(f"[bold]{printable(about['title'] or about['directory'])}[/bold]")
+    console.print(headline(numbers))
+    console.print(coverage_text(data["coverage"]), style="dim", markup=False)
+    for line in loss_lines(data["losses"]):
+        console.print(f"[yellow]lost:[/yellow] {printable(line)}")
+    counts = data["declared"]["counts"]
+    if counts:
+        words = ", ".join(f"[{style}]{counts[s]} {s}[/]" for s, style in STATUS_STYLES.items() if counts.get(s))
+        console.print(f"Declared dependencies: {words}", highlight=False)
+    tables = (_stages(data, console.width), _flows(data), _files(data), _never_read(data), _declared(data))
+    for table in tables:
+        if table is not None:
+            console.print()
+            console.print(table)
+
+
+def headline(numbers: dict[str, Any]) -> str:
+    """The run in one line."""
+    parts = (
+        count_text(numbers["stages"], "stage"),
+        count_text(numbers["tasks"], "task"),
+        f"{count_text(numbers['processes'], 'process', 'es')} on {count_text(numbers['hosts'], 'host')}",
+        f"{bytes_text(numbers['read_bytes'])} read",
+        f"{bytes_text(numbers['written_bytes'])} written",
+        f"{time_text(numbers['span_ms'] * 1e6)}, {numbers['io_share']:.0%} of it with I/O running",
+    )
+    return ", ".join(parts)
+
+
+def coverage_text(coverage: dict[str, Any]) -> str:
+    """How much of what happened the trace can answer for."""
+    return str(coverage["text"])
+
+
+def loss_lines(losses: list[dict[str, Any]]) -> list[str]:
+    return [str(row["text"]) for row in losses]
+
+
+def _table(title: str, columns: tuple[tuple[str, str], ...], total: int, shown: int) -> Table:
+    rest = f" (the first {shown} of {total})" if total > shown else ""
+    table = Table(title=title + rest, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in columns:
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=justify == "right")  # type: ignore[arg-type]
+    return table
+
+
+def _stages(data: dict[str, Any], width: int) -> Table:
+    """Stages in time order; the split of I/O time is left out where the terminal is narrow."""
+    split = ("read", "write", "metadata") if width >= WIDE else ()
+    right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
+    columns = (("stage", "left"), *((name, "right") for name in right))
+    table = _table("Stages", columns, len(data["stages"]), len(data["stages"]))
+    for s in data["stages"]:
+        times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
+        moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
+        table.add_row(printable(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved)
+    return table
+
+
+def stage_name(data: dict[str, Any], position: int, other: str) -> str:
+    return str(data["stages"][position]["stage"]) if position >= 0 else other
+
+
+def _flows(data: dict[str, Any]) -> Table | None:
+    rows = sorted(data["flows"], key=lambda f: -f["bytes"])
+    if not rows:
+        return None
+    columns = (("from", "left"), ("to", "left"), ("bytes", "right"), ("files", "right"), ("largest", "left"))
+    table = _table("Dataflow", columns, len(rows), min(len(rows), TERMINAL_ROWS))
+    for f in rows[:TERMINAL_ROWS]:
+        source, target = (
+            stage_name(data, f["source"], "(before the run)"),
+            stage_name(data, f["target"], summary.RESULT),
+        )
+        largest = printable(f["largest"][0]["path"]) if f["largest"] else ""
+        table.add_row(printable(source), printable(target), bytes_text(f["bytes"]), str(f["files"]), largest)
+    return table
+
+
+def _files(data: dict[str, Any]) -> Table | None:
+    rows = [row for row in data["files"]["rows"] if row["cls"] == "data"][:TERMINAL_ROWS]
+    total = data["numbers"]["files"]
+    if not rows:
+        return None
+    names = (("file", "left"), ("read", "right"), ("written", "right"), ("writers", "right"), ("readers", "right"))
+    table = _table("Files by bytes moved", names, total, len(rows))
+    for f in rows:
+        moved = (bytes_text(f["read_bytes"]), bytes_text(f["written_bytes"]))
+        table.add_row(printable(f["path"]), *moved, str(f["writers"]), str(f["readers"]))
+    return table
+
+
+def _never_read(data: dict[str, Any]) -> Table | None:
+    rows = [row for row in data["never_read"]["rows"] if not row["removed"]][:TERMINAL_ROWS]
+    total = data["never_read"]["total"] - data["never_read"]["removed"]
+    if not rows:
+        return None
+    names = (("file", "left"), ("written", "right"), ("by", "left"))
+    table = _table("Written, kept and never read by anyone else", names, total, len(rows))
+    for f in rows:
+        table.add_row(printable(f["path"]), bytes_text(f["written_bytes"]), printable(", ".join(f["stages"])))
+    return table
+
+
+def task_name(row: dict[str, Any], end: str) -> str:
+    """A declared task with its stage in front, unless it bears it already."""
+    task, stage = str(row[end]), str(row[f"{end}_stage"])
+    return task if not stage or stage in task else f"{stage} {task}"
+
+
+def _declared(data: dict[str, Any]) -> Table | None:
+    rows = [row for row in data["declared"]["rows"] if row["status"] in ("not observed", "undeclared")]
+    if not rows:
+        return None
+    names = (
+        ("from", "left"),
+        ("to", "left"),
+        ("declared by", "left"),
+        ("status", "left"),
+        ("bytes", "right"),
+        ("", "left"),
+    )
+    table = _table("Where declared and observed differ", names, len(rows), min(len(rows), TERMINAL_ROWS))
+    for row in rows[:TERMINAL_ROWS]:
+        ends = [printable(task_name(row, end)) for end in ("producer", "consumer")]
+        status = f"[{STATUS_STYLES[row['status']]}]{row['status']}[/]"
+        order = "" if row["ordered"] else "nothing orders them"
+        table.add_row(*ends, row["via"], status, bytes_text(row["bytes"]), order)
+    return table

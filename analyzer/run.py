@@ -1,0 +1,297 @@
+"""A run, opened: what the catalogue knows at once, and events, dataflow and report when they are asked for.
+
+What always holds: a Run is what the directory held when it was opened (`refresh` looks again). Tables are pandas frames
+made on first use, in a stable order; times are ns since the epoch, sizes bytes. Figures of stages and tasks are exact:
+headers give them for blocks of one context, and only blocks that mix contexts are parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tailrace.analyzer import loader, schema
+from tailrace.analyzer.catalogue import Catalogue, open_catalogue
+from tailrace.analyzer.mounts import mount_rows
+from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_KEYS = ["workflow", "stage", "task", "job"]
+_SUMS = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
+
+
+def open(directory: str | os.PathLike[str]) -> Run:
+    """Opens a run directory, finished or being written, or a directory of DFTracer's files.
+
+    Raises NotARunError when it is neither; RunError when it can't be examined.
+    """
+    return Run(open_catalogue(directory))
+
+
+def _texts(keys: Sequence[str]) -> str:
+    return ", ".join(f"coalesce(c.{key}, '') AS {key}" for key in keys)
+
+
+def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """`table` renumbered, with None for "" and NaN in the text columns `names`."""
+    texts = {name: table[name].astype(object).where(table[name].notna() & (table[name] != ""), None) for name in names}
+    renumbered: pd.DataFrame = table.assign(**texts).reset_index(drop=True)
+    return renumbered
+
+
+class Run:
+    """One run. Make it with `tailrace.open`.
+
+    Attributes:
+        path: its directory.
+        meta: run.json as a dict, {} when there is none.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.path: Path = catalogue.layout.directory
+        rows = catalogue.rows("SELECT json FROM meta")
+        self.meta: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
+
+    def __repr__(self) -> str:
+        return f"tailrace.open({str(self.path)!r})"
+
+    def refresh(self) -> Run:
+        """The run as it is now: a new Run."""
+        return Run(open_catalogue(self.path))
+
+    # ---- events ----
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of `events`: those of tailrace.analyzer.schema, and one a free tag of this run."""
+        keys = self._catalogue.rows("SELECT DISTINCT j.key FROM contexts c, json_each(c.free) j ORDER BY j.key")
+        return [*schema.BY_NAME, *(schema.TAG_PREFIX + key for (key,) in keys)]
+
+    def events(
+        self, columns: Sequence[str] | None = None, *, t0: int | None = None, t1: int | None = None, **where: Any
+    ) -> Any:
+        """Events as a lazy Dask DataFrame; only blocks that can hold matching ones are read.
+
+        Args:
+            columns: names out of `self.columns`; None takes all.
+            t0: keep calls that ended at or after it, ns since the epoch.
+            t1: keep calls that started before it.
+            **where: column=value, column=[values] or column=loader.Glob("*.nc"); "" is null. For a free tag:
+                **{"tag.try": "0"}.
+
+        Returns:
+            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.schema (text is a category, its
+            categories unknown to Dask; group with observed=True). Rows of one file keep its order. Computing it raises
+            TraceError when a block is damaged or has fewer events than its header promises.
+
+        Raises:
+            QueryError: there is no such column, stage, task, job, workflow or rank in the run.
+        """
+        asked = loader.where(t0, t1, **where)
+        names = list(self.columns if columns is None else columns)
+        self._check(names, asked)
+        return loader.frame(self._catalogue, names, asked, mount_rows(self.meta))
+
+    def _check(self, names: list[str], asked: loader.Where) -> None:
+        for name in [*names, *asked.columns()]:
+            if schema.column(name).name not in self.columns:
+                raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
+        for name, wanted in asked.values:
+            if name in schema.TAGS:
+                self._check_tag(name, [value for value in wanted if isinstance(value, str) and value != ""])
+
+    def _check_tag(self, name: str, wanted: list[str]) -> None:
+        query = f"SELECT DISTINCT {name} FROM contexts WHERE {name} IS NOT NULL ORDER BY {name}"
+        known = [value for (value,) in self._catalogue.rows(query)]
+        for value in wanted:
+            if value not in known:
+                shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+                raise QueryError(f"{self.path}: there is no {name} {value!r}; there is {shown or 'none'}")
+
+    # ---- tables ----
+
+    def _table(self, query: str, integers: Sequence[str] = ()) -> pd.DataFrame:
+        names, rows = self._catalogue.table(query)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+        data: dict[str, Any] = {
+            name: pd.array(list(column), dtype="Int64") if name in integers else pd.Series(list(column), dtype=object)
+            for name, column in zip(names, columns, strict=True)
+        }
+        table: pd.DataFrame = pd.DataFrame(data)
+        return table
+
+    @cached_property
+    def files(self) -> pd.DataFrame:
+        """Trace files: file (relative to the run), kind (tailrace, dftracer, foreign), size_bytes, mtime_ns, blocks,
+        events."""
+        return self._table(
+            "SELECT f.file, f.kind, f.size AS size_bytes, f.mtime_ns, count(b.id) AS blocks,"
+            " coalesce(sum(b.events), 0) AS events FROM files f LEFT JOIN blocks b ON b.file_id = f.id"
+            " GROUP BY f.id ORDER BY f.file",
+            ["size_bytes", "mtime_ns", "blocks", "events"],
+        )
+
+    @cached_property
+    def processes(self) -> pd.DataFrame:
+        """Processes by start: host, pid, start (hex), ppid, exe, argv (list), cwd, uid, t0_ns, t1_ns, exit (code),
+        account (dict: all that the `exit` event says), events, read_bytes, written_bytes. Null where it was not
+        seen."""
+        integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
+        table = self._table(
+            "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.t0 AS t0_ns, p.t1 AS t1_ns, p.exit,"
+            " p.account, coalesce(sum(b.events), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
+            " coalesce(sum(b.written), 0) AS written_bytes FROM processes p JOIN blocks b ON b.process_id = p.id"
+            " GROUP BY p.id ORDER BY p.t0, p.host, p.pid",
+            integers,
+        )
+        for name in ("argv", "account"):
+            table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
+        return table
+
+    @cached_property
+    def losses(self) -> pd.DataFrame:
+        """What was lost: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or "")."""
+        return self._table("SELECT file, cause, unit, count, problem FROM losses ORDER BY file, cause, unit", ["count"])
+
+    @cached_property
+    def stages(self) -> pd.DataFrame:
+        """Stages by start: workflow, stage (null: untagged), tasks, processes, events, read_bytes, written_bytes (each
+        byte once), t0_ns, t1_ns."""
+        keys = ["workflow", "stage"]
+        table = self._usage.assign(tasks=self._usage["task"].replace("", None))
+        table = table.groupby(keys, as_index=False).agg({"tasks": "nunique", **_SUMS})
+        table = table.merge(self._processes_of(keys), on=keys, how="left").sort_values("t0_ns", kind="stable")
+        return _with_nulls(table[[*keys, "tasks", "processes", *_SUMS]], keys)
+
+    @cached_property
+    def tasks(self) -> pd.DataFrame:
+        """Tasks by start: workflow, stage, task, job, processes, events, read_bytes, written_bytes, t0_ns, t1_ns, and
+        of declared ones kind, name, executor, parent, t_submit_ns, t_launch_ns, t_start_ns, t_end_ns, status, tries,
+        error. A declared task without events has null figures."""
+        seen = self._usage[self._usage["task"] != ""].groupby(_KEYS, as_index=False).agg(_SUMS)
+        seen = seen.merge(self._processes_of(_KEYS), on=_KEYS, how="left")
+        told = self.declared_tasks.rename(columns={"stage": "declared_stage"})
+        told["workflow"] = told["workflow"].fillna("")
+        table = seen.merge(told, on=["workflow", "task"], how="outer")
+        table["stage"] = table["stage"].where(table["stage"].notna(), table["declared_stage"])
+        for name in (*_SUMS, "processes"):
+            table[name] = table[name].astype("Int64")
+        order = [*_KEYS, "processes", *_SUMS, *(c for c in told.columns if c not in (*_KEYS, "declared_stage"))]
+        table = table.assign(first=table["t0_ns"].fillna(table["t_submit_ns"])).sort_values(
+            ["first", "task"], kind="stable"
+        )
+        return _with_nulls(table[order], [name for name in order if table[name].dtype == object])
+
+    def _processes_of(self, keys: list[str]) -> pd.DataFrame:
+        names = ", ".join(f"c.{key}" for key in keys)
+        return self._table(
+            f"SELECT {_texts(keys)}, count(DISTINCT b.process_id) AS processes FROM contexts c"
+            " JOIN block_contexts l ON l.context_id = c.id JOIN blocks b ON b.id = l.block_id WHERE b.events > 0"
+            f" GROUP BY {names}",
+            ["processes"],
+        )
+
+    @cached_property
+    def _usage(self) -> pd.DataFrame:
+        """Events and bytes of each (workflow, stage, task, job), "" for null, which no tag can be."""
+        pure = self._table(
+            f"SELECT {_texts(_KEYS)}, sum(b.events) AS events, sum(b.read) AS read_bytes,"
+            " sum(b.written) AS written_bytes, min(b.t0) AS t0_ns, max(b.t1) AS t1_ns FROM blocks b"
+            " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0 AND"
+            " (SELECT count(*) FROM block_contexts m WHERE m.block_id = b.id) = 1 GROUP BY c.id",
+            list(_SUMS),
+        )
+        mixed = loader.usage_of_mixed(self._catalogue)
+        return pd.concat([pure, mixed], ignore_index=True) if len(mixed) else pure
+
+    # ---- what was declared ----
+
+    @cached_property
+    def declared_tasks(self) -> pd.DataFrame:
+        """Tasks that a workflow manager declared: workflow, stage, task, kind, name, executor, parent, t_submit_ns,
+        t_launch_ns (of the first try), t_start_ns, t_end_ns, status, tries, error."""
+        times = ["t_submit", "t_launch", "t_start", "t_end"]
+        table = self._table("SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task", [*times, "tries"])
+        renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
+        return renamed
+
+    @cached_property
+    def declared_deps(self) -> pd.DataFrame:
+        """Dependencies: workflow, task, dep (the task it waited for), via (future or file), path."""
+        return self._table("SELECT * FROM declared_deps ORDER BY workflow, task, dep")
+
+    @cached_property
+    def declared_files(self) -> pd.DataFrame:
+        """Declared inputs and outputs: workflow, task, direction (r or w), path, url."""
+        return self._table("SELECT * FROM declared_files ORDER BY workflow, task, direction, path")
+
+    @cached_property
+    def declared_problems(self) -> pd.DataFrame:
+        """Lines of declared files that could not be used: file, line, problem."""
+        return self._table("SELECT * FROM declared_problems ORDER BY file, line", ["line"])
+
+    # ---- all at a glance ----
+
+    def info(self) -> dict[str, Any]:
+        """The run at a glance, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
+        events, t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
+        tasks, declared_tasks, declared_problems, losses (list of cause, unit, count). Costs no look at events."""
+        ((blocks, events, t0, t1, raw, read, written),) = self._catalogue.rows(
+            "SELECT count(*), coalesce(sum(events), 0), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
+            " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
+        )
+        hosts = self._catalogue.rows("SELECT DISTINCT host FROM processes ORDER BY host")
+        lost = self._catalogue.rows(
+            "SELECT cause, unit, sum(count) FROM losses GROUP BY cause, unit ORDER BY cause, unit"
+        )
+        return {
+            "path": str(self.path),
+            **{key: self.meta.get(key) for key in ("run_id", "command", "created")},
+            "hosts": [host for (host,) in hosts],
+            **self._counts(),
+            "blocks": blocks,
+            "events": events,
+            "t0_ns": t0 if events else None,
+            "t1_ns": t1 if events else None,
+            "raw_bytes": raw,
+            "read_bytes": read,
+            "written_bytes": written,
+            "losses": [{"cause": cause, "unit": unit, "count": count} for cause, unit, count in lost],
+        }
+
+    def _counts(self) -> dict[str, Any]:
+        queries = {
+            "trace_files": "SELECT count(*) FROM files",
+            "compressed_bytes": "SELECT coalesce(sum(size), 0) FROM files",
+            "processes": "SELECT count(*) FROM processes",
+            "contexts": "SELECT count(*) FROM contexts",
+            "workflows": "SELECT count(DISTINCT workflow) FROM contexts",
+            "stages": "SELECT count(*) FROM (SELECT DISTINCT workflow, stage FROM contexts WHERE stage IS NOT NULL)",
+            "tasks": "SELECT count(*) FROM (SELECT DISTINCT workflow, task FROM contexts WHERE task IS NOT NULL)",
+            "declared_tasks": "SELECT count(*) FROM declared_tasks",
+            "declared_problems": "SELECT count(*) FROM declared_problems",
+        }
+        return {name: self._catalogue.rows(query)[0][0] for name, query in queries.items()}
+
+    # ---- what colleagues' modules make of it ----
+
+    def dataflow(self, level: str = "stage") -> nx.MultiDiGraph[Any]:
+        """The dataflow graph between workflows, stages, tasks or processes; see tailrace.analyzer.dataflow.graph."""
+        from tailrace.analyzer import dataflow
+
+        return dataflow.graph(self, level)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.write_html."""
+        from tailrace.analyzer import report
+
+        report.write_html(self, Path(path))

@@ -1,0 +1,125 @@
+"""The columns of a frame of events: names, types, units and what they mean, in one table.
+
+    COLUMNS -> arrow_schema() for batches -> frame_of() for pandas -> empty_frame() for Dask's meta
+
+What always holds: every reader (native, oracle, DFTracer's files) gives these columns with these types. Text repeats,
+so it is a category (Arrow: dictionary with int32 indices); an integer that may be absent is pandas' nullable Int64 or
+Int32, never a float and never a sentinel. An integer that its column can't hold reads as the nearest one that it can;
+text that is not UTF-8 reads with U+FFFD. A free tag `<key>` is the column `tag.<key>`, nullable text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tailrace.errors import QueryError
+
+TEXT, INT32, INT64 = "text", "int32", "int64"
+TAG_PREFIX = "tag."
+TAGS = ("workflow", "stage", "task", "job", "rank")
+"""First-class tags, in canonical order; blocks are indexed by them."""
+
+_ARROW = {TEXT: pa.dictionary(pa.int32(), pa.string()), INT32: pa.int32(), INT64: pa.int64()}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `kind` is text, int32 or int64; `unit` is "" where the value is a name or a number without one."""
+
+    name: str
+    kind: str
+    nullable: bool
+    unit: str
+    doc: str
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of the column in a batch."""
+        return _ARROW[self.kind]
+
+    @property
+    def dtype(self) -> str:
+        """The pandas dtype by name: category, int32, int64, Int32 or Int64."""
+        if self.kind == TEXT:
+            return "category"
+        return self.kind.replace("int", "Int") if self.nullable else self.kind
+
+
+COLUMNS = (
+    Column("name", TEXT, False, "", "the call as the program made it"),
+    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, PROCESS, ..."),
+    Column("ts", INT64, False, "ns since the epoch", "when the call started"),
+    Column("dur", INT64, False, "ns", "how long it took"),
+    Column("host", TEXT, False, "", "node on which the process ran"),
+    Column("pid", INT32, False, "", "process"),
+    Column("tid", INT32, False, "", "thread"),
+    Column("path", TEXT, True, "", "absolute name of the file; null for a call without one"),
+    Column("file", TEXT, True, "", "identity of the file, the same under all its names; null when no file was there"),
+    Column("ftype", TEXT, True, "", "reg, dir, lnk, chr, blk, fifo, sock, anon, or none: no file was there"),
+    Column("path2", TEXT, True, "", "second file of a two-path or two-descriptor call"),
+    Column("file2", TEXT, True, "", "its identity"),
+    Column("offset", INT64, True, "bytes", "where in the file the bytes begin; null when unknown or without position"),
+    Column("size", INT64, True, "bytes", "bytes really moved, 0 for a failed call; null for a call that moves none"),
+    Column("count", INT64, True, "bytes", "bytes asked for"),
+    Column("ret", INT64, True, "", "what the call returned; a pointer is 0 or 1"),
+    Column("errno", INT32, True, "", "error number; null unless the call failed"),
+    Column("dir", TEXT, True, "", "r, w or rw for a call that moves bytes"),
+    Column("flags", INT32, True, "", "flags of an open, as the kernel takes them"),
+    Column("calls", INT32, False, "calls", "consecutive single-character calls that the row stands for, else 1"),
+    Column("workflow", TEXT, True, "", "one run of one workflow"),
+    Column("stage", TEXT, True, "", "the step, shared by all tasks that do it"),
+    Column("task", TEXT, True, "", "one invocation"),
+    Column("job", TEXT, True, "", "the resource manager's job"),
+    Column("rank", TEXT, True, "", "rank in a parallel program"),
+    Column("region", TEXT, True, "", "region that the program marked"),
+)
+BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def column(name: str) -> Column:
+    """The column called `name`; any `tag.<key>` is one. Raises QueryError, naming the valid ones."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    if name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX):
+        return Column(name, TEXT, True, "", "free tag")
+    raise QueryError(f"there is no column {name!r}; there are {', '.join(BY_NAME)} and {TAG_PREFIX}<key>")
+
+
+def arrow_schema(names: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of a batch with these columns. Raises QueryError on an unknown name."""
+    return pa.schema([pa.field(c.name, c.arrow, nullable=c.nullable) for c in map(column, names)])
+
+
+def empty_frame(names: Iterable[str]) -> pd.DataFrame:
+    """No rows of these columns, with the dtypes of `frame_of`: Dask's meta. Raises QueryError on an unknown name."""
+    schema = arrow_schema(names)
+    return frame_of(pa.record_batch([pa.array([], type=field.type) for field in schema], schema=schema))
+
+
+def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
+    """A batch of events as pandas, dtypes as `Column.dtype` says. The frame owns its memory."""
+    series = {field.name: _series(column(field.name), batch.column(i)) for i, field in enumerate(batch.schema)}
+    frame: pd.DataFrame = pd.DataFrame(series, index=pd.RangeIndex(batch.num_rows), copy=False)
+    return frame
+
+
+def _series(spec: Column, array: pa.Array) -> pd.Series[Any]:
+    values: Any
+    if spec.kind == TEXT:
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        # "str" gives empty and full categories one dtype in every pandas, so that partitions can be joined.
+        categories = pd.Index(array.dictionary.to_pylist(), dtype="str")
+        values = pd.Categorical.from_codes(codes, categories=categories, validate=False)
+    elif spec.nullable:
+        mask = array.is_null().to_numpy(zero_copy_only=False)
+        values = pd.arrays.IntegerArray(np.array(array.fill_null(0)), np.array(mask))
+    else:
+        values = np.array(array)
+    series: pd.Series[Any] = pd.Series(values, copy=False)
+    return series

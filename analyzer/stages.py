@@ -1,0 +1,180 @@
+"""What each stage did: its tasks and processes, its time, its bytes, and what became of its files.
+
+Times are unions, never sums: a stage's I/O time is the wall time during which at least one of its actors was inside an
+I/O call. Waiting on pipes and sockets is kept apart (`stream_ns`), it is the other end's time. Bytes are each counted
+once, in all classes of files; file counts are of data files only (fileclass.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.intervals import Bools, Ints
+
+COLUMNS = {
+    "workflow": 'the run of a workflow, "" when not set',
+    "stage": 'name as shown: the tag, "(untagged)", or a program in parentheses',
+    "tasks": "distinct task tags",
+    "processes": "distinct (host, pid)",
+    "first_ns": "start of the first event, ns since the epoch",
+    "last_ns": "end of the last event, ns since the epoch",
+    "span_ns": "last_ns - first_ns",
+    "io_ns": "wall time with at least one read, write or metadata call running",
+    "read_ns": "the same for reads of files",
+    "write_ns": "the same for writes of files",
+    "metadata_ns": "the same for calls that move no bytes",
+    "stream_ns": "the same for calls on pipes and sockets",
+    "read_bytes": "bytes read, streams included",
+    "written_bytes": "bytes written, streams included",
+    "read_calls": "calls that read files",
+    "write_calls": "calls that wrote files",
+    "metadata_calls": "calls that moved no bytes",
+    "stream_calls": "calls on pipes and sockets",
+    "failed_calls": "calls of these that returned an error",
+    "unnamed_bytes": "bytes moved through descriptors whose file is not known; in no edge",
+    "files_read": "data files read",
+    "files_written": "data files written",
+    "files_passed_on": "data files written whose bytes another unit read",
+    "files_external": "data files read that held bytes from before the run",
+    "files_never_read": "data files written that no actor (process in a task) but their writers read",
+}
+
+
+def table(run: Any) -> pd.DataFrame:
+    """One row a stage, in the order of first events; columns `COLUMNS` (int64 but workflow and stage)."""
+    m = run if isinstance(run, Model) else dataflow.model(run)
+    code, stages = dataflow.parties(m, "stage")
+    out = stages[["workflow", "stage"]].copy()
+    who = m.who.assign(party=code)
+    out["tasks"] = _distinct(who[who["task"] != ""], ["workflow", "stage", "task"], len(out))
+    out["processes"] = _distinct(who, ["host", "pid"], len(out))
+    for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
+        out[name] = values
+    out["span_ns"] = out["last_ns"] - out["first_ns"]
+    result: pd.DataFrame = out[list(COLUMNS)].sort_values("first_ns", ignore_index=True)
+    return result
+
+
+def _distinct(who: pd.DataFrame, key: list[str], size: int) -> Ints:
+    pairs = who[["party", *key]].drop_duplicates()
+    return np.bincount(pairs["party"], minlength=size).astype(np.int64)
+
+
+def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()])
+    by_party = counts.groupby("party")
+    every = range(size)
+
+    def pick(column: str, how: str = "sum", rows: pd.DataFrame | None = None) -> Ints:
+        groups = by_party if rows is None else rows.groupby("party")
+        return groups[column].agg(how).reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+
+    out = {"first_ns": pick("first_ns", "min"), "last_ns": pick("last_ns", "max"), "failed_calls": pick("failed")}
+    out.update({name: pick(name) for name in ("read_bytes", "written_bytes", "unnamed_bytes")})
+    for kind, name in enumerate(("read_calls", "write_calls", "metadata_calls", "stream_calls")):
+        out[name] = pick("calls", rows=counts[counts["kind"] == kind])
+    return out
+
+
+def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    kinds = len(et.KINDS)
+    party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
+    out = {}
+    for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
+        out[name] = _covered(m, party, kind == number, size)
+    out["io_ns"] = _covered(m, party, kind != et.STREAM, size)
+    return out
+
+
+def _covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
+    busy = m.table.busy
+    rows = iv.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
+    return iv.length(iv.union(rows), size)
+
+
+def io_ns(m: Model) -> int:
+    """Wall time of the run with at least one read, write or metadata call running anywhere."""
+    everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
+    return int(_covered(m, everyone, m.table.busy.group % len(et.KINDS) != et.STREAM, 1)[0])
+
+
+def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    fates = file_fates(m)
+    data = m.classed(("data",))
+    spells = pd.DataFrame(
+        {"party": code[m.spells["who"].to_numpy()], "file": m.spells["file"], "dir": m.spells["dir"]}
+    )[data]
+    pairs = spells.drop_duplicates()
+    wrote, read = pairs[pairs["dir"] == et.WRITE], pairs[pairs["dir"] == et.READ]
+    flows = dataflow.flow_table(m, "stage", ("data",))
+    external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
+    passed, unread = fates["passed_on"].to_numpy(), fates["never_read"].to_numpy()
+
+    def count(party: pd.Series[Any]) -> Ints:
+        return np.bincount(party, minlength=size).astype(np.int64)
+
+    return {
+        "files_read": count(read["party"]),
+        "files_written": count(wrote["party"]),
+        "files_passed_on": count(wrote["party"][passed[wrote["file"].to_numpy()]]),
+        "files_external": count(external["consumer"]),
+        "files_never_read": count(wrote["party"][unread[wrote["file"].to_numpy()]]),
+    }
+
+
+def file_fates(m: Model) -> pd.DataFrame:
+    """The fate of each file: one row a file code.
+
+    read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as fileclass.CLASSES, or -1).
+    passed_on: a unit read bytes that another one wrote. never_read: written, and no actor (process in a task) but a
+    writer read it: what one process of a task hands to another was of use.
+    """
+    spells = m.spells.assign(unit=m.unit)
+    size = len(m.table.files)
+    read, wrote = spells[spells["dir"] == et.READ], spells[spells["dir"] == et.WRITE]
+    pairs_read, pairs_wrote = (part[["file", "unit"]].drop_duplicates() for part in (read, wrote))
+    actors_read, actors_wrote = (part[["file", "who"]].drop_duplicates() for part in (read, wrote))
+    others = actors_read.merge(actors_wrote, on=["file", "who"], how="left", indicator=True)
+    others = others[others["_merge"] == "left_only"]
+    flows = dataflow.flow_table(m, "task", ("data", "stream"))
+    out: pd.DataFrame = pd.DataFrame(index=range(size))
+    out["read_bytes"] = read.groupby("file")["bytes"].sum()
+    out["written_bytes"] = wrote.groupby("file")["bytes"].sum()
+    out["versions"] = pd.Series(m.version, index=m.spells["file"]).groupby(level=0).nunique()
+    out["writers"] = pairs_wrote.groupby("file").size()
+    out["readers"] = pairs_read.groupby("file").size()
+    out = out.fillna(0).astype(np.int64)
+    out["passed_on"] = np.isin(np.arange(size), flows["file"][flows["producer"] >= 0])
+    out["never_read"] = (out["writers"] > 0) & ~np.isin(np.arange(size), others["file"]) & ~out["passed_on"]
+    removed = m.table.facts[m.table.facts["what"] == "unlink"]["file"]
+    out["removed"] = np.isin(np.arange(size), removed)
+    best = pd.Series(m.cls, index=m.spells["file"]).groupby(level=0).min()
+    out["cls"] = best.reindex(range(size), fill_value=-1)
+    return out
+
+
+def never_read(m: Model) -> pd.DataFrame:
+    """Data files that were written and that no actor but their writers read: path, written_bytes, stages, removed.
+
+    Those that were removed come last, among equals the largest first.
+    """
+    fates = file_fates(m)
+    rows = fates[fates["never_read"] & (fates["cls"] == 0)]
+    code, stages = dataflow.parties(m, "stage")
+    wrote = m.spells["dir"].to_numpy() == et.WRITE
+    names = stages["stage"].to_numpy()[code[m.spells["who"].to_numpy()[wrote]]]
+    by_file = pd.Series(names, index=m.spells["file"][wrote]).groupby(level=0).agg(lambda s: sorted(set(s)))
+    out = pd.DataFrame({"path": m.paths[rows.index], "written_bytes": rows["written_bytes"].to_numpy()})
+    out["stages"] = [by_file[code] for code in rows.index]
+    out["removed"] = rows["removed"].to_numpy()
+    result: pd.DataFrame = out.sort_values(
+        ["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True
+    )
+    return result

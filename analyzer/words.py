@@ -1,0 +1,39 @@
+"""Numbers as a person reads them: bytes in powers of 1024, times in the unit that fits. Three significant digits."""
+
+from __future__ import annotations
+
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
+
+
+def bytes_text(amount: float) -> str:
+    """1536 -> "1.50 KiB"."""
+    value, unit = float(amount), 0
+    while abs(value) >= 1024 and unit < len(BYTE_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} B" if unit == 0 else f"{_three(value)} {BYTE_UNITS[unit]}"
+
+
+def count_text(number: int, one: str, plural: str = "s") -> str:
+    """2, "stage" -> "2 stages"."""
+    return f"{number:,} {one}" + ("" if number == 1 else plural)
+
+
+def time_text(amount_ns: float) -> str:
+    """1500000 -> "1.50 ms"; from two minutes on minutes and seconds, from two hours on hours and minutes."""
+    seconds = amount_ns / 1e9
+    if seconds >= 7200:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+    if seconds >= 120:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    for size, unit in TIME_UNITS:
+        if amount_ns >= size:
+            return f"{_three(amount_ns / size)} {unit}"
+    return "0 s"
+
+
+def _three(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,49 @@
+"""`tailrace env -o DIR`: prints the environment that traces a process, for workflow managers without a plugin."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from tailrace.cli.options import canonical_tags, tag_option
+from tailrace.integrations import environment, rundir
+
+
+@click.command()
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The run directory."
+)
+@tag_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["shell", "json"]),
+    default="shell",
+    help="shell: lines of `export` for eval. json: one object.",
+)
+def command(output: Path, tags: tuple[str, ...], form: str) -> None:
+    """Print the environment that traces a process, and make its run directory.
+
+    \b
+        eval "$(tailrace env -o DIR --tag stage=align)"
+
+    The directory's path must be good on every node. Run `tailrace seal DIR` on each node in the end: it brings in
+    what processes left that were killed.
+    """
+    canonical = canonical_tags(tags)
+    if rundir.is_run_directory(output):
+        run_dir = rundir.existing_run_directory(output)
+    else:
+        run_dir = rundir.open_run_directory(output, rundir.command_line(), canonical)
+    variables = environment.task_environment(run_dir, canonical)
+    # Another node has another clock, so its reference is not for printing.
+    names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_JOURNAL_DIR")
+    chosen = {name: variables[name] for name in names if name in variables}
+    if form == "json":
+        json.dump(chosen, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        for name, value in chosen.items():
+            sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

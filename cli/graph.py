@@ -1,0 +1,48 @@
+"""`tailrace graph`: the dataflow of a run as a file for Graphviz, yEd, Gephi or a program."""
+
+from pathlib import Path
+from typing import TextIO, cast
+
+import click
+
+import tailrace
+from tailrace.errors import UsageError
+
+LEVELS = ("workflow", "stage", "task", "process")
+FORMATS = ("graphml", "dot", "json")
+ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--level", type=click.Choice(LEVELS), default="stage", show_default=True, help="What the nodes stand for."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of the output, else dot.")
+@click.option(
+    "--files",
+    type=click.Choice(["none", "shared", "all"]),
+    help="File nodes: none (edges from stage to stage), those that pass from one to another, or all. "
+    "Default: none at the levels workflow and stage, all at task and process.",
+)
+@click.option("--software", is_flag=True, help="Also show programs, libraries and system files.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
+def command(
+    directory: Path, level: str, form: str | None, files: str | None, software: bool, output: Path | None
+) -> None:
+    """Write the dataflow of the run DIR as a graph."""
+    from tailrace.analyzer import dataflow
+    from tailrace.analyzer.exports import WRITERS
+
+    classes = ("data", "stream", "software", "system") if software else dataflow.DEFAULT_CLASSES
+    graph = dataflow.graph(tailrace.open(directory), level=level, files=files, classes=classes)
+    form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
+    try:
+        with click.open_file(str(output or "-"), "w", encoding="utf-8") as file:
+            WRITERS[form](graph, cast(TextIO, file))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"can't write {output}: {error.strerror}") from error
+    if output is not None:
+        click.echo(f"{output}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)

@@ -1,0 +1,104 @@
+"""`tailrace info`: what a run holds, what was lost, and how this tailrace was built."""
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+import tailrace
+from tailrace.errors import UsageError
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR", required=False)
+@click.option("--build", is_flag=True, help="Print how tailrace was built, as JSON, and exit.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(directory: Path | None, build: bool, form: str) -> None:
+    """Say what the run DIR holds: events, processes, times, bytes, stages, and what was lost."""
+    if build:
+        from tailrace import _native
+
+        click.echo(_native.build_info())
+        return
+    if directory is None:
+        raise UsageError("say which run: tailrace info DIR")
+    run = tailrace.open(directory)
+    info = run.info()
+    if form == "json":
+        click.echo(json.dumps(info, indent=2))
+        return
+    from tailrace.cli.tables import render
+
+    render(["", str(directory)], _lines(info), numbers=False)
+    if info["stages"]:
+        render(*_stages(run), title="Stages")
+    if len(run.losses):
+        rows = run.losses[["file", "cause", "count", "unit", "problem"]]
+        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Losses")
+    if len(run.declared_problems):
+        rows = run.declared_problems
+        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Declared lines not used")
+
+
+def _lines(info: dict[str, Any]) -> list[list[str]]:
+    seconds = (info["t1_ns"] - info["t0_ns"]) / 1e9 if info["events"] else 0.0
+    lost = ", ".join(f"{loss['count']} {loss['unit']} {loss['cause']}" for loss in info["losses"])
+    command = info["command"]
+    rows = {
+        "run": info["run_id"],
+        "command": " ".join(map(str, command)) if isinstance(command, list) else command,
+        "created": info["created"],
+        "hosts": ", ".join(info["hosts"]),
+        "processes": info["processes"],
+        "events": info["events"],
+        "first event": _time(info["t0_ns"]),
+        "last event": _time(info["t1_ns"]),
+        "duration": f"{seconds:.3f} s",
+        "read": _bytes(info["read_bytes"]),
+        "written": _bytes(info["written_bytes"]),
+        "stages": info["stages"],
+        "tasks": info["tasks"],
+        "declared tasks": info["declared_tasks"],
+        "contexts": info["contexts"],
+        "trace": f"{info['trace_files']} files, {info['blocks']} blocks",
+        "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
+        "lost": lost or "nothing",
+    }
+    return [[name, "" if value is None else str(value)] for name, value in rows.items()]
+
+
+def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:
+    rows = [
+        [
+            row.workflow,
+            row.stage,
+            row.tasks,
+            row.processes,
+            row.events,
+            _bytes(row.read_bytes),
+            _bytes(row.written_bytes),
+        ]
+        for row in run.stages.itertuples(index=False)
+    ]
+    return ["workflow", "stage", "tasks", "processes", "events", "read", "written"], rows
+
+
+def _time(ns: int | None) -> str | None:
+    if ns is None:
+        return None
+    try:
+        whole = datetime.fromtimestamp(ns // 1_000_000_000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{ns} ns since the epoch"
+    return f"{whole:%Y-%m-%d %H:%M:%S}.{ns % 1_000_000_000:09d} UTC"
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit} ({count} B)"

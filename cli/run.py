@@ -1,0 +1,64 @@
+"""`tailrace run [-o DIR] [--tag k=v]... [--] CMD...`: runs CMD traced; exits as CMD did, with one line on stderr."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tailrace import context
+from tailrace.analyzer.words import bytes_text, count_text
+from tailrace.cli.options import canonical_tags, tag_option
+from tailrace.integrations import launcher, rundir
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The run directory; new, empty, or one of an earlier run, which is added to. Default: a new one under "
+    "tailrace-runs/, or the surrounding run's when CMD is part of one.",
+)
+@tag_option
+@click.option("-q", "--quiet", is_flag=True, help="No summary line, only faults.")
+@click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[str, ...]) -> int:
+    """Run CMD and trace what it, and all that it starts, does to files.
+
+    Exits as CMD did: its exit code, 128+n when signal n ended it, 127 when it isn't found, 126 when it can't be run.
+    """
+    canonical = canonical_tags(tags)
+    surrounding = context.run_directory() if context.active() else None
+    wanted = output or rundir.default_run_directory(cmd)
+    if surrounding is not None:
+        if output is not None and output.absolute().resolve() != Path(surrounding):
+            print(f"tailrace: already part of the run {surrounding}: recorded there, not in {output}", file=sys.stderr)
+        wanted = Path(surrounding)
+    run_dir = rundir.open_run_directory(wanted, cmd, canonical)
+    code, summary = launcher.run_traced(cmd, run_dir, canonical)
+    if summary.fault is not None:
+        print(f"tailrace: {' '.join(summary.fault.split())}", file=sys.stderr)
+    if not quiet:
+        print(f"tailrace: {describe(summary)}; {run_dir}", file=sys.stderr)
+    return code
+
+
+def describe(summary: launcher.Summary) -> str:
+    """A summary in one line: events, processes, bytes, losses."""
+    parts = [
+        f"{count_text(summary.events, 'event')} of {count_text(summary.processes, 'process', 'es')}",
+        f"{bytes_text(summary.read_bytes)} read",
+        f"{bytes_text(summary.written_bytes)} written",
+    ]
+    if summary.alive:
+        parts.append(f"{count_text(summary.alive, 'process', 'es')} still running")
+    lost = sum(summary.lost.values())
+    if lost:
+        causes = ", ".join(f"{count} {cause}" for cause, count in summary.lost.most_common())
+        parts.append(f"{count_text(lost, 'event')} LOST ({causes})")
+    else:
+        parts.append("nothing lost")
+    if summary.torn_bytes:
+        parts.append(f"{bytes_text(summary.torn_bytes)} of torn blocks")
+    return ", ".join(parts)

@@ -1,0 +1,183 @@
+"""Runs a command traced, as `tailrace run` does: put the core into it, wait, seal what its dead processes left, sum up.
+
+What always holds: the command's fate is its own. It gets the signals that we get, our exit code is its exit code, and
+a fault of the tracer (no core, a run directory that goes away) is a line on stderr, never a reason not to run it.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, cast
+
+from tailrace.errors import TailraceError
+from tailrace.integrations import environment, programs
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+_SIGNALLED = 128
+
+# Passed on to the command. Not SIGTSTP and SIGCONT: the terminal stops and continues the whole job by itself.
+_FORWARDED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+
+
+@dataclass
+class Summary:
+    """What a run recorded. Bytes are those moved by calls, each byte once; lost: cause -> number of events."""
+
+    events: int = 0
+    processes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    torn_bytes: int = 0
+    alive: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    fault: str | None = None
+
+
+def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[int, Summary]:
+    """Runs `command` traced into `run_dir` (absolute, exists) with `tags` (canonical) and waits for it.
+
+    Returns its exit code as a shell has it (128+n for signal n, 127 not found, 126 not executable) and what was
+    recorded by this run; `Summary.fault` says what kept tailrace from doing its part.
+    """
+    summary = Summary()
+    before = trace_sizes(run_dir)
+    env: Mapping[str, str] = os.environ
+    obstacle = programs.find_obstacle(command[0])
+    if obstacle is not None:
+        summary.fault = f"not traced: {obstacle.reason}"
+    try:
+        if obstacle is None or not obstacle.breaks:
+            env = environment.task_environment(run_dir, tags)
+    except TailraceError as error:
+        summary.fault = f"not traced: {error}"
+    code = run_command(command, env)
+    try:
+        if seal(run_dir, env)["failed"]:
+            summary.fault = summary.fault or f"{run_dir} can't be written to: do `tailrace seal {run_dir}` when it can"
+        summary.alive = len(unsealed_pids(run_dir, env))
+        add_blocks(summary, run_dir, before)
+    except (TailraceError, OSError, RuntimeError, ValueError) as error:
+        summary.fault = summary.fault or f"the trace in {run_dir} is not whole: {error}"
+    return code, summary
+
+
+class SealAccount(TypedDict):
+    """Journals sealed, of processes still alive, and that could not be sealed; events in them, losses by cause."""
+
+    sealed_journals: int
+    alive: int
+    failed: int
+    failed_events: int
+    events: int
+    lost: dict[str, int]
+
+
+def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
+    """Seals what this node's dead processes left in their journals into `run_dir`.
+
+    env: where TAILRACE_JOURNAL_DIR may be set. Raises OSError, RuntimeError when `run_dir` can't be written.
+    """
+    from tailrace import _native
+
+    return cast(SealAccount, _native.seal_journals(str(run_dir), environment.journal_directory(env)))
+
+
+def unsealed_pids(run_dir: Path, env: Mapping[str, str] | None = None) -> set[int]:
+    """This node's processes with a journal of `run_dir`, alive or not sealed yet, but for us and those above us."""
+    from tailrace import _native
+
+    journals = Path(_native.journal_directory(str(run_dir), environment.journal_directory(env)))
+    # <host>-<pid>-<start>.<n>.tj; a host's name has no "-" there.
+    return {int(path.name.split("-")[1]) for path in journals.glob("*.tj")} - _own_line()
+
+
+def _own_line() -> set[int]:
+    found, pid = set(), os.getpid()
+    while pid > 0:
+        found.add(pid)
+        # The parent's pid is the second field behind the name in parentheses; the name may hold anything.
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def trace_sizes(run_dir: Path) -> dict[Path, int]:
+    """The bytes of each trace file now, to tell later what a run has added."""
+    return {path: path.stat().st_size for path in sorted((run_dir / "trace").glob("*.pfw.gz"))}
+
+
+def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> None:
+    """Adds to `summary` the blocks that were appended since `before` (trace_sizes())."""
+    from tailrace import _native
+
+    for path, size in trace_sizes(run_dir).items():
+        if size == before.get(path):
+            continue
+        blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), before.get(path, 0))
+        summary.processes += 1
+        summary.torn_bytes += torn_bytes
+        for header in (json.loads(text) for _, _, text in blocks):
+            summary.events += header["events"]
+            summary.read_bytes += header["read"]
+            summary.written_bytes += header["written"]
+            summary.lost.update(header.get("lost", {}))
+
+
+def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Runs `command`, found by PATH, and passes on the signals that come for us; returns its exit code as a shell."""
+    watched = {*_FORWARDED, signal.SIGCHLD}
+    # A caller may have it ignored, and the kernel then keeps no exit status for us.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        pid = os.posix_spawnp(
+            command[0],
+            list(command),
+            dict(env),
+            setsigmask=mask,
+            # Python ignores these two; the command is to find them as any program does.
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+        return exit_code(_wait(pid, watched))
+    except FileNotFoundError:
+        print(f"tailrace: {command[0]}: command not found", file=sys.stderr)
+        return NOT_FOUND
+    except OSError as error:
+        print(f"tailrace: {command[0]}: {error.strerror or error}", file=sys.stderr)
+        return NOT_EXECUTABLE
+    finally:
+        for number in signal.sigpending() & watched:
+            # It came after the command's end: too late for it, and we have yet to seal.
+            signal.sigwait({number})
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def exit_code(status: int) -> int:
+    """A wait status as a shell's exit code: 128+n for a command that signal n ended."""
+    code = os.waitstatus_to_exitcode(status)
+    return _SIGNALLED - code if code < 0 else code
+
+
+def _wait(pid: int, watched: set[signal.Signals]) -> int:
+    while True:
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        if ended == pid:
+            return status
+        if ended:
+            continue  # an orphan that pool.py has adopted
+        received = signal.sigwaitinfo(watched)
+        # A positive code is the kernel's: the terminal's Ctrl-C has reached the command, which is in our group, too.
+        if received.si_signo != signal.SIGCHLD and received.si_code <= 0:
+            os.kill(pid, received.si_signo)

@@ -1,0 +1,81 @@
+"""Starts a worker pool traced, and seals what its workers leave.
+
+    python -m tailrace.integrations.pool NAME=VALUE... -- CMD...
+
+Plugins put this in front of the command that starts a pool on a node. Workers end by SIGTERM, without any clean-up of
+their own; what they recorded lies in journals of this node, and this process outlives them to seal it. NAME=VALUE are
+the tracer's settings (TAILRACE_RUN is needed) and any variables that CMD itself was to be started with.
+"""
+
+import ctypes
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tailrace.errors import TailraceError
+from tailrace.integrations import environment, launcher, rundir
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ORPHANS_WAIT_S = 3.0
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the pool; returns its exit code as a shell has it."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    settings, command = _split(words)
+    if not command or "TAILRACE_RUN" not in settings:
+        print("usage: python -m tailrace.integrations.pool TAILRACE_RUN=DIR [NAME=VALUE...] -- CMD...", file=sys.stderr)
+        return 2
+    run_dir = Path(settings["TAILRACE_RUN"])
+    env = {**os.environ, **{name: value for name, value in settings.items() if name != "TAILRACE_TAGS"}}
+    try:
+        env = environment.task_environment(run_dir, settings.get("TAILRACE_TAGS", ""), env)
+        rundir.describe_host(run_dir, command)
+    except (TailraceError, OSError) as error:
+        print(f"tailrace: this worker pool is not traced fully: {error}", file=sys.stderr)
+    _adopt_orphans()
+    code = launcher.run_command(command, env)
+    _reap_orphans()
+    try:
+        launcher.seal(run_dir, env)
+    except (TailraceError, OSError, RuntimeError) as error:
+        print(f"tailrace: can't seal what the workers left for {run_dir}: {error}", file=sys.stderr)
+    return code
+
+
+def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The settings before `--` and the assignments that the command itself begins with, as in a shell; the command."""
+    border = words.index("--") if "--" in words else len(words)
+    assignments, command = words[:border], words[border + 1 :]
+    while command and _ASSIGNMENT.match(command[0]):
+        assignments.append(command.pop(0))
+    settings = {}
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        settings[name] = value
+    return settings, command
+
+
+def _adopt_orphans() -> None:
+    """Makes this process the parent of workers whose pool dies before them, so that it can see them end."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap_orphans() -> None:
+    """Waits until no worker is left, for a few seconds at most: what a task has left running may run for ever."""
+    end = time.monotonic() + _ORPHANS_WAIT_S
+    while time.monotonic() < end:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Run directories: made or opened here, and described in run.json (docs/trace-format.md, "run.json").
+
+run.json is whole at every moment: it is published by link or rename, never written in place. A later run in the same
+directory, and a host on which a plugin starts workers, add an object to `restarts` and leave the rest.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import platform
+import pwd
+import re
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import tailrace
+from tailrace.errors import NotARunError, RunError, UsageError
+
+FORMAT = 1
+DESCRIPTION = "run.json"
+_SUBDIRECTORIES = ("trace", "declared")
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # what a file system without hard links says
+
+
+def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "") -> Path:
+    """Makes the run directory `path`, or opens it for one more run, and describes this run in its run.json.
+
+    command: what is run; tags: their canonical string. Returns the absolute path with links resolved.
+    Raises UsageError when the directory can't be made or written, or holds something that is no run.
+    """
+    directory = Path(path).expanduser().absolute()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = directory.resolve()
+        # In this order: another run that starts now makes trace/ first of all.
+        if any(directory.iterdir()) and not is_run_directory(directory):
+            raise UsageError(f"{directory} is not empty and no run directory: give a new or an empty one")
+        for name in _SUBDIRECTORIES:
+            (directory / name).mkdir(mode=0o700, exist_ok=True)
+        describe_run(directory, command, tags)
+    except OSError as error:
+        raise UsageError(f"can't use {directory} as run directory: {error.strerror or error}") from error
+    return directory
+
+
+def is_run_directory(directory: Path) -> bool:
+    """Whether `directory` holds a run (it has a run.json or a trace folder)."""
+    return (directory / DESCRIPTION).is_file() or (directory / "trace").is_dir()
+
+
+def existing_run_directory(path: str | Path) -> Path:
+    """The absolute path of a run that exists, links resolved. Raises NotARunError."""
+    directory = Path(path).expanduser().absolute()
+    if not directory.is_dir():
+        raise NotARunError(f"{directory} is no directory: give the one that `tailrace run` or a plugin wrote to")
+    if not is_run_directory(directory):
+        raise NotARunError(f"{directory} is not a run directory: it has neither {DESCRIPTION} nor trace/")
+    return directory.resolve()
+
+
+def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace-runs") -> Path:
+    """A directory that no run has yet: `tailrace-runs/<local time>-<program>`, with a number behind where need be."""
+    program = re.sub(r"[^A-Za-z0-9._]", "_", Path(command[0]).name)[:40] if command else "run"
+    stem = Path(parent).absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
+    candidate, number = stem, 1
+    while candidate.exists():
+        number += 1
+        candidate = stem.with_name(f"{stem.name}-{number}")
+    return candidate
+
+
+def describe_run(directory: Path, command: Sequence[str], tags: str = "") -> None:
+    """Writes run.json, or adds this run to its `restarts` when it is there already. Raises OSError, RunError."""
+    description = _description(command, tags)
+    path = directory / DESCRIPTION
+    scratch = _write_scratch(directory, {"format": FORMAT, **description, "restarts": []})
+    try:
+        # link() fails where the name exists: of two runs that start together, one describes, the other restarts.
+        os.link(scratch, path)
+    except FileExistsError:
+        _add_restart(directory, lambda known: description)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def describe_host(directory: Path, command: Sequence[str], tags: str = "") -> None:
+    """Adds this host (its mounts, kernel, clock error) to run.json unless it is there. Raises OSError, RunError."""
+    host = socket.gethostname()
+
+    def unless_known(known: dict[str, Any]) -> dict[str, Any] | None:
+        hosts = {known.get("host"), *(restart.get("host") for restart in known.get("restarts", []))}
+        return None if host in hosts else _description(command, tags)
+
+    _add_restart(directory, unless_known)
+
+
+def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    path = directory / DESCRIPTION
+    with _locked(directory):
+        try:
+            known = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise RunError(f"{path} is not JSON ({error}): put it right or take another run directory") from error
+        added = restart(known)
+        if added is not None:
+            known.setdefault("restarts", []).append(added)
+            _write_scratch(directory, known).replace(path)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Not every network file system locks directories; without a lock, two restarts in one instant may lose one.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_scratch(directory: Path, content: dict[str, Any]) -> Path:
+    scratch = directory / f".{DESCRIPTION}.{uuid.uuid4().hex}"
+    scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
+    return scratch
+
+
+def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
+    return {
+        "run_id": uuid.uuid4().hex,
+        "created": datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "command": list(command),
+        "cwd": str(Path.cwd()),
+        "tags": tags,
+        "user": _user_name(),
+        "uid": os.getuid(),
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpu": {"model": _cpu_model(), "count": os.cpu_count() or 1},
+        "clock_error_ns": clock_error_ns(),
+        "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
+        "mounts": mounts(),
+    }
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _cpu_model(cpuinfo: str = "/proc/cpuinfo") -> str:
+    with suppress(OSError):
+        for line in Path(cpuinfo).read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            # x86, POWER and RISC-V, in this order of names; ARM's kernel gives numbers only.
+            if key.strip() in ("model name", "cpu", "uarch"):
+                return value.strip()
+    return platform.machine()
+
+
+def mounts(mountinfo: str | Path = "/proc/self/mountinfo") -> list[dict[str, str]]:
+    """The mounts of this process: dicts of `dev` ("major:minor"), `source`, `root`, `point`, `fstype`. See proc(5)."""
+    found = []
+    for line in os.fsdecode(Path(mountinfo).read_bytes()).splitlines():
+        mount, separator, filesystem = line.partition(" - ")
+        fields, behind = mount.split(" "), filesystem.split(" ")
+        if separator and len(fields) >= 6 and len(behind) >= 2:
+            found.append(
+                {
+                    "dev": fields[2],
+                    "source": _unescape(behind[1]),
+                    "root": _unescape(fields[3]),
+                    "point": _unescape(fields[4]),
+                    "fstype": behind[0],
+                }
+            )
+    return found
+
+
+def _unescape(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+class _Timex(ctypes.Structure):
+    """The head of struct timex (adjtimex(2)); `rest` is room for what the kernel writes behind it."""
+
+    _fields_ = [  # noqa: RUF012 (ctypes reads it from the class)
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 512),
+    ]
+
+
+def clock_error_ns() -> int | None:
+    """The kernel's bound on this host's clock error in ns (adjtimex(2)); None when no one keeps the clock."""
+    unsynchronized = 0x40  # STA_UNSYNC
+    timex = _Timex()
+    try:
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
+    except AttributeError:
+        return None
+    if state < 0 or timex.status & unsynchronized:
+        return None
+    return int(timex.maxerror) * 1000
+
+
+def command_line() -> list[str]:
+    """How this Python program was called, for `describe_run`."""
+    return list(sys.orig_argv)

@@ -1,0 +1,139 @@
+"""A Parsl task record as lines of the declared DAG (docs/declared-dag.md).
+
+The lines are made when the DataFlowKernel launches a task or ends it: with `garbage_collect` it forgets the task right
+after. Paths are the submit side's, absolute, links in their folder resolved, as the trace has them.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from parsl.app.bash import remote_side_bash_executor
+from parsl.app.futures import DataFuture
+from parsl.data_provider.files import File
+from parsl.dataflow.futures import AppFuture
+from parsl.dataflow.taskrecord import TaskRecord
+
+_STREAMS = ("stdout", "stderr")
+
+
+def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
+    """The keys of a `task` line, but for `workflow` and `stage`. Call it once the arguments are resolved."""
+    kind = task_kind(record)
+    return {
+        "task": str(record["id"]),
+        "kind": kind,
+        "name": record["func_name"],
+        "executor": record["executor"],
+        "t_submit_ns": to_ns(record["time_invoked"]),
+        "deps": list(_dependencies(record)),
+        "inputs": [_file_keys(file) for file in _unique(_inputs(record))],
+        "outputs": [_file_keys(file) for file in _unique(_outputs(record, kind))],
+        "parent": parent,
+    }
+
+
+def task_kind(record: TaskRecord) -> str:
+    """`join`, `staging`, `bash` or `python`."""
+    if record["join"]:
+        return "join"
+    if record["kwargs"].get("_parsl_staging_inhibit"):
+        return "staging"
+    return "bash" if _is_bash(record["func"]) else "python"
+
+
+def joined_tasks(record: TaskRecord) -> list[str]:
+    """The tasks whose futures a join task's body returned."""
+    joins = record["joins"]
+    futures = joins if isinstance(joins, list) else [joins]
+    return [str(future.tid) for future in futures if isinstance(future, (AppFuture, DataFuture))]
+
+
+def to_ns(time: datetime | None) -> int | None:
+    """Parsl's naive local time as ns since the epoch, exact to its microsecond."""
+    return None if time is None else int(time.timestamp()) * 1_000_000_000 + time.microsecond * 1000
+
+
+def _is_bash(function: Any) -> bool:
+    while function is not None:
+        if isinstance(function, partial):
+            return function.func is remote_side_bash_executor
+        # Parsl's own decorators (wrap_error, timeout) name what they wrap.
+        function = getattr(function, "__wrapped__", None)
+    return False
+
+
+def _dependencies(record: TaskRecord) -> Iterator[dict[str, str]]:
+    seen = set()
+    for future in record["depends"] or []:
+        if not isinstance(future, (AppFuture, DataFuture)) or not _is_own(future, record):
+            continue
+        keys = {"task": str(future.tid), "via": "future"}
+        if isinstance(future, DataFuture):
+            keys = {**keys, "via": "file", "path": _path(future.file_obj)}
+        identity = tuple(keys.values())
+        if identity not in seen:
+            seen.add(identity)
+            yield keys
+
+
+def _is_own(future: Future[Any], record: TaskRecord) -> bool:
+    """Whether `future` is a task's of the same DataFlowKernel: others number their tasks from 0 too."""
+    while isinstance(future, DataFuture):  # staging in puts one around another
+        future = future.parent
+    return isinstance(future, AppFuture) and future.task_record["dfk"] is record["dfk"]
+
+
+def _inputs(record: TaskRecord) -> Iterator[File]:
+    skipped = {"outputs", *_STREAMS}
+    yield from _files(record["args"])
+    yield from _files([value for key, value in record["kwargs"].items() if key not in skipped])
+
+
+def _outputs(record: TaskRecord, kind: str) -> Iterator[File]:
+    kwargs = record["kwargs"]
+    yield from _files(kwargs.get("outputs", []))
+    for name in _STREAMS:
+        target = kwargs.get(name)
+        if isinstance(target, tuple) and target:
+            target = target[0]
+        if isinstance(target, File):
+            yield target
+        elif kind == "bash" and isinstance(target, (str, os.PathLike)):
+            yield File(os.fspath(target))
+
+
+def _files(value: Any) -> Iterator[File]:
+    if isinstance(value, File):
+        yield value
+    elif isinstance(value, DataFuture):
+        yield value.file_obj
+    elif isinstance(value, Mapping):
+        for element in value.values():
+            yield from _files(element)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for element in value:
+            yield from _files(element)
+
+
+def _unique(files: Iterable[File]) -> list[File]:
+    return list({file.url: file for file in files}.values())
+
+
+def _file_keys(file: File) -> dict[str, str]:
+    return {"path": _path(file), "url": file.url}
+
+
+def _path(file: File) -> str:
+    path = Path(file.local_path or file.path).absolute()
+    return str(_resolved(path.parent) / path.name)
+
+
+@lru_cache(maxsize=4096)
+def _resolved(folder: Path) -> Path:
+    # Once a folder: in a traced program every look-up of a link would be an event of its own.
+    return folder.resolve()

@@ -1,0 +1,410 @@
+// Journal to trace file: every kind of record becomes its line, blocks are split and keep their promises, and what
+// can't be written is counted.
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <memory>
+
+#include "segments.h"
+
+using namespace tailrace;
+using namespace tailrace::test;
+
+namespace {
+
+class Seal : public ::testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  std::string trace_ = directory_ / "t.pfw.gz";
+};
+
+TEST_F(Seal, ALineIsTheRecord) {
+  Segment s(trace_);
+  s.context(1, "workflow=w,stage=s,tag%");  // broken tags are no tags
+  s.context(2, "workflow=w,stage=s,try=0");
+  uint64_t file = s.name("/data/in\"put");
+  s.event(Fn::f_read, file, 4096, 2, 8192, 512);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 1u);
+  char hash[17] = {}, host[9] = {};
+  put_hex(hash, file, 16);
+  put_hex(host, fnv32("node-1"), 8);
+  std::string h = hash, n = host;
+  ASSERT_EQ(blocks[0].lines.size(), 4u);
+  EXPECT_EQ(
+      blocks[0].lines[0],
+      R"({"name":"HH","cat":"tailrace","ph":"M","pid":7,"tid":70,"args":{"name":"node-1","value":")" + n + "\"}}");
+  EXPECT_EQ(
+      blocks[0].lines[1],
+      R"({"name":"clock","cat":"tailrace","ph":"M","pid":7,"tid":70,"args":{"realtime_ns":1700000000000000000,"monotonic_ns":5000000000}})");
+  EXPECT_EQ(blocks[0].lines[2],
+            R"({"name":"FH","cat":"tailrace","ph":"M","pid":7,"tid":70,"args":{"name":"/data/in\"put","value":")" + h +
+                R"(","type":"reg","dev":"254:1","ino":123,"btime":99}})");
+  EXPECT_EQ(
+      blocks[0].lines[3],
+      R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"ns":1,"hhash":")" +
+          n + R"(","fhash":")" + h +
+          R"(","offset":512,"count":8192,"dir":"r","size":4096,"ret":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
+}
+
+TEST_F(Seal, TheHeaderKeepsItsPromises) {
+  Segment s(trace_, "", 3);
+  s.context(1, "stage=a");
+  s.context(2, "");
+  uint64_t in = s.name("/in"), out = s.name("/out", {FileType::kRegular, 1, 2, 0});
+  s.event(Fn::f_read, in, 100, 1, 100);
+  s.event(Fn::f_write, out, 50, 2, 60);
+  s.event(Fn::f_copy_file_range, in, 7, 1, 7, -1, out);
+  s.event(Fn::f_write, out, -28, 1, 60);
+  SealTotals totals;
+  ASSERT_EQ(s.seal(&totals), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 1u);
+  const Block &b = blocks[0];
+  EXPECT_EQ(number(b, "v"), 1u);
+  EXPECT_EQ(number(b, "lines"), b.lines.size());
+  EXPECT_EQ(number(b, "events"), 4u);
+  EXPECT_EQ(number(b, "read"), 107u);
+  EXPECT_EQ(number(b, "written"), 57u);
+  EXPECT_EQ(number(b, "seg"), 3u);
+  EXPECT_EQ(number(b, "epoch"), 1u);
+  EXPECT_EQ(number(b, "t0"), 1'700'000'000'000'001'001u);
+  EXPECT_EQ(number(b, "t1"), 1'700'000'000'000'004'205u);
+  EXPECT_NE(b.header.find(R"("contexts":["stage=a",""])"), std::string::npos) << b.header;
+  EXPECT_NE(b.header.find(R"("host":"node-1")"), std::string::npos);
+  EXPECT_EQ(b.header.find("lost"), std::string::npos);
+  EXPECT_EQ(count(b.json, "\"errno\":28"), 1);
+  EXPECT_EQ(count(b.json, "\"dir\":\"rw\""), 1);
+  EXPECT_EQ(totals.blocks, 1u);
+  EXPECT_EQ(totals.events, 4u);
+  EXPECT_EQ(totals.read_bytes, 107u);
+  EXPECT_EQ(totals.written_bytes, 57u);
+}
+
+TEST_F(Seal, EveryFunctionMakesALine) {
+  Segment s(trace_);
+  s.context(1, "stage=s");
+  uint64_t file = s.name("/f");
+  int functions = 0;
+  for (size_t f = 1; f < kFunctionCount; ++f, ++functions) s.event(static_cast<Fn>(f), file, f % 3 ? 5 : -2, 1, 9, 4);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(number(blocks[0], "events"), static_cast<uint64_t>(functions));
+  for (const std::string &line : blocks[0].lines) {
+    EXPECT_EQ(line.substr(0, 9), "{\"name\":\"");
+    EXPECT_EQ(line.substr(line.size() - 2), "}}");
+    EXPECT_EQ(line.find(",,"), std::string::npos) << line;
+    EXPECT_EQ(line.find(",}"), std::string::npos) << line;
+    EXPECT_EQ(count(line, "\"offset\""), line.find("\"offset\"") == std::string::npos ? 0 : 1) << line;
+  }
+}
+
+TEST_F(Seal, AContextIdMeansItsLastRecord) {
+  Segment s(trace_);
+  s.context(1, "task=before");
+  s.event(Fn::f_fsync, 0, 0, 1);
+  s.context(1, "task=after");  // the program image after execve counts from 1 again
+  s.event(Fn::f_fsync, 0, 0, 1);
+  s.event(Fn::f_fsync, 0, 0, 9);  // never described
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  EXPECT_EQ(count(blocks[0].json, "\"task\":\"before\""), 1);
+  EXPECT_EQ(count(blocks[0].json, "\"task\":\"after\""), 1);
+  EXPECT_NE(blocks[0].header.find(R"("contexts":["task=before","task=after",""])"), std::string::npos)
+      << blocks[0].header;
+}
+
+TEST_F(Seal, TornAndUnnamedRecords) {
+  Segment s(trace_);
+  s.context(1, "stage=s");
+  s.event(Fn::f_read, 0x1234, 5, 1, 5);  // its file's name isn't there
+  s.torn();
+  s.event(Fn::f_write, 0, 6, 1, 6);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(number(blocks[0], "events"), 2u);
+  EXPECT_EQ(count(blocks[0].json, "fhash"), 0);
+  EXPECT_NE(blocks[0].header.find(R"("unnamed":1)"), std::string::npos) << blocks[0].header;
+}
+
+TEST_F(Seal, TextThatIsNotWholeIsNoText) {
+  Segment s(trace_);
+  s.text_record(kContextRecord, 1, "stage=" + std::string(200, 's'));
+  s.event(Fn::f_fsync, 0, 0, 1);
+  reinterpret_cast<TextSlot *>(s.header()->slot(2))->mark.store(0);
+  ASSERT_EQ(s.seal(), 0);
+  EXPECT_EQ(count(read_blocks(trace_)[0].json, "\"stage\""), 0);
+}
+
+TEST_F(Seal, LongPathsSpanSlots) {
+  Segment s(trace_);
+  s.context(1, "stage=s");
+  std::vector<std::string> paths;
+  for (size_t n : {1, 55, 56, 57, 111, 112, 113, 4095}) {
+    paths.push_back("/" + std::string(n, 'p'));
+    s.event(Fn::f_read, s.name(paths.back()), 1, 1, 1);
+  }
+  std::string wild = "/\xff" + std::string(4000, '\x01');
+  s.event(Fn::f_read, s.name(wild), 1, 1, 1);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  for (const std::string &path : paths) EXPECT_EQ(count(blocks[0].json, "\"name\":\"" + path + "\""), 1);
+  EXPECT_EQ(count(blocks[0].json, "\"bytes\":\"2fff0101"), 1);
+}
+
+TEST_F(Seal, BlocksAreSplitAtAMebibyteAndEachStandsAlone) {
+  Segment s(trace_);
+  std::string tags = "stage=s";
+  for (int i = 0; i < 5; ++i) tags += ",k" + std::to_string(i) + "=" + std::string(1000, 'v');
+  s.context(1, tags);
+  uint64_t file = s.name("/file");
+  for (int i = 0; i < 1000; ++i) s.event(Fn::f_write, file, i, 1, 10);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_GE(blocks.size(), 4u);
+  uint64_t events = 0, written = 0, slots = 0;
+  for (const Block &b : blocks) {
+    EXPECT_LE(b.json.size(), kBlockRawBytes + 64 * 1024);
+    EXPECT_EQ(number(b, "lines"), b.lines.size());
+    EXPECT_EQ(count(b.json, "\"name\":\"HH\""), 1);
+    EXPECT_EQ(count(b.json, "\"name\":\"FH\""), 1);
+    EXPECT_EQ(count(b.header, "stage=s"), 1);
+    EXPECT_EQ(static_cast<uint64_t>(count(b.json, "\"ph\":\"X\"")), number(b, "events"));
+    EXPECT_GT(number(b, "slots"), slots);
+    slots = number(b, "slots");
+    events += number(b, "events");
+    written += number(b, "written");
+  }
+  EXPECT_EQ(events, 1000u);
+  EXPECT_EQ(written, 999u * 1000 / 2);
+  EXPECT_EQ(slots, s.used());
+}
+
+TEST_F(Seal, ManyContextsStayBelowTheHeadersLimit) {
+  Segment s(trace_);
+  for (uint32_t i = 1; i <= 120; ++i) {
+    s.context(i, "stage=s,task=" + std::to_string(i) + ",x=" + std::string(1000, 'x'));
+    s.event(Fn::f_fsync, 0, 0, i);
+  }
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_GT(blocks.size(), 1u);
+  int tasks = 0;
+  for (const Block &b : blocks) {
+    EXPECT_LE(b.header.size(), kMaxHeaderBytes);
+    EXPECT_EQ(count(b.header, "task="), static_cast<int>(number(b, "events")));
+    tasks += count(b.json, "\"task\":");
+  }
+  EXPECT_EQ(tasks, 120);
+}
+
+TEST_F(Seal, AnEmptiedSegmentBeginsAnew) {
+  Segment s(trace_);
+  s.context(1, "task=first");
+  for (int i = 0; i < 50; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(), 0);
+  s.empty();
+  // Fewer records than before: what lies behind them is of the old epoch.
+  s.context(1, "task=second");
+  s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(number(blocks[1], "events"), 1u);
+  EXPECT_EQ(number(blocks[1], "epoch"), 2u);
+  EXPECT_EQ(count(blocks[1].json, "second"), 1);
+  EXPECT_EQ(count(blocks[1].json, "\"tid\":71"), 3);
+  EXPECT_GE(number(blocks[1], "t0"), number(blocks[0], "t1"));
+}
+
+TEST_F(Seal, EpochsComeRound) {
+  Segment s(trace_);
+  s.event(Fn::f_fsync, 0, 0, 1);
+  s.header()->epoch.store(0xFFFF);
+  s.empty();
+  EXPECT_EQ(s.header()->epoch.load(), 0x10001u);
+  s.torn();  // the old slot, of an epoch whose low bits are the same
+  EXPECT_EQ(s.header()->slot(0)->mark.load(), 0u);
+}
+
+TEST_F(Seal, NothingMakesNoFile) {
+  Segment s(trace_);
+  s.context(1, "stage=s");
+  s.name("/unused");
+  ASSERT_EQ(s.seal(), 0);
+  EXPECT_NE(access(trace_.c_str(), F_OK), 0);
+}
+
+TEST_F(Seal, ThreadsTakeTurns) {
+  Segment s(trace_);
+  s.event(Fn::f_fsync, 0, 0, 1);
+  s.thread(81);
+  s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(), 0);
+  auto lines = read_blocks(trace_)[0].lines;
+  EXPECT_NE(lines[lines.size() - 2].find("\"tid\":70"), std::string::npos);
+  EXPECT_NE(lines.back().find("\"tid\":81"), std::string::npos);
+}
+
+TEST_F(Seal, ProcessAndExitAreInTheHeader) {
+  Segment s(trace_);
+  s.text_record(kProcessRecord, 0, R"("ppid":1,"exe":"/bin/x","cwd":"/","uid":0,"argv":["x","\"q\""])");
+  s.event(Fn::kStart, 0, 0, 1);
+  s.event(Fn::f__exit, 0, 3, 1);
+  ASSERT_EQ(s.seal(), 0);
+  Block b = read_blocks(trace_)[0];
+  EXPECT_NE(b.header.find(R"("process":{"ppid":1,"exe":"/bin/x","cwd":"/","uid":0,"argv":["x","\"q\""]})"),
+            std::string::npos)
+      << b.header;
+  EXPECT_NE(b.header.find(R"("exit":{"code":3)"), std::string::npos) << b.header;
+  EXPECT_EQ(count(b.json, R"("ppid":1,"exe":"/bin/x")"), 1);
+}
+
+TEST_F(Seal, LossesAreTakenAlongOnce) {
+  Segment s(trace_);
+  s.header()->lost[static_cast<int>(Loss::kNoJournal)].store(5);
+  s.event(Fn::f_fsync, 0, 0, 1);
+  SealTotals totals;
+  ASSERT_EQ(s.seal(&totals), 0);
+  s.empty();
+  s.event(Fn::f_fsync, 0, 0, 1);
+  ASSERT_EQ(s.seal(&totals), 0);
+  auto blocks = read_blocks(trace_);
+  EXPECT_NE(blocks[0].header.find(R"("lost":{"no_journal":5})"), std::string::npos) << blocks[0].header;
+  EXPECT_EQ(blocks[1].header.find("lost"), std::string::npos);
+  EXPECT_EQ(totals.lost[static_cast<int>(Loss::kNoJournal)], 5u);
+}
+
+TEST_F(Seal, WhatCannotBeWrittenStaysAndIsCounted) {
+  Segment s(directory_ / "gone/t.pfw.gz");
+  for (int i = 0; i < 3; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+  uint64_t unwritten = 0;
+  EXPECT_EQ(s.seal(nullptr, &unwritten), -ENOENT);
+  EXPECT_EQ(unwritten, 3u);
+  EXPECT_EQ(s.header()->first_slot.load(), 0u);
+  // Its owner says whether that is a loss.
+  EXPECT_EQ(s.header()->lost[static_cast<int>(Loss::kNotWritten)].load(), 0u);
+}
+
+// ---- journals of the dead ----
+
+// A pid that was a process's and is no more.
+int dead_pid() {
+  int pid = fork();
+  if (pid == 0) _exit(0);
+  waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+TEST_F(Seal, TheDeadAreSealedAndRemoved) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  {
+    Segment s(trace_, journal, 0, dead_pid());
+    s.context(1, "stage=s");
+    for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+  }
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.sealed, 1u);
+  EXPECT_EQ(result.totals.events, 10u);
+  EXPECT_NE(access(journal.c_str(), F_OK), 0);
+  EXPECT_EQ(number(read_blocks(trace_)[0], "events"), 10u);
+  EXPECT_EQ(seal_dead_journals((directory_ / "absent").c_str(), result), 0);
+}
+
+TEST_F(Seal, TheLivingKeepTheirJournals) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  Segment s(trace_, journal, 0, getpid());
+  s.header()->start_realtime_ns = realtime_ns();
+  s.event(Fn::f_fsync, 0, 0, 1);
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.alive, 1u);
+  EXPECT_EQ(access(journal.c_str(), F_OK), 0);
+}
+
+TEST_F(Seal, WhatWasSealedBeforeItsProcessDiedIsNotSealedAgain) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  {
+    Segment s(trace_, journal, 0, dead_pid());
+    s.context(1, "stage=s");
+    for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+    ASSERT_EQ(s.seal(), 0);
+    s.header()->first_slot.store(0);  // the process died before it noted how far it had come
+    s.event(Fn::f_fdatasync, 0, 0, 1);
+  }
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(number(blocks[1], "events"), 1u);
+  EXPECT_EQ(count(blocks[1].json, "\"stage\":\"s\""), 1) << "state is read from slots that are sealed already";
+}
+
+TEST_F(Seal, ATornTailIsCutBeforeTheDeadAreAppended) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  {
+    Segment s(trace_, journal, 0, dead_pid());
+    s.event(Fn::f_fsync, 0, 0, 1);
+    ASSERT_EQ(s.seal(), 0);
+    std::string whole = read_file(trace_);
+    write_file(trace_, whole + whole.substr(0, whole.size() / 2));
+    s.empty();
+    s.event(Fn::f_fdatasync, 0, 0, 1);
+  }
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  auto blocks = read_blocks(trace_);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(count(blocks[1].json, "fdatasync"), 1);
+}
+
+TEST_F(Seal, WhatIsNoJournalIsLeftAlone) {
+  for (const char *name : {"a.tj", "b.tj", "c.txt"}) write_file(directory_ / name, std::string(8192, name[0]));
+  write_file(directory_ / "empty.tj", "");
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.sealed + result.alive + result.failed, 0u);
+  EXPECT_EQ(access((directory_ / "a.tj").c_str(), F_OK), 0);
+}
+
+TEST_F(Seal, AFailedSealOfTheDeadKeepsTheJournalForTheNextTry) {
+  std::string journal = directory_ / "node-7-1.0.tj", place = directory_ / "place";
+  {
+    Segment s(place + "/t.pfw.gz", journal, 0, dead_pid());
+    for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+  }
+  // A file where the directory should be: it can't be written to now.
+  ASSERT_EQ(close(creat(place.c_str(), 0600)), 0);
+  SealedJournals first, second;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), first), 0);
+  EXPECT_EQ(first.failed, 1u);
+  EXPECT_EQ(first.failed_events, 10u);
+  ASSERT_EQ(unlink(place.c_str()), 0);
+  ASSERT_EQ(mkdir(place.c_str(), 0700), 0);
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), second), 0);
+  EXPECT_EQ(second.sealed, 1u);
+  EXPECT_EQ(second.totals.events, 10u);
+  EXPECT_EQ(second.totals.lost[static_cast<int>(Loss::kNotWritten)], 0u) << "nothing was lost in the end";
+}
+
+TEST_F(Seal, AJournalWhoseRunDirectoryIsGoneIsDroppedAndCounted) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  {
+    Segment s(directory_ / "gone/t.pfw.gz", journal, 0, dead_pid());
+    for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+  }
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.failed, 0u);
+  EXPECT_EQ(result.totals.lost[static_cast<int>(Loss::kNotWritten)], 10u);
+  EXPECT_NE(access(journal.c_str(), F_OK), 0) << "memory is given back";
+}
+
+}  // namespace

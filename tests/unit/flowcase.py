@@ -1,0 +1,128 @@
+"""Stories for the dataflow tests: events written by hand, and a run that hands them out as a Dask frame.
+
+    story = Story()
+    story.write("a.dat", 0, 100, stage="make", task="m1")
+    run = story.run(partitions=3)
+
+Each call is one event, 1 ms after the one before unless `at_ms` says otherwise; a file's identity is its path with a
+device and inode made up, until `rename` gives it another path. Nothing here is taken from the code under test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+
+T0_NS = 1_763_600_000_000_000_000
+MS = 1_000_000
+O_TRUNC_WRITE = 0o1101
+
+STRINGS = (
+    "name",
+    "cat",
+    "host",
+    "path",
+    "file",
+    "ftype",
+    "path2",
+    "file2",
+    "dir",
+    "workflow",
+    "stage",
+    "task",
+    "job",
+    "region",
+)
+INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "calls", "rank")
+
+
+def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Events as the loader gives them: strings and nullable integers, ts and dur int64."""
+    out = {name: pd.Series([row.get(name) for row in rows], dtype="string") for name in STRINGS}
+    out.update({name: pd.Series([row.get(name) for row in rows], dtype="Int64") for name in INTEGERS})
+    for name in ("ts", "dur", "pid", "tid"):
+        out[name] = pd.Series([row.get(name, 0) for row in rows], dtype=np.int64)
+    return pd.DataFrame(out)
+
+
+@dataclass
+class FakeRun:
+    """What the dataflow needs of a run."""
+
+    rows: list[dict[str, Any]]
+    partitions: int = 1
+    processes: pd.DataFrame | None = None
+    losses: pd.DataFrame | None = None
+    declared_tasks: pd.DataFrame | None = None
+    declared_deps: pd.DataFrame | None = None
+    declared_files: pd.DataFrame | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+    path: str = "/runs/story"
+
+    __hash__ = object.__hash__
+
+    def events(self, columns: list[str] | None = None, **_: Any) -> Any:
+        parts = [part for part in np.array_split(np.arange(len(self.rows)), self.partitions) if len(part)]
+        frames = [frame([self.rows[i] for i in part]) for part in parts] or [frame([])]
+        picked = [f[[c for c in columns if c in f]] if columns else f for f in frames]
+        return dd.from_map(lambda f: f, picked, meta=picked[0].iloc[:0])
+
+
+@dataclass
+class Story:
+    """Events in the order they are told."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    identities: dict[str, str] = field(default_factory=dict)
+    now_ms: float = 0.0
+    exes: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def event(self, name: str, path: str | None = None, at_ms: float | None = None, **values: Any) -> None:
+        self.now_ms = self.now_ms + 1 if at_ms is None else at_ms
+        row: dict[str, Any] = {
+            "name": name,
+            "cat": "POSIX",
+            "host": "n1",
+            "pid": 1,
+            "workflow": "w",
+            "dur": 1000,
+            "ret": 0,
+        }
+        if path is not None:
+            row.update(path=path, file=self.identity(path), ftype="reg")
+        row.update(ts=T0_NS + round(self.now_ms * MS))
+        row.update(values)
+        row.setdefault("tid", row["pid"])
+        self.rows.append(row)
+
+    def identity(self, path: str) -> str:
+        return self.identities.setdefault(path, f"8:1:{1000 + len(self.identities)}")
+
+    def read(self, path: str, start: int | None = 0, size: int = 100, **values: Any) -> None:
+        self.event(values.pop("name", "read"), path, dir="r", offset=start, size=size, count=size, **values)
+
+    def write(self, path: str, start: int | None = 0, size: int = 100, **values: Any) -> None:
+        self.event(values.pop("name", "write"), path, dir="w", offset=start, size=size, count=size, **values)
+
+    def create(self, path: str, **values: Any) -> None:
+        self.event("openat", path, flags=O_TRUNC_WRITE, fd=3, **values)
+
+    def rename(self, old: str, new: str, **values: Any) -> None:
+        identity = self.identity(old)
+        self.event("rename", old, path2=new, file2=identity, **values)
+        self.identities[new] = identity
+        del self.identities[old]
+
+    def process(self, pid: int, exe: str, argv: str = "") -> None:
+        self.exes[pid] = (exe, argv)
+
+    def run(self, partitions: int = 1, **values: Any) -> FakeRun:
+        processes = pd.DataFrame(
+            [{"host": "n1", "pid": p, "exe": e, "argv": a} for p, (e, a) in self.exes.items()],
+            columns=["host", "pid", "exe", "argv"],
+        )
+        return FakeRun(self.rows, partitions, **{"processes": processes, **values})

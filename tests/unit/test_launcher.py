@@ -1,0 +1,167 @@
+"""Running a command as a shell would: exit codes, signals, what it finds; and which programs can carry the core."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tailrace.integrations import launcher, pool, programs
+from tailrace.integrations.environment import task_environment
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 3"], 3),
+        (["sh", "-c", "kill -KILL $$"], 128 + 9),
+        (["sh", "-c", "kill -SEGV $$"], 128 + 11),
+        (["no-such-command-anywhere"], 127),
+        (["/no/such/path"], 127),
+        ([os.sep], 126),
+    ],
+)
+def test_exit_codes_are_a_shells(command, code):
+    assert launcher.run_command(command, os.environ) == code
+
+
+def test_a_file_without_permission_is_not_executable(tmp_path):
+    (tmp_path / "data").write_text("x")
+    assert launcher.run_command([str(tmp_path / "data")], os.environ) == 126
+
+
+def run_in_python(body, **popen):
+    """Python that runs `body` with launcher imported, in a process of its own."""
+    code = "import os, sys, signal\nfrom tailrace.integrations import launcher\n" + textwrap.dedent(body)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **popen)
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_for_us_goes_to_the_command(tmp_path, number):
+    ready = tmp_path / "ready"
+    script = f"trap 'exit 42' {number.name[3:]}; : > {ready}; while :; do sleep 0.05; done"
+    process = run_in_python(f"sys.exit(launcher.run_command(['sh', '-c', {script!r}], os.environ))")
+    wait_for(ready)
+    process.send_signal(number)
+    assert process.wait(30) == 42
+
+
+def test_ctrl_c_reaches_the_command_once(tmp_path):
+    """The terminal signals the whole group; passing it on too would interrupt the command's own clean-up."""
+    master, slave = os.openpty()
+    log, ready = tmp_path / "log", tmp_path / "ready"
+    command = (
+        "import signal, time\n"
+        f"signal.signal(signal.SIGINT, lambda *_: open({str(log)!r}, 'a').write('int\\n'))\n"
+        f"open({str(ready)!r}, 'w').close()\n"
+        "end = time.monotonic() + 1\n"
+        "while time.monotonic() < end: time.sleep(0.05)\n"
+    )
+    body = (
+        "import fcntl, termios\n"
+        "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        f"sys.exit(launcher.run_command([sys.executable, '-c', {command!r}], os.environ))"
+    )
+    process = run_in_python(body, stdin=slave, start_new_session=True)
+    wait_for(ready)
+    os.write(master, b"\x03")
+    assert process.wait(30) == 0
+    assert log.read_text() == "int\n"
+    os.close(master)
+    os.close(slave)
+
+
+def test_the_command_starts_with_the_signals_that_the_caller_had():
+    """Neither our blocked mask nor what Python ignores is handed on."""
+    body = "sys.exit(launcher.run_command(['grep', '-E', '^Sig(Blk|Ign):', '/proc/self/status'], os.environ))"
+    process = run_in_python(body)
+    lines = dict(line.split() for line in process.communicate()[0].splitlines())
+    assert process.returncode == 0
+    assert int(lines["SigBlk:"], 16) == 0
+    assert int(lines["SigIgn:"], 16) & (1 << (signal.SIGPIPE - 1)) == 0
+
+
+def test_the_summary_counts_only_what_was_added(tmp_path):
+    old = tmp_path / "trace" / "h-1-0.pfw.gz"
+    old.parent.mkdir()
+    old.write_bytes(b"x" * 10)
+    summary = launcher.Summary()
+    launcher.add_blocks(summary, tmp_path, launcher.trace_sizes(tmp_path))
+    assert (summary.events, summary.processes) == (0, 0)
+
+
+def test_programs_that_can_carry_the_core():
+    assert programs.find_obstacle(sys.executable) is None
+    assert programs.find_obstacle("cat") is None
+    assert programs.find_obstacle("no-such-command-anywhere") is None
+
+
+def test_a_script_is_judged_by_its_interpreter(tmp_path):
+    static = static_program(tmp_path)
+    script = tmp_path / "script"
+    script.write_text(f"#!{static} -x\n")
+    script.chmod(0o755)
+    assert "statically linked" in programs.find_obstacle(str(script)).reason
+
+
+def test_a_static_program_can_not_carry_the_core(tmp_path):
+    obstacle = programs.find_obstacle(str(static_program(tmp_path)))
+    assert "statically linked" in obstacle.reason
+    assert not obstacle.breaks
+
+
+def static_program(folder: Path) -> Path:
+    source = folder / "static.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", "-o", folder / "static", source], check=True)
+    return folder / "static"
+
+
+def test_a_musl_program_can_not_carry_the_core(tmp_path):
+    """By its loader's name: the real one, patched into a copy of a dynamic program."""
+    original = Path(shutil.which("cat")).read_bytes()
+    loader = b"/lib64/ld-linux-x86-64.so.2\0"
+    if loader not in original:
+        pytest.skip("the loader's name to patch is x86-64's")
+    patched = tmp_path / "cat"
+    patched.write_bytes(original.replace(loader, b"/lib/ld-musl-x86_64.so.1".ljust(len(loader), b"\0")))
+    patched.chmod(0o755)
+    obstacle = programs.find_obstacle(str(patched))
+    assert "musl" in obstacle.reason
+    assert obstacle.breaks
+
+
+def test_an_earlier_preload_stays_behind_the_core(tmp_path):
+    env = task_environment(tmp_path, "stage=b", {"LD_PRELOAD": "/a.so:/b.so", "TAILRACE_TAGS": "workflow=w,stage=a"})
+    first, *others = env["LD_PRELOAD"].split(":")
+    assert first.endswith("/libtailrace.so")
+    assert others == ["/a.so", "/b.so"]
+    assert env["TAILRACE_TAGS"] == "workflow=w,stage=b"
+    assert env["TAILRACE_RUN"] == str(tmp_path)
+    assert task_environment(tmp_path, "", env)["LD_PRELOAD"] == env["LD_PRELOAD"]
+
+
+def test_a_pool_command_may_begin_with_assignments():
+    words = ["TAILRACE_RUN=/r", "--", "OMP_NUM_THREADS=1", "process_worker_pool.py", "A=b"]
+    settings, command = pool._split(words)
+    assert settings == {"TAILRACE_RUN": "/r", "OMP_NUM_THREADS": "1"}
+    assert command == ["process_worker_pool.py", "A=b"]
+
+
+def test_a_pool_without_a_run_or_a_command_is_a_usage_error(capsys):
+    assert pool.main(["--", "true"]) == 2
+    assert pool.main(["TAILRACE_RUN=/r", "--"]) == 2
+    assert "usage" in capsys.readouterr().err

@@ -1,0 +1,306 @@
+"""Frames of events: which blocks are read, which rows come out, and what the tables say."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import trace_writer as tw
+
+import tailrace
+from tailrace import _native
+from tailrace.analyzer import loader, schema
+from tailrace.errors import QueryError, TraceError
+
+CM1 = Path(__file__).parents[3] / "shared" / "data" / "dftracer-cm1"
+
+
+def stage_block(stage: str | None, at_us: int, count: int = 3, **header: Any) -> bytes:
+    tags = {} if stage is None else {"stage": stage, "task": f"{stage}-1"}
+    lines = [tw.event(ts_us=tw.T0_US + at_us + i, dir="r", size=10, **tags) for i in range(count)]
+    return tw.block(lines, header)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    data = stage_block("a", 0) + stage_block("b", 1000) + stage_block(None, 2000)
+    mixed = tw.block(
+        [
+            tw.event("write", tw.T0_US + 5000, stage="a", task="a-2", dir="w", size=7),
+            tw.event("read", tw.T0_US + 5001, stage="b", task="b-1", dir="r", size=2, **{"tag.try": "1"}),
+            tw.event("read", tw.T0_US + 5002, cat="MPIIO", stage="b", task="b-1", dir="r", size=100),
+        ],
+        {"pid": 8},
+    )
+    return tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data, "n-8-1": mixed}))
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
+    """(number of blocks, columns) of every native read that happens from here on."""
+    seen: list[tuple[int, list[str]]] = []
+
+    class Spy:
+        @staticmethod
+        def read_files(parts: Any, columns: list[str], mounts: Any) -> Any:
+            seen.append((sum(len(places) for _, places in parts), columns))
+            return _native.read_files(parts, columns, mounts)
+
+    monkeypatch.setattr(loader, "_native", Spy)
+    return seen
+
+
+# ---- rows ----
+
+
+def test_all_events_in_file_order(run: Any) -> None:
+    frame = run.events().compute(scheduler="threads")
+    assert frame["ts"].tolist() == sorted(frame["ts"]) and len(frame) == 12
+    assert (
+        frame["stage"].astype(object).where(frame["stage"].notna(), None).tolist()[:9]
+        == ["a"] * 3 + ["b"] * 3 + [None] * 3
+    )
+
+
+def test_dtypes_are_those_of_the_meta_and_the_schema(run: Any) -> None:
+    lazy = run.events()
+    frame = lazy.compute()
+    assert list(lazy.columns) == list(frame.columns) == [*schema.BY_NAME, "tag.try"]
+    for name in frame.columns:
+        want = schema.column(name).dtype
+        assert str(frame[name].dtype) == want and str(lazy.dtypes[name]) == want
+    assert lazy._meta["name"].cat.categories.dtype == frame["name"].cat.categories.dtype
+
+
+def test_a_stage_reads_only_its_blocks(run: Any, read: list[tuple[int, list[str]]]) -> None:
+    frame = run.events(columns=["ts", "size"], stage="a").compute()
+    assert [blocks for blocks, _ in read] == [2] and set(read[0][1]) == {"ts", "size", "stage"}
+    assert list(frame.columns) == ["ts", "size"] and frame["size"].tolist() == [10, 10, 10, 7]
+
+
+def test_a_projection_is_pushed_down(run: Any, read: list[tuple[int, list[str]]]) -> None:
+    assert run.events()["size"].sum().compute() == 90 + 7 + 2 + 100
+    assert {tuple(columns) for _, columns in read} == {("size",)}
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "blocks"),
+    [
+        ({"stage": ["a", "b"]}, 9, 3),
+        ({"stage": ""}, 3, 1),
+        ({"stage": ["", "a"]}, 7, 3),
+        ({"task": "a-2"}, 1, 1),
+        ({"stage": "b", "task": "a-2"}, 0, 0),  # no context has both
+        ({"stage": loader.Glob("[ab]*")}, 9, 4),
+        ({"tag.try": "1"}, 1, 1),
+        ({"pid": 8}, 0, 1),  # the header says 8, the lines 7: headers rule blocks out, rows decide
+        ({"host": "elsewhere"}, 0, 0),
+        ({"host": loader.Glob("node*")}, 12, 4),
+        ({"name": "write"}, 1, 4),
+        ({"size": [2, 7]}, 2, 4),
+        ({"offset": 0}, 0, 4),
+        ({"cat": "MPIIO", "dir": "r"}, 1, 4),
+        ({"t0": (tw.T0_US + 1002) * 1000}, 8, 3),
+        ({"t0": (tw.T0_US + 1002) * 1000 + 251}, 7, 3),  # the call before it ended 1 ns earlier
+        ({"t0": (tw.T0_US + 1001) * 1000 + 1250}, 8, 3),
+        ({"t1": (tw.T0_US + 1) * 1000}, 1, 1),
+        ({"t1": (tw.T0_US + 1) * 1000 + 1}, 2, 1),
+        ({"t0": (tw.T0_US + 1000) * 1000, "t1": (tw.T0_US + 2000) * 1000}, 3, 1),
+        ({"t1": 0}, 0, 0),
+        ({"t0": 2**70}, 0, 0),
+    ],
+)
+def test_predicates(
+    run: Any, read: list[tuple[int, list[str]]], where: dict[str, Any], count: int, blocks: int
+) -> None:
+    frame = run.events(columns=["name"], **where).compute()
+    assert len(frame) == count
+    assert sum(seen for seen, _ in read) == blocks
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"stage": "c"}, "no stage 'c'; there is 'a', 'b'"),
+        ({"job": "1"}, "no job '1'; there is none"),
+        ({"colour": "red"}, "colour"),
+        ({"tag.none": "x"}, "tag.none"),
+        ({"columns": ["nome"]}, "nome"),
+        ({"columns": ["tag.none"]}, "tag.none"),
+        ({"size": "big"}, "'big'"),
+        ({"t0": 1.5}, "t0"),
+    ],
+)
+def test_what_is_not_there_is_named(run: Any, where: dict[str, Any], words: str) -> None:
+    with pytest.raises(QueryError, match=words):
+        run.events(**where)
+
+
+def test_partitions_are_balanced_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"n-{i}-1": b"".join(stage_block("s", j * 100, 5 + j) for j in range(4)) for i in range(5)}
+    run = tailrace.open(tw.make_run(tmp_path / "run", files))
+    raw = run.info()["raw_bytes"]
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", raw // 6)
+    parts = loader.partitions(run._catalogue, loader.Where())
+    sizes = [sum(file.events for file in part) for part in parts]
+    assert len(parts) in (6, 7) and sum(sizes) == 5 * (5 + 6 + 7 + 8) and max(sizes) <= 2 * sum(sizes) / 6
+    frame = run.events()
+    assert frame.npartitions == len(parts) and len(frame.compute()) == sum(sizes)
+    assert run.events(columns=["stage"]).groupby("stage", observed=True).size().compute().to_dict() == {"s": sum(sizes)}
+
+
+def test_categories_of_partitions_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    files = {f"n-{i}-1": stage_block(stage, 0) for i, stage in enumerate(["a", None, "b"])}
+    frame = tailrace.open(tw.make_run(tmp_path / "run", files)).events(columns=["stage", "name"])
+    assert frame.npartitions == 3
+    stages = frame.compute()["stage"]
+    assert (
+        str(stages.dtype) == "category"
+        and stages.dropna().tolist() == ["a"] * 3 + ["b"] * 3
+        and stages.isna().sum() == 3
+    )
+
+
+def test_a_frame_can_be_changed(run: Any) -> None:
+    frame = run.events().compute()
+    frame.loc[0, "size"] = 1
+    frame.loc[0, "ts"] = 2
+    frame.loc[0, "flags"] = 3
+    frame.loc[0, "name"] = "write"
+    assert frame.loc[0, ["size", "ts", "flags", "name"]].tolist() == [1, 2, 3, "write"]
+
+
+# ---- promises ----
+
+
+def test_fewer_events_than_promised_raise(tmp_path: Path) -> None:
+    data = stage_block("a", 0) + stage_block("b", 10, events=4)
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
+    assert len(run.events(stage="a").compute()) == 3
+    with pytest.raises(TraceError, match=r"n-7-1.*events"):
+        run.events(columns=["name"]).compute()
+
+
+def test_a_file_that_shrank_after_the_run_was_opened_raises(run: Any) -> None:
+    path = run.path / "trace" / "n-7-1.pfw.gz"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(TraceError, match="n-7-1"):
+        run.events(columns=["name"]).compute()
+    assert len(run.refresh().events(columns=["name"]).compute()) == 9
+
+
+def test_a_file_that_vanished_raises(run: Any) -> None:
+    (run.path / "trace" / "n-8-1.pfw.gz").unlink()
+    with pytest.raises(TraceError, match="n-8-1"):
+        run.events(columns=["name"]).compute()
+
+
+# ---- tables ----
+
+
+def test_stages_are_exact_also_in_mixed_blocks(run: Any) -> None:
+    table = run.stages
+    assert table["stage"].tolist() == ["a", "b", None]
+    assert table["tasks"].tolist() == [2, 1, 0] and table["events"].tolist() == [4, 5, 3]
+    # The MPIIO read is seen again below: its bytes would count twice.
+    assert table["read_bytes"].tolist() == [30, 32, 30] and table["written_bytes"].tolist() == [7, 0, 0]
+    assert table["t0_ns"].tolist() == [(tw.T0_US + us) * 1000 for us in (0, 1000, 2000)]
+    assert table["t1_ns"].tolist() == [(tw.T0_US + us) * 1000 + 1250 for us in (5000, 5002, 2002)]
+    assert table["processes"].tolist() == [2, 2, 1]
+
+
+def test_tasks(run: Any) -> None:
+    table = run.tasks
+    assert table["task"].tolist() == ["a-1", "b-1", "a-2"] and table["stage"].tolist() == ["a", "b", "a"]
+    assert table["events"].tolist() == [3, 5, 1]
+
+
+def test_tables_of_pure_blocks_read_no_events(tmp_path: Path, read: list[tuple[int, list[str]]]) -> None:
+    files = {"n-7-1": stage_block("a", 0) + stage_block("b", 5)}
+    run = tailrace.open(tw.make_run(tmp_path / "run", files))
+    assert run.stages["events"].tolist() == [3, 3] and len(run.tasks) == 2 and read == []
+
+
+# ---- DFTracer's files ----
+
+
+def dftracer_lines(version: int = 1) -> bytes:
+    ph = {1: ('"X"', '"M"'), 2: ("1", "4")}[version]
+    rows = [
+        '{"id":1,"name":"HH","cat":"dftracer","pid":5,"tid":6,"ph":M,"args":{"name":"h1","value":9}}',
+        '{"id":2,"name":"FH","cat":"dftracer","pid":5,"tid":6,"ph":M,"args":{"name":"/f","value":3}}',
+        '{"id":3,"name":"read","cat":"POSIX","pid":5,"tid":6,"ts":10,"dur":2,"ph":X,"args":{"hhash":9,"fhash":3,"ret":4,"count":8}}',
+        '{"id":4,"name":"fwrite","cat":"STDIO","pid":5,"tid":6,"ts":20,"dur":3,"ph":X,'
+        '"args":{"hhash":9,"fhash":3,"ret":2,"count":5,"size":16}}',
+    ]
+    text = "\n".join(rows).replace('"ph":X', f'"ph":{ph[0]}').replace('"ph":M', f'"ph":{ph[1]}')
+    return (("[\n" if version == 1 else "") + text + "\n" + ("]" if version == 1 else "")).encode()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", ["plain", "gzip", "members"])
+def test_dftracer_files(tmp_path: Path, version: int, form: str) -> None:
+    text = dftracer_lines(version)
+    half = text.index(b"\n", 200)
+    data = {
+        "plain": text,
+        "gzip": gzip.compress(text),
+        "members": gzip.compress(text[:half]) + gzip.compress(text[half:]),
+    }
+    (tmp_path / ("x.pfw" if form == "plain" else "x.pfw.gz")).write_bytes(data[form])
+    run = tailrace.open(tmp_path)
+    frame = run.events().compute().astype(object)
+    rows = frame.where(frame.notna(), None)
+    first, second = rows.to_dict("records")
+    assert (first["name"], first["ts"], first["dur"], first["host"], first["path"]) == (
+        "read",
+        10_000,
+        2000,
+        "h1",
+        "/f",
+    )
+    assert (first["size"], first["count"], first["dir"], first["file"]) == (4, 8, "r", "path:/f")
+    assert (second["size"], second["count"], second["dir"], second["pid"], second["tid"]) == (32, 80, "w", 5, 6)
+    assert not (tmp_path / "tailrace.db").exists()  # the directory is not ours
+    info = run.info()
+    assert (info["events"], info["t0_ns"], info["t1_ns"], info["read_bytes"]) == (2, 10_000, 23_000, 4)
+    assert len(run.events(columns=["name"], host="h1", pid=5).compute()) == 2
+    with pytest.raises(QueryError):
+        run.events(stage="a")
+
+
+def test_dftracer_damage_is_counted(tmp_path: Path) -> None:
+    collision = b'{"id":9,"name":"FH","cat":"dftracer","pid":5,"tid":6,"ph":"M","args":{"name":"/g","value":3}}\n'
+    (tmp_path / "a.pfw").write_bytes(dftracer_lines().replace(b"]", collision + b'{"name":"re'))
+    (tmp_path / "b.pfw.gz").write_bytes(gzip.compress(dftracer_lines() * 50)[:-40])
+    (tmp_path / "c.pfw").write_bytes(b"something else\n")
+    run = tailrace.open(tmp_path)
+    losses = {(row.file, row.cause): row.count for row in run.losses.itertuples()}
+    torn = losses.pop(("b.pfw.gz", "torn"))
+    losses.pop(("b.pfw.gz", "not_json"), None)  # the line that the tear went through
+    assert losses == {("a.pfw", "ambiguous"): 2, ("a.pfw", "not_json"): 1, ("c.pfw", "foreign"): 1} and torn == 1
+    frame = run.events(columns=["path"]).compute()
+    assert len(frame) == run.info()["events"] and frame["path"][:2].isna().all()
+
+
+def test_dftracer_file_that_changed_raises(tmp_path: Path) -> None:
+    (tmp_path / "a.pfw").write_bytes(dftracer_lines())
+    run = tailrace.open(tmp_path)
+    (tmp_path / "a.pfw").write_bytes(b"[\n]")
+    with pytest.raises(TraceError, match=r"promise|says"):
+        run.events(columns=["name"]).compute()
+
+
+@pytest.mark.skipif(not CM1.is_dir(), reason="the CM1 sample of DFTracer is not beside the repository")
+def test_cm1_sample() -> None:
+    run = tailrace.open(CM1)
+    frame = run.events(columns=["name", "ts", "dur", "path", "host", "size", "dir"]).compute()
+    texts = [gzip.decompress(path.read_bytes()) for path in sorted(CM1.glob("*.pfw.gz"))]
+    lines = [line for text in texts for line in text.splitlines() if b'"ph":"X"' in line]
+    assert len(frame) == len(lines) == 46949
+    assert frame["name"].value_counts()["write"] == 18608 and frame["host"].unique().tolist() == ["corona173"]
+    assert frame["path"].notna().sum() > 0 and isinstance(frame["ts"].dtype, type(pd.Series([1]).dtype))
+    assert frame.loc[frame["name"] == "fread", "size"].sum() == 64 // 2 * 3107 or frame["size"].sum() > 0
+    assert {"ambiguous"} >= set(run.losses["cause"])

@@ -1,0 +1,156 @@
+"""The Parsl plugin's parts without a running kernel: what travels to workers, what is refused, what is declared."""
+
+import pickle
+import shlex
+from datetime import datetime
+from functools import partial
+
+import pytest
+
+pytest.importorskip("parsl", reason="the plugin needs Parsl: pip install 'tailrace[parsl]'")
+
+import dill
+from parsl.config import Config
+from parsl.data_provider.files import File
+from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
+from parsl.serialize import serialize
+
+from tailrace.errors import TagError
+from tailrace.parsl import call, declare, executors, trace
+
+
+def double(value, **kwargs):
+    return 2 * value, kwargs
+
+
+def test_a_traced_call_is_the_function():
+    traced = call.traced_call(double)
+    assert traced(4, a=1, **{call.TAGS_KEYWORD: "stage=x"}) == (8, {"a": 1})
+    assert traced(4) == (8, {})
+    assert traced.__name__ == "double"
+
+
+@pytest.mark.parametrize("module", [pickle, dill])
+def test_a_traced_call_travels_and_stays_equal(module):
+    traced = call.TracedCall(double)
+    arrived = module.loads(module.dumps(traced))
+    assert arrived == traced
+    assert hash(arrived) == hash(traced)
+    assert arrived(4) == (8, {})
+
+
+def test_parsls_cache_of_pickled_functions_still_works():
+    first = serialize(call.TracedCall(double))
+    assert serialize(call.TracedCall(double)) is not None
+    from parsl.serialize.concretes import DillCallableSerializer
+
+    before = DillCallableSerializer.serialize.cache_info().hits
+    assert serialize(call.TracedCall(double)) == first
+    assert DillCallableSerializer.serialize.cache_info().hits == before + 1
+
+
+def test_one_function_has_one_traced_call():
+    assert call.traced_call(double) is call.traced_call(double)
+
+
+def test_a_function_that_can_not_be_hashed_is_called_too():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, value):
+            return value
+
+    assert call.traced_call(Unhashable())(3) == 3
+
+
+def test_the_pool_command_survives_both_formattings():
+    launch_cmd = "process_worker_pool.py {debug} --block_id={{block_id}}"
+    settings = {"TAILRACE_RUN": "/a {b}/c'd", "TAILRACE_TAGS": "workflow=w"}
+    formatted = executors.pool_command(launch_cmd, settings).format(debug="-d").format(block_id=7)
+    words = shlex.split(formatted)
+    assert words[1:] == [
+        "-m",
+        "tailrace.integrations.pool",
+        "TAILRACE_RUN=/a {b}/c'd",
+        "TAILRACE_TAGS=workflow=w",
+        "--",
+        "process_worker_pool.py",
+        "-d",
+        "--block_id=7",
+    ]
+
+
+def test_a_launch_command_in_shell_syntax_stays_one_command():
+    command = executors.pool_command("cd /tmp && process_worker_pool.py --port={worker_port}", {"TAILRACE_RUN": "/r"})
+    assert shlex.split(command.format(worker_port=1))[-3:] == [
+        "/bin/bash",
+        "-c",
+        "cd /tmp && process_worker_pool.py --port=1",
+    ]
+
+
+def test_tracing_twice_wraps_the_launch_command_once(tmp_path):
+    executor = HighThroughputExecutor(address="127.0.0.1")
+    for number in (1, 2):
+        executors.prepare_workers(executor, {"TAILRACE_RUN": f"/r{number}"}, "/lib.so")
+    assert executor.launch_cmd.count("tailrace.integrations.pool") == 1
+    assert "TAILRACE_RUN=/r2" in executor.launch_cmd
+
+
+@pytest.mark.parametrize("tags", [{"task": "7"}, {"stage": "s"}, {"Campaign": "c"}, {"campaign": ""}])
+def test_wrong_tags_are_refused_before_anything_starts(tmp_path, tags):
+    with pytest.raises(TagError):
+        trace(Config(executors=[ThreadPoolExecutor()]), run_dir=tmp_path / "run", tags=tags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_usable_directory_the_configuration_comes_back_as_it_was(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    config = Config(executors=[ThreadPoolExecutor()])
+    assert trace(config, run_dir=tmp_path / "file" / "run") is config
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_source_shipping_executors_are_left_alone():
+    class Shipping(ThreadPoolExecutor.__mro__[1]):
+        source = True
+        label = "shipping"
+
+        def submit(self, func, resource_specification, *args, **kwargs):
+            return func, kwargs
+
+        def shutdown(self):
+            pass
+
+    executor = Shipping()
+    assert "source=True" in executors.why_not_tagged(executor)
+    handoff = executors.Handoff()
+    handoff.give("stage=s", None)
+    executors.shadow_submit(executor, handoff)
+    assert executor.submit(double, {}) == (double, {})
+
+
+def test_parsls_times_keep_their_microseconds():
+    moment = datetime(2026, 11, 20, 10, 0, 0, 123457)
+    assert declare.to_ns(moment) % 10**9 == 123_457_000
+    assert declare.to_ns(moment) // 10**9 == int(moment.timestamp())
+    assert declare.to_ns(None) is None
+
+
+def test_files_are_found_wherever_arguments_hold_them(tmp_path):
+    record = {
+        "args": [File("/d/a"), [File("/d/b")]],
+        "kwargs": {"inputs": [File("/d/c"), File("/d/c")], "table": {"x": File("/d/e")}, "outputs": [File("/d/o")]},
+    }
+    assert [file.path for file in declare._unique(declare._inputs(record))] == ["/d/a", "/d/b", "/d/c", "/d/e"]
+    assert [file.path for file in declare._outputs(record, "python")] == ["/d/o"]
+
+
+@pytest.mark.parametrize("stream", ["/d/log", ("/d/log", "a"), File("/d/log")])
+def test_the_streams_of_a_bash_app_are_outputs(stream):
+    record = {"args": [], "kwargs": {"stdout": stream}}
+    assert [file.path for file in declare._outputs(record, "bash")] == ["/d/log"]
+
+
+def test_a_partial_is_no_bash_app():
+    assert not declare._is_bash(partial(double, 1))

@@ -1,0 +1,289 @@
+"""Totals against totals worked out by hand, and the commands `query` and `info` as a person calls them."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+import pytest
+import trace_writer as tw
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tailrace
+from tailrace.analyzer import loader, query
+from tailrace.cli import info as info_command
+from tailrace.cli import query as query_command
+from tailrace.errors import QueryError, TailraceError, UsageError
+
+ROWS = [  # stage, path, size, dir
+    ("a", "/x", 10, "r"),
+    ("a", "/x", 30, "r"),
+    ("a", "/y", 5, "w"),
+    ("b", "/x", 1, "w"),
+    ("b", None, None, None),
+    (None, "/y", 4, "r"),
+]
+
+
+def write_run(directory: Path, rows: list[Any], per_block: int = 4) -> Any:
+    data = b""
+    for first in range(0, len(rows), per_block):
+        lines = [tw.file_line("1", "/x", ino=1), tw.file_line("2", "/y", ino=2)]
+        for i, (stage, path, size, way) in enumerate(rows[first : first + per_block], first):
+            args = {"stage": stage, "fhash": {"/x": "1", "/y": "2"}.get(path), "size": size, "dir": way}
+            args = {key: value for key, value in args.items() if value is not None}
+            lines.append(tw.event("read" if way == "r" else "write", tw.T0_US + i * 1_000_000, **args))
+        data += tw.block(lines)
+    return tailrace.open(tw.make_run(directory, {"n-7-1": data}))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)  # a partition a block
+    return write_run(tmp_path / "run", ROWS)
+
+
+def ask(*args: Any) -> str:
+    """Standard output of `tailrace query`; errors pass through."""
+    result = CliRunner().invoke(query_command.command, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def rows_of(*args: Any) -> list[dict[str, Any]]:
+    return json.loads(ask(*args, "--format", "json"))
+
+
+# ---- totals ----
+
+
+def test_every_aggregate_by_hand(run: Any) -> None:
+    names = ["count", *(f"{how}:size" for how in query.AGGREGATES if how != "count"), "nunique:path"]
+    table = query.aggregate(run, ["stage"], [query.parse_aggregate(name) for name in names])
+    none, a, b = table.where(table.notna(), None).to_dict("records")
+    assert list(table.columns) == ["stage", *(name.replace(":", "_") for name in names)]
+    assert a == {
+        "stage": "a",
+        "count": 3,
+        "sum_size": 45,
+        "min_size": 5,
+        "max_size": 30,
+        "mean_size": 15.0,
+        "nunique_size": 3,
+        "p50_size": 10.0,
+        "p95_size": pytest.approx(28.0),
+        "p99_size": pytest.approx(29.6),
+        "nunique_path": 2,
+    }
+    assert (b["stage"], b["count"], b["sum_size"], b["mean_size"], b["nunique_path"]) == ("b", 2, 1, 1.0, 1)
+    assert (none["stage"], none["count"], none["sum_size"]) == (None, 1, 4)
+
+
+def test_no_groups_is_one_row(run: Any) -> None:
+    table = query.aggregate(
+        run, [], [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p50:size")]
+    )
+    assert table.to_dict("records") == [{"count": 6, "sum_size": 50, "nunique_path": 2, "p50_size": 5.0}]
+
+
+def test_no_events_are_no_groups(run: Any) -> None:
+    aggregates = [query.parse_aggregate(text) for text in ("count", "sum:size", "p50:size", "nunique:path")]
+    grouped = query.aggregate(run, ["path", "pid"], aggregates, name="none")
+    assert grouped.empty and list(grouped.columns) == ["path", "pid", "count", "sum_size", "p50_size", "nunique_path"]
+    (total,) = query.aggregate(run, [], aggregates, name="none").to_dict("records")
+    assert total["count"] == 0 and total["sum_size"] == 0 and pd.isna(total["p50_size"])
+
+
+def test_a_group_without_values(run: Any) -> None:
+    aggregates = [query.parse_aggregate(f"{how}:fd") for how in ("sum", "min", "mean", "nunique", "p95")]
+    table = query.aggregate(run, ["stage"], aggregates)
+    assert len(table) == 3 and table["nunique_fd"].tolist() == [0, 0, 0] and table["min_fd"].isna().all()
+    assert table["mean_fd"].isna().all() and table["p95_fd"].isna().all()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", None]),
+            st.sampled_from(["/x", "/y", None]),
+            st.none() | st.integers(0, 2**40),
+            st.sampled_from(["r", "w"]),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    per_block=st.integers(1, 7),
+)
+def test_totals_do_not_depend_on_partitions(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, rows: list[Any], per_block: int
+) -> None:
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    run = write_run(tmp_path_factory.mktemp("run") / "run", rows, per_block)
+    got = query.aggregate(
+        run, ["stage", "path"], [query.parse_aggregate(t) for t in ("count", "sum:size", "max:size", "p50:size")]
+    )
+    groups: dict[Any, list[int]] = {}
+    for stage, path, size, _ in rows:
+        groups.setdefault((stage, path), []).append(-1 if size is None else size)
+    assert len(got) == len(groups)
+    for row in got.astype(object).where(got.notna(), None).itertuples():
+        sizes = sorted(size for size in groups[row.stage, row.path] if size >= 0)
+        assert row.count == len(groups[row.stage, row.path]) and row.sum_size == sum(sizes)
+        assert (pd.isna(row.max_size) and pd.isna(row.p50_size)) if not sizes else row.max_size == max(sizes)
+        if sizes:
+            assert row.p50_size == pytest.approx((sizes[(len(sizes) - 1) // 2] + sizes[len(sizes) // 2]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("total:size", "total.*sum"),
+        ("sum", "needs a column"),
+        ("sum:", "needs a column"),
+        ("count:size", "count"),
+        ("sum:bytes", "bytes"),
+        ("sum:path", "nunique:path"),
+    ],
+)
+def test_a_bad_aggregate_is_explained(text: str, words: str) -> None:
+    with pytest.raises(QueryError, match=words):
+        query.parse_aggregate(text)
+
+
+# ---- the command ----
+
+
+def test_query_by_path_sorted(run: Any) -> None:
+    rows = rows_of(
+        run.path, "--stage", "a", "--by", "path", "--agg", "sum:size", "--agg", "count", "--sort", "sum:size"
+    )
+    assert rows == [{"path": "/x", "sum_size": 40, "count": 2}, {"path": "/y", "sum_size": 5, "count": 1}]
+    assert [row["path"] for row in rows_of(run.path, "--stage", "a", "--by", "path", "--sort", "-count")] == [
+        "/y",
+        "/x",
+    ]
+    assert len(rows_of(run.path, "--by", "path,stage", "--limit", "2")) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ([], 6),
+        (["--path", "/?"], 5),
+        (["--path", "*y"], 2),
+        (["--path", ""], 1),
+        (["--stage", "a", "--stage", "b"], 5),
+        (["--stage", "[ab]"], 5),
+        (["--name", "read", "--path", "/x"], 2),
+        (["--where", "dir=w", "--where", "size=5"], 1),
+        (["--where", "dir=w", "--where", "dir=r"], 5),
+        (["--since", "1.5"], 4),
+        (["--until", "1"], 1),
+        (["--since", "1.5", "--until", "3.5"], 2),
+        (["--pid", "7"], 6),
+    ],
+)
+def test_query_filters(run: Any, options: list[str], count: int) -> None:
+    assert rows_of(run.path, *options) == [{"count": count}]
+
+
+def test_query_events_themselves(run: Any) -> None:
+    rows = rows_of(run.path, "--columns", "stage,size", "--sort", "size", "--limit", "1")
+    assert rows == [{"stage": "a", "size": 30}]
+
+
+def test_query_formats(run: Any, tmp_path: Path) -> None:
+    base = [run.path, "--by", "path", "--agg", "sum:size"]
+    expected = {"/x": 41, "/y": 9, "": None}
+    text = ask(*base, "--format", "csv")
+    assert {
+        r["path"]: int(r["sum_size"]) if r["sum_size"] != "0" else None for r in csv.DictReader(io.StringIO(text))
+    } == expected
+    ask(*base, "-o", tmp_path / "out.parquet")
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert dict(zip(table["path"].fillna(""), table["sum_size"].replace(0, None), strict=True))["/x"] == 41
+    for ending in ("csv", "json", "txt"):
+        ask(*base, "-o", tmp_path / f"out.{ending}")
+        assert "/x" in (tmp_path / f"out.{ending}").read_text().replace("\\/", "/")
+    shown = ask(*base)
+    assert "sum_size" in shown and "/x" in shown and "41" in shown
+
+
+def test_names_from_a_trace_are_shown_not_obeyed(tmp_path: Path) -> None:
+    name = "/evil\x1b[31m\n[bold]x[/bold]\u202e"
+    lines = [tw.file_line("1", name), tw.event(fhash="1", stage="[red]s")]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n": tw.block(lines)}))
+    shown = ask(run.path, "--by", "path")
+    assert "/evil\\x1b[31m\\n[bold]x[/bold]\\u202e" in shown and "\x1b" not in shown
+    assert "[red]s" in CliRunner().invoke(info_command.command, [str(run.path)]).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        (["--stage", "none"], QueryError, "no stage 'none'"),
+        (["--by", "nome"], QueryError, "nome"),
+        (["--agg", "sum:nome"], QueryError, "nome"),
+        (["--sort", "nome"], QueryError, "nome"),
+        (["--where", "size"], UsageError, "COLUMN=VALUE"),
+        (["--pid", "seven"], QueryError, "seven"),
+        (["--format", "parquet"], UsageError, "-o"),
+        (["--columns", "name", "--by", "name"], UsageError, "--columns"),
+        (["-o", "/no/such/directory/x.csv"], UsageError, "can't write"),
+    ],
+)
+def test_query_errors(run: Any, options: list[str], error: type[TailraceError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ask(run.path, *options)
+
+
+# ---- info ----
+
+
+def tell(*args: Any) -> str:
+    result = CliRunner().invoke(info_command.command, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_info_shows_figures_and_losses(tmp_path: Path) -> None:
+    data = tw.block([tw.event(stage="align", dir="r", size=2048)], {"lost": {"unnamed": 3}})
+    directory = tw.make_run(tmp_path / "run", {"n-7-1": data + data[:9]}, bad="no json")
+    text = " ".join(tell(directory).split())
+    for words in (
+        "events 1",
+        "processes 1",
+        "2.0 KiB (2048 B)",
+        "align",
+        "3 events unnamed",
+        "9 bytes torn",
+        "bad.jsonl",
+        "r1",
+    ):
+        assert words in text
+    assert "2025-11-20" in text or "UTC" in text
+    info = json.loads(tell(directory, "--format", "json"))
+    assert info["losses"] == [
+        {"cause": "torn", "unit": "bytes", "count": 9},
+        {"cause": "unnamed", "unit": "events", "count": 3},
+    ]
+
+
+def test_info_of_nothing(tmp_path: Path) -> None:
+    text = " ".join(tell(tw.make_run(tmp_path / "run", {})).split())
+    assert "events 0" in text and "lost nothing" in text
+
+
+def test_info_needs_a_run() -> None:
+    with pytest.raises(UsageError, match="which run"):
+        tell()
+
+
+def test_commands_are_click_commands() -> None:
+    assert isinstance(query_command.command, click.Command) and isinstance(info_command.command, click.Command)

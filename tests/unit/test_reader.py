@@ -1,0 +1,516 @@
+"""The native reader against the plain-Python oracle and against what docs/trace-format.md promises."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import trace_writer as tw
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tailrace import _native
+from tailrace.analyzer import reader, schema
+from tailrace.errors import QueryError, TraceError
+
+MOUNTS = [
+    ("node-1", "0:52", "/net", "nas:/export:/"),
+    ("node-1", "254:1", "/", ""),
+    ("node-1", "0:60", "/net/scratch", ""),
+]
+
+
+def write(tmp_path: Path, data: bytes) -> str:
+    path = tmp_path / "node_1-7-187a.pfw.gz"
+    path.write_bytes(data)
+    return str(path)
+
+
+def native(path: str, columns: list[str] | None = None, mounts: Any = ()) -> pa.RecordBatch:
+    blocks, *_ = _native.scan_blocks(path)
+    batch = pa.record_batch(_native.read_blocks(path, [(o, n) for o, n, _ in blocks], columns, list(mounts)))
+    batch.validate(full=True)
+    return batch
+
+
+def oracle(path: str, columns: list[str] | None = None, mounts: Any = ()) -> pa.RecordBatch:
+    blocks, *_ = reader.scan_blocks(path)
+    return reader.read_blocks(path, [(o, n) for o, n, _ in blocks], columns, mounts)
+
+
+def both(path: str, columns: list[str] | None = None, mounts: Any = ()) -> list[dict[str, Any]]:
+    """The rows, which must be the same by both readers."""
+    ours, theirs = native(path, columns, mounts), oracle(path, columns, mounts)
+    assert ours.schema.equals(theirs.schema)
+    assert ours.to_pylist() == theirs.to_pylist()
+    return ours.to_pylist()
+
+
+def one(tmp_path: Path, *lines: Any, columns: list[str] | None = None, mounts: Any = ()) -> dict[str, Any]:
+    """The only row of a block of these lines."""
+    header = {"events": 1, "t0": 0, "t1": 0, "contexts": [""]}
+    (row,) = both(write(tmp_path, tw.block(lines, header)), columns, mounts)
+    return row
+
+
+# ---- columns ----
+
+
+def test_native_has_the_columns_of_the_schema() -> None:
+    assert _native.columns() == [(c.name, c.kind, c.nullable) for c in schema.COLUMNS]
+
+
+def test_every_field_of_an_event(tmp_path: Path) -> None:
+    names = [tw.host_line(), tw.file_line("0123456789abcdef", "/data/in"), tw.file_line("f" * 16, "/data/out", ino=2)]
+    args = {"ns": 789, "fhash": "0123456789abcdef", "fhash2": "f" * 16, "offset": 5, "count": 9, "size": 4}
+    args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "calls": 12, "region": "main"}
+    args |= {"workflow": "w", "stage": "s", "task": "t", "job": "j", "rank": "0", "tag.try": "1"}
+    row = one(tmp_path, *names, tw.event("copy_file_range", tw.T0_US + 1, 1.204, **args))
+    assert row == {
+        "name": "copy_file_range",
+        "cat": "POSIX",
+        "ts": (tw.T0_US + 1) * 1000 + 789,
+        "dur": 1204,
+        "host": tw.HOST,
+        "pid": 7,
+        "tid": 7,
+        "path": "/data/in",
+        "file": "node-1:254:1:1:5",
+        "ftype": "reg",
+        "path2": "/data/out",
+        "file2": "node-1:254:1:2:5",
+        "offset": 5,
+        "size": 4,
+        "count": 9,
+        "ret": -1,
+        "errno": 28,
+        "dir": "rw",
+        "flags": 577,
+        "calls": 12,
+        "workflow": "w",
+        "stage": "s",
+        "task": "t",
+        "job": "j",
+        "rank": "0",
+        "region": "main",
+        "tag.try": "1",
+    }
+
+
+def test_absent_is_null_and_calls_is_one(tmp_path: Path) -> None:
+    row = one(tmp_path, tw.event("close"))
+    present = {key for key, value in row.items() if value is not None}
+    assert present == {"name", "cat", "ts", "dur", "host", "pid", "tid", "calls"}
+    assert row["calls"] == 1 and row["host"] == tw.HOST
+
+
+def test_only_asked_columns_in_that_order(tmp_path: Path) -> None:
+    row = one(tmp_path, tw.event(size=3, **{"tag.b": "x"}), columns=["size", "tag.b", "tag.none", "name"])
+    assert list(row.items()) == [("size", 3), ("tag.b", "x"), ("tag.none", None), ("name", "read")]
+
+
+@pytest.mark.parametrize("columns", [["no_such"], ["tag."], ["name", "name"]])
+def test_unknown_or_doubled_column_is_refused(tmp_path: Path, columns: list[str]) -> None:
+    path = write(tmp_path, tw.block([tw.event()]))
+    with pytest.raises(ValueError, match="column"):
+        native(path, columns)
+
+
+def test_oracle_refuses_an_unknown_column() -> None:
+    with pytest.raises(QueryError, match="no_such"):
+        schema.column("no_such")
+
+
+def test_no_blocks_is_no_rows() -> None:
+    batch = pa.record_batch(_native.read_files([], ["name", "ts", "offset"]))
+    assert batch.num_rows == 0 and batch.schema.equals(schema.arrow_schema(["name", "ts", "offset"]))
+
+
+def test_a_batch_outlives_its_reader_and_can_be_taken_twice(tmp_path: Path) -> None:
+    path = write(tmp_path, tw.block([tw.event(stage=f"s{i % 3}", size=i) for i in range(500)]))
+    ((offset, length, _),) = _native.scan_blocks(path)[0]
+    batch = _native.read_blocks(path, [(offset, length)], ["stage", "size"])
+    first, second = pa.record_batch(batch), pa.record_batch(batch)
+    stages = second.column("stage")
+    del batch, first, second
+    assert stages.to_pylist() == [f"s{i % 3}" for i in range(500)]
+
+
+# ---- names and identities ----
+
+
+def test_identity_by_host_and_device(tmp_path: Path) -> None:
+    lines = [tw.file_line("a", "/data/x", btime=None), tw.event(fhash="a")]
+    assert one(tmp_path, *lines)["file"] == "node-1:254:1:1:"
+
+
+@pytest.mark.parametrize(
+    ("host", "dev", "path", "identity"),
+    [
+        ("node-1", "0:52", "/net/x", "nas:/export:/::1:5"),
+        ("node-1", "0:53", "/net/x", "node-1:0:53:1:5"),  # the device says that it is another one
+        ("node-1", "0:60", "/net/scratch/x", "node-1:0:60:1:5"),
+        ("node-2", "0:99", "/net/x", "nas:/export:/::1:5"),  # device numbers are the host's own
+        ("node-2", "0:99", "/net/scratch/x", "node-2:0:99:1:5"),
+        ("node-2", "0:99", "/network/x", "node-2:0:99:1:5"),
+        ("node-2", "8:1", "/net/x", "node-2:8:1:1:5"),
+    ],
+)
+def test_identity_on_network_file_systems(tmp_path: Path, host: str, dev: str, path: str, identity: str) -> None:
+    data = tw.block([tw.file_line("a", path, dev=dev), tw.event(fhash="a")], {"host": host})
+    (row,) = both(write(tmp_path, data), ["file"], MOUNTS)
+    assert row["file"] == identity
+
+
+@pytest.mark.parametrize("kind", ["none", "anon"])
+def test_no_identity_where_there_is_no_file(tmp_path: Path, kind: str) -> None:
+    row = one(tmp_path, tw.file_line("a", "/gone", kind=kind), tw.event("open", fhash="a"))
+    assert (row["path"], row["file"], row["ftype"]) == ("/gone", None, kind)
+
+
+def test_names_hold_for_one_block_only(tmp_path: Path) -> None:
+    first = tw.block([tw.file_line("a", "/one"), tw.event(fhash="a"), tw.event(fhash="a")])
+    second = tw.block([tw.event(fhash="a")])
+    third = tw.block([tw.file_line("a", "/three"), tw.event(fhash="a")])
+    rows = both(write(tmp_path, first + second + third), ["path"])
+    assert [row["path"] for row in rows] == ["/one", "/one", None, "/three"]
+
+
+def test_a_name_that_comes_late_is_used_from_there(tmp_path: Path) -> None:
+    lines = [
+        tw.event(fhash="a"),
+        tw.file_line("a", "/one"),
+        tw.event(fhash="a"),
+        tw.file_line("a", "/two"),
+        tw.event(fhash="a"),
+    ]
+    rows = both(write(tmp_path, tw.block(lines)), ["path"])
+    assert [row["path"] for row in rows] == [None, "/one", "/two"]
+
+
+def test_more_names_than_any_table_starts_with(tmp_path: Path) -> None:
+    lines = [
+        line for i in range(1500) for line in (tw.file_line(f"{i:016x}", f"/f/{i}", ino=i), tw.event(fhash=f"{i:016x}"))
+    ]
+    rows = both(write(tmp_path, tw.block(lines)), ["path", "file"])
+    assert [row["path"] for row in rows] == [f"/f/{i}" for i in range(1500)]
+
+
+def test_path_of_execve_is_its_path(tmp_path: Path) -> None:
+    assert one(tmp_path, tw.event("execve", cat="PROCESS", path="/bin/ls"))["path"] == "/bin/ls"
+
+
+def test_names_that_no_row_has_do_not_show(tmp_path: Path) -> None:
+    lines = [tw.host_line(), tw.file_line("a", "/used"), tw.file_line("b", "/unused"), tw.event(fhash="a")]
+    batch = native(write(tmp_path, tw.block(lines)), ["name", "cat", "path", "host"])
+    assert [batch.column(i).dictionary.to_pylist() for i in range(4)] == [["read"], ["POSIX"], ["/used"], [tw.HOST]]
+
+
+# ---- odd lines ----
+
+
+@pytest.mark.parametrize(
+    ("spelled", "path"),
+    [
+        (rb'"a\"b\\c\/\b\f\n\r\t"', 'a"b\\c/\b\f\n\r\t'),
+        (rb'"\u00e9\u20ac"', "é€"),
+        (rb'"\ud83d\ude00!"', "😀!"),
+        (rb'"\ud83dx\ude00"', "\ufffdx\ufffd"),  # lone surrogates
+        (rb'"\ud83d\u0041"', "\ufffdA"),
+        (b'"\xff\xfe ok"', "\ufffd\ufffd ok"),
+        (b'"\xe2\x82 cut"', "\ufffd cut"),
+        (b'"\xf0\x9f\x98\x80"', "😀"),
+        (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),  # a surrogate in UTF-8
+        ('"' + "x" * 5000 + '"', "x" * 5000),
+        (b'""', ""),
+    ],
+)
+def test_strings(tmp_path: Path, spelled: bytes | str, path: str) -> None:
+    spelled = spelled.encode() if isinstance(spelled, str) else spelled
+    line = tw.dump(tw.event(fhash="a"))
+    name = tw.dump(tw.file_line("a", "@")).replace(b'"@"', spelled)
+    row = one(tmp_path, name, line, columns=["path"])
+    assert row["path"] == path
+
+
+def test_blanks_key_order_and_unknown_keys(tmp_path: Path) -> None:
+    line = (
+        b' \t{ "new" : [ {"a":[1,{}]} , null , true , "x\\"}" ] ,"args" : { "deep":{"size":5}, '
+        b'"size" : 12 , "stage":"s" }\r'
+        b',"tid":2 , "dur" :3,"ts":5.0005, "ph":"X","pid": 1,"cat":"C" , "name":"n"} '
+    )
+    row = one(tmp_path, line, columns=["name", "cat", "ts", "dur", "pid", "tid", "size", "stage"])
+    assert row == {"name": "n", "cat": "C", "ts": 5000, "dur": 3000, "pid": 1, "tid": 2, "size": 12, "stage": "s"}
+
+
+def test_the_same_key_with_and_without_blanks(tmp_path: Path) -> None:
+    plain = tw.dump(tw.event(size=1))
+    lines = [plain, plain.replace(b":", b": "), plain.replace(b",", b" ,"), plain] * 20
+    header = {"events": len(lines), "contexts": [""]}
+    rows = both(write(tmp_path, tw.block(lines, header)), ["size"])
+    assert [row["size"] for row in rows] == [1] * 80
+
+
+def test_more_layouts_than_are_learned(tmp_path: Path) -> None:
+    lines = [tw.event(**{f"extra{i}": i, "size": i}) for i in range(400)]
+    rows = both(write(tmp_path, tw.block(lines)), ["size", "pid"])
+    assert [row["size"] for row in rows] == list(range(400))
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [(2**63 - 1, 2**63 - 1), (2**64 - 1, 2**63 - 1), (10**40, 2**63 - 1), (-(2**63), -(2**63)), (-(10**40), -(2**63))],
+)
+def test_integers_that_do_not_fit_are_held_at_the_end(tmp_path: Path, value: int, read: int) -> None:
+    assert one(tmp_path, tw.event(count=value), columns=["count"])["count"] == read
+    assert one(tmp_path, tw.event(flags=value), columns=["flags"])["flags"] == max(min(read, 2**31 - 1), -(2**31))
+
+
+def test_last_line_without_newline(tmp_path: Path) -> None:
+    rows = both(write(tmp_path, tw.block([tw.event(size=1), tw.event(size=2)], newline=b"")), ["size"])
+    assert [row["size"] for row in rows] == [1, 2]
+
+
+def test_metadata_of_other_kinds_is_passed_over(tmp_path: Path) -> None:
+    clock = {"name": "clock", "cat": "tailrace", "ph": "M", "pid": 7, "tid": 7, "args": {"realtime_ns": 1}}
+    odd = {"name": "odd", "ph": "M", "pid": "seven", "args": {"size": "big", "flags": 1.5}}
+    counter = {"name": "c", "cat": "x", "ph": "C", "ts": 1, "pid": 7, "tid": 7, "args": {"value": 3}}
+    assert one(tmp_path, clock, odd, counter, {}, tw.event(size=4), columns=["size"])["size"] == 4
+
+
+BROKEN = {
+    "not an object": b"[1]",
+    "not JSON": b"nonsense",
+    "cut short": b'{"name":"read","ca',
+    "open string": b'{"name":"read',
+    "text after": b'{"name":"x","ph":"M"} x',
+    "no comma": b'{"name":"x" "ph":"M"}',
+    "empty line": b"",
+    "bad escape": tw.dump(tw.event(stage="@")).replace(b"@", b"\\q"),
+    "bad hex": tw.dump(tw.event(stage="@")).replace(b"@", b"\\u12g4"),
+    "no ts": tw.dump(tw.event()).replace(b'"ts"', b'"tx"'),
+    "no name": tw.dump(tw.event()).replace(b'"name"', b'"nome"'),
+    "size is text": tw.dump(tw.event(size="12")),
+    "size is a fraction": tw.dump(tw.event(size=1.5)),
+    "stage is a list": tw.dump(tw.event(stage=["s"])),
+    "ts has an exponent": tw.dump(tw.event()).replace(str(tw.T0_US).encode(), b"1e15"),
+    "nested too deeply": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_raises_and_names_the_place(tmp_path: Path, line: bytes) -> None:
+    good = tw.block([tw.event()])
+    path = write(tmp_path, good + tw.block([tw.event(), line], {"events": 2}))
+    columns = ["name", "ts", "size", "stage"]
+    with pytest.raises(TraceError, match=rf"node_1-7-187a.*byte {len(good)}\b.*line 2"):
+        native(path, columns)
+    with pytest.raises(TraceError, match=rf"byte {len(good)}\b"):
+        oracle(path, columns)
+
+
+# ---- promises ----
+
+
+@pytest.mark.parametrize("key", ["events", "lines"])
+@pytest.mark.parametrize("delta", [-1, 1])
+def test_a_wrong_count_raises(tmp_path: Path, key: str, delta: int) -> None:
+    promise = {"events": 3, "lines": 4}
+    promise[key] += delta
+    path = write(tmp_path, tw.block([tw.host_line(), *[tw.event()] * 3], promise))
+    for read in (native, oracle):
+        with pytest.raises(TraceError, match=key):
+            read(path)
+
+
+def test_a_wrong_checksum_raises(tmp_path: Path) -> None:
+    path = write(tmp_path, tw.block([tw.event()], flip_crc=1))
+    for read in (native, oracle):
+        with pytest.raises(TraceError, match="checksum"):
+            read(path)
+
+
+def test_a_damaged_stream_raises(tmp_path: Path) -> None:
+    data = bytearray(tw.block([tw.event(size=i) for i in range(200)]))
+    data[-40] ^= 0xFF
+    path = write(tmp_path, bytes(data))
+    for read in (native, oracle):
+        with pytest.raises(TraceError):
+            read(path)
+
+
+@pytest.mark.parametrize("promise", [{"events": 10**15}, {"raw": 10**15}, {"events": 2**63}, {"comp": 10**12}])
+def test_absurd_promises_take_no_memory(tmp_path: Path, promise: dict[str, int]) -> None:
+    data = tw.block([tw.event()], promise)
+    with pytest.raises(TraceError):
+        _native.read_blocks(write(tmp_path, data), [(0, len(data))])
+
+
+def test_a_block_that_is_not_there_raises(tmp_path: Path) -> None:
+    data = tw.block([tw.event()])
+    path = write(tmp_path, data)
+    for place in [(1, len(data)), (0, len(data) + 1), (len(data), 100), (10**12, 5)]:
+        with pytest.raises(TraceError, match="byte"):
+            _native.read_blocks(path, [place])
+    with pytest.raises(TraceError, match="no-such"):
+        _native.read_blocks(str(tmp_path / "no-such"), [(0, 1)])
+
+
+# ---- scanning ----
+
+
+def scan(path: str, start: int = 0) -> tuple[Any, ...]:
+    """The scan, on which both readers must agree."""
+    ours, theirs = _native.scan_blocks(path, start), reader.scan_blocks(path, start)
+    assert ours[:3] == theirs[:3]
+    return ours
+
+
+def test_scan_finds_all_blocks_and_plain_gzip_reads_them(tmp_path: Path) -> None:
+    parts = [tw.block([tw.event(size=i)]) for i in range(5)]
+    path = write(tmp_path, b"".join(parts))
+    blocks, torn, cause, problem = scan(path)
+    assert [length for _, length, _ in blocks] == [len(part) for part in parts]
+    assert (torn, cause, problem) == (0, "", "")
+    assert all(json.loads(header)["events"] == 1 for _, _, header in blocks)
+    assert len(gzip.decompress(Path(path).read_bytes()).splitlines()) == 5
+    assert [offset for offset, _, _ in scan(path, len(parts[0]))[0]] == [offset for offset, _, _ in blocks[1:]]
+
+
+def test_scan_takes_every_whole_block_of_a_torn_file(tmp_path: Path) -> None:
+    first, second = tw.block([tw.event()]), tw.block([tw.event()] * 30)
+    for kept in range(len(second)):
+        blocks, torn, cause, _ = scan(write(tmp_path, first + second[:kept]))
+        assert ([offset for offset, _, _ in blocks], torn, cause) == ([0], kept, "")
+
+
+def test_scan_goes_on_after_a_torn_block(tmp_path: Path) -> None:
+    first, torn, last = tw.block([tw.event()]), tw.block([tw.event()] * 30), tw.block([tw.event(size=9)])
+    for kept in (1, 11, 15, 40, len(torn) - 1):
+        path = write(tmp_path, first + torn[:kept] + last)
+        blocks, lost, cause, _ = scan(path)
+        assert ([offset for offset, _, _ in blocks], lost, cause) == ([0, len(first) + kept], kept, "")
+        assert len(both(path, ["size"])) == 2
+
+
+def test_scan_does_not_trust_a_tail_of_zeros(tmp_path: Path) -> None:
+    first, second = tw.block([tw.event()]), tw.block([tw.event()] * 30)
+    path = write(tmp_path, first + second[: len(second) // 2].ljust(len(second), b"\0"))
+    blocks, torn, _, _ = scan(path)
+    assert len(blocks) == 1 and torn == len(second)
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b'{"a":1}\n'), b"[\n", b"x" * 100, b"PK\x03\x04" * 9])
+def test_scan_tells_foreign_files_apart(tmp_path: Path, data: bytes) -> None:
+    blocks, _, cause, problem = scan(write(tmp_path, data))
+    assert blocks == [] and cause == "foreign" and problem
+
+
+def test_scan_of_an_empty_file_is_empty(tmp_path: Path) -> None:
+    assert scan(write(tmp_path, b"")) == ([], 0, "", "")
+
+
+def test_scan_refuses_a_newer_version_by_name(tmp_path: Path) -> None:
+    good, newer = tw.block([tw.event()]), tw.block([tw.event()], {"v": 2, "lines": None})
+    path = write(tmp_path, good + newer + good)
+    blocks, torn, cause, problem = scan(path)
+    assert [offset for offset, _, _ in blocks] == [0]
+    assert (torn, cause) == (len(newer) + len(good), "version") and "version 2" in problem
+    with pytest.raises(TraceError, match="version 2"):
+        _native.read_blocks(path, [(len(good), len(newer))])
+
+
+def test_scan_of_a_header_longer_than_the_first_read(tmp_path: Path) -> None:
+    contexts = [f"stage=s{i:05}" for i in range(4000)]
+    path = write(tmp_path, tw.block([tw.event()], {"contexts": contexts}))
+    ((_, _, header),) = scan(path)[0]
+    assert json.loads(header)["contexts"] == contexts
+    assert len(both(path, ["name"])) == 1
+
+
+def test_scan_takes_a_file_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path.joinpath("a\udcff.pfw.gz")
+    path.write_bytes(tw.block([tw.event()]))
+    assert len(_native.scan_blocks(path)[0]) == 1
+    with pytest.raises(TraceError, match="a\udcff"):
+        _native.scan_blocks(path.with_suffix(".none"))
+
+
+# ---- anything ----
+
+KEYS = st.sampled_from(
+    [c.name for c in schema.COLUMNS] + ["fhash", "fhash2", "hhash", "ns", "tag.a", "tag.b", "x", "p\u00e9"]
+)
+TEXTS = st.one_of(st.sampled_from(["a", "b", "c", ""]), st.text(st.characters(exclude_characters="\n"), max_size=30))
+INTEGERS = st.one_of(st.integers(0, 9), st.integers(-(2**70), 2**70))
+TEXT_KEYS = {c.name for c in schema.COLUMNS if c.kind == schema.TEXT} | {
+    "fhash",
+    "fhash2",
+    "hhash",
+    "tag.a",
+    "tag.b",
+    "x",
+}
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    hashes = st.sampled_from(["a", "b", "c", "0123456789abcdef"])
+    if draw(st.integers(0, 4)) == 0:
+        if draw(st.booleans()):
+            line = tw.host_line(draw(TEXTS), draw(hashes))
+        else:
+            dev = draw(st.sampled_from(["254:1", "0:52", "0:99"]))
+            name = draw(st.one_of(TEXTS, st.sampled_from(["/net/a", "/net/scratch", "/"])))
+            kind = draw(st.sampled_from(["reg", "none", "anon", "fifo"]))
+            line = tw.file_line(
+                draw(hashes), name, draw(st.integers(0, 9)), dev, draw(st.none() | st.integers(0, 9)), kind
+            )
+    else:
+        args: dict[str, Any] = {}
+        for key in draw(st.lists(KEYS, max_size=12)):
+            if key in ("fhash", "fhash2", "hhash"):
+                args[key] = draw(hashes)
+            else:
+                args[key] = draw(TEXTS if key in TEXT_KEYS or key == "p\u00e9" else INTEGERS)
+        line = tw.event(
+            draw(TEXTS), draw(st.integers(0, 2**53)), draw(st.integers(0, 10**9)) / 8, draw(st.integers(0, 9))
+        )
+        line["args"] = args
+        line = dict(draw(st.permutations(list(line.items()))))
+    ascii_only, gaps = draw(st.booleans()), draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", " : ")]))
+    return json.dumps(line, ensure_ascii=ascii_only, separators=gaps).encode("utf-8", "surrogatepass")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    contents=st.lists(st.lists(lines(), min_size=1, max_size=12), min_size=1, max_size=3),
+    host=st.sampled_from(["node-1", "node-2", "h\u00f6st"]),
+    columns=st.none() | st.lists(st.sampled_from([*schema.BY_NAME, "tag.a", "tag.c"]), min_size=1, unique=True),
+)
+def test_native_reads_what_the_oracle_reads(
+    tmp_path: Path, contents: list[list[bytes]], host: str, columns: list[str] | None
+) -> None:
+    data = b""
+    for text in contents:
+        events = sum(json.loads(line)["ph"] == "X" for line in text)
+        data += tw.block(text, {"events": events, "host": host})
+    both(write(tmp_path, data), columns, MOUNTS)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_makes_rows_up(tmp_path: Path, data: st.DataObject) -> None:
+    """Whatever bytes are changed, every row that is read is one that was written, or the reader raises."""
+    whole = b"".join(tw.block([tw.event(size=i), tw.event(size=i + 100)]) for i in range(3))
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path = write(tmp_path, bytes(damaged))
+    try:
+        rows = native(path, ["size"]).to_pylist()
+    except TraceError:
+        return
+    assert {row["size"] for row in rows} <= {0, 100, 1, 101, 2, 102}

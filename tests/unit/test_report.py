@@ -1,0 +1,224 @@
+"""The report: its data, its terminal form, and that a name can't get out of the page's data block."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pandas as pd
+import pytest
+from flowcase import MS, FakeRun, Story
+from rich.console import Console
+
+from tailrace.analyzer import report, summary
+from tailrace.analyzer.words import bytes_text, count_text, time_text
+
+HOSTILE = "/d/</script><script>alert(1)</script>&amp;[red]\x1b[31m\u2028"
+
+
+def story_run(**values: Any) -> FakeRun:
+    story = Story()
+    story.read("/in", 0, 500, stage="make", task="m1", pid=1)
+    story.create("/mid", stage="make", task="m1", pid=1)
+    story.write("/mid", 0, 80, stage="make", task="m1", pid=1, dur=5 * MS)
+    story.read("/mid", 0, 80, stage="use", task="[b]u1", pid=2)
+    story.create(HOSTILE, stage="use", task="[b]u1", pid=2)
+    story.write(HOSTILE, 0, 9, stage="use", task="[b]u1", pid=2)
+    losses = pd.DataFrame(
+        [{"file": f, "cause": c, "unit": "events", "count": 3} for f, c in (("a", "torn"), ("b", "torn"), ("b", "odd"))]
+    )
+    tasks = pd.DataFrame([{"workflow": "w", "stage": "s", "task": t, "parent": None} for t in ("m1", "[b]u1")])
+    deps = pd.DataFrame([{"workflow": "w", "task": "[b]u1", "dep": "m1", "via": "file", "path": "/mid"}])
+    values = {
+        "losses": losses,
+        "declared_tasks": tasks,
+        "declared_deps": deps,
+        "meta": {"command": ["python3", HOSTILE]},
+        **values,
+    }
+    return story.run(2, **values)
+
+
+def shown(run: FakeRun) -> str:
+    out = io.StringIO()
+    report.render_terminal(run, Console(file=out, width=200, force_terminal=False))
+    return out.getvalue()
+
+
+class TestData:
+    def test_it_is_json_and_complete(self) -> None:
+        data = summary.collect(story_run())
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+        n = data["numbers"]
+        assert (n["stages"], n["tasks"], n["processes"], n["read_bytes"], n["written_bytes"], n["files"]) == (
+            2,
+            2,
+            2,
+            580,
+            89,
+            3,
+        )
+        assert n["io_ms"] == pytest.approx(5.002), "two calls of 1 us, one of 5 ms that hides the other three"
+        flows = {(f["source"], f["target"]): (f["bytes"], f["files"]) for f in data["flows"]}
+        assert flows == {(-1, 0): (500, 1), (0, 1): (80, 1), (1, -1): (9, 1)}
+        assert data["declared"]["counts"] == {"observed": 1}
+
+    def test_a_flow_names_its_files_and_tasks(self) -> None:
+        (flow,) = [f for f in summary.collect(story_run())["flows"] if f["source"] == 0]
+        assert flow["largest"] == [{"path": "/mid", "bytes": 80}]
+        assert (flow["pairs"], flow["tasks"]) == (1, [{"producer": "m1", "consumer": "[b]u1", "bytes": 80}])
+
+    def test_losses_are_summed_by_cause_and_told_in_words(self) -> None:
+        lost = {row["cause"]: row["text"] for row in summary.losses(story_run())}
+        assert lost["torn"].startswith("6 events cut off")
+        assert lost["odd"] == "3 events odd", "a cause that has no words yet is shown by its name"
+
+    def test_long_lists_are_cut_and_the_cut_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(summary, "LIMITS", dict.fromkeys(summary.LIMITS, 1))
+        data = summary.collect(story_run())
+        assert (len(data["files"]["rows"]), data["files"]["total"]) == (1, 3)
+        assert (len(data["tasks"]["rows"]), data["tasks"]["total"]) == (1, 2)
+
+    def test_coverage_compares_with_the_kernel_where_it_has_an_account(self) -> None:
+        accounts = [{"rchar": 500, "wchar": 100}, None]
+        table = pd.DataFrame(
+            {
+                "host": "n1",
+                "pid": [1, 2],
+                "exe": "",
+                "argv": None,
+                "account": accounts,
+                "read_bytes": [500, 80],
+                "written_bytes": [70, 9],
+            }
+        )
+        text = summary.collect(story_run(processes=table))["coverage"]["text"]
+        assert "95.0% of the bytes that the kernel counted" in text
+        assert "1 of 2 processes left no account" in text
+
+    def test_nothing_recorded_is_a_report_too(self) -> None:
+        run = Story().run()
+        assert summary.collect(run)["stages"] == []
+        assert "0 stages" in shown(run)
+        assert report.html(summary.collect(run))
+
+
+class TestTerminal:
+    def test_it_says_what_matters(self) -> None:
+        text = shown(story_run())
+        for words in (
+            "2 stages, 2 tasks, 2 processes on 1 host",
+            "580 B read",
+            "lost: 6 events",
+            "1 observed",
+            "(before the run)",
+            "/mid",
+        ):
+            assert words in text, words
+
+    def test_names_neither_style_nor_command_the_terminal(self) -> None:
+        text = shown(story_run())
+        assert "\x1b" not in text
+        assert "[red]" in text
+
+    def test_a_dependency_that_nobody_declared_is_shown(self) -> None:
+        nothing = pd.DataFrame(columns=["workflow", "task", "dep", "via", "path"])
+        text = shown(story_run(declared_deps=nothing))
+        assert "1 undeclared" in text
+        assert "s [b]u1" in text and "nothing orders them" in text
+
+
+class _Tags(HTMLParser):
+    """Collects the tags of a page, and the text of its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append((f"/{tag}", {}))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+
+class TestPage:
+    def page(self) -> tuple[str, _Tags]:
+        text, tags = report.html(summary.collect(story_run())), _Tags()
+        tags.feed(text)
+        return text, tags
+
+    def test_the_data_block_holds_the_data_and_nothing_ends_it(self) -> None:
+        text, tags = self.page()
+        assert len(tags.scripts) == 2
+        data = json.loads(tags.scripts[0])
+        assert any(row["path"] == HOSTILE for row in data["files"]["rows"])
+        assert "alert(1)</script>" not in text
+
+    def test_nothing_in_the_block_can_be_read_as_markup(self) -> None:
+        text = report.embedded(["<!--<script>&amp;\u2028"])
+        assert not set("<>&") & set(text) and text.isascii()
+        assert json.loads(text) == ["<!--<script>&amp;\u2028"]
+
+    def test_it_loads_nothing(self) -> None:
+        text, tags = self.page()
+        for tag, attributes in tags.tags:
+            assert tag not in ("link", "img", "iframe", "object", "embed")
+            assert not {"src", "srcset", "onerror", "onload", "style"} & attributes.keys(), tag
+        assert not re.search(
+            r"url\((?!#)|@import|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write|eval\(", text
+        )
+        assert set(re.findall(r"https?://[^\s\"'<]+", text)) == {"http://www.w3.org/2000/svg"}
+
+    def test_the_policy_names_exactly_its_script_and_style(self) -> None:
+        text, tags = self.page()
+        policy = next(a["content"] for t, a in tags.tags if t == "meta" and "http-equiv" in a)
+        style = re.search("<style>(.*?)</style>", text, re.S)
+        assert style is not None
+        assert policy is not None and policy.startswith("default-src 'none'")
+        assert report.digest(tags.scripts[1]) in policy
+        assert report.digest(style[1]) in policy
+
+    def test_it_is_small(self) -> None:
+        assert len(self.page()[0]) < 64_000
+
+    def test_it_is_written_whole(self, tmp_path: Any) -> None:
+        report.write_html(story_run(), tmp_path / "r.html")
+        assert (tmp_path / "r.html").read_text(encoding="utf-8").endswith("</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (123 * 1024**2, "123 MiB"), (5 * 1024**5, "5.00 PiB")],
+)
+def test_bytes(amount: int, words: str) -> None:
+    assert bytes_text(amount) == words
+
+
+@pytest.mark.parametrize(
+    ("ns", "words"),
+    [
+        (0, "0 s"),
+        (7, "7.00 ns"),
+        (1_500_000, "1.50 ms"),
+        (90 * 10**9, "90.0 s"),
+        (150 * 10**9, "2 min 30 s"),
+        (7_260 * 10**9, "2 h 1 min"),
+    ],
+)
+def test_times(ns: int, words: str) -> None:
+    assert time_text(ns) == words
+
+
+def test_counts() -> None:
+    assert [count_text(n, "process", "es") for n in (0, 1, 1234)] == ["0 processes", "1 process", "1,234 processes"]

@@ -1,0 +1,134 @@
+"""Run directories: what makes one, what run.json says, and what is refused."""
+
+import json
+import os
+import socket
+import stat
+import threading
+from datetime import datetime, timezone
+
+import pytest
+
+from tailrace.errors import NotARunError, RunError, UsageError
+from tailrace.integrations import rundir
+
+
+def described(directory):
+    return json.loads((directory / "run.json").read_text())
+
+
+def test_a_new_run_directory_is_private_and_described(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "a" / "run", ["dd", "if=x"], "stage=s")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert (directory / "trace").is_dir()
+    assert (directory / "declared").is_dir()
+    run = described(directory)
+    assert run["format"] == 1
+    assert run["command"] == ["dd", "if=x"]
+    assert run["tags"] == "stage=s"
+    assert run["host"] == socket.gethostname()
+    assert run["uid"] == os.getuid()
+    assert run["cpu"]["count"] == os.cpu_count()
+    assert run["cpu"]["model"]
+    assert run["restarts"] == []
+    age = datetime.now(timezone.utc) - datetime.fromisoformat(run["created"].replace("Z", "+00:00"))
+    assert abs(age.total_seconds()) < 60
+
+
+def test_the_mount_of_the_run_directory_is_among_the_mounts(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "run", ["true"])
+    device = directory.stat().st_dev
+    assert f"{os.major(device)}:{os.minor(device)}" in {mount["dev"] for mount in described(directory)["mounts"]}
+
+
+def test_escapes_in_mountinfo_are_undone(tmp_path):
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "36 35 98:0 /sub\\040dir /mnt\\0112 rw,noatime shared:1 master:2 - nfs4 srv:/a\\134b rw\n"
+        "37 35 0:5 / /proc rw - proc proc rw\n"
+        "nonsense\n"
+    )
+    first, second = rundir.mounts(table)
+    assert first == {"dev": "98:0", "source": "srv:/a\\b", "root": "/sub dir", "point": "/mnt\t2", "fstype": "nfs4"}
+    assert second["fstype"] == "proc"
+
+
+def test_a_second_run_adds_a_restart_and_leaves_the_rest(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    before = described(directory)
+    assert rundir.open_run_directory(tmp_path / "run", ["second"], "stage=s") == directory
+    after = described(directory)
+    (restart,) = after.pop("restarts")
+    assert after == {key: value for key, value in before.items() if key != "restarts"}
+    assert restart["command"] == ["second"]
+    assert restart["tags"] == "stage=s"
+    assert restart["run_id"] != before["run_id"]
+
+
+def test_of_runs_that_start_together_none_is_forgotten(tmp_path):
+    threads = [
+        threading.Thread(target=rundir.open_run_directory, args=(tmp_path / "run", [f"c{number}"]))
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run = described(tmp_path / "run")
+    commands = [run["command"], *(restart["command"] for restart in run["restarts"])]
+    assert sorted(commands) == [[f"c{number}"] for number in range(8)]
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_host_is_described_once(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    rundir.describe_host(directory, ["pool"])
+    assert described(directory)["restarts"] == []
+    run = described(directory)
+    (directory / "run.json").write_text(json.dumps({**run, "host": "elsewhere"}))
+    rundir.describe_host(directory, ["pool"])
+    rundir.describe_host(directory, ["pool"])
+    assert [restart["host"] for restart in described(directory)["restarts"]] == [socket.gethostname()]
+
+
+def test_a_full_directory_that_is_no_run_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="not empty"):
+        rundir.open_run_directory(tmp_path, ["true"])
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_directory_that_can_not_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file/run"):
+        rundir.open_run_directory(tmp_path / "file" / "run", ["true"])
+
+
+def test_a_broken_description_is_named(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    (directory / "run.json").write_text("{")
+    with pytest.raises(RunError, match=r"run\.json"):
+        rundir.open_run_directory(tmp_path / "run", ["second"])
+
+
+def test_only_a_run_is_an_existing_run(tmp_path):
+    with pytest.raises(NotARunError, match="no directory"):
+        rundir.existing_run_directory(tmp_path / "nothing")
+    with pytest.raises(NotARunError, match="not a run directory"):
+        rundir.existing_run_directory(tmp_path)
+    made = rundir.open_run_directory(tmp_path / "run", ["true"])
+    assert rundir.existing_run_directory(tmp_path / "run") == made
+
+
+def test_default_names_do_not_meet(tmp_path):
+    first = rundir.default_run_directory(["/usr/bin/my prog"], tmp_path)
+    assert first.name.endswith("-my_prog")
+    taken = [first, first.with_name(f"{first.name}-2")]
+    for path in taken:
+        path.mkdir()
+    assert rundir.default_run_directory(["/usr/bin/my prog"], tmp_path) not in taken
+
+
+def test_the_clock_error_is_a_bound_or_unknown():
+    error_ns = rundir.clock_error_ns()
+    assert error_ns is None or 0 <= error_ns < 3600 * 10**9
