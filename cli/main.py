@@ -21,7 +21,6 @@ COMMANDS = {
     "report": ("tailrace.cli.report", "Show a run: stages, files, dataflow; on the terminal or as a web page."),
     "query": ("tailrace.cli.query", "Ask for events or totals by stage, task, path, time."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
-    "export": ("tailrace.cli.export", "Write a run in another tool's format."),
     "seal": ("tailrace.cli.seal", "Bring in what processes that died left on this node."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),
@@ -59,7 +58,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        with group.make_context("tailrace", sys.argv[1:]) as context:
+        with group.make_context("tailrace", sys.argv[1:] or ["--help"]) as context:
             code = group.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0

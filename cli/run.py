@@ -1,5 +1,6 @@
 """`tailrace run [-o DIR] [--tag k=v]... [--] CMD...`: runs CMD traced; exits as CMD did, with one line on stderr."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import click
 from tailrace import context
 from tailrace.analyzer.words import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
+from tailrace.errors import UsageError
 from tailrace.integrations import launcher, rundir
 
 
@@ -35,7 +37,14 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
         if output is not None and output.absolute().resolve() != Path(surrounding):
             print(f"tailrace: already part of the run {surrounding}: recorded there, not in {output}", file=sys.stderr)
         wanted = Path(surrounding)
-    run_dir = rundir.open_run_directory(wanted, cmd, canonical)
+    try:
+        run_dir = rundir.open_run_directory(wanted, cmd, canonical)
+    except UsageError as error:
+        if output is not None:
+            raise
+        # The place was our choice, so the command must not suffer from it.
+        print(f"tailrace: not traced: {error}", file=sys.stderr)
+        return launcher.run_command(cmd, os.environ)
     code, summary = launcher.run_traced(cmd, run_dir, canonical)
     if summary.fault is not None:
         print(f"tailrace: {' '.join(summary.fault.split())}", file=sys.stderr)

@@ -50,8 +50,8 @@ OpenFile *file_of(int fd);
 OpenFile *known_file_of(int fd);
 
 // The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't
-// say.
-OpenFile *file_opened(int fd, int flags, const char *path);
+// say. What it stands for goes to `name`. False when it can't be told.
+bool file_opened(int fd, int flags, const char *path, NamedFile &name);
 // newfd is a duplicate of oldfd; what newfd was is forgotten.
 void file_duplicated(int oldfd, int newfd);
 // Before close(2). What the descriptor stood for, if it was known, goes to `out`, so that the call can still name it.

@@ -25,17 +25,14 @@ namespace {
 void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, int flags) {
   if (!call || !enter()) return;
   int saved = errno;
+  NamedFile file;
   Event e;
   e.fn = fn;
   e.count = static_cast<uint64_t>(static_cast<unsigned>(flags));
   if (fd >= 0) {
-    forget_file(fd);
-    OpenFile *f = file_opened(fd, flags, path);
-    e.file = f ? f->hash.load(std::memory_order_relaxed) : 0;
     e.ret = fd;
-    record_file(call, e, f);
+    record_path(call, e, file_opened(fd, flags, path, file) ? &file : nullptr);
   } else if (saved != EFAULT) {
-    NamedFile file;
     name_file(dirfd, path, Look::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);
@@ -64,16 +61,11 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
   Event e;
   e.fn = fn;
   e.ret = ret < 0 ? -saved : 0;
-  OpenFile *a = nullptr, *b = nullptr;
-  if (ret == 0) {
-    forget_file(fds[0]);
-    forget_file(fds[1]);
-    a = file_opened(fds[0], 0, nullptr);
-    b = file_opened(fds[1], 0, nullptr);
-    e.file = a ? a->hash.load() : 0;
-    e.file2 = b && b->hash.load() != e.file ? b->hash.load() : 0;
-  }
-  record_file(call, e, a, b);
+  NamedFile a, b;
+  bool named_a = ret == 0 && file_opened(fds[0], 0, nullptr, a);
+  bool named_b = ret == 0 && file_opened(fds[1], 0, nullptr, b);
+  // Both ends of a pipe are one file.
+  record_path(call, e, named_a ? &a : nullptr, named_b && b.hash != a.hash ? &b : nullptr);
   errno = saved;
 }
 

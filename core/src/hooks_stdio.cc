@@ -48,17 +48,14 @@ int flags_of(const char *mode) {
 void record_stream_opened(const Call &call, Fn fn, FILE *stream, const char *path, int flags) {
   if (!call) return;
   int saved = errno;
+  NamedFile file;
   Event e;
   e.fn = fn;
   e.count = static_cast<uint64_t>(flags);
   if (stream) {
-    forget_file(stream->_fileno);
-    OpenFile *f = file_opened(stream->_fileno, flags, path);
-    e.file = f ? f->hash.load(std::memory_order_relaxed) : 0;
     e.ret = stream->_fileno;
-    record_file(call, e, f);
+    record_path(call, e, file_opened(stream->_fileno, flags, path, file) ? &file : nullptr);
   } else if (path && saved != EFAULT) {
-    NamedFile file;
     name_file(AT_FDCWD, path, Look::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);

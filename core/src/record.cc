@@ -167,9 +167,9 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int
   commit(t, e, call.t0(), {f, nullptr}, {});
 }
 
-void record_file(const Call &call, const Event &event, OpenFile *a, OpenFile *b) {
+void record_file(const Call &call, const Event &event, OpenFile *file) {
   Thread *t = call ? enter() : nullptr;
-  if (t) commit(t, event, call.t0(), {a, nullptr}, {b, nullptr});
+  if (t) commit(t, event, call.t0(), {file, nullptr}, {});
 }
 
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b) {

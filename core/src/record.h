@@ -44,8 +44,8 @@ void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_f
 // A call on a descriptor.
 void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0, int64_t offset = -1,
                uint64_t file2 = 0);
-// A call on open files that the hook looked up itself; b may be null.
-void record_file(const Call &call, const Event &event, OpenFile *a, OpenFile *b = nullptr);
+// A call on an open file that the hook looked up itself.
+void record_file(const Call &call, const Event &event, OpenFile *file);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
 // A call without a file.

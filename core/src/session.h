@@ -21,7 +21,7 @@
 namespace tailrace {
 
 // Direct-mapped memory of which names the current epoch has: a miss only writes the name again.
-constexpr size_t kNameCache = 256;
+constexpr size_t kNameCache = 1024;
 constexpr size_t kContextCache = 4;
 
 struct Thread {

@@ -100,10 +100,10 @@ def test_no_events_are_no_groups(run: Any) -> None:
 
 
 def test_a_group_without_values(run: Any) -> None:
-    aggregates = [query.parse_aggregate(f"{how}:fd") for how in ("sum", "min", "mean", "nunique", "p95")]
+    aggregates = [query.parse_aggregate(f"{how}:errno") for how in ("sum", "min", "mean", "nunique", "p95")]
     table = query.aggregate(run, ["stage"], aggregates)
-    assert len(table) == 3 and table["nunique_fd"].tolist() == [0, 0, 0] and table["min_fd"].isna().all()
-    assert table["mean_fd"].isna().all() and table["p95_fd"].isna().all()
+    assert len(table) == 3 and table["nunique_errno"].tolist() == [0, 0, 0] and table["min_errno"].isna().all()
+    assert table["mean_errno"].isna().all() and table["p95_errno"].isna().all()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

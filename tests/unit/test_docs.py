@@ -1,0 +1,47 @@
+"""The tables of the code and the tables of the documentation are the same tables."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tailrace import _native
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+
+
+def rows(page: str, heading: str) -> dict[str, list[str]]:
+    """First column (without backquotes) -> the other cells, of the first table after `heading`."""
+    text = (DOCS / page).read_text().split(heading, 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert table is not None
+    found = {}
+    for line in table[0].splitlines()[2:]:
+        first, *rest = (cell.strip() for cell in line.strip("|").split("|"))
+        found[first.strip("`")] = rest
+    return found
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    documented = {name: cells[0].strip("`") for name, cells in rows("user-guide.md", "### Settings").items()}
+    assert documented == {name: default for name, default, _ in _native.settings()}
+
+
+def test_every_loss_is_documented() -> None:
+    source = (ROOT / "core/src/journal.cc").read_text()
+    table = re.search(r"kLossNames\[[^]]*\] = \{([^}]*)\}", source)
+    assert table is not None
+    assert set(re.findall(r'"(\w+)"', table[1])) == set(rows("trace-format.md", "### Losses"))
+
+
+@pytest.mark.parametrize(
+    "part", ["hooks_open.cc", "hooks_data.cc", "hooks_meta.cc", "hooks_stdio.cc", "hooks_process.cc"]
+)
+def test_the_hook_table_names_its_files(part: str) -> None:
+    assert (ROOT / "core/src" / part).exists()
+    assert part in (ROOT / "core/src/hooks.def").read_text()
+
+
+def test_no_hook_stands_twice() -> None:
+    symbols = [symbol for symbol, _, _ in _native.hooks()]
+    assert len(symbols) == len(set(symbols)) > 150
