@@ -25,7 +25,8 @@ def command(directory: Path) -> None:
     except (OSError, RuntimeError) as error:
         raise CoreError(f"can't seal journals into {run_dir}: {error}") from error
     summary = launcher.Summary(alive=len(launcher.unsealed_pids(run_dir)))
+    summary.lost.update(account["unrecorded_lost"])
     launcher.add_blocks(summary, run_dir, before)
     if account["failed"]:
-        raise CoreError(f"{account['failed']} journals stay on this node: {run_dir} can't be written to")
+        raise CoreError(launcher.waiting(account, run_dir))
     click.echo(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}")

@@ -65,9 +65,12 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
         summary.fault = f"not traced: {error}"
     code = run_command(command, env)
     try:
-        if seal(run_dir, env)["failed"]:
-            summary.fault = summary.fault or f"{run_dir} can't be written to: do `tailrace seal {run_dir}` when it can"
-        summary.alive = len(unsealed_pids(run_dir, env))
+        account = seal(run_dir, env)
+        summary.lost.update(account["unrecorded_lost"])
+        if account["failed"]:
+            summary.fault = summary.fault or waiting(account, run_dir)
+        else:
+            summary.alive = len(unsealed_pids(run_dir, env))
         add_blocks(summary, run_dir, before)
     except (TailraceError, OSError, RuntimeError, ValueError) as error:
         summary.fault = summary.fault or f"the trace in {run_dir} is not whole: {error}"
@@ -75,14 +78,23 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
 
 
 class SealAccount(TypedDict):
-    """Journals sealed, of processes still alive, and that could not be sealed; events in them, losses by cause."""
+    """Journals sealed, of processes still alive, that could not be sealed, and the events in those; events sealed; losses
+    by cause that no block tells of, because there was no place for one."""
 
     sealed_journals: int
     alive: int
     failed: int
     failed_events: int
     events: int
-    lost: dict[str, int]
+    unrecorded_lost: dict[str, int]
+
+
+def waiting(account: SealAccount, run_dir: Path) -> str:
+    """What to do about journals that could not be sealed, as a sentence."""
+    return (
+        f"{account['failed_events']} events of {account['failed']} journals wait on this node, as {run_dir} can't be "
+        f"written to: do `tailrace seal {run_dir}` when it can"
+    )
 
 
 def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:

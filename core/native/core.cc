@@ -86,16 +86,16 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
     status = seal_dead_journals(directory.c_str(), result);
   }
   if (status < 0) throw std::runtime_error(directory + ": " + strerror(-status));
-  nb::dict out, lost;
+  nb::dict out, unrecorded;
   out["sealed_journals"] = result.sealed;
   out["alive"] = result.alive;
   out["failed"] = result.failed;
   out["failed_events"] = result.failed_events;
   out["events"] = result.totals.events;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
-    if (result.totals.lost[i]) lost[kLossNames[i]] = result.totals.lost[i];
+    if (result.unrecorded_lost[i]) unrecorded[kLossNames[i]] = result.unrecorded_lost[i];
   }
-  out["lost"] = lost;
+  out["unrecorded_lost"] = unrecorded;
   return out;
 }
 
@@ -115,7 +115,8 @@ void bind_core(nb::module_ &m) {
   m.def("seal_journals", &seal_journals, "run_dir"_a, "journal_dir"_a,
         "Seals what dead processes of the run left on this node into <run_dir>/trace. Returns counts: sealed_journals, "
         "alive, "
-        "failed, events, lost (cause -> events). RuntimeError when the directory can't be read.");
+        "failed, failed_events, events, and unrecorded_lost (cause -> events that no block tells of). RuntimeError "
+        "when the directory can't be read.");
   m.def(
       "build_info", [] { return std::string(build_info()); }, "What was compiled in: a JSON object.");
 }

@@ -1,6 +1,7 @@
 // See files.h.
 #include "files.h"
 
+#include <errno.h>
 #include <sys/sysmacros.h>
 
 #include <new>
@@ -118,7 +119,7 @@ OpenFile *resolve(int fd, int flags, bool own_position, const char *given, Named
   name.hash = 0;
   struct statx s;
   if (fd < 0 || sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kIdentityMask, &s) < 0) return nullptr;
-  name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, sizeof name.path));
+  name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, kPathBytes));
   name.identity = identity_of(s);
   uint64_t hash = file_hash(name.name(), name.identity);
 
@@ -228,29 +229,47 @@ void each_stream(void (*visit)(OpenFile *)) {
   }
 }
 
+bool reads_as_string(const char *text) {
+  return text && sys::call(SYS_faccessat, AT_FDCWD, sys::pointer(text), 0) != -EFAULT;
+}
+
+bool reads_as_string_after(const char *text, int error) {
+  switch (error) {
+    case 0:
+    case EACCES:
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR: return text != nullptr;
+    case EFAULT: return false;
+    default: return reads_as_string(text);
+  }
+}
+
 // Absolute, but otherwise as given: what a link in it points to is the kernel's to say, and only of open files.
 static void make_absolute(int dirfd, const char *path, NamedFile &out) {
-  Writer w(out.path, sizeof out.path);
-  size_t n = strnlen(path, sizeof out.path);
+  Writer w(out.path, kPathBytes);
+  size_t n = strnlen(path, kPathBytes);
   if (n == 0 || path[0] != '/') {
-    char base[4096];
     long bytes = -1;
     if (dirfd == AT_FDCWD) {
-      bytes = sys::getcwd(base, sizeof base) - 1;
+      bytes = sys::getcwd(out.path, kPathBytes) - 1;
     } else if (OpenFile *dir = file_of(dirfd)) {
       FileIdentity ignored;
-      bytes = copy_name(dir, dir->hash.load(std::memory_order_relaxed), base, sizeof base, ignored);
+      bytes = copy_name(dir, dir->hash.load(std::memory_order_relaxed), out.path, kPathBytes, ignored);
     }
-    if (bytes > 0) w << string_view(base, static_cast<size_t>(bytes));
+    if (bytes > 0) w.extend(static_cast<size_t>(bytes));
     while (starts_with({path, n}, "./")) path += 2, n -= 2;
     bool here = n == 0 || (n == 1 && path[0] == '.');
     if (here) n = 0;
-    if (!here && (bytes <= 0 || base[bytes - 1] != '/')) w << '/';
+    if (!here && (bytes <= 0 || out.path[bytes - 1] != '/')) w << '/';
   }
   w << string_view(path, n);
   if (w.overflowed()) {
     w.truncate(0);
-    w << string_view(path, n < sizeof out.path ? n : sizeof out.path);
+    w << string_view(path, n);
   }
   out.path_bytes = static_cast<uint32_t>(w.size());
 }

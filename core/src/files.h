@@ -11,6 +11,7 @@
 #pragma once
 
 #include "journal.h"
+#include "path_buffer.h"
 
 namespace tailrace {
 
@@ -40,10 +41,12 @@ struct NamedFile {
   uint64_t hash = 0;
   FileIdentity identity;
   uint32_t path_bytes = 0;
-  char path[4352];  // PATH_MAX and some of a working directory
+  PathBuffer buffer;
+  char *const path = buffer.data();  // kPathBytes of it
 
   string_view name() const { return {path, path_bytes}; }
 };
+
 // The file of a descriptor; resolves it when needed. Null when it isn't open or there is no memory.
 OpenFile *file_of(int fd);
 // The same, without resolving.
@@ -77,6 +80,12 @@ inline bool is_seekable(const OpenFile *f) {
 void each_stream(void (*visit)(OpenFile *));
 
 enum class Look { kNot, kFollow, kNoFollow };
+// The memory at `text` can be read as a path (the kernel looks, so that a bad pointer is EFAULT there and no crash
+// here).
+bool reads_as_string(const char *text);
+// The same after a call that failed with `error`: most errors come after the kernel has read the path, and cost no
+// look.
+bool reads_as_string_after(const char *text, int error);
 // Makes the path absolute (by dirfd or the working directory) and, unless told not to, looks the file up.
 void name_file(int dirfd, const char *path, Look look, NamedFile &out);
 // The same where the caller knows what the file is.

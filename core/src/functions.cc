@@ -10,12 +10,13 @@ struct ShapeOf {
 };
 // The events whose args are not the plain ones, by event name.
 constexpr ShapeOf kShapes[] = {
-    {"open", Shape::kOpen},     {"openat", Shape::kOpen},    {"creat", Shape::kOpen},   {"fopen", Shape::kOpen},
-    {"fdopen", Shape::kOpen},   {"freopen", Shape::kOpen},   {"mkstemp", Shape::kOpen}, {"mkostemp", Shape::kOpen},
-    {"mkstemps", Shape::kOpen}, {"mkostemps", Shape::kOpen}, {"tmpfile", Shape::kOpen}, {"lseek", Shape::kSeek},
-    {"fseek", Shape::kSeek},    {"rewind", Shape::kSeek},    {"fread", Shape::kItems},  {"fwrite", Shape::kItems},
-    {"fgets", Shape::kPointer}, {"fputs", Shape::kStatus},   {"puts", Shape::kStatus},  {"fscanf", Shape::kStatus},
-    {"fgetc", Shape::kChars},   {"fputc", Shape::kChars},    {"mmap", Shape::kMap},     {"exit", Shape::kExit},
+    {"open", Shape::kOpen},      {"openat", Shape::kOpen},    {"creat", Shape::kOpen},   {"fopen", Shape::kOpen},
+    {"fdopen", Shape::kOpen},    {"freopen", Shape::kOpen},   {"mkstemp", Shape::kOpen}, {"mkostemp", Shape::kOpen},
+    {"mkstemps", Shape::kOpen},  {"mkostemps", Shape::kOpen}, {"tmpfile", Shape::kOpen}, {"lseek", Shape::kSeek},
+    {"fseek", Shape::kSeek},     {"rewind", Shape::kSeek},    {"fread", Shape::kItems},  {"fwrite", Shape::kItems},
+    {"fgets", Shape::kPointer},  {"fputs", Shape::kStatus},   {"puts", Shape::kStatus},  {"fscanf", Shape::kStatus},
+    {"fgetws", Shape::kPointer}, {"fputws", Shape::kStatus},  {"putw", Shape::kStatus},  {"fgetc", Shape::kChars},
+    {"fputc", Shape::kChars},    {"mmap", Shape::kMap},       {"exit", Shape::kExit},
 };
 
 constexpr Shape shape_of(string_view name, Direction direction) {

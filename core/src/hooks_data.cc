@@ -24,8 +24,8 @@ ssize_t __recv_chk(int, void *, size_t, size_t, int);
 namespace {
 
 uint64_t bytes_of(const struct iovec *parts, int n, int64_t ret) {
-  // A bad pointer is the kernel's to refuse, not ours to follow.
-  if (ret < 0 && errno == EFAULT) return 0;
+  // After a failure nobody knows that the pointer is good; the count is then left out.
+  if (ret < 0) return UINT64_MAX;
   uint64_t sum = 0;
   for (int i = 0; i < n && i < 1024; ++i) sum += parts[i].iov_len;
   return sum;

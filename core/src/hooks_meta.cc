@@ -22,11 +22,10 @@ int __fxstatat64(int, int, const char *, struct stat64 *, int) noexcept;
 
 namespace {
 
-// The kernel has read the name, so that it can be read here too.
-bool name_is_readable(int64_t ret) { return ret >= 0 || errno != EFAULT; }
+bool is_readable(const char *path, int64_t ret) { return reads_as_string_after(path, ret >= 0 ? 0 : errno); }
 
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look) {
-  if (!call || !name_is_readable(ret)) return;
+  if (!call || !is_readable(path, ret)) return;
   Event e;
   e.fn = fn;
   e.ret = result_of(ret);
@@ -38,7 +37,9 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 // The stat family tells the identity itself, but for the birth time: the file is looked up again for that only where it
 // matters, on data, so that one file has one identity.
 void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret) {
-  if (!path || !*path) {
+  if (!call) return;
+  // Null with AT_EMPTY_PATH is as good as empty.
+  if (!path || (is_readable(path, ret) && !*path)) {
     record_fd(call, fn, dirfd, ret);
     return;
   }
@@ -49,7 +50,7 @@ void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags
 class Removal {
  public:
   Removal(const Call &call, int dirfd, const char *path) : recorded_(call && path) {
-    if (recorded_ && faccessat_readable(path)) name_file(dirfd, path, Look::kNoFollow, file_);
+    if (recorded_ && reads_as_string(path)) name_file(dirfd, path, Look::kNoFollow, file_);
   }
   void record(const Call &call, Fn fn, int64_t ret) {
     if (!recorded_ || !file_.hash) return;
@@ -60,16 +61,12 @@ class Removal {
   }
 
  private:
-  // statx(2) on the name tells EFAULT without our touching it.
-  static bool faccessat_readable(const char *path) {
-    return sys::call(SYS_faccessat, AT_FDCWD, sys::pointer(path), 0) != -EFAULT;
-  }
   bool recorded_;
   NamedFile file_;
 };
 
 void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, int to_dir, const char *to, int ret) {
-  if (!call || !name_is_readable(ret)) return;
+  if (!call || !is_readable(from, ret) || !is_readable(to, ret)) return;
   Event e;
   e.fn = fn;
   e.ret = result_of(ret);
@@ -130,7 +127,7 @@ FXSTAT_HOOK(__fxstat64, stat64)
   TAILRACE_HOOK int symbol(int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
     Call call;                                                                                    \
     int ret = REAL(symbol)(dirfd, path, out, flags);                                              \
-    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);        \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                   \
     return ret;                                                                                   \
   }
 FSTATAT_HOOK(fstatat, stat)
@@ -140,7 +137,7 @@ FSTATAT_HOOK(fstatat64, stat64)
   TAILRACE_HOOK int symbol(int version, int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
     Call call;                                                                                                 \
     int ret = REAL(symbol)(version, dirfd, path, out, flags);                                                  \
-    if (name_is_readable(ret)) record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                     \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                                \
     return ret;                                                                                                \
   }
 FXSTATAT_HOOK(__fxstatat, stat)
@@ -149,7 +146,7 @@ FXSTATAT_HOOK(__fxstatat64, stat64)
 TAILRACE_HOOK int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) noexcept {
   Call call;
   int ret = REAL(statx)(dirfd, path, flags, mask, out);
-  if (name_is_readable(ret)) record_stat(call, Fn::f_statx, dirfd, path, flags, ret);
+  record_stat(call, Fn::f_statx, dirfd, path, flags, ret);
   return ret;
 }
 

@@ -32,7 +32,7 @@ void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, i
   if (fd >= 0) {
     e.ret = fd;
     record_path(call, e, file_opened(fd, flags, path, file) ? &file : nullptr);
-  } else if (saved != EFAULT) {
+  } else if (reads_as_string_after(path, saved)) {
     name_file(dirfd, path, Look::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);

@@ -55,7 +55,7 @@ void record_stream_opened(const Call &call, Fn fn, FILE *stream, const char *pat
   if (stream) {
     e.ret = stream->_fileno;
     record_path(call, e, file_opened(stream->_fileno, flags, path, file) ? &file : nullptr);
-  } else if (path && saved != EFAULT) {
+  } else if (reads_as_string_after(path, saved)) {
     name_file(AT_FDCWD, path, Look::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);

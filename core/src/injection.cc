@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "arena.h"
+#include "files.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -15,17 +16,32 @@ bool is_injecting() {
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
-string_view Injection::write_tags(char *const *environment) {
+// Working memory for laying tags over others, too big for any stack.
+struct Injection::Merge {
+  TagSet base, over;
+  char message[256];
+  char merged[kMaxTagsBytes + 1];
+};
+
+string_view Injection::tags_for(char *const *environment) {
   string_view own = current_context()->tags();
   string_view set = ChildEnvironment::tags_in(environment);
-  if (set.empty()) return own;
-  // Our variables are hidden from the program, so it has put these there for its child: they are laid over.
-  TagSet base, over;
+  // Our variables are hidden from the program, so if there are any it has put them there for its child: they are laid
+  // over.
+  return set.empty() ? own : lay_over(own, set);
+}
+
+string_view Injection::lay_over(string_view own, string_view set) {
+  merge_ = static_cast<Merge *>(sys::allocate_pages(sizeof(Merge)));
+  if (!merge_) return own;
   size_t at;
-  char message[256];
-  Writer faults(message, sizeof message), merged(tags_, sizeof tags_);
-  if (!parse_tags(own, base, at, faults) || !parse_tags(set, over, at, faults)) return own;
-  return merge_tags(base, over, merged) ? merged.view() : own;
+  Writer faults(merge_->message, sizeof merge_->message), merged(merge_->merged, sizeof merge_->merged);
+  if (!parse_tags(own, merge_->base, at, faults) || !parse_tags(set, merge_->over, at, faults)) return own;
+  return merge_tags(merge_->base, merge_->over, merged) ? merged.view() : own;
+}
+
+Injection::~Injection() {
+  if (merge_) sys::munmap(merge_, sizeof(Merge));
 }
 
 string_view Injection::write_process(Kind kind) {
@@ -35,7 +51,7 @@ string_view Injection::write_process(Kind kind) {
 }
 
 Injection::Injection(char *const *environment, Kind kind)
-    : child_(g_session.environment, write_tags(environment), write_process(kind), environment) {}
+    : child_(g_session.environment, tags_for(environment), write_process(kind), environment) {}
 
 namespace {
 
@@ -113,10 +129,6 @@ const char *search_path(const char *file, char *out, size_t size) {
     i = end + 1;
   }
   return file;
-}
-
-bool reads_as_string(const char *text) {
-  return sys::call(SYS_faccessat, AT_FDCWD, sys::pointer(text), 0) != -14 /* EFAULT */;
 }
 
 void *take_thread_start(size_t n) {

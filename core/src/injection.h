@@ -14,14 +14,20 @@ class Injection {
   // kSameProcess: execve, the next image goes on with this process's journal.
   enum Kind { kSameProcess, kOtherProcess };
   Injection(char *const *environment, Kind kind);
+  ~Injection();
+  Injection(const Injection &) = delete;
+  Injection &operator=(const Injection &) = delete;
   size_t bytes() const { return child_.bytes(); }
   char **build(void *memory) const { return child_.build(memory); }
 
  private:
-  char tags_[kMaxTagsBytes + 1];
-  char process_[96];
-  string_view write_tags(char *const *environment);
+  string_view tags_for(char *const *environment);
+  string_view lay_over(string_view own, string_view set);
   string_view write_process(Kind kind);
+
+  struct Merge;
+  Merge *merge_ = nullptr;  // only when the program set tags for its child itself
+  char process_[96];
   ChildEnvironment child_;
 };
 
@@ -32,9 +38,6 @@ bool carries_preload(const char *path);
 
 // Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.
 const char *search_path(const char *file, char *out, size_t size);
-
-// The memory at `text` can be read (else execve is to return EFAULT, not we to crash).
-bool reads_as_string(const char *text);
 
 // Small blocks that outlive a call.
 void *take_thread_start(size_t n);

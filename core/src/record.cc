@@ -53,10 +53,11 @@ struct FileSource {
 
 void write_name_from(Thread *t, uint64_t hash, const FileSource &source) {
   if (source.named) return write_name(t, hash, source.named->name(), source.named->identity);
-  char path[4352];
+  if (!source.open) return;
+  PathBuffer path;
   FileIdentity identity;
-  long n = source.open ? copy_name(source.open, hash, path, sizeof path, identity) : -1;
-  if (n >= 0) write_name(t, hash, {path, static_cast<size_t>(n)}, identity);
+  long n = copy_name(source.open, hash, path.data(), kPathBytes, identity);
+  if (n >= 0) write_name(t, hash, {path.data(), static_cast<size_t>(n)}, identity);
 }
 
 inline void ensure_name(Thread *t, uint64_t hash, const FileSource &source) {

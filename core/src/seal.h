@@ -38,9 +38,10 @@ void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid)
 struct SealedJournals {
   uint64_t sealed = 0;
   uint64_t alive = 0;
-  uint64_t failed = 0;         // kept: the run directory is full, gone or not ours
+  uint64_t failed = 0;         // kept: the run directory is full, or not ours
   uint64_t failed_events = 0;  // in them
   SealTotals totals;
+  uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block could tell of
 };
 // Returns 0, or -errno when the directory can't be read; an absent directory is 0.
 int seal_dead_journals(const char *directory, SealedJournals &result);

@@ -93,13 +93,13 @@ Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealedJournals
   uint64_t unwritten = 0;
   int status = seal_segment(segment, segment.allocated_slots.load(), scratch, now, &result.totals, &unwritten);
   if (status >= 0) return Outcome::kSealed;
+  // What its process had to drop while it lived stands only in the journal.
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result.unrecorded_lost[i] += segment.lost[i].load();
   if (status == -ENOENT) {
     // The run directory was removed: nobody will ever ask for these, and the journal directory is memory.
-    result.totals.lost[static_cast<int>(Loss::kNotWritten)] += unwritten;
+    result.unrecorded_lost[static_cast<int>(Loss::kNotWritten)] += unwritten;
     return Outcome::kSealed;
   }
-  // What its process had to drop while it lived stands only in the journal.
-  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result.totals.lost[i] += segment.lost[i].load();
   result.failed_events += unwritten;
   return Outcome::kFailed;
 }

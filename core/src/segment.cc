@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "own_stack.h"
+#include "path_buffer.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -12,8 +14,8 @@ constexpr int kEnoent = 2, kEopnotsupp = 95, kEexist = 17;
 
 Slot *slots_of(SegmentHeader *s) { return s->slot(0); }
 
-const char *segment_path(uint32_t index, char (&buffer)[2200]) {
-  Writer w(buffer, sizeof buffer);
+const char *segment_path(uint32_t index, const PathBuffer &buffer) {
+  Writer w(buffer.data(), kPathBytes);
   w << string_view(g_session.journal_stem) << '.';
   w.number(index) << ".tj";
   return w.c_str();
@@ -21,7 +23,8 @@ const char *segment_path(uint32_t index, char (&buffer)[2200]) {
 
 // The run's journal directory, made by whoever comes first. It is the user's alone.
 void make_directories(const char *path) {
-  char buffer[2200];
+  PathBuffer copy;
+  char *buffer = copy.data();
   size_t n = strlen(path);
   memcpy(buffer, path, n + 1);
   for (size_t i = g_session.environment[Setting::TAILRACE_JOURNAL_DIR].size() + 1; i < n; ++i) {
@@ -34,7 +37,8 @@ void make_directories(const char *path) {
 
 // In a directory that all may write to, a place that another user made is not ours to trust.
 bool directory_is_ours(const char *path) {
-  char buffer[2200];
+  PathBuffer copy;
+  char *buffer = copy.data();
   size_t n = string_view(path).rfind('/');
   n = string_view(path, n).rfind('/');
   memcpy(buffer, path, n);
@@ -134,7 +138,7 @@ uint32_t used_slots(const Thread *t) {
 bool grow(Thread *t) {
   uint32_t allocated = t->segment->allocated_slots.load(std::memory_order_relaxed);
   if (allocated >= kSegmentSlots) return false;
-  char path[2200];
+  PathBuffer path;
   int fd = sys::open(segment_path(t->segment->segment, path), O_RDWR | O_NOFOLLOW);
   if (fd < 0) return false;
   int status = allocate_file(fd, segment_bytes(allocated), segment_bytes(kSegmentSlots));
@@ -145,26 +149,49 @@ bool grow(Thread *t) {
   return true;
 }
 
+// seal_segment's arguments and results, for the way over to the other stack.
+struct SealJob {
+  SegmentHeader *segment;
+  uint32_t used;
+  SealScratch *scratch;
+  ClockSample now;
+  uint64_t unwritten;
+  int status;
+};
+
+void do_seal_job(void *raw) {
+  auto *job = static_cast<SealJob *>(raw);
+  job->status = seal_segment(*job->segment, job->used, *job->scratch, job->now, nullptr, &job->unwritten);
+}
+
+// Sealing lock held.
+bool prepare_sealing() {
+  Session &g = g_session;
+  if (!g.scratch) g.scratch = make_seal_scratch();
+  if (!g.seal_stack) g.seal_stack = static_cast<char *>(sys::allocate_pages(kOwnStackBytes));
+  return g.scratch && g.seal_stack;
+}
+
 enum class IfUnwritten { kDrop, kKeep };
 
 // Sealing lock held. What can't be written is dropped and counted, so that the segment can be filled again, or kept for
 // the launcher. False: it was kept.
 bool seal_and_empty(Thread *t, IfUnwritten policy) {
   Session &g = g_session;
-  if (!g.scratch) g.scratch = make_seal_scratch();
-  uint32_t used = used_slots(t);
-  uint64_t unwritten = used;
-  ClockSample now = sample_clock(g.clock_kind);
-  int status = g.scratch ? seal_segment(*t->segment, used, *g.scratch, now, nullptr, &unwritten) : -12 /* ENOMEM */;
-  if (status < 0) {
-    if (policy == IfUnwritten::kKeep) return false;
-    t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(unwritten, std::memory_order_relaxed);
+  SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -12 /* ENOMEM */};
+  if (prepare_sealing()) {
+    job.scratch = g.scratch;
+    call_on_stack(do_seal_job, &job, g.seal_stack + kOwnStackBytes);
   }
-  empty_segment(*t->segment, now, t->tid);
+  if (job.status < 0) {
+    if (policy == IfUnwritten::kKeep) return false;
+    t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(job.unwritten, std::memory_order_relaxed);
+  }
+  empty_segment(*t->segment, job.now, t->tid);
   t->epoch = t->segment->epoch.load(std::memory_order_relaxed);
   t->next = t->begin;
   forget_names(t);
-  set_deadline(t, now.ticks);
+  set_deadline(t, job.now.ticks);
   return true;
 }
 
@@ -177,7 +204,7 @@ uint32_t find_used(SegmentHeader *s) {
 }
 
 SegmentHeader *reopen_segment(uint32_t index) {
-  char path[2200];
+  PathBuffer path;
   int fd = sys::open(segment_path(index, path), O_RDWR | O_NOFOLLOW);
   if (fd < 0) return nullptr;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
@@ -194,13 +221,13 @@ SegmentHeader *reopen_segment(uint32_t index) {
 }  // namespace
 
 void open_segment(Thread *t) {
-  char path[2200];
+  PathBuffer path;
   uint32_t index = g_session.segment_count;
   int fd = create_segment_file(segment_path(index, path));
   SegmentHeader *s = nullptr;
   if (fd >= 0) {
     if (allocate_file(fd, 0, segment_bytes(kFirstSlots)) == 0) s = map_segment(fd);
-    if (!s) sys::unlink(path);
+    if (!s) sys::unlink(path.data());
     sys::close(fd);
   }
   t->segment = s;
@@ -294,7 +321,7 @@ void seal_for_exit() {
     if (!seal_and_empty(t, IfUnwritten::kKeep)) continue;
     bool lossless = true;
     for (auto &n : t->segment->lost) lossless = lossless && n.load() == 0;
-    char path[2200];
+    PathBuffer path;
     if (lossless) sys::unlink(segment_path(t->segment->segment, path));
   }
 }

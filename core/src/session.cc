@@ -10,6 +10,7 @@
 #include <new>
 
 #include "arena.h"
+#include "path_buffer.h"
 #include "record.h"
 #include "segment.h"
 #include "sys.h"
@@ -229,6 +230,7 @@ Thread *begin_thread() {
     t->in_use.store(1, std::memory_order_relaxed);
     t->tid = static_cast<uint32_t>(sys::gettid());
     t->retry_events = 0;
+    t->paths_taken = 0;
     if (t->segment) {
       note_thread(t);
     } else {
@@ -248,6 +250,7 @@ Thread *begin_thread() {
 Thread *new_thread() {
   auto *t = static_cast<Thread *>(arena_allocate(sizeof(Thread)));
   if (!t) return nullptr;
+  t->paths = static_cast<char *>(arena_allocate(kPathBytes * kPathBuffersPerThread));
   t->next_thread = g_session.threads;
   g_session.threads = t;
   return t;

@@ -35,6 +35,8 @@ struct Thread {
   uint64_t names[kNameCache];
   uint32_t contexts[kContextCache];
   Thread *next_thread;  // all of this process
+  char *paths;          // PathBuffer's
+  uint32_t paths_taken;
   std::atomic<uint32_t> in_use;
   uint32_t retry_events;  // until a segment is tried for again
 };
@@ -65,6 +67,7 @@ struct Session {
   uint32_t segment_count;
   std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
   SealScratch *scratch;
+  char *seal_stack;  // kOwnStackBytes, used under the sealing lock
   char host[256];
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];

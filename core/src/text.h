@@ -122,6 +122,10 @@ class Writer {
   string_view view() const { return {begin_, static_cast<size_t>(p_ - begin_)}; }
   size_t size() const { return static_cast<size_t>(p_ - begin_); }
   size_t room() const { return static_cast<size_t>(end_ - p_); }
+  // The next `n` bytes are there already.
+  void extend(size_t n) {
+    if (need(n)) p_ += n;
+  }
   void truncate(size_t size) {
     p_ = begin_ + size;
     overflowed_ = false;

@@ -25,6 +25,7 @@ import overhead
 import peers
 from rich.console import Console
 from rich.table import Table
+
 from tailrace.integrations import launcher
 
 STAGES, TASKS = 5, 10

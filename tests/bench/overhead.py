@@ -31,6 +31,7 @@ from statistics import median
 import peers
 from rich.console import Console
 from rich.table import Table
+
 from tailrace.integrations import launcher
 
 NATIVE, OURS = "native", "tailrace"

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tailrace import _native
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -2,9 +2,9 @@
 // can't be written is counted.
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -403,7 +403,7 @@ TEST_F(Seal, AJournalWhoseRunDirectoryIsGoneIsDroppedAndCounted) {
   SealedJournals result;
   ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
   EXPECT_EQ(result.failed, 0u);
-  EXPECT_EQ(result.totals.lost[static_cast<int>(Loss::kNotWritten)], 10u);
+  EXPECT_EQ(result.unrecorded_lost[static_cast<int>(Loss::kNotWritten)], 10u);
   EXPECT_NE(access(journal.c_str(), F_OK), 0) << "memory is given back";
 }
 

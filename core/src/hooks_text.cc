@@ -1,0 +1,296 @@
+// Hooks: messages to stderr, whose bytes libc counts for nobody, and wide characters, whose bytes depend on the locale.
+// A message's length is worked out by the rule of its man page (err(3), error(3), perror(3)); a wide text's by encoding
+// it again.
+#include <err.h>
+#include <error.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "real.h"
+#include "stream.h"
+
+using namespace tailrace;
+
+extern "C" {
+wchar_t *__fgetws_chk(wchar_t *, size_t, int, FILE *);
+wchar_t *__fgetws_unlocked_chk(wchar_t *, size_t, int, FILE *);
+int __vfwprintf_chk(FILE *, int, const wchar_t *, va_list);
+int __vwprintf_chk(int, const wchar_t *, va_list);
+extern void (*error_print_progname)(void);
+}
+
+namespace {
+
+int64_t formatted_bytes(const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int saved = errno;
+  int n = format ? vsnprintf(nullptr, 0, format, again) : 0;
+  errno = saved;
+  va_end(again);
+  return n > 0 ? n : 0;
+}
+
+int64_t description_bytes(int error) {
+  char text[256];
+  int saved = errno;
+  int64_t n = static_cast<int64_t>(strlen(strerror_r(error, text, sizeof text)));
+  errno = saved;
+  return n;
+}
+
+// "<program>: [<message>][: <error>]\n"
+int64_t err_bytes(const char *format, va_list args, bool with_error) {
+  int64_t n = static_cast<int64_t>(strlen(program_invocation_short_name)) + 2 + formatted_bytes(format, args) + 1;
+  return with_error ? n + (format ? 2 : 0) + description_bytes(errno) : n;
+}
+
+// Written down before the real call: err and error may not come back.
+void record_message(Fn fn, int64_t bytes) {
+  int saved = errno;
+  StreamCall s(stderr);
+  s.settle();
+  s.transferred(fn, static_cast<uint64_t>(bytes), bytes);
+  errno = saved;
+}
+
+}  // namespace
+
+TAILRACE_HOOK void perror(const char *text) {
+  int64_t prefix = text && *text ? static_cast<int64_t>(strlen(text)) + 2 : 0;
+  record_message(Fn::f_perror, prefix + description_bytes(errno) + 1);
+  REAL(perror)(text);
+}
+
+TAILRACE_HOOK void psignal(int signal, const char *text) {
+  int64_t prefix = text && *text ? static_cast<int64_t>(strlen(text)) + 2 : 0;
+  const char *name = sigdescr_np(signal);
+  record_message(Fn::f_psignal, prefix + (name ? static_cast<int64_t>(strlen(name)) : 0) + 1);
+  REAL(psignal)(signal, text);
+}
+
+#define WARN_HOOK(symbol, vsymbol, with_error)                            \
+  TAILRACE_HOOK void vsymbol(const char *format, va_list args) {          \
+    record_message(Fn::f_##vsymbol, err_bytes(format, args, with_error)); \
+    REAL(vsymbol)(format, args);                                          \
+  }                                                                       \
+  TAILRACE_HOOK void symbol(const char *format, ...) {                    \
+    va_list args;                                                         \
+    va_start(args, format);                                               \
+    vsymbol(format, args);                                                \
+    va_end(args);                                                         \
+  }
+WARN_HOOK(warn, vwarn, true)
+WARN_HOOK(warnx, vwarnx, false)
+
+#define ERR_HOOK(symbol, vsymbol, with_error)                                \
+  TAILRACE_HOOK void vsymbol(int status, const char *format, va_list args) { \
+    record_message(Fn::f_##vsymbol, err_bytes(format, args, with_error));    \
+    REAL(vsymbol)(status, format, args);                                     \
+    __builtin_unreachable();                                                 \
+  }                                                                          \
+  TAILRACE_HOOK void symbol(int status, const char *format, ...) {           \
+    va_list args;                                                            \
+    va_start(args, format);                                                  \
+    vsymbol(status, format, args);                                           \
+    __builtin_unreachable();                                                 \
+  }
+ERR_HOOK(err, verr, true)
+ERR_HOOK(errx, verrx, false)
+
+namespace {
+
+// error(3) has no form with a va_list, so its arguments are formatted here and handed on as text.
+template <class Say>
+void say_error(Fn fn, int64_t prefix, int errnum, const char *format, va_list args, Say &&real_call) {
+  char small[512];
+  va_list again;
+  va_copy(again, args);
+  int saved = errno;
+  int n = vsnprintf(small, sizeof small, format, args);
+  char *text = small;
+  if (n >= static_cast<int>(sizeof small)) {
+    text = static_cast<char *>(malloc(static_cast<size_t>(n) + 1));
+    if (text) vsnprintf(text, static_cast<size_t>(n) + 1, format, again);
+  }
+  va_end(again);
+  // libc's own flushes stdout first.
+  StreamCall out(stdout);
+  out.settle();
+  record_message(fn, prefix + (n > 0 ? n : 0) + (errnum ? 2 + description_bytes(errnum) : 0) + 1);
+  errno = saved;
+  real_call(text ? text : small);
+  if (text != small) free(text);
+}
+
+int64_t program_bytes() { return static_cast<int64_t>(strlen(program_invocation_name)); }
+
+int decimal_digits(unsigned v) { return static_cast<int>(digit_count(v)); }
+
+}  // namespace
+
+TAILRACE_HOOK void error(int status, int errnum, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int64_t prefix = error_print_progname ? 0 : program_bytes() + 2;
+  say_error(Fn::f_error, prefix, errnum, format, args, [&](const char *text) {
+    REAL(error)(status, errnum, "%s", text);
+  });
+  va_end(args);
+}
+
+TAILRACE_HOOK void error_at_line(int status, int errnum, const char *file, unsigned line, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int64_t place = file ? static_cast<int64_t>(strlen(file)) + 1 + decimal_digits(line) + 2 : 1;
+  int64_t prefix = (error_print_progname ? 0 : program_bytes() + 1) + place;
+  say_error(Fn::f_error_at_line, prefix, errnum, format, args, [&](const char *text) {
+    REAL(error_at_line)(status, errnum, file, line, "%s", text);
+  });
+  va_end(args);
+}
+
+TAILRACE_HOOK int putw(int word, FILE *out) {
+  StreamCall s(out);
+  s.settle();
+  int ret = REAL(putw)(word, out);
+  s.transferred(Fn::f_putw, sizeof word, ret == EOF ? -static_cast<int64_t>(errno) : static_cast<int64_t>(sizeof word));
+  return ret;
+}
+
+TAILRACE_HOOK int getw(FILE *in) {
+  StreamCall s(in);
+  s.settle();
+  int ret = REAL(getw)(in);
+  s.transferred(Fn::f_getw, sizeof ret, ret == EOF && feof_unlocked(in) ? 0 : static_cast<int64_t>(sizeof ret));
+  return ret;
+}
+
+namespace {
+
+// As the locale encodes it; what it can't encode was not moved either.
+int64_t encoded_bytes(const wchar_t *text, size_t n) {
+  char bytes[MB_LEN_MAX];
+  mbstate_t state{};
+  int64_t sum = 0;
+  for (size_t i = 0; i < n; ++i) {
+    size_t one = wcrtomb(bytes, text[i], &state);
+    if (one != static_cast<size_t>(-1)) sum += static_cast<int64_t>(one);
+  }
+  return sum;
+}
+
+int64_t encoded_bytes(wint_t c) {
+  auto character = static_cast<wchar_t>(c);
+  return c == WEOF ? 0 : encoded_bytes(&character, 1);
+}
+
+template <class Real>
+auto wide_call(Fn fn, FILE *stream, Locking locking, Real &&real_call) {
+  StreamCall s(stream, locking);
+  s.settle();
+  auto [ret, bytes] = real_call();
+  if (s) {
+    int saved = errno;
+    int64_t n = bytes();
+    s.transferred(fn, static_cast<uint64_t>(n), n);
+    errno = saved;
+  }
+  return ret;
+}
+
+template <class Ret, class Bytes>
+struct WideResult {
+  Ret ret;
+  Bytes bytes;
+};
+template <class Ret, class Bytes>
+WideResult(Ret, Bytes) -> WideResult<Ret, Bytes>;
+
+}  // namespace
+
+#define WIDE_CHAR_HOOK(symbol, parameters, arguments, stream)             \
+  TAILRACE_HOOK wint_t symbol parameters {                                \
+    return wide_call(Fn::f_##symbol, stream, locking_of(#symbol), [&] {   \
+      wint_t moved = REAL(symbol) arguments;                              \
+      return WideResult{moved, [moved] { return encoded_bytes(moved); }}; \
+    });                                                                   \
+  }
+WIDE_CHAR_HOOK(fputwc, (wchar_t c, FILE *out), (c, out), out)
+WIDE_CHAR_HOOK(putwc, (wchar_t c, FILE *out), (c, out), out)
+WIDE_CHAR_HOOK(putwchar, (wchar_t c), (c), stdout)
+WIDE_CHAR_HOOK(fputwc_unlocked, (wchar_t c, FILE *out), (c, out), out)
+WIDE_CHAR_HOOK(putwc_unlocked, (wchar_t c, FILE *out), (c, out), out)
+WIDE_CHAR_HOOK(putwchar_unlocked, (wchar_t c), (c), stdout)
+WIDE_CHAR_HOOK(fgetwc, (FILE * in), (in), in)
+WIDE_CHAR_HOOK(getwc, (FILE * in), (in), in)
+WIDE_CHAR_HOOK(getwchar, (), (), stdin)
+WIDE_CHAR_HOOK(fgetwc_unlocked, (FILE * in), (in), in)
+WIDE_CHAR_HOOK(getwc_unlocked, (FILE * in), (in), in)
+WIDE_CHAR_HOOK(getwchar_unlocked, (), (), stdin)
+
+#define FPUTWS_HOOK(symbol)                                                                    \
+  TAILRACE_HOOK int symbol(const wchar_t *text, FILE *out) {                                   \
+    return wide_call(Fn::f_##symbol, out, locking_of(#symbol), [&] {                           \
+      int ret = REAL(symbol)(text, out);                                                       \
+      return WideResult{ret, [=] { return ret < 0 ? 0 : encoded_bytes(text, wcslen(text)); }}; \
+    });                                                                                        \
+  }
+FPUTWS_HOOK(fputws)
+FPUTWS_HOOK(fputws_unlocked)
+
+#define FGETWS_HOOK(symbol, parameters, arguments)                                       \
+  TAILRACE_HOOK wchar_t *symbol parameters {                                             \
+    return wide_call(Fn::f_##symbol, in, locking_of(#symbol), [&] {                      \
+      wchar_t *ret = REAL(symbol) arguments;                                             \
+      return WideResult{ret, [=] { return ret ? encoded_bytes(ret, wcslen(ret)) : 0; }}; \
+    });                                                                                  \
+  }
+FGETWS_HOOK(fgetws, (wchar_t * buf, int n, FILE *in), (buf, n, in))
+FGETWS_HOOK(fgetws_unlocked, (wchar_t * buf, int n, FILE *in), (buf, n, in))
+FGETWS_HOOK(__fgetws_chk, (wchar_t * buf, size_t room, int n, FILE *in), (buf, room, n, in))
+FGETWS_HOOK(__fgetws_unlocked_chk, (wchar_t * buf, size_t room, int n, FILE *in), (buf, room, n, in))
+
+namespace {
+
+// The call tells characters; where the file has positions, they tell bytes.
+template <class Print>
+int print_wide(Fn fn, FILE *out, Print &&real_call) {
+  StreamCall s(out);
+  s.settle();
+  bool seekable = s && is_seekable(s.file());
+  int64_t before = seekable ? ftello64(out) : -1;
+  int ret = real_call();
+  int saved = errno;
+  int64_t after = before >= 0 ? ftello64(out) : -1;
+  int64_t bytes = after >= 0 ? after - before : ret;
+  s.transferred(fn, bytes > 0 ? static_cast<uint64_t>(bytes) : 0, bytes > 0 ? bytes : 0);
+  errno = saved;
+  return ret;
+}
+
+}  // namespace
+
+#define WIDE_PRINT_HOOK(symbol, vsymbol, parameters, vparameters, stream, ...)                    \
+  TAILRACE_HOOK int vsymbol vparameters {                                                         \
+    return print_wide(Fn::f_##vsymbol, stream, [&] { return REAL(vsymbol)(__VA_ARGS__, args); }); \
+  }                                                                                               \
+  TAILRACE_HOOK int symbol parameters {                                                           \
+    va_list args;                                                                                 \
+    va_start(args, format);                                                                       \
+    int ret = vsymbol(__VA_ARGS__, args);                                                         \
+    va_end(args);                                                                                 \
+    return ret;                                                                                   \
+  }
+WIDE_PRINT_HOOK(fwprintf, vfwprintf, (FILE * out, const wchar_t *format, ...),
+                (FILE * out, const wchar_t *format, va_list args), out, out, format)
+WIDE_PRINT_HOOK(wprintf, vwprintf, (const wchar_t *format, ...), (const wchar_t *format, va_list args), stdout, format)
+WIDE_PRINT_HOOK(__fwprintf_chk, __vfwprintf_chk, (FILE * out, int flag, const wchar_t *format, ...),
+                (FILE * out, int flag, const wchar_t *format, va_list args), out, out, flag, format)
+WIDE_PRINT_HOOK(__wprintf_chk, __vwprintf_chk, (int flag, const wchar_t *format, ...),
+                (int flag, const wchar_t *format, va_list args), stdout, flag, format)

@@ -1,0 +1,28 @@
+// Room for a path that isn't on the caller's stack: a traced call may run on a signal stack of 8 KiB or in a thread
+// of 16.
+#pragma once
+
+#include <stddef.h>
+
+namespace tailrace {
+
+struct Thread;
+
+constexpr size_t kPathBytes = 4352;  // PATH_MAX and some of a working directory
+constexpr unsigned kPathBuffersPerThread = 4;
+
+// Taken from the thread's own few, last in, first out (a signal handler takes the next ones); else, pages of its own.
+class PathBuffer {
+ public:
+  PathBuffer();
+  ~PathBuffer();
+  PathBuffer(const PathBuffer &) = delete;
+  PathBuffer &operator=(const PathBuffer &) = delete;
+  char *data() const { return data_; }
+
+ private:
+  Thread *thread_;
+  char *data_;
+};
+
+}  // namespace tailrace

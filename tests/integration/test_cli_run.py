@@ -1,0 +1,234 @@
+"""`tailrace run`, `env`, `seal` as a user calls them: what is traced, what is said, and the exit codes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace):
+    source, target, run = tmp_path / "in", tmp_path / "out", tmp_path / "run"
+    source.write_bytes(b"x" * 10_000)
+    done = cli(
+        "run", "-o", run, "--tag", "stage=copy", "--", "dd", f"if={source}", f"of={target}", "bs=1000", "status=none"
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(
+        rf"tailrace: [\d,]+ events of 1 process, \S+ \S+ read, \S+ \S+ written, nothing lost; {re.escape(str(run))}",
+        line,
+    )
+    trace = read_trace(run)
+    reads = [event["args"] for event in trace.of(source, {"read"})]
+    assert sum(args["size"] for args in reads) == 10_000
+    assert sum(event["args"]["size"] for event in trace.of(target, {"write"})) == 10_000
+    assert {args["stage"] for args in reads} == {"copy"}
+    described = json.loads((run / "run.json").read_text())
+    assert described["command"][0] == "dd"
+    assert described["tags"] == "stage=copy"
+
+
+def test_the_summary_counts_the_bytes(tmp_path, cli):
+    done = cli("run", "-o", tmp_path / "run", "--", "dd", "if=/dev/zero", f"of={tmp_path / 'out'}", "bs=1M", "count=3")
+    assert re.search(r"3\.0\d MiB read, 3\.0\d MiB written", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -KILL $$"], 128 + 9),
+        (["no-such-command-anywhere"], 127),
+        ([os.sep], 126),
+    ],
+)
+def test_it_exits_as_the_command_did(tmp_path, cli, command, code):
+    done = cli("run", "-o", tmp_path / "run", "--", *command)
+    assert done.returncode == code
+    if code in (126, 127):
+        assert f"tailrace: {command[0]}: " in done.stderr
+
+
+def test_options_behind_the_command_are_the_commands(tmp_path, cli):
+    done = cli("run", "-o", tmp_path / "run", "echo", "-n", "--tag", "x")
+    assert (done.returncode, done.stdout) == (0, "--tag x")
+
+
+def test_the_streams_are_the_commands(tmp_path, cli):
+    done = cli("run", "-q", "-o", tmp_path / "run", "--", "sh", "-c", "cat; echo err >&2", input="in")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "in", "err\n")
+
+
+def test_without_a_directory_a_new_one_is_made_and_named(tmp_path, cli, read_trace):
+    done = cli("run", "true", cwd=tmp_path)
+    (run,) = (tmp_path / "tailrace-runs").iterdir()
+    assert run.name.endswith("-true")
+    assert done.stderr.rstrip().endswith(f"; {run}")
+    assert read_trace(run).processes
+
+
+def test_the_command_sees_nothing_of_us(tmp_path, cli):
+    plain = subprocess.run(["env"], capture_output=True, text=True, check=True)
+    traced = cli("run", "-q", "-o", tmp_path / "run", "env")
+    ours = [line for line in traced.stdout.splitlines() if "TAILRACE" in line or "tailrace" in line]
+    assert ours == []
+    assert sorted(traced.stdout.splitlines()) == sorted(plain.stdout.splitlines())
+
+
+def test_a_second_run_is_added_and_counted_alone(tmp_path, cli, read_trace):
+    first = cli("run", "-o", tmp_path / "run", "cat", "/etc/hostname")
+    second = cli("run", "-o", tmp_path / "run", "cat", "/etc/hostname")
+    assert "of 1 process," in first.stderr
+    assert "of 1 process," in second.stderr
+    assert len(read_trace(tmp_path / "run").processes) == 2
+    assert len(json.loads((tmp_path / "run" / "run.json").read_text())["restarts"]) == 1
+
+
+def test_a_run_within_a_run_is_one_run(tmp_path, cli, read_trace):
+    inner = [sys.executable, "-m", "tailrace.cli.main", "run", "--tag", "stage=inner", "cat", "/etc/hostname"]
+    done = cli("run", "-o", tmp_path / "run", "--tag", "workflow=w", "--", *inner, cwd=tmp_path)
+    assert done.returncode == 0
+    assert not (tmp_path / "tailrace-runs").exists()
+    trace = read_trace(tmp_path / "run")
+    cat = [event for event in trace.of("/etc/hostname", {"read"}) if event["args"].get("stage")]
+    assert trace.tags(cat, "workflow", "stage") == {("w", "inner")}
+
+
+def test_a_run_within_a_run_can_not_go_elsewhere(tmp_path, cli, read_trace):
+    inner = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "other"), "cat", "/etc/hostname"]
+    done = cli("run", "-o", tmp_path / "run", "--", *inner)
+    assert done.returncode == 0
+    assert f"recorded there, not in {tmp_path}/other" in done.stderr
+    assert not (tmp_path / "other").exists()
+    assert read_trace(tmp_path / "run").of("/etc/hostname", {"read"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--tag", "Stage=x", "true"], "Stage"),
+        (["run", "--tag", "stage", "true"], "key=value"),
+        (["run", "--tag", "stage=", "true"], "stage"),
+        (["run"], "Missing argument"),
+        (["run", "--no-such-option", "true"], "--no-such-option"),
+        (["no-such-subcommand"], "no-such-subcommand"),
+        (["env"], "--output"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_2(tmp_path, cli, arguments, said):
+    done = cli(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tailrace: ")
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_can_not_be_made_is_a_usage_error_and_nothing_runs(tmp_path, cli):
+    (tmp_path / "file").write_text("")
+    done = cli("run", "-o", tmp_path / "file" / "run", "touch", tmp_path / "ran")
+    assert done.returncode == 2
+    assert f"{tmp_path}/file/run" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_directory_that_holds_other_things_is_left_alone(tmp_path, cli):
+    (tmp_path / "thesis.tex").write_text("x")
+    done = cli("run", "-o", tmp_path, "true")
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+
+
+@pytest.mark.parametrize("subcommand", ["seal", "info", "report"])
+def test_a_directory_that_is_no_run_is_named(tmp_path, cli, subcommand):
+    done = cli(subcommand, tmp_path)
+    assert done.returncode == 1
+    assert str(tmp_path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_goes_to_the_command_and_nothing_is_lost(tmp_path, read_trace, number):
+    run, ready, data = tmp_path / "run", tmp_path / "ready", tmp_path / "data"
+    script = f"trap 'exit 42' {number.name[3:]}; echo kept > {data}; : > {ready}; while :; do sleep 0.05; done"
+    command = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", "sh", "-c", script]
+    process = subprocess.Popen(command)
+    wait_for(ready)
+    process.send_signal(number)
+    assert process.wait(30) == 42
+    assert read_trace(run).of(data, {"write"})
+
+
+def test_what_a_killed_command_recorded_is_sealed(tmp_path, cli, read_trace):
+    data = tmp_path / "data"
+    done = cli("run", "-o", tmp_path / "run", "--", "sh", "-c", f"echo kept > {data}; kill -KILL $$")
+    assert done.returncode == 137
+    assert [event["args"]["size"] for event in read_trace(tmp_path / "run").of(data, {"write"})] == [5]
+
+
+def test_a_command_outlives_its_run_directory(tmp_path, cli):
+    run = tmp_path / "run"
+    done = cli("run", "-o", run, "--", "sh", "-c", f"rm -rf {run}; echo done; exit 5")
+    assert (done.returncode, done.stdout) == (5, "done\n")
+    assert "tailrace: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_static_program_runs_and_is_said_not_to_be_traced(tmp_path, cli):
+    (tmp_path / "static.c").write_text("int main(void) { return 6; }\n")
+    subprocess.run(["cc", "-static", "-o", tmp_path / "static", tmp_path / "static.c"], check=True)
+    done = cli("run", "-o", tmp_path / "run", tmp_path / "static")
+    assert done.returncode == 6
+    assert "statically linked" in done.stderr
+
+
+def test_env_traces_whatever_is_started_with_it(tmp_path, cli, read_trace):
+    run = tmp_path / "run"
+    shell = cli("env", "-o", run, "--tag", "workflow=my work")
+    assert shell.returncode == 0
+    subprocess.run(["sh", "-c", f"{shell.stdout}\ncat /etc/hostname"], check=True, stdout=subprocess.DEVNULL)
+    trace = read_trace(run)
+    assert trace.tags(trace.of("/etc/hostname", {"read"}), "workflow") == {("my work",)}
+    variables = json.loads(cli("env", "-o", run, "--format", "json").stdout)
+    assert variables["TAILRACE_RUN"] == str(run)
+    assert variables["LD_PRELOAD"].endswith("libtailrace.so")
+
+
+def test_seal_brings_in_what_a_killed_process_left(tmp_path, cli, read_trace):
+    run, data = tmp_path / "run", tmp_path / "data"
+    variables = json.loads(cli("env", "-o", run, "--format", "json").stdout)
+    script = f"echo kept > {data}; kill -KILL $$"
+    subprocess.run(["sh", "-c", script], env={**os.environ, **variables}, check=False)
+    assert read_trace(run).of(data, {"write"}) == []
+    done = cli("seal", run)
+    assert done.returncode == 0
+    assert done.stdout.startswith("1 journal sealed")
+    assert len(read_trace(run).of(data, {"write"})) == 1
+    assert cli("seal", run).stdout.startswith("0 journals sealed")
+
+
+def test_output_may_be_cut_off(tmp_path):
+    """`tailrace ... | head -1`: no traceback."""
+    command = f"{sys.executable} -m tailrace.cli.main --help | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage")
+    assert done.stderr == ""
+
+
+def test_version(cli):
+    done = cli("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"tailrace, version \d+\.\d+\.\d+\n", done.stdout)
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)

@@ -1,0 +1,154 @@
+"""tailrace.context: tags that a Python program sets for its own threads, and that do nothing when it isn't traced."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+WRITES = {"write", "fwrite", "writev"}
+
+
+@pytest.fixture
+def run_traced(tmp_path, cli, read_trace):
+    """Runs Python code traced, in tmp_path; returns its trace."""
+
+    def run(code):
+        program = tmp_path / "program.py"
+        program.write_text("from tailrace.context import scope\n" + textwrap.dedent(code))
+        done = cli("run", "-o", tmp_path / "run", "--tag", "workflow=w", "--", sys.executable, program, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return read_trace(tmp_path / "run")
+
+    return run
+
+
+def test_a_scope_is_for_its_block(tmp_path, run_traced):
+    trace = run_traced("""
+        open("before", "w").write("x")
+        with scope(stage="a", task="1"):
+            open("inside", "w").write("x")
+            with scope({"try": 3}, stage="b"):
+                open("nested", "w").write("x")
+            open("again", "w").write("x")
+        open("after", "w").write("x")
+    """)
+    keys = ("workflow", "stage", "task", "tag.try")
+    assert {name: trace.tags(trace.of(tmp_path / name, WRITES), *keys) for name in
+            ("before", "inside", "nested", "again", "after")} == {
+        "before": {("w", None, None, None)},
+        "inside": {("w", "a", "1", None)},
+        "nested": {("w", "b", "1", "3")},
+        "again": {("w", "a", "1", None)},
+        "after": {("w", None, None, None)},
+    }  # fmt: skip
+
+
+def test_threads_side_by_side_stay_apart_and_hand_their_tags_on(tmp_path, run_traced):
+    trace = run_traced("""
+        import subprocess
+        import threading
+
+        together = threading.Barrier(8)
+
+        def work(number):
+            with scope(stage="s", task=number):
+                together.wait()
+                open(f"thread{number}", "w").write("x")
+                subprocess.run(["sh", "-c", f"echo x > child{number}"], check=True)
+                inner = threading.Thread(target=lambda: open(f"inner{number}", "w").write("x"))
+                inner.start()
+                inner.join()
+                together.wait()
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    """)
+    for number in range(8):
+        for name in ("thread", "child", "inner"):
+            assert trace.tags(trace.of(tmp_path / f"{name}{number}", WRITES), "task") == {(str(number),)}, name
+
+
+def test_a_scope_without_a_task_leaves_others_under_the_same_tags_alone(tmp_path, run_traced):
+    trace = run_traced("""
+        import threading
+
+        first_left = threading.Event()
+
+        def late():
+            with scope(stage="s"):
+                ready.set()
+                first_left.wait()
+                open("late", "w").write("x")
+
+        ready = threading.Event()
+        thread = threading.Thread(target=late)
+        thread.start()
+        with scope(stage="s"):
+            ready.wait()
+        first_left.set()
+        thread.join()
+    """)
+    assert trace.tags(trace.of(tmp_path / "late", WRITES), "stage") == {("s",)}
+
+
+def test_what_outlives_its_task_in_a_thread_is_not_the_tasks(tmp_path, run_traced):
+    trace = run_traced("""
+        import threading
+
+        over = threading.Event()
+
+        def work():
+            open("during", "w").write("x")
+            during.set()
+            over.wait()
+            open("afterwards", "w").write("x")
+
+        during = threading.Event()
+        with scope(stage="s", task="1"):
+            thread = threading.Thread(target=work)
+            thread.start()
+            during.wait()
+        over.set()
+        thread.join()
+    """)
+    assert trace.tags(trace.of(tmp_path / "during", WRITES), "workflow", "task") == {("w", "1")}
+    assert trace.tags(trace.of(tmp_path / "afterwards", WRITES), "workflow", "task") == {("w", None)}
+
+
+def test_a_wrong_tag_is_refused_traced_or_not():
+    code = textwrap.dedent("""
+        from tailrace import context
+        from tailrace.errors import TagError
+
+        assert not context.active() and context.run_directory() is None
+        with context.scope(stage="s"):
+            context.flush()
+        try:
+            with context.scope(Stage="s"):
+                raise SystemExit("entered")
+        except TagError as error:
+            assert "Stage" in str(error)
+    """)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_scope_is_a_decorator_and_lets_errors_through():
+    from tailrace.context import scope
+
+    @scope(stage="s")
+    def fail():
+        raise KeyError("mine")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"):
+            fail()
+
+
+def test_importing_it_imports_little():
+    code = "import sys, tailrace.context; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"dask", "pandas", "numpy", "pyarrow", "networkx", "click", "parsl"} & set(done.stdout.split())

@@ -1,0 +1,107 @@
+"""`cmake --install` gives a prefix where a C++ project finds the core (find_package), and its programs run."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from truth import read_run
+
+CMAKELISTS = """
+cmake_minimum_required(VERSION 3.22)
+project(consumer LANGUAGES C CXX)
+find_package(tailrace 0.1 REQUIRED)
+add_executable(consumer consumer.cc)
+target_link_libraries(consumer PRIVATE tailrace::tailrace)
+add_executable(consumer_c consumer.c)
+target_link_libraries(consumer_c PRIVATE tailrace::tailrace)
+"""
+
+CONSUMER = r"""
+#include <tailrace/tailrace.h>
+
+#include <fstream>
+#include <iostream>
+
+static void put(const char *name) { std::ofstream(name) << name; }
+
+int main() {
+  char message[256];
+  bool bad = tailrace_tag_error("Bad=1", message, sizeof message) != 0;
+  std::cout << tailrace_active() << ' ' << bad << ' ' << message << '\n';
+  put("before");
+  tailrace_context outer = tailrace_context_current();
+  tailrace_context inner = tailrace_context_enter("stage=inner,task=7");
+  put("inside");
+  tailrace_context_switch(outer);
+  put("after");
+  tailrace_context_switch(inner);
+  tailrace_context_finish(inner);
+  put("finished");
+  tailrace_flush();
+  return tailrace_version()[0] == 0 || tailrace_build_info()[0] != '{';
+}
+"""
+
+CONSUMER_C = r"""
+#include <stdio.h>
+#include <tailrace/tailrace.h>
+
+int main(void) {
+  printf("%d %u\n", tailrace_active(), tailrace_context_enter("stage=s"));
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def consumer(cpp_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build directory of a project that uses the installed core."""
+    place = tmp_path_factory.mktemp("consumer")
+    for name, text in {"CMakeLists.txt": CMAKELISTS, "consumer.cc": CONSUMER, "consumer.c": CONSUMER_C}.items():
+        (place / name).write_text(text)
+    steps = [
+        ["cmake", "--install", cpp_build, "--prefix", place / "prefix"],
+        ["cmake", "-S", place, "-B", place / "build", f"-DCMAKE_PREFIX_PATH={place / 'prefix'}"],
+        ["cmake", "--build", place / "build"],
+    ]
+    for step in steps:
+        done = subprocess.run([str(word) for word in step], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return place / "build"
+
+
+def environment(**extra: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
+    return {**kept, **extra}
+
+
+@pytest.mark.parametrize("name", ["consumer", "consumer_c"])
+def test_untraced_the_api_does_nothing_and_says_so(consumer: Path, tmp_path: Path, name: str) -> None:
+    done = subprocess.run(
+        [str(consumer / name)], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("0 ")
+
+
+def test_linked_and_told_a_run_it_traces_itself(consumer: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "trace").mkdir(parents=True)
+    settings = environment(TAILRACE_RUN=str(run.resolve()), TAILRACE_TAGS="workflow=w,stage=outer")
+    done = subprocess.run(
+        [str(consumer / "consumer")], cwd=tmp_path, env=settings, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith('1 1 tag "Bad"')
+    seen = read_run(run)
+    # libstdc++ writes by writev or write; the name is the file.
+    tags = {
+        Path(path).name: (event["args"].get("stage"), event["args"].get("task"))
+        for event in seen.named("write", "writev")
+        if (path := seen.path(event)) and path.startswith(str(tmp_path.resolve()))
+    }
+    assert tags == {
+        "before": ("outer", None),
+        "inside": ("inner", "7"),
+        "after": ("outer", None),
+        "finished": ("outer", None),
+    }

@@ -1,0 +1,42 @@
+"""`tailrace demo`: what a new user sees first must work, with nothing but Python and coreutils."""
+
+import json
+
+import pytest
+
+pytest.importorskip("parsl", reason="the demo needs Parsl: pip install 'tailrace[parsl]'")
+
+STAGES = {"stopwords": 1, "collect": 6, "count": 6, "merge": 1, "rank": 1, "summary": 1}
+
+
+def test_the_demo_shows_its_stages_and_writes_its_page(tmp_path, cli, declared, read_trace):
+    done = cli("demo", "-o", tmp_path / "demo", timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "most frequent: self" in done.stdout
+    assert "nothing lost" in done.stderr
+    for stage in STAGES:
+        assert stage in done.stdout
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "count" in page
+    assert str(tmp_path / "demo" / "report.html") in done.stdout
+    stages = [line["stage"] for line in declared(tmp_path / "demo" / "run") if line["type"] == "task"]
+    assert {stage: stages.count(stage) for stage in stages} == STAGES
+    trace = read_trace(tmp_path / "demo" / "run")
+    names = {
+        event["args"]["exe"].rpartition("/")[2]
+        for event in trace.events
+        if event["name"] == "start" and event["args"].get("stage") == "count"
+    }
+    assert names >= {"tr", "sort", "uniq", "join", "mv"}
+    assert "tailrace.parsl.demo" in json.loads((tmp_path / "demo" / "run" / "run.json").read_text())["command"]
+    # The dependency that the workflow does not declare: summary reads the stop words.
+    summary = [event for event in trace.of(tmp_path / "demo" / "files" / "stopwords.txt") if event["args"].get("size")]
+    assert "summary" in {event["args"].get("stage") for event in summary}
+
+
+def test_the_demo_does_not_write_over_anything(tmp_path, cli):
+    (tmp_path / "thesis.tex").write_text("x")
+    done = cli("demo", "-o", tmp_path)
+    assert done.returncode == 2
+    assert "not an empty directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

@@ -1,0 +1,412 @@
+"""Do no harm: small hostile programs (../programs) behave traced as they do untraced, and their trace is whole.
+
+Every case runs a program twice, in two directories that are made alike: what it prints, how it ends and what files it
+leaves must be the same. Reading the trace checks that each line is JSON. What more is promised is in each test.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truth import Seen, read_run, trace_files
+
+from tailrace import _native
+
+TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
+Program = Callable[[str], Path]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A traced run that was no different from the untraced one."""
+
+    work: Path
+    run: Path
+    stdout: str
+    stderr: str
+
+    @property
+    def seen(self) -> Seen:
+        """The trace."""
+        return read_run(self.run)
+
+    def check_written(self, *names: str) -> None:
+        """The trace has all bytes of these files, each once; they were only ever appended to."""
+        seen = self.seen
+        for name in names:
+            assert seen.written(self.work / name) == (self.work / name).stat().st_size, name
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """Every file under a directory; those that lie too deep to be opened by their whole path are left out."""
+    found: dict[str, bytes] = {}
+    for at, _, names in os.walk(os.fsencode(directory)):
+        for name in names:
+            path = at + b"/" + name
+            if len(path) < 4000:
+                found[os.fsdecode(os.path.relpath(path, os.fsencode(directory)))] = Path(os.fsdecode(path)).read_bytes()
+    return found
+
+
+def clean_environment(extra: dict[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
+    return {**kept, "LC_ALL": "C.UTF-8", **extra}
+
+
+def as_shell(returncode: int) -> int:
+    """A subprocess's return code as a shell, and `tailrace run`, give it."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+class Harm:
+    """Runs a command untraced and traced, and compares."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.tmp_path = tmp_path
+        self.run = tmp_path / "run"
+
+    def __call__(self, *command: str | Path, same_files: bool = True, env: dict[str, str] | None = None) -> Outcome:
+        words = [str(word) for word in command]
+        options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 60, "stdin": subprocess.DEVNULL}
+        options["env"] = clean_environment(env or {})
+        works = [self._directory("work1"), self._directory("work2")]
+        plain = subprocess.run(words, cwd=works[0], **options)
+        tailrace = [*TAILRACE, "run", "-o", str(self.run), "--tag", "stage=harm", "--"]
+        traced = subprocess.run([*tailrace, *words], cwd=works[1], **options)
+        stderr = traced.stderr.decode(errors="replace")
+        assert traced.stdout == plain.stdout, stderr
+        assert traced.returncode == as_shell(plain.returncode), stderr
+        if same_files:
+            assert files_of(works[1]) == files_of(works[0])
+        return Outcome(works[1], self.run, plain.stdout.decode(errors="replace"), stderr)
+
+    def _directory(self, name: str) -> Path:
+        work = self.tmp_path / name
+        work.mkdir()
+        (work / "given").write_text("given to the program\n")
+        return work
+
+
+@pytest.fixture
+def harm(tmp_path: Path) -> Iterator[Harm]:
+    """The runner; journals that couldn't be sealed are removed in the end."""
+    runner = Harm(tmp_path)
+    yield runner
+    shutil.rmtree(_native.journal_directory(str(runner.run.resolve()), "/dev/shm"), ignore_errors=True)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"waited in vain: {what}")
+
+
+# ---- deaths --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["term", "segv", "abort", "_exit", "_Exit", "quick_exit", "exit_group", "thread_exits", "main_leaves", "return"],
+)
+def test_nothing_is_lost_however_a_process_ends(harm: Harm, program: Program, how: str) -> None:
+    harm(program("deaths"), how).check_written("out")
+
+
+def test_kill_loses_no_write_that_had_returned(harm: Harm, program: Program) -> None:
+    done = harm(program("deaths"), "kill", same_files=False)
+    written = (done.work / "out").stat().st_size
+    # One write may have been done by the kernel without having returned.
+    assert written > 10_000
+    assert done.seen.written(done.work / "out") in (written, written - 10)
+
+
+def test_threads_that_write_while_the_process_exits_are_recorded(harm: Harm, program: Program) -> None:
+    done = harm(program("deaths"), "threads_write", same_files=False)
+    done.check_written("out", "thread0", "thread1", "thread2")
+    missing = (done.work / "thread3").stat().st_size - done.seen.written(done.work / "thread3")
+    assert 0 <= missing <= 10
+
+
+def test_what_is_left_in_buffers_at_exit_is_the_streams(harm: Harm, program: Program) -> None:
+    harm(program("deaths"), "buffered").check_written("buffered")
+
+
+# ---- threads -------------------------------------------------------------------------------------------------------
+
+
+def test_threads_open_and_close_streams(harm: Harm, program: Program) -> None:
+    done = harm(program("threads"), "opens", same_files=False)
+    assert len(done.seen.named("fclose")) >= 8 * 200 * 2
+
+
+def test_a_stream_that_threads_share_is_counted_once(harm: Harm, program: Program) -> None:
+    harm(program("threads"), "shared", same_files=False).check_written("shared")
+
+
+def test_fork_while_threads_do_io(harm: Harm, program: Program) -> None:
+    done = harm(program("threads"), "fork", same_files=False)
+    assert done.stdout == "failed 0\n"
+    done.check_written("children", "busy0", "busy1", "busy2", "busy3")
+
+
+@pytest.mark.parametrize("what", ["destructors", "many"])
+def test_destructors_of_threads_may_do_io(harm: Harm, program: Program, what: str) -> None:
+    # Threads append in any order.
+    harm(program("threads"), what, same_files=False).check_written("destructors")
+
+
+def test_a_thread_begins_in_its_creators_context(harm: Harm, program: Program) -> None:
+    done = harm(program("threads"), "context")
+    seen = done.seen
+    tasks: dict[str | None, set[str | None]] = {}
+    for event in seen.named("write"):
+        path = seen.path(event)
+        if path and Path(path).parent == done.work.resolve():
+            tasks.setdefault(Path(path).name, set()).add(event["args"].get("task"))
+    assert tasks == {"one": {"one"}, "two": {"two"}, "inherited": {"one", "two"}}
+
+
+# ---- children ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["vfork", "missing"])
+def test_a_childs_descriptors_are_not_its_parents(harm: Harm, program: Program, what: str) -> None:
+    harm(program("forks"), what).check_written("a", "b")
+
+
+def test_children_that_return_seal_their_own(harm: Harm, program: Program) -> None:
+    done = harm(program("forks"), "returns", same_files=False)
+    done.check_written("a")
+    assert len(done.seen.named("start")) == 4
+
+
+@pytest.mark.parametrize("what", ["daemon", "close"])
+def test_a_daemon_closes_what_it_likes(harm: Harm, program: Program, what: str) -> None:
+    done = harm(program("forks"), what, same_files=False)
+    wait_until((done.work / "done").exists, "the daemon")
+
+    def sealed() -> bool:
+        subprocess.run([*TAILRACE, "seal", str(done.run)], check=False, capture_output=True)
+        return done.seen.written(done.work / "done") == 1
+
+    wait_until(sealed, "the daemon's journal")
+    done.check_written("a", "b", *(["closed", "closed2"] if what == "close" else []))
+
+
+def test_every_exec_keeps_arguments_environment_tags_and_the_trace_file(harm: Harm, program: Program) -> None:
+    done = harm(program("chains"))
+    assert (done.work / "out").read_text().splitlines()[1] == "1 6: [one] [two words] [] [four] -"
+    done.check_written("out")
+    assert len(trace_files(done.run)) == 1
+    seen = done.seen
+    assert {event["args"].get("stage") for event in seen.events} == {"harm"}
+    assert len({event["pid"] for event in seen.events}) == 1
+    assert len(seen.named("start")) == 12
+    assert [event["args"]["errno"] for event in seen.named("execve") if "errno" in event["args"]] == [2, 2]
+
+
+def test_system_popen_and_pclose_answer_as_libcs(harm: Harm, program: Program) -> None:
+    harm(program("spawns"))
+
+
+# ---- the environment -----------------------------------------------------------------------------------------------
+
+
+def test_a_program_sees_the_environment_it_would_see_untraced(harm: Harm, program: Program) -> None:
+    harm(program("environment"), "print")
+
+
+def test_another_preload_stays_visible_and_in_place(harm: Harm, program: Program) -> None:
+    interposer = program("interposer.so")
+    harm(program("environment"), "print", env={"LD_PRELOAD": str(interposer)})
+
+
+def test_a_child_with_an_empty_environment_is_traced(harm: Harm, program: Program) -> None:
+    harm("env", "-i", shutil.which("cp") or "cp", "given", "copied").check_written("copied")
+
+
+@pytest.mark.parametrize(("what", "file"), [("clear", "copied"), ("setproctitle", "titled")])
+def test_children_are_traced_whatever_became_of_environ(harm: Harm, program: Program, what: str, file: str) -> None:
+    harm(program("environment"), what).check_written(file)
+
+
+# ---- names, pointers, descriptors ----------------------------------------------------------------------------------
+
+
+def test_names_are_exact(harm: Harm, program: Program) -> None:
+    done = harm(program("names"))
+    root = os.fsencode(done.work.resolve())
+    files = done.seen.files.values()
+    exact = {bytes.fromhex(file["bytes"]) if "bytes" in file else os.fsencode(file["name"]) for file in files}
+    names = {bytes(path) for path in done.work.resolve().iterdir()}
+    assert len(names) > 12
+    assert names - exact == {root + b"/given"}
+    for file in files:
+        assert ("bytes" in file) == ("\ufffd" in file["name"]), file
+
+
+def test_bad_pointers_are_the_kernels_to_refuse(harm: Harm, program: Program) -> None:
+    harm(program("pointers"))
+
+
+def test_no_phantom_bytes_when_a_number_is_used_again(harm: Harm, program: Program) -> None:
+    done = harm(program("descriptors"), "used_again")
+    seen = done.seen
+    assert seen.written(done.work / "file") == 30 * len("in file\n")
+    assert seen.written(done.work / "other") == 30 * len("other\n")
+    assert seen.read(done.work / "file") == seen.read(done.work / "other") == 0
+
+
+def test_fcntl_and_dup_answer_as_untraced(harm: Harm, program: Program) -> None:
+    assert "ofd set 0" in harm(program("descriptors"), "commands").stdout
+
+
+def test_streams_without_descriptors(harm: Harm, program: Program) -> None:
+    harm(program("streams")).check_written("inside")
+
+
+@pytest.mark.parametrize(("what", "file"), [("threads", "small"), ("seals", "many"), ("handler", "small")])
+def test_small_stacks_are_enough(harm: Harm, program: Program, what: str, file: str) -> None:
+    harm(program("stacks"), what).check_written(file)
+
+
+# ---- signals -------------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_that_jumps_out_of_a_write(harm: Harm, program: Program) -> None:
+    done = harm(program("signals"), "jump", same_files=False)
+    written = (done.work / "out").stat().st_size
+    # A write that was left by a jump had not returned.
+    assert written - 10 * 500 <= done.seen.written(done.work / "out") <= written
+
+
+def test_a_handler_that_does_io_during_io(harm: Harm, program: Program) -> None:
+    done = harm(program("signals"), "handler", same_files=False)
+    done.check_written("out", "handler", "opened")
+    counts = [len(done.seen.named(name)) for name in ("open", "close")]
+    assert min(counts) > 2000
+
+
+def test_interrupted_calls_stay_interrupted(harm: Harm, program: Program) -> None:
+    assert harm(program("signals"), "interrupt").stdout == "-1 4\n" * 3
+
+
+# ---- linking -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["no_plt", "bound_now"])
+def test_however_a_program_is_bound(harm: Harm, program: Program, how: str) -> None:
+    done = harm(program(how))
+    done.check_written("copied")
+    assert done.seen.read(done.work / "given") == len("given to the program\n")
+
+
+def test_another_tool_that_interposes(harm: Harm, program: Program) -> None:
+    done = harm(program("interpose_client"), env={"LD_PRELOAD": str(program("interposer.so"))})
+    assert "interposed 1" in done.stdout
+    # What libc's own handle gives is libc's read, whoever interposes: seen where ours can stand in for it.
+    assert done.seen.read(done.work / "given") - len("given to the program\n") in (0, 10)
+
+
+def test_a_library_loaded_with_deepbind_is_seen_where_gotcha_is(harm: Harm, program: Program) -> None:
+    done = harm(program("interpose_client"), program("deep.so"))
+    if '"gotcha":null' not in _native.build_info().replace(" ", ""):
+        done.check_written("deep")
+
+
+# ---- limits and lost directories -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
+    """Mounts a file system of few bytes; skips where this user may not."""
+    mounted: list[Path] = []
+
+    def mount(name: str, size: str) -> Path:
+        place = tmp_path / name
+        place.mkdir(parents=True)
+        options = ["-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(place)]
+        if subprocess.run(["mount", *options], check=False, capture_output=True).returncode:
+            pytest.skip("this user may not mount a tmpfs")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def lost_events(stderr: str) -> int:
+    """What the summary says was lost, or waits in journals that found no place."""
+    found = re.findall(r"([\d,]+) events? (?:LOST|of \d+ journals? wait)", stderr)
+    return sum(int(number.replace(",", "")) for number in found)
+
+
+DD = ["dd", "if=/dev/zero", "of=out", "bs=1", "count=100000", "status=none"]
+
+
+def test_a_full_disk_under_the_run_costs_events_that_are_counted(
+    harm: Harm, small_disk: Callable[[str, str], Path]
+) -> None:
+    small_disk("run", "192k")
+    done = harm(*DD)
+    events, lost = len(done.seen.events), lost_events(done.stderr)
+    assert lost > 0, done.stderr
+    assert events + lost >= 200_000
+
+
+@pytest.mark.parametrize("size", ["4k", "36k", "100k"])
+def test_a_full_journal_directory_costs_events_that_are_counted(
+    harm: Harm, small_disk: Callable[[str, str], Path], size: str
+) -> None:
+    done = harm(*DD, env={"TAILRACE_JOURNAL_DIR": str(small_disk("journals", size))})
+    events, lost = len(done.seen.events), lost_events(done.stderr)
+    assert events + lost >= 200_000 or "journal" in done.stderr, done.stderr
+
+
+def test_a_journal_directory_that_cannot_be_had_is_said(harm: Harm) -> None:
+    done = harm("cp", "given", "copied", env={"TAILRACE_JOURNAL_DIR": "/proc/nowhere"})
+    assert "tailrace" in done.stderr
+    assert re.search("journal|LOST", done.stderr), done.stderr
+
+
+def test_a_run_directory_that_is_removed_in_the_middle(harm: Harm) -> None:
+    script = 'dd if=/dev/zero of=out bs=1 count=50000 status=none; rm -rf "$RUN_DIR"/trace; cat given > copied'
+    done = harm("bash", "-c", script, env={"RUN_DIR": str(harm.run)})
+    assert lost_events(done.stderr) > 0 or "can't be written" in done.stderr, done.stderr
+
+
+def test_a_limit_on_file_sizes_is_not_hit_by_the_tracer(harm: Harm) -> None:
+    script = "ulimit -f 40; dd if=/dev/zero of=/dev/null bs=1 count=200000 status=none; echo $?; cat given > copied"
+    assert harm("bash", "-c", script).stdout == "0\n"
+
+
+def test_a_limit_on_descriptors(harm: Harm) -> None:
+    code = "import os\ntry:\n  [os.open('given', 0) for _ in range(99)]\nexcept OSError as e: n = e.errno\nprint(n)"
+    script = f'ulimit -n 40; "{sys.executable}" -c "{code}"'
+    assert harm("bash", "-c", script).stdout == "24\n"
+
+
+def test_a_socket_server_among_children(harm: Harm) -> None:
+    code = (
+        "import os, socket; a, b = socket.socketpair(); pid = os.fork()\n"
+        "if pid == 0: a.close(); b.sendall(b'x' * 100000); os._exit(0)\n"
+        "b.close(); n = 0\nwhile d := a.recv(65536): n += len(d)\nprint(n, os.waitpid(pid, 0)[1])"
+    )
+    assert harm(sys.executable, "-c", code).stdout == "100000 0\n"
+
+
+def test_a_stopped_process_goes_on(harm: Harm) -> None:
+    script = f"cat < given > copied & p=$!; kill -{signal.SIGSTOP.value} $p; kill -CONT $p; wait $p; echo $?"
+    harm("bash", "-c", script).check_written("copied")

@@ -1,0 +1,10 @@
+/* Copies `given` to `copied`, built with -fno-plt: calls go through the GOT, without a PLT to patch. */
+#include <fcntl.h>
+#include <unistd.h>
+
+int main(void) {
+  char buffer[100];
+  int in = open("given", O_RDONLY), out = open("copied", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ssize_t n = read(in, buffer, sizeof buffer);
+  return write(out, buffer, (size_t)n) != n;
+}

@@ -1,0 +1,121 @@
+/* Pointers that are null or wild, handed to everything that takes one: each line is a call's result and errno. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define TRY(call)                               \
+  do {                                          \
+    errno = 0;                                  \
+    long ret = (long)(call);                    \
+    printf("%s = %ld %d\n", #call, ret, errno); \
+  } while (0)
+
+extern char **environ;
+
+int main(void) {
+  setvbuf(stdout, NULL, _IONBF, 0);
+  int fd = open("file", O_RDWR | O_CREAT, 0600), ends[2];
+  write(fd, "content", 7);
+  struct stat s;
+  struct statx x;
+  char *argv[] = {"x", NULL};
+  void *bads[] = {NULL, (void *)8, (void *)-4096, mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+  for (int i = 0; i < 4; ++i) {
+    void *volatile bad = bads[i];
+    printf("pointer %d\n", i);
+    TRY(open(bad, O_RDONLY));
+    TRY(open(bad, O_RDWR | O_CREAT, 0600));
+    TRY(openat(AT_FDCWD, bad, O_RDONLY));
+    TRY(creat(bad, 0600));
+    TRY(fopen(bad, "r") != NULL);
+    TRY(stat(bad, &s));
+    TRY(stat("file", bad));
+    TRY(lstat(bad, &s));
+    TRY(fstat(fd, bad));
+    TRY(statx(AT_FDCWD, bad, 0, STATX_SIZE, &x));
+    TRY(statx(AT_FDCWD, "file", 0, STATX_SIZE, bad));
+    TRY(fstatat(AT_FDCWD, bad, &s, 0));
+    TRY(access(bad, R_OK));
+    TRY(faccessat(AT_FDCWD, bad, R_OK, 0));
+    TRY(lseek(fd, 0, SEEK_SET));
+    TRY(read(fd, bad, 7));
+    TRY(pread(fd, bad, 7, 0));
+    TRY(write(fd, bad, 7));
+    TRY(pwrite(fd, bad, 7, 0));
+    TRY(readv(fd, bad, 2));
+    TRY(writev(fd, bad, 2));
+    TRY(preadv(fd, bad, 2, 0));
+    TRY(pwritev2(fd, bad, 2, 0, 0));
+    TRY(readv(fd, &(struct iovec){bad, 7}, 1));
+    TRY(writev(fd, bad, 0));
+    TRY(writev(fd, bad, -1));
+    TRY(writev(9999, bad, 3));
+    TRY(rename(bad, "new"));
+    TRY(rename("file", bad));
+    TRY(renameat(AT_FDCWD, "file", AT_FDCWD, bad));
+    TRY(link("file", bad));
+    TRY(link(bad, "new"));
+    TRY(symlink(bad, "new"));
+    TRY(symlink("file", bad));
+    TRY(readlink(bad, (char *)&s, 10));
+    TRY(readlink("file", bad, 10));
+    TRY(unlink(bad));
+    TRY(unlinkat(AT_FDCWD, bad, 0));
+    TRY(remove(bad));
+    TRY(mkdir(bad, 0700));
+    TRY(rmdir(bad));
+    TRY(truncate(bad, 0));
+    TRY(chdir(bad));
+    TRY(execv(bad, argv));
+    TRY(execve("/no/such", bad, environ));
+    TRY(memfd_create(bad, 0) < 0);
+    if (i) TRY(pipe(bad));
+    if (i) TRY(pipe2(bad, 0));
+    if (i) TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, bad));
+    if (i) TRY(sendfile(fd, fd, bad, 1));
+    if (i) TRY(copy_file_range(fd, bad, fd, NULL, 1, 0));
+    /* Refused for another reason, before the kernel has looked at the pointer. */
+    TRY(access(bad, 0xff));
+    TRY(faccessat(AT_FDCWD, bad, 0xff, 0));
+    TRY(fstatat(AT_FDCWD, bad, &s, 0x40000000));
+    TRY(statx(AT_FDCWD, bad, 0, 0x80000000U, &x));
+    TRY(truncate(bad, -1));
+    TRY(readlink(bad, (char *)&s, 0));
+    TRY(linkat(AT_FDCWD, bad, AT_FDCWD, "new", 0x40000000));
+    TRY(renameat2(AT_FDCWD, bad, AT_FDCWD, bad, 0xff));
+    TRY(unlinkat(AT_FDCWD, bad, 0x40000000));
+    TRY(open(bad, O_DIRECTORY | O_CREAT | O_TMPFILE, 0600));
+    TRY(memfd_create(bad, 0xffff));
+    TRY(recv(fd, bad, 1, 0));
+    TRY(send(fd, bad, 1, 0));
+    if (i != 0) TRY(posix_spawn(NULL, "/no/such", NULL, NULL, argv, NULL));
+  }
+  TRY(write(fd, "", 0));
+  TRY(read(fd, NULL, 0));
+  TRY(read(-1, NULL, 5));
+  TRY(fdopen(-1, "r") != NULL);
+  TRY(fdopen(fd, "nonsense") != NULL);
+  TRY(fopen("file", "") != NULL);
+  TRY(open("", O_RDONLY));
+  TRY(stat("", &s));
+  TRY(rename("", ""));
+  TRY(unlink(""));
+  TRY(lseek(fd, -5, SEEK_SET));
+  TRY(lseek(9999, 0, SEEK_CUR));
+  TRY(mmap(NULL, 0, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
+  TRY(mmap(NULL, 10, PROT_READ, MAP_SHARED, 9999, 0) == MAP_FAILED);
+  TRY(preadv2(fd, NULL, 0, -1, 0));
+  TRY(close(fd));
+  TRY(close(fd));
+  return 0;
+}
