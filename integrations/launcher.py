@@ -78,8 +78,11 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
 
 
 class SealAccount(TypedDict):
-    """Journals sealed, of processes still alive, that could not be sealed, and the events in those; events sealed; losses
-    by cause that no block tells of, because there was no place for one."""
+    """What sealing did.
+
+    Journals: sealed, left to live processes, failed (with their events). Events: sealed; lost without a block that
+    tells of it, by cause.
+    """
 
     sealed_journals: int
     alive: int
