@@ -83,7 +83,7 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
   int status;
   {
     nb::gil_scoped_release released;
-    status = seal_dead_journals(directory.c_str(), result);
+    status = seal_dead_journals(directory.c_str(), result, run_dir + "/trace");
   }
   if (status < 0) throw std::runtime_error(directory + ": " + strerror(-status));
   nb::dict out, unrecorded;

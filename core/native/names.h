@@ -6,10 +6,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "columns.h"
 #include "json.h"
+#include "mounts.h"
 
 namespace tailrace::native {
 
@@ -79,6 +83,42 @@ class FileTable {
 
   std::vector<FileName> files_;
   std::vector<int32_t> slots_;
+};
+
+// The names of the block that is being read, and the texts that they become in the columns.
+class BlockNames {
+ public:
+  explicit BlockNames(const Mounts &mounts) : mounts_(mounts) {}
+
+  // The columns that are wanted: host; path, path2, file, file2, ftype; null is not wanted.
+  void use_columns(Column *host, Column *const (&files)[5]);
+
+  void begin_block(const std::string &host);
+  // A metadata line's args; `kind` is FH or HH. Throws JsonError when it lacks its name or hash.
+  void put(const std::string &kind, const Value &args);
+
+  // Grows whenever a name is added or forgotten: what was looked up before may then be another's.
+  uint64_t epoch() const { return epoch_; }
+
+  FileName *file(const HashKey &key) { return files_.find(key); }
+  // Writes the file's texts into the wanted columns of a row; null writes nothing.
+  void set_file(FileName *file, bool second, size_t row);
+  // Indices in the host column: of a host's hash, and of the block's own.
+  int32_t host_of(const HashKey &key);
+  int32_t own_host();
+
+ private:
+  int32_t text_for(const FileName &file, size_t which, Column *column);
+  std::optional<std::string> identity_of(const FileName &file, const std::string &type);
+
+  const Mounts &mounts_;
+  Column *host_column_ = nullptr;
+  Column *file_columns_[5] = {};
+  uint64_t epoch_ = 0;
+  FileTable files_, hosts_;
+  std::string host_;
+  int32_t host_index_ = FileName::kUnused;
+  std::string scratch_;
 };
 
 }  // namespace tailrace::native

@@ -29,7 +29,7 @@ bool looks_like_metadata(const char *p) {
 class Parser::Impl {
  public:
   Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
-      : capacity_(capacity), mounts_(mounts), discover_(columns == nullptr) {
+      : capacity_(capacity), names_(mounts), discover_(columns == nullptr) {
     if (columns == nullptr) {
       for (const ColumnSpec &spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
     } else {
@@ -39,11 +39,7 @@ class Parser::Impl {
   }
 
   void block(std::string_view text, const BlockHeader &header) {
-    ++names_epoch_;
-    files_.clear();
-    hosts_.clear();
-    host_ = header.host;
-    host_index_ = FileName::kUnused;
+    names_.begin_block(header.host);
     const size_t first_row = rows_;
     uint64_t lines = 0;
     const char *p = text.data();
@@ -113,6 +109,7 @@ class Parser::Impl {
     host_column_ = column("host");
     const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
     for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
+    names_.use_columns(host_column_, file_columns_);
     top_["name"].needed = kNeedsName;
     top_["cat"].needed = kNeedsCat;
     top_["pid"].needed = kNeedsPid;
@@ -151,7 +148,7 @@ class Parser::Impl {
     if (rows_ >= capacity_) throw JsonError("the block has more events than its header promises");
     if (ts_column_ != nullptr) ts_column_->set_int(rows_, saturating_sum(ts_ns_, rest_ns_));
     if (dur_column_ != nullptr) dur_column_->set_int(rows_, dur_ns_);
-    if (host_column_ != nullptr && host_column_->is_null_text(rows_)) host_column_->set_index(rows_, own_host());
+    if (host_column_ != nullptr && host_column_->is_null_text(rows_)) host_column_->set_index(rows_, names_.own_host());
     if (has_path_ && file_columns_[0]->is_null_text(rows_)) {
       file_columns_[0]->set_index(rows_, file_columns_[0]->dictionary().index_of(text_of(path_, &scratch_)));
     }
@@ -350,11 +347,11 @@ class Parser::Impl {
         return p + edge->last_bytes;
       }
       if (action == Action::kSkip || action == Action::kPhase) return p + edge->last_bytes;
-      if (edge->last_epoch == names_epoch_) {
+      if (edge->last_epoch == names_.epoch()) {
         if (action == Action::kHost) {
           host_column_->set_index(rows_, edge->last_index);
         } else {
-          set_file(edge->last_file, action == Action::kFile2);
+          names_.set_file(edge->last_file, action == Action::kFile2, rows_);
         }
         return p + edge->last_bytes;
       }
@@ -378,11 +375,11 @@ class Parser::Impl {
         break;
       case Action::kFile:
       case Action::kFile2:
-        edge->last_file = files_.find(HashKey::of(text_of(value, &scratch_)));
-        set_file(edge->last_file, edge->use.action == Action::kFile2);
+        edge->last_file = names_.file(HashKey::of(text_of(value, &scratch_)));
+        names_.set_file(edge->last_file, edge->use.action == Action::kFile2, rows_);
         break;
       case Action::kHost:
-        edge->last_index = host_of(HashKey::of(text_of(value, &scratch_)));
+        edge->last_index = names_.host_of(HashKey::of(text_of(value, &scratch_)));
         host_column_->set_index(rows_, edge->last_index);
         break;
       case Action::kPath:
@@ -399,7 +396,7 @@ class Parser::Impl {
 
   void remember(Edge *edge, const char *p, size_t bytes) {
     edge->last_bytes = bytes <= Edge::kMaxLast ? bytes : 0;
-    edge->last_epoch = names_epoch_;
+    edge->last_epoch = names_.epoch();
     std::memcpy(edge->last, p, edge->last_bytes);
   }
 
@@ -477,76 +474,8 @@ class Parser::Impl {
     }));
     if (*p != '\n') throw JsonError("text follows the object");
     if (phase == "X") return nullptr;
-    if (phase == "M" && args.kind == Value::Kind::kObject && (name == "FH" || name == "HH")) put_name(name, args);
+    if (phase == "M" && args.kind == Value::Kind::kObject && (name == "FH" || name == "HH")) names_.put(name, args);
     return p + 1;
-  }
-
-  void put_name(const std::string &kind, const Value &args) {
-    FileName file;
-    Value hash;
-    each_member(args.text.data(), [&](std::string_view key, const Value &value) {
-      if (key == "name") file.name = value;
-      if (key == "value") hash = value;
-      if (key == "type") file.type = value;
-      if (key == "dev") file.dev = value;
-      if (key == "ino") file.ino = value;
-      if (key == "btime") file.btime = value;
-    });
-    if (hash.kind != Value::Kind::kString || file.name.kind != Value::Kind::kString) {
-      throw JsonError(kind + " lacks its name or value");
-    }
-    file.key = HashKey::of(text_of(hash, &scratch_));
-    ++names_epoch_;
-    (kind == "FH" ? files_ : hosts_).put(file);
-  }
-
-  int32_t host_of(const HashKey &key) {
-    FileName *host = hosts_.find(key);
-    if (host == nullptr) return own_host();
-    if (host->index[0] == FileName::kUnused) {
-      host->index[0] = host_column_->dictionary().index_of(text_of(host->name, &scratch_));
-    }
-    return host->index[0];
-  }
-
-  int32_t own_host() {
-    if (host_index_ == FileName::kUnused) host_index_ = host_column_->dictionary().index_of(host_);
-    return host_index_;
-  }
-
-  void set_file(FileName *file, bool second) {
-    if (file == nullptr) return;
-    static constexpr size_t kFirst[] = {0, 2, 4}, kSecond[] = {1, 3};
-    const size_t *which = second ? kSecond : kFirst;
-    for (size_t i = 0; i < (second ? 2U : 3U); ++i) {
-      Column *column = file_columns_[which[i]];
-      if (column == nullptr) continue;
-      int32_t &index = file->index[which[i]];
-      if (index == FileName::kUnused) index = file_text(*file, which[i], column);
-      column->set_index(rows_, index);
-    }
-  }
-
-  int32_t file_text(const FileName &file, size_t which, Column *column) {
-    if (which <= 1) return column->dictionary().index_of(text_of(file.name, &scratch_));
-    const std::string type(file.type.kind == Value::Kind::kString ? text_of(file.type, &scratch_) : std::string_view());
-    if (which == 4) return type.empty() ? -1 : column->dictionary().index_of(type);
-    const std::optional<std::string> identity = identity_of(file, type);
-    return identity ? column->dictionary().index_of(*identity) : -1;
-  }
-
-  // Nothing where no file was there; nothing for the kernel's anonymous inodes either, which all share one number.
-  std::optional<std::string> identity_of(const FileName &file, const std::string &type) {
-    if (type == "none" || type == "anon" || file.dev.kind != Value::Kind::kString ||
-        file.ino.kind != Value::Kind::kNumber) {
-      return std::nullopt;
-    }
-    const std::string dev(text_of(file.dev, &scratch_));
-    const std::string_view file_system = mounts_.file_system(host_, dev, text_of(file.name, &scratch_));
-    std::string identity = file_system.empty() ? host_ + ':' + dev : std::string(file_system) + ':';
-    identity.append(":").append(file.ino.text).append(":");
-    if (file.btime.kind == Value::Kind::kNumber) identity.append(file.btime.text);
-    return identity;
   }
 
   [[noreturn]] static void count_fault(const char *what, uint64_t promised, uint64_t found) {
@@ -555,7 +484,7 @@ class Parser::Impl {
   }
 
   size_t capacity_;
-  const Mounts &mounts_;
+  BlockNames names_;
   bool discover_;
   std::vector<std::unique_ptr<Column>> columns_;
   std::unordered_map<std::string, Column *> by_name_;
@@ -568,12 +497,6 @@ class Parser::Impl {
   Layouts layouts_;
   size_t rows_ = 0;
   std::string scratch_;
-
-  // The block being read.
-  uint64_t names_epoch_ = 0;  // grows whenever a name is added or forgotten
-  FileTable files_, hosts_;
-  std::string host_;
-  int32_t host_index_ = FileName::kUnused;
 
   // The line being read.
   int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0;

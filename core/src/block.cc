@@ -59,7 +59,11 @@ bool BlockWalk::next(BlockPlace &place) {
   if (offset_ + kFrameBytes + kGzipTrailerBytes > file_bytes_) return false;
   long n = sys::pread(fd_, buffer_, sizeof buffer_, static_cast<int64_t>(offset_));
   if (n < static_cast<long>(kFrameBytes)) return false;
-  if (memcmp(buffer_, "\x1f\x8b\x08", 3) != 0) return false;
+  if (memcmp(buffer_, "\x1f\x8b\x08", 3) != 0) {
+    // A torn tail follows whole blocks, or begins as one.
+    foreign_ = offset_ == 0;
+    return false;
+  }
   size_t extra = le16(buffer_ + kGzipFixedBytes);
   if (buffer_[3] != 4 || extra < 4 || memcmp(buffer_ + 12, "TR", 2) != 0) {
     foreign_ = true;

@@ -26,7 +26,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 1;
+constexpr uint32_t kJournalVersion = 2;
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
@@ -85,6 +85,18 @@ constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | stat
 constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
 constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
 
+// What is taken off the kernel's account of the process (ledger.h). In the segment that was the process's first.
+struct Ledger {
+  std::atomic<uint32_t> known{0};  // 0 in the other segments, and where the kernel gave no account
+  std::atomic<uint64_t> base[2]{};
+  std::atomic<uint64_t> own[2]{};
+  std::atomic<uint64_t> reaped[2]{};
+  std::atomic<int64_t> ahead{0};
+  std::atomic<uint64_t> left[2]{};  // this image's account, when it is about to be replaced
+  std::atomic<uint64_t> done[2]{};  // the accounts of the images before
+  std::atomic<int64_t> base_objects{0};
+};
+
 struct SegmentHeader {
   uint32_t magic;
   uint32_t version;
@@ -102,6 +114,7 @@ struct SegmentHeader {
   std::atomic<uint32_t> first_slot;  // slots before it are sealed already
   uint32_t first_tid;                // the thread of the first record
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
+  Ledger ledger;
   uint32_t host_bytes;
   uint32_t path_bytes;
   char host[256];

@@ -1,6 +1,7 @@
 // Records into JSON lines, lines into blocks. The format is docs/trace-format.md; seal_dead.cc calls this for the dead.
 #include "seal.h"
 
+#include "path_buffer.h"
 #include "sys.h"
 #include "tags.h"
 
@@ -169,7 +170,9 @@ void Sealer::add_context(uint32_t index) {
 string_view Sealer::text_of(uint32_t index) {
   auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(index));
   size_t n = head->text_bytes, done = 0;
-  if (n > sizeof s_.text) return {};
+  // What a process wrote keeps these bounds; what lies in a damaged journal may not.
+  size_t most = mark_kind(head->mark.load(std::memory_order_relaxed)) == kNameRecord ? kPathBytes : sizeof s_.text;
+  if (n > most) return {};
   for (uint32_t i = index + 1; done < n; ++i) {
     if (i >= used_slots_ || !valid(i, kTextRecord)) return {};
     size_t part = n - done < kTextBytesPerSlot ? n - done : kTextBytesPerSlot;

@@ -22,6 +22,7 @@ struct SealTotals {
   uint64_t events = 0;
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
+  uint64_t file_bytes = 0;  // of the blocks themselves
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 
@@ -43,7 +44,8 @@ struct SealedJournals {
   SealTotals totals;
   uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block could tell of
 };
-// Returns 0, or -errno when the directory can't be read; an absent directory is 0.
-int seal_dead_journals(const char *directory, SealedJournals &result);
+// Returns 0, or -errno when the directory can't be read or isn't this user's; an absent directory is 0. Only journals
+// whose trace file lies in `trace_directory` are taken (empty: in any).
+int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory = {});
 
 }  // namespace tailrace

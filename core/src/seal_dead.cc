@@ -52,6 +52,23 @@ bool is_alive(const SegmentHeader &segment) {
   return began != 0 && began <= segment.start_realtime_ns + kSlackNs;
 }
 
+// The journal directory lies where everybody may write: what another user put there must not be believed.
+bool is_own(int fd) {
+  struct statx s;
+  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == sys::geteuid();
+}
+
+// The file that the journal would have us write to is a trace file of this run.
+bool names_trace_file(const SegmentHeader &h, string_view trace_directory) {
+  string_view path = h.trace_file();
+  constexpr string_view kEnd = ".pfw.gz";
+  if (trace_directory.empty()) return true;
+  return starts_with(path, trace_directory) && path.size() > trace_directory.size() + 1 + kEnd.size() &&
+         path[trace_directory.size()] == '/' && slice(path, path.size() - kEnd.size(), kEnd.size()) == kEnd &&
+         slice(path, trace_directory.size() + 1, path.size() - trace_directory.size() - 1).find('/') ==
+             string_view::npos;
+}
+
 bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
   return h.magic == kJournalMagic && h.version == kJournalVersion && h.slots == kSegmentSlots &&
          h.allocated_slots.load() <= h.slots && file_bytes >= segment_bytes(h.allocated_slots.load()) &&
@@ -59,7 +76,8 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
 }
 
 // Cuts a torn tail off the trace file of a dead process, and tells how far (segment, epoch) has been sealed into it.
-void take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
+// False: the file is not one of ours, and nothing is done to it.
+bool take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
   BlockPlace place;
   while (walk->next(place)) {
     uint64_t seg, epoch, slots;
@@ -68,27 +86,31 @@ void take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_b
       segment.first_slot.store(static_cast<uint32_t>(slots));
     }
   }
-  if (walk->offset() < file_bytes && !walk->foreign()) sys::ftruncate(fd, static_cast<int64_t>(walk->offset()));
+  if (walk->foreign()) return false;
+  if (walk->offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk->offset()));
+  return true;
 }
 
-void reconcile_with_trace_file(SegmentHeader &segment) {
+bool reconcile_with_trace_file(SegmentHeader &segment) {
   int fd = sys::open(segment.trace_path, O_RDWR | O_NOFOLLOW);
-  if (fd < 0) return;
+  if (fd < 0) return true;
+  bool ours = true;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
   void *memory = sys::allocate_pages(sizeof(BlockWalk));
   if (memory && bytes > 0) {
     auto *walk = new (memory) BlockWalk(fd, static_cast<uint64_t>(bytes));
-    take_stock(segment, walk, fd, static_cast<uint64_t>(bytes));
+    ours = take_stock(segment, walk, fd, static_cast<uint64_t>(bytes));
   }
   if (memory) sys::munmap(memory, sizeof(BlockWalk));
   sys::close(fd);
+  return ours;
 }
 
 enum class Outcome { kSealed, kAlive, kFailed, kSkipped };
 
 Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealedJournals &result) {
   if (is_alive(segment)) return Outcome::kAlive;
-  reconcile_with_trace_file(segment);
+  if (!reconcile_with_trace_file(segment)) return Outcome::kSkipped;
   ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
   uint64_t unwritten = 0;
   int status = seal_segment(segment, segment.allocated_slots.load(), scratch, now, &result.totals, &unwritten);
@@ -104,17 +126,18 @@ Outcome seal_mapped(SegmentHeader &segment, SealScratch &scratch, SealedJournals
   return Outcome::kFailed;
 }
 
-Outcome seal_one(const char *path, SealScratch &scratch, SealedJournals &result) {
+Outcome seal_one(const char *path, string_view trace_directory, SealScratch &scratch, SealedJournals &result) {
   int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
   if (fd < 0) return Outcome::kSkipped;
   Outcome outcome = Outcome::kSkipped;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
-  if (sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
+  if (is_own(fd) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
     auto size = static_cast<size_t>(bytes);
     void *map = sys::mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (map) {
       auto &segment = *static_cast<SegmentHeader *>(map);
-      if (is_journal(segment, size)) outcome = seal_mapped(segment, scratch, result);
+      if (is_journal(segment, size) && names_trace_file(segment, trace_directory))
+        outcome = seal_mapped(segment, scratch, result);
       sys::munmap(map, size);
     }
     if (outcome == Outcome::kSealed) sys::unlink(path);
@@ -125,9 +148,14 @@ Outcome seal_one(const char *path, SealScratch &scratch, SealedJournals &result)
 
 }  // namespace
 
-int seal_dead_journals(const char *directory, SealedJournals &result) {
-  DIR *dir = ::opendir(directory);
-  if (!dir) return errno == ENOENT ? 0 : -errno;
+int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
+  int fd = sys::open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd < 0) return fd == -ENOENT ? 0 : fd;
+  DIR *dir = is_own(fd) ? ::fdopendir(fd) : nullptr;
+  if (!dir) {
+    sys::close(fd);
+    return -EPERM;
+  }
   SealScratch *scratch = make_seal_scratch();
   while (scratch) {
     dirent *entry = ::readdir(dir);
@@ -137,7 +165,7 @@ int seal_dead_journals(const char *directory, SealedJournals &result) {
     char path[4096 + 256];
     Writer w(path, sizeof path);
     w << string_view(directory) << '/' << name;
-    switch (seal_one(w.c_str(), *scratch, result)) {
+    switch (seal_one(w.c_str(), trace_directory, *scratch, result)) {
       case Outcome::kSealed: ++result.sealed; break;
       case Outcome::kAlive: ++result.alive; break;
       case Outcome::kFailed: ++result.failed; break;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ledger.h"
 #include "own_stack.h"
 #include "path_buffer.h"
 #include "sys.h"
@@ -71,6 +72,7 @@ int allocate_file(int fd, size_t from, size_t to) {
   static const char zeros[4096] = {};
   for (size_t at = from; at < to; at += sizeof zeros) {
     long n = sys::call(SYS_pwrite64, fd, sys::pointer(zeros), sizeof zeros, static_cast<long>(at));
+    count_own(0, n);
     if (n != sizeof zeros) return n < 0 ? static_cast<int>(n) : -28;
   }
   return 0;
@@ -157,11 +159,12 @@ struct SealJob {
   ClockSample now;
   uint64_t unwritten;
   int status;
+  SealTotals totals;
 };
 
 void do_seal_job(void *raw) {
   auto *job = static_cast<SealJob *>(raw);
-  job->status = seal_segment(*job->segment, job->used, *job->scratch, job->now, nullptr, &job->unwritten);
+  job->status = seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten);
 }
 
 // Sealing lock held.
@@ -178,11 +181,12 @@ enum class IfUnwritten { kDrop, kKeep };
 // the launcher. False: it was kept.
 bool seal_and_empty(Thread *t, IfUnwritten policy) {
   Session &g = g_session;
-  SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -12 /* ENOMEM */};
+  SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -12 /* ENOMEM */, {}};
   if (prepare_sealing()) {
     job.scratch = g.scratch;
     call_on_stack(do_seal_job, &job, g.seal_stack + kOwnStackBytes);
   }
+  count_own(0, static_cast<int64_t>(job.totals.file_bytes));
   if (job.status < 0) {
     if (policy == IfUnwritten::kKeep) return false;
     t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(job.unwritten, std::memory_order_relaxed);
@@ -240,6 +244,7 @@ void open_segment(Thread *t) {
 #endif
   write_segment_header(s, index, t->tid);
   s->lost[static_cast<int>(Loss::kNoJournal)].fetch_add(g_session.unhoused_losses.exchange(0));
+  house_ledger(s);
   attach_segment(t, s, 0);
 }
 

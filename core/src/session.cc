@@ -10,6 +10,7 @@
 #include <new>
 
 #include "arena.h"
+#include "ledger.h"
 #include "path_buffer.h"
 #include "record.h"
 #include "segment.h"
@@ -208,6 +209,7 @@ void become_child() {
   g.threads = nullptr;
   forget_scratch();
   begin_process();
+  begin_child_ledger();
   // argv may have been written over by now, but exe, cwd and parent are the child's own.
   describe_process(g_argv);
   g.wiped->alive.store(1, std::memory_order_release);
@@ -293,6 +295,7 @@ void start_session(char **argv) {
   }
   describe_process(argv);
   hide_settings(environ);
+  begin_ledger(g_session.ledger != nullptr);
   g_session.wiped->alive.store(1, std::memory_order_release);
   g_session.state.store(State::kOn, std::memory_order_release);
 }

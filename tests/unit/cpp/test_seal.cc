@@ -407,4 +407,29 @@ TEST_F(Seal, AJournalWhoseRunDirectoryIsGoneIsDroppedAndCounted) {
   EXPECT_NE(access(journal.c_str(), F_OK), 0) << "memory is given back";
 }
 
+TEST_F(Seal, AJournalThatNamesAFileOutsideTheRunIsLeftAlone) {
+  std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "victim.pfw.gz";
+  { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
+  FILE *f = fopen(victim.c_str(), "w");
+  ASSERT_TRUE(f && fputs("not a trace", f) >= 0 && fclose(f) == 0);
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result, directory_ / "run/trace"), 0);
+  EXPECT_EQ(result.sealed + result.failed, 0u);
+  struct stat s;
+  ASSERT_EQ(stat(victim.c_str(), &s), 0);
+  EXPECT_EQ(s.st_size, 11) << "the file is as it was";
+}
+
+TEST_F(Seal, AFileThatIsNoTraceIsNeitherCutNorAddedTo) {
+  std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "t.pfw.gz";
+  { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
+  FILE *f = fopen(victim.c_str(), "w");
+  ASSERT_TRUE(f && fputs("somebody's notes, longer than a gzip header", f) >= 0 && fclose(f) == 0);
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  struct stat s;
+  ASSERT_EQ(stat(victim.c_str(), &s), 0);
+  EXPECT_EQ(s.st_size, 43);
+}
+
 }  // namespace

@@ -1,0 +1,41 @@
+// What more than one file of hooks needs to make its records.
+#pragma once
+
+#include <sys/uio.h>
+
+#include "record.h"
+
+namespace tailrace {
+
+// hooks_open.cc. A call that opens `path` (null where the descriptor has none); after a failure fd is negative.
+void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, int flags);
+// A call that makes a descriptor out of no file that has a name.
+void record_made(const Call &call, Fn fn, int fd);
+// A call that returns a new descriptor for what an old one stands for.
+void record_dup(const Call &call, Fn fn, int oldfd, int newfd);
+// Two new descriptors whose other ends are each other.
+void record_pair(const Call &call, Fn fn, const int fds[2], int ret);
+// After F_SETFL: to append or not decides whose the position is.
+void set_appending(int fd, int flags);
+
+// hooks_meta.cc. A call on the file of that name.
+void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look);
+
+constexpr uint64_t kNoCount = UINT64_MAX;  // no number was asked for: `count` is left out
+
+inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
+  // After a failure nobody knows that the pointer is good.
+  if (ret < 0) return kNoCount;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < n && i < 1024; ++i) sum += parts[i].iov_len;
+  return sum;
+}
+
+// The offset that a copying call was given by pointer, as it was before the call moved it.
+template <class Offset>
+int64_t given_offset(const Offset *at, int64_t ret) {
+  if (!at) return kHere;
+  return ret >= 0 ? static_cast<int64_t>(*at) - ret : -1;
+}
+
+}  // namespace tailrace

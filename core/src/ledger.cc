@@ -1,0 +1,173 @@
+// See ledger.h.
+#include "ledger.h"
+
+#include <link.h>
+#include <stdio.h>
+
+#include "stream.h"
+#include "sys.h"
+
+extern "C" char __libc_single_threaded __attribute__((weak));
+
+namespace tailrace {
+namespace {
+
+// What glibc's dynamic linker reads of a library by read(2); the rest it maps.
+constexpr int64_t kReadPerLibrary = 832;
+
+// How many objects were ever loaded.
+int64_t objects_loaded() {
+  unsigned long long adds = 0;
+  auto first = [](dl_phdr_info *info, size_t, void *out) {
+    *static_cast<unsigned long long *>(out) = info->dlpi_adds;
+    return 1;
+  };
+  dl_iterate_phdr(first, &adds);
+  return static_cast<int64_t>(adds);
+}
+
+bool take_field(string_view text, string_view key, uint64_t &value) {
+  size_t at = text.find(key);
+  if (at == string_view::npos) return false;
+  at += key.size();
+  string_view rest = slice(text, at, text.size() - at);
+  return take_decimal(rest, value);
+}
+
+bool is_ours_to_write() {
+  const Session &g = g_session;
+  return !t_vfork && g.ledger && g.wiped && g.wiped->alive.load(std::memory_order_relaxed);
+}
+
+void count_own_now(int64_t read, int64_t written) {
+  Ledger &l = *g_session.ledger;
+  if (read > 0) l.own[kRead].fetch_add(static_cast<uint64_t>(read), std::memory_order_relaxed);
+  if (written > 0) l.own[kWritten].fetch_add(static_cast<uint64_t>(written), std::memory_order_relaxed);
+}
+
+// As begin_ledger reads it, before the process counts as begun.
+bool read_totals(int pid, uint64_t (&totals)[2], int64_t &looked_at) {
+  char path[32] = "/proc/self/io", text[256];
+  if (pid) {
+    Writer w(path, sizeof path);
+    w << "/proc/";
+    w.number(pid) << "/io";
+    w.c_str();
+  }
+  int fd = sys::open(path, O_RDONLY);
+  if (fd < 0) return false;
+  long n = sys::read(fd, text, sizeof text);
+  sys::close(fd);
+  if (n <= 0) return false;
+  looked_at = n;
+  string_view all(text, static_cast<size_t>(n));
+  return take_field(all, "rchar: ", totals[kRead]) && take_field(all, "wchar: ", totals[kWritten]);
+}
+
+void clear(Ledger &l) {
+  for (int i = 0; i < 2; ++i) {
+    l.base[i] = 0;
+    l.own[i] = 0;
+    l.reaped[i] = 0;
+    l.left[i] = 0;
+  }
+  l.ahead = 0;
+  l.base_objects = 0;
+}
+
+// In a child of a process with threads another thread may have held the dynamic linker's lock for ever.
+bool may_ask_the_linker() {
+  return !g_session.forked || (&__libc_single_threaded && __libc_single_threaded);
+}
+
+}  // namespace
+
+bool read_kernel_account(int pid, uint64_t (&totals)[2]) {
+  int64_t looked_at = 0;
+  bool known = read_totals(pid, totals, looked_at);
+  count_own(looked_at, 0);
+  return known;
+}
+
+void begin_ledger(bool goes_on) {
+  Session &g = g_session;
+  if (!goes_on) {
+    g.ledger = &g.own_ledger;
+    new (g.ledger) Ledger{};
+  }
+  Ledger &l = *g.ledger;
+  for (int i = 0; goes_on && i < 2; ++i) l.done[i] += l.left[i].load();
+  clear(l);
+  uint64_t totals[2];
+  int64_t looked_at = 0;
+  bool known = read_totals(0, totals, looked_at);
+  l.known = known;
+  if (!known) return;
+  // The reading itself is counted when it is over.
+  l.base[kRead] = totals[kRead] + static_cast<uint64_t>(looked_at);
+  l.base[kWritten] = totals[kWritten];
+  l.base_objects = objects_loaded();
+}
+
+void begin_child_ledger() {
+  Session &g = g_session;
+  g.forked = true;
+  g.ledger = &g.own_ledger;
+  new (g.ledger) Ledger{};
+  g.ledger->known = 1;
+  g.ledger->base_objects = may_ask_the_linker() ? objects_loaded() : 0;
+}
+
+void house_ledger(SegmentHeader *segment) {
+  Session &g = g_session;
+  if (g.ledger != &g.own_ledger) return;
+  memcpy(static_cast<void *>(&segment->ledger), &g.own_ledger, sizeof(Ledger));
+  g.ledger = &segment->ledger;
+}
+
+void count_own(int64_t read, int64_t written) {
+  if (is_ours_to_write()) count_own_now(read, written);
+}
+
+void count_reaped(const uint64_t (&totals)[2]) {
+  if (!is_ours_to_write()) return;
+  for (int i = 0; i < 2; ++i) g_session.ledger->reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
+}
+
+void count_ahead(int64_t bytes) {
+  if (bytes && is_ours_to_write()) g_session.ledger->ahead.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+Account take_account() {
+  Account a;
+  if (!is_ours_to_write() || !g_session.ledger->known) return a;
+  Ledger &l = *g_session.ledger;
+  int64_t own = static_cast<int64_t>(l.own[kRead].load());
+  uint64_t totals[2];
+  if (!read_kernel_account(0, totals)) return a;
+  a.known = true;
+  static int64_t unread, unwritten;
+  unread = unwritten = 0;
+  each_stream([](OpenFile *f) {
+    auto *s = static_cast<FILE *>(f->stream);
+    unread += unread_bytes(s);
+    unwritten += unwritten_bytes(s);
+  });
+  a.buffered = unread;
+  a.unflushed = unwritten;
+  if (may_ask_the_linker()) a.loaded = (objects_loaded() - l.base_objects) * kReadPerLibrary;
+  auto of = [](const std::atomic<uint64_t> &n) { return static_cast<int64_t>(n.load(std::memory_order_relaxed)); };
+  a.bytes[kRead] = static_cast<int64_t>(totals[kRead]) - of(l.base[kRead]) - own - of(l.reaped[kRead]) - l.ahead -
+                   a.loaded - a.buffered;
+  a.bytes[kWritten] = static_cast<int64_t>(totals[kWritten]) - of(l.base[kWritten]) - of(l.own[kWritten]) -
+                      of(l.reaped[kWritten]) + a.unflushed;
+  for (int64_t &n : a.bytes) n = n < 0 ? 0 : n;
+  return a;
+}
+
+void leave_image(const Account &account) {
+  if (!account.known || !is_ours_to_write()) return;
+  for (int i = 0; i < 2; ++i) g_session.ledger->left[i] = static_cast<uint64_t>(account.bytes[i]);
+}
+
+}  // namespace tailrace

@@ -1,0 +1,48 @@
+// The ledger: the kernel's own account of what this process read and wrote (/proc/self/io), brought to what the
+// program itself did, so that the trace can be held against it (docs/trace-format.md, "The ledger").
+//
+//   rchar at the end  -  base     before the image's first instruction: execve, the dynamic linker, earlier images
+//                     -  own      the tracer's blocks and looks at files
+//                     -  reaped   what the kernel added when a child was waited for
+//                     -  loaded   the first 832 bytes of each library loaded later (glibc's dynamic linker)
+//                     -  ahead    what stdio read ahead and no call ever consumed
+//
+// What holds: it lies in the journal, so it outlives the process and goes on over execve. Nothing here changes errno.
+#pragma once
+
+#include "session.h"
+
+namespace tailrace {
+
+enum { kRead = 0, kWritten = 1 };
+
+struct Account {
+  bool known = false;
+  int64_t bytes[2] = {0, 0};
+  int64_t buffered = 0;   // read ahead in the streams now; not in bytes
+  int64_t unflushed = 0;  // in the streams' buffers now; in bytes, as its calls are in the trace
+  int64_t loaded = 0;
+};
+
+// The kernel's totals of a process, 0 for this one. False where the kernel does not say. A child may be a zombie.
+bool read_kernel_account(int pid, uint64_t (&totals)[2]);
+
+// A program image begins. `goes_on`: the journal's ledger was adopted from the image before.
+void begin_ledger(bool goes_on);
+// A forked child begins: the kernel began to count with it.
+void begin_child_ledger();
+// From here on the ledger lies in the segment.
+void house_ledger(SegmentHeader *segment);
+
+// The tracer's own bytes. Nothing happens in a vfork child or a fork that was not noticed yet.
+void count_own(int64_t read, int64_t written);
+void count_reaped(const uint64_t (&totals)[2]);
+// Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
+void count_ahead(int64_t bytes);
+
+// The account of this image as it stands.
+Account take_account();
+// The image is about to be replaced; if it is, this is its account.
+void leave_image(const Account &account);
+
+}  // namespace tailrace
