@@ -25,21 +25,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tailrace.analyzer import declared
+from tailrace.analyzer import declared, headers
 from tailrace.analyzer.headers import FileScan, Header, scan_file
 from tailrace.errors import NotARunError, RunError
 
-VERSION = 1
+VERSION = 2
 """Of the tables below; a catalogue of another version is made anew."""
 FILE_NAME = "tailrace.db"
+ACCOUNTS = "accounts"
 
 _TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
 meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
-  cwd TEXT, uid INTEGER, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, UNIQUE (host, pid, start));
+  cwd TEXT, uid INTEGER, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
-  raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER);
+  raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
+  uncounted_written INTEGER);
 CREATE INDEX blocks_file ON blocks (file_id);
 CREATE INDEX blocks_time ON blocks (t0, t1);
 CREATE TABLE contexts (id INTEGER PRIMARY KEY, tags TEXT UNIQUE, workflow TEXT, stage TEXT, task TEXT, job TEXT,
@@ -48,6 +50,8 @@ CREATE INDEX contexts_stage ON contexts (stage);
 CREATE INDEX contexts_task ON contexts (task);
 CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
+CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
+  written INTEGER, t1 INTEGER);
 CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
 """
 
@@ -81,10 +85,12 @@ class Layout:
         return _sources(self.directory, [*self.trace.glob("*.pfw.gz"), *self.trace.glob("*.pfw")])
 
     def others(self) -> list[Source]:
-        """run.json and the declared files, by name."""
+        """run.json, the declared files and the launchers' accounts, by name."""
         if not self.owned:
             return []
-        return _sources(self.directory, [self.directory / "run.json", *(self.directory / "declared").glob("*.jsonl")])
+        declared_files = (self.directory / "declared").glob("*.jsonl")
+        accounts = (self.directory / ACCOUNTS).glob("*.json")
+        return _sources(self.directory, [self.directory / "run.json", *declared_files, *accounts])
 
 
 def layout(directory: str | os.PathLike[str]) -> Layout:
@@ -272,6 +278,7 @@ class _Filler:
         self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM files WHERE file = ?)", (name,))
         self._db.execute("DELETE FROM files WHERE file = ?", (name,))
         self._db.execute("DELETE FROM losses WHERE file = ?", (name,))
+        self._db.execute("DELETE FROM reaped WHERE file = ?", (name,))
 
     def _trace(self, source: Source, before: tuple[int, str, int] | None) -> None:
         known = self._known.get(source.name)
@@ -310,11 +317,17 @@ class _Filler:
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
         place = (header.offset, header.member_bytes, header.raw, header.events, header.t0, header.t1)
+        process_id = self._process(header)
         cursor = self._db.execute(
-            "INSERT INTO blocks (file_id, process_id, offset, member_bytes, raw, events, t0, t1, read, written)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (file_id, self._process(header), *place, header.read, header.written),
+            "INSERT INTO blocks (file_id, process_id, offset, member_bytes, raw, events, t0, t1, read, written,"
+            " uncounted_read, uncounted_written) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (file_id, process_id, *place, header.read, header.written, *header.uncounted),
         )
+        reaped = [
+            (name, process_id, header.host, row.pid, row.status, row.read, row.written, header.t1)
+            for row in header.reaped
+        ]
+        self._db.executemany("INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)", reaped)
         links = {(self._context(tags, header.tags_of(tags)), cursor.lastrowid) for tags in header.contexts}
         self._db.executemany("INSERT INTO block_contexts VALUES (?, ?)", links)
         for cause, count in header.lost.items():
@@ -345,6 +358,9 @@ class _Filler:
         if header.exit is not None:
             update = "UPDATE processes SET exit = ?, account = ? WHERE id = ?"
             self._db.execute(update, (header.exit_code(), json.dumps(header.exit), process_id))
+        if header.ledger is not None:
+            update = "UPDATE processes SET ledger = ? WHERE id = ?"
+            self._db.execute(update, (json.dumps(header.ledger), process_id))
         return process_id
 
     def _others(self, others: list[Source]) -> None:
@@ -353,7 +369,23 @@ class _Filler:
         for source in others:
             if source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
-        declared.fill(self._db, [(s.name, s.path) for s in others if s.name != "run.json"])
+        self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
+        accounts = [source for source in others if source.name.startswith(f"{ACCOUNTS}/")]
+        for source in accounts:
+            self._launched(source)
+        rest = [(s.name, s.path) for s in others if s.name != "run.json" and s not in accounts]
+        declared.fill(self._db, rest)
+
+    def _launched(self, source: Source) -> None:
+        """What `tailrace run` read of its command's end."""
+        row = _run_json(source.path)
+        totals = headers.pair([row.get("rchar"), row.get("wchar")])
+        numbers = [row.get(key) for key in ("pid", "status", "ns")]
+        if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):
+            return
+        pid, status, ns = numbers
+        values = (source.name, row["host"], pid, status, *totals, ns)
+        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _run_json(path: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer import edges as et
-from tailrace.analyzer import fileclass, flows
+from tailrace.analyzer import fileclass, flows, ledger
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
 from tailrace.analyzer.intervals import Bools, Ints
@@ -239,6 +239,9 @@ def graph(
         write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
         base   version -> the next one, which still holds what was not overwritten
 
+    Edges but `base` have `confidence` where the run has the kernel's accounts: "complete", or "partial" when a process
+    at either end was not fully seen, or nobody knows (tailrace.analyzer.ledger).
+
     Args:
         level: one of `LEVELS`.
         files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
@@ -265,7 +268,26 @@ def graph(
         _add_flows(out, m, level, ids, classes)
     else:
         _add_files(out, m, code, ids, shown, classes)
+    _add_confidence(out, partial_parties(m, code), ids)
     return out
+
+
+def partial_parties(m: Model, code: Ints) -> set[int] | None:
+    """The parties of which a process was not fully seen; None where the run has no accounts."""
+    partial = ledger.partial_processes(m.processes)
+    if partial is None:
+        return None
+    unseen = [key in partial for key in zip(m.who["host"], m.who["pid"].astype(int), strict=True)]
+    return {int(party) for party in code[np.array(unseen, dtype=np.bool_)]}
+
+
+def _add_confidence(out: nx.MultiDiGraph[Any], partial: set[int] | None, ids: list[str]) -> None:
+    if partial is None:
+        return
+    names = {ids[party] for party in partial}
+    for source, target, attributes in out.edges(data=True):
+        if attributes["kind"] != "base":
+            attributes["confidence"] = "partial" if names & {source, target} else "complete"
 
 
 def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:

@@ -37,6 +37,16 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Reaped:
+    """A child that was waited for: its wait status, and the kernel's totals of it, None where they weren't read."""
+
+    pid: int
+    status: int
+    read: int | None
+    written: int | None
+
+
+@dataclass(frozen=True)
 class Header:
     """One block; times in ns since the epoch, sizes in bytes."""
 
@@ -55,6 +65,9 @@ class Header:
     lost: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     exit: dict[str, Any] | None = None
+    uncounted: tuple[int, int] = (0, 0)
+    ledger: dict[str, Any] | None = None
+    reaped: tuple[Reaped, ...] = ()
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -127,6 +140,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
     if not isinstance(contexts, list) or not all(isinstance(tags, str) for tags in contexts):
         raise ValueError("contexts is not a list of strings")
     process, end, lost = values.get("process"), values.get("exit"), values.get("lost")
+    ledger, reaped = values.get("ledger"), values.get("reaped")
     return Header(
         offset=offset,
         member_bytes=member_bytes,
@@ -143,7 +157,27 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         lost={_clean(key): _natural(lost, key) for key in lost} if isinstance(lost, dict) else {},
         process=_process(process) if isinstance(process, dict) else None,
         exit=cast(dict[str, Any], end) if isinstance(end, dict) else None,
+        uncounted=pair(values.get("uncounted")) or (0, 0),
+        ledger=cast(dict[str, Any], ledger) if isinstance(ledger, dict) else None,
+        reaped=tuple(_reaped(row) for row in reaped if _is_reaped(row)) if isinstance(reaped, list) else (),
     )
+
+
+def pair(value: Any) -> tuple[int, int] | None:
+    """Two counts (read, written), or None when `value` isn't that."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    first, second = _optional(value[0]), _optional(value[1])
+    return None if first is None or second is None or min(first, second) < 0 else (first, second)
+
+
+def _is_reaped(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 4 and all(_optional(value) is not None for value in row[:2])
+
+
+def _reaped(row: list[Any]) -> Reaped:
+    totals = pair(row[2:]) or (None, None)
+    return Reaped(row[0], row[1], *totals)
 
 
 def _natural(values: dict[str, Any], key: str) -> int:

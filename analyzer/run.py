@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tailrace.analyzer import loader, schema
+from tailrace.analyzer import ledger, loader, schema
 from tailrace.analyzer.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.mounts import mount_rows
 from tailrace.errors import QueryError
@@ -143,8 +143,8 @@ class Run:
     @cached_property
     def processes(self) -> pd.DataFrame:
         """Processes by start: host, pid, start (hex), ppid, exe, argv (list), cwd, uid, t0_ns, t1_ns, exit (code),
-        account (dict: all that the `exit` event says), events, read_bytes, written_bytes. Null where it was not
-        seen."""
+        account (dict: all that the `exit` event says), events, read_bytes, written_bytes, and of `coverage` signal,
+        kernel_read, kernel_written, captured_read, captured_written, share, cause. Null where it was not seen."""
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.t0 AS t0_ns, p.t1 AS t1_ns, p.exit,"
@@ -155,7 +155,14 @@ class Run:
         )
         for name in ("argv", "account"):
             table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
-        return table
+        keys = ["host", "pid", "start"]
+        more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
+        return table.merge(self.coverage.loc[self.coverage["traced"], [*keys, *more]], on=keys, how="left")
+
+    @cached_property
+    def coverage(self) -> pd.DataFrame:
+        """The trace against the kernel's own account, a row a process; see tailrace.analyzer.ledger.table."""
+        return ledger.table(self._catalogue)
 
     @cached_property
     def losses(self) -> pd.DataFrame:
@@ -244,7 +251,8 @@ class Run:
     def info(self) -> dict[str, Any]:
         """The run at a glance, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
         events, t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
-        tasks, declared_tasks, declared_problems, losses (list of cause, unit, count). Costs no look at events."""
+        tasks, declared_tasks, declared_problems, losses (list of cause, unit, count), coverage (ledger.totals).
+        Costs no look at events."""
         ((blocks, events, t0, t1, raw, read, written),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(events), 0), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
             " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
@@ -265,6 +273,7 @@ class Run:
             "raw_bytes": raw,
             "read_bytes": read,
             "written_bytes": written,
+            "coverage": ledger.totals(self.coverage),
             "losses": [{"cause": cause, "unit": unit, "count": count} for cause, unit, count in lost],
         }
 

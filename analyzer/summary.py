@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import compare, dataflow, fileclass, stages
+from tailrace.analyzer import compare, dataflow, fileclass, ledger, stages
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.words import bytes_text
+from tailrace.analyzer.words import bytes_text, count_text, percent_text
 
 LIMITS = {
     "tasks": 4000,
@@ -26,6 +26,7 @@ LIMITS = {
     "never_read": 500,
     "declared": 1000,
     "aliases": 8,
+    "below": 50,
 }
 RESULT = "(left at the end)"
 
@@ -132,6 +133,7 @@ def _flows(m: Model, code: Any, index: Any) -> list[dict[str, Any]]:
     rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
     rows = pd.concat([rows, _left(m, code)], ignore_index=True)
     pairs = _task_pairs(m, code)
+    partial = dataflow.partial_parties(m, code)
     out = []
     for (producer, consumer), group in rows.groupby(["producer", "consumer"], sort=True):
         files = group.groupby("file")["bytes"].sum().sort_values(ascending=False, kind="stable")
@@ -142,11 +144,19 @@ def _flows(m: Model, code: Any, index: Any) -> list[dict[str, Any]]:
                 "target": int(index[consumer]) if consumer >= 0 else -1,
                 "bytes": int(files.sum()),
                 "files": len(files),
+                "confidence": _confidence(partial, producer, consumer),
                 "largest": [{"path": str(m.paths[f]), "bytes": int(b)} for f, b in largest.items()],
                 **pairs.get((producer, consumer), {"pairs": 0, "tasks": []}),
             }
         )
     return out
+
+
+def _confidence(partial: set[int] | None, *parties: int) -> str:
+    """As the graph's edges have it (dataflow.graph); "" without accounts."""
+    if partial is None:
+        return ""
+    return "partial" if partial & {int(party) for party in parties} else "complete"
 
 
 def _task_pairs(m: Model, code: Any) -> dict[tuple[int, int], dict[str, Any]]:
@@ -269,8 +279,8 @@ def losses(run: Any) -> list[dict[str, Any]]:
 def coverage(run: Any, m: Model) -> dict[str, Any]:
     """What the trace can answer for: `text`, and the numbers it is made of.
 
-    The kernel's own account of a process (rchar, wchar of /proc/<pid>/io) is in its `exit` event; processes without one
-    are counted as `unaccounted`, and their bytes on both sides are left out of the share.
+    The share is that of `ledger.totals`: processes without an account are counted and left out of it, processes that
+    were waited for and left no trace are in it with nothing captured. `below` lists the least seen, with the cause.
     """
     counts = m.table.counts
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
@@ -280,30 +290,44 @@ def coverage(run: Any, m: Model) -> dict[str, Any]:
         if moved
         else "no bytes were moved"
     )
-    kernel, captured, accounted, processes = _accounts(run)
-    share = f"; {captured / kernel:.1%} of the bytes that the kernel counted were captured" if kernel else ""
-    missing = processes - accounted
-    account = f" ({missing} of {processes} processes left no account)" if kernel and missing else ""
-    text = f"Coverage: {named}{share}{account}."
+    table = getattr(run, "coverage", None)
+    total = ledger.totals(table) if table is not None else {}
+    kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
+    captured = total.get("captured_read", 0) + total.get("captured_written", 0)
+    text = f"Coverage: {named}{_share_text(total, captured, kernel)}."
     return {
         "text": text,
         "moved_bytes": moved,
         "unnamed_bytes": unnamed,
         "kernel_bytes": kernel,
         "captured_bytes": captured,
+        "processes": total.get("processes", 0),
+        "accounted": total.get("accounted", 0),
+        "untraced": total.get("untraced", 0),
+        "below": below(table) if table is not None else [],
     }
 
 
-def _accounts(run: Any) -> tuple[int, int, int, int]:
-    """Of the processes with an account: bytes by the kernel, bytes by the trace, their number; the number of all."""
-    table = getattr(run, "processes", None)
-    if table is None or "account" not in table:
-        return 0, 0, 0, 0
-    kernel = captured = accounted = 0
-    for row in table.to_dict("records"):
-        account = row["account"] if isinstance(row["account"], Mapping) else {}
-        if isinstance(account.get("rchar"), int) and isinstance(account.get("wchar"), int):
-            accounted += 1
-            kernel += account["rchar"] + account["wchar"]
-            captured += int(row["read_bytes"]) + int(row["written_bytes"])
-    return kernel, captured, accounted, len(table)
+def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
+    if not kernel:
+        return ""
+    notes = []
+    missing = total["processes"] - total["accounted"]
+    if missing:
+        notes.append(f"{missing} of {total['processes']} processes left no account")
+    if total["untraced"]:
+        notes.append(f"{count_text(total['untraced'], 'process', 'es')} not traced")
+    told = f" ({'; '.join(notes)})" if notes else ""
+    return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{told}"
+
+
+def below(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The processes seen to less than `ledger.COMPLETE_SHARE`, those that miss most first, cut at `LIMITS`."""
+    rows = []
+    for row in table[(table["share"] < ledger.COMPLETE_SHARE).fillna(False)].to_dict("records"):
+        kernel = int(row["kernel_read"] + row["kernel_written"])
+        seen = round(kernel * float(row["share"]))
+        place = {"host": str(row["host"]), "pid": int(row["pid"]), "exe": str(row["exe"] or ""), "cause": row["cause"]}
+        rows.append({**place, "kernel_bytes": kernel, "missing_bytes": kernel - seen, "share": float(row["share"])})
+    rows.sort(key=lambda r: (-r["missing_bytes"], r["host"], r["pid"]))
+    return rows[: LIMITS["below"]]

@@ -37,3 +37,11 @@ def _three(value: float) -> str:
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def percent_text(part: int, whole: int) -> str:
+    """A share as a percentage, cut, not rounded: 100% means that nothing is missing."""
+    if whole == 0 or part >= whole:
+        return "100%"
+    thousandths = part * 100_000 // whole
+    return f"{thousandths / 1000:.2f}%" if thousandths < 99_900 else f"{thousandths / 1000:.3f}%"

@@ -34,6 +34,9 @@ def command(directory: Path | None, build: bool, form: str) -> None:
     render(["", str(directory)], _lines(info), numbers=False)
     if info["stages"]:
         render(*_stages(run), title="Stages")
+    below = ledger_rows(run.coverage)
+    if below:
+        render(["process", "program", "by the kernel", "missing", "share", "cause"], below, title="Not fully seen")
     if len(run.losses):
         rows = run.losses[["file", "cause", "count", "unit", "problem"]]
         render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Losses")
@@ -58,6 +61,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "duration": f"{seconds:.3f} s",
         "read": _bytes(info["read_bytes"]),
         "written": _bytes(info["written_bytes"]),
+        "seen": _seen(info["coverage"]),
         "stages": info["stages"],
         "tasks": info["tasks"],
         "declared tasks": info["declared_tasks"],
@@ -67,6 +71,47 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "lost": lost or "nothing",
     }
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
+
+
+def _seen(coverage: dict[str, Any]) -> str:
+    """The share of the kernel's account that was captured, and whose account is missing."""
+    from tailrace.analyzer.words import percent_text
+
+    if coverage["share"] is None:
+        return "unknown: no process left an account"
+    kernel = coverage["kernel_read"] + coverage["kernel_written"]
+    share = percent_text(coverage["captured_read"] + coverage["captured_written"], kernel)
+    notes = [f"{share} of {_bytes(kernel)} by the kernel's account"]
+    if missing := coverage["processes"] - coverage["accounted"]:
+        notes.append(f"{missing} of {coverage['processes']} processes without one")
+    if coverage["untraced"]:
+        notes.append(f"{coverage['untraced']} not traced")
+    if coverage["below"]:
+        notes.append(f"{coverage['below']} below 99.9%")
+    return ", ".join(notes)
+
+
+MOST_ROWS = 20
+
+
+def ledger_rows(coverage: Any) -> list[list[str]]:
+    """The processes seen to less than 99.9%, those that miss most first."""
+    from tailrace.analyzer.summary import below
+    from tailrace.analyzer.words import bytes_text, percent_text
+
+    rows = below(coverage)
+    shown = [
+        [
+            f"{row['host']}:{row['pid']}",
+            Path(row["exe"]).name,
+            bytes_text(row["kernel_bytes"]),
+            bytes_text(row["missing_bytes"]),
+            percent_text(row["kernel_bytes"] - row["missing_bytes"], row["kernel_bytes"]),
+            row["cause"],
+        ]
+        for row in rows[:MOST_ROWS]
+    ]
+    return [*shown, [f"and {len(rows) - MOST_ROWS} more", "", "", "", "", ""]] if len(rows) > MOST_ROWS else shown
 
 
 def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:

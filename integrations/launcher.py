@@ -6,14 +6,19 @@ a fault of the tracer (no core, a run directory that goes away) is a line on std
 
 import json
 import os
+import re
 import signal
+import socket
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time_ns
 from typing import TypedDict, cast
 
+from tailrace import context
 from tailrace.errors import TailraceError
 from tailrace.integrations import environment, programs
 
@@ -63,7 +68,7 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
             env = environment.task_environment(run_dir, tags)
     except TailraceError as error:
         summary.fault = f"not traced: {error}"
-    code = run_command(command, env)
+    code = run_command(command, env, run_dir)
     try:
         account = seal(run_dir, env)
         summary.lost.update(account["unrecorded_lost"])
@@ -107,7 +112,8 @@ def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
     """
     from tailrace import _native
 
-    return cast(SealAccount, _native.seal_journals(str(run_dir), environment.journal_directory(env)))
+    with context.own_io():
+        return cast(SealAccount, _native.seal_journals(str(run_dir), environment.journal_directory(env)))
 
 
 def unsealed_pids(run_dir: Path, env: Mapping[str, str] | None = None) -> set[int]:
@@ -140,7 +146,8 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
     for path, size in trace_sizes(run_dir).items():
         if size == before.get(path):
             continue
-        blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), before.get(path, 0))
+        with context.own_io():
+            blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), before.get(path, 0))
         summary.processes += 1
         summary.torn_bytes += torn_bytes
         for header in (json.loads(text) for _, _, text in blocks):
@@ -150,8 +157,11 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
             summary.lost.update(header.get("lost", {}))
 
 
-def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Runs `command`, found by PATH, and passes on the signals that come for us; returns its exit code as a shell."""
+def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:
+    """Runs `command`, found by PATH, and passes on the signals that come for us; returns its exit code as a shell.
+
+    run_dir: gets the kernel's account of the command (docs/trace-format.md, "accounts").
+    """
     watched = {*_FORWARDED, signal.SIGCHLD}
     # A caller may have it ignored, and the kernel then keeps no exit status for us.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -165,7 +175,7 @@ def run_command(command: Sequence[str], env: Mapping[str, str]) -> int:
             # Python ignores these two; the command is to find them as any program does.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
-        return exit_code(_wait(pid, watched))
+        return exit_code(_wait(pid, watched, run_dir))
     except FileNotFoundError:
         print(f"tailrace: {command[0]}: command not found", file=sys.stderr)
         return NOT_FOUND
@@ -185,14 +195,40 @@ def exit_code(status: int) -> int:
     return _SIGNALLED - code if code < 0 else code
 
 
-def _wait(pid: int, watched: set[signal.Signals]) -> int:
+def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None) -> int:
     while True:
-        ended, status = os.waitpid(-1, os.WNOHANG)
-        if ended == pid:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None:
+            # As long as nobody has taken its status the kernel keeps a process's account.
+            account = read_account(ended.si_pid) if ended.si_pid == pid else None
+            _, status = os.waitpid(ended.si_pid, 0)
+            if ended.si_pid != pid:
+                continue  # an orphan that pool.py has adopted
+            if account is not None and run_dir is not None:
+                write_account(run_dir, pid, status, account)
             return status
-        if ended:
-            continue  # an orphan that pool.py has adopted
         received = signal.sigwaitinfo(watched)
         # A positive code is the kernel's: the terminal's Ctrl-C has reached the command, which is in our group, too.
         if received.si_signo != signal.SIGCHLD and received.si_code <= 0:
             os.kill(pid, received.si_signo)
+
+
+def read_account(pid: int) -> tuple[int, int] | None:
+    """rchar and wchar of a child that may have ended; None where the kernel doesn't say."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+        fields = dict(line.split(": ") for line in lines)
+        return int(fields["rchar"]), int(fields["wchar"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int]) -> None:
+    """Puts what the kernel counted of a command into the run; where it can't, the run has no account of it."""
+    host, ns = socket.gethostname(), time_ns()
+    row = {"host": host, "pid": pid, "status": status, "rchar": account[0], "wchar": account[1], "ns": ns}
+    with suppress(OSError):
+        directory = run_dir / "accounts"
+        directory.mkdir(exist_ok=True)
+        name = re.sub(r"[^A-Za-z0-9._]", "_", host)
+        (directory / f"{name}-{pid}-{ns:x}.json").write_text(json.dumps(row) + "\n")

@@ -256,7 +256,8 @@ function loopPath(l, nodes, bottom) {
 
 const flowLabel = f => {
   const source = f.source < 0 ? "(before the run)" : stageName(f.source), target = f.target < 0 ? "(left at the end)" : stageName(f.target);
-  return `${source} → ${target}\n${bytesText(f.bytes)} in ${count(f.files, "file")}`;
+  const doubt = f.confidence === "partial" ? ", partial: not all that these processes did was seen" : "";
+  return `${source} → ${target}\n${bytesText(f.bytes)} in ${count(f.files, "file")}${doubt}`;
 };
 
 function sankey() {
@@ -556,6 +557,13 @@ function declaredTable() {
 
 function lossTable() {
   table("loss-table", [["What", r => r.text]], data.losses, 50);
+  const percent = r => `${(Math.floor(r.share * 1e4) / 100).toFixed(2)} %`;
+  if (data.coverage.below.length) table("below-table", [
+    ["Process", r => `${r.host}:${r.pid}`], ["Program", r => r.exe.split("/").pop()],
+    bytesColumn("By the kernel", "kernel_bytes"), bytesColumn("Missing", "missing_bytes"),
+    ["Share", r => r.share, percent, "num"], ["Cause", r => r.cause],
+  ], data.coverage.below, 15);
+  else byId("below-part").hidden = true;
 }
 
 if (!data.declared.rows.length) byId("declared").hidden = true;

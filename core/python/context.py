@@ -9,6 +9,7 @@ the cost of one look-up. This module is imported by every traced Python worker a
 """
 
 import ctypes
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +22,7 @@ _SIGNATURES = {
     "tailrace_context_switch": (ctypes.c_uint32, [ctypes.c_uint32]),
     "tailrace_context_finish": (None, [ctypes.c_uint32]),
     "tailrace_flush": (None, []),
+    "tailrace_count_own": (None, [ctypes.c_uint64, ctypes.c_uint64]),
     "tailrace_run_directory": (ctypes.c_char_p, []),
     "tailrace_setting": (ctypes.c_char_p, [ctypes.c_char_p]),
 }
@@ -50,6 +52,34 @@ def active() -> bool:
     """Whether events of this process are being recorded."""
     core = _core()
     return core is not None and bool(core.active())
+
+
+@contextmanager
+def own_io() -> Iterator[None]:
+    """What the calling thread reads and writes meanwhile in native code is the tracer's, not the program's."""
+    core = _core()
+    before = _thread_io() if core is not None and core.active() else None
+    try:
+        yield
+    finally:
+        after = _thread_io() if before is not None else None
+        if core is not None and before is not None and after is not None:
+            # The first look's own bytes are in the second; they are in the trace as well.
+            core.count_own(max(0, after[0] - before[0] - before[2]), max(0, after[1] - before[1]))
+
+
+def _thread_io() -> tuple[int, int, int] | None:
+    """rchar and wchar of this thread, and the bytes that it took to read them."""
+    try:
+        descriptor = os.open("/proc/thread-self/io", os.O_RDONLY)
+        try:
+            text = os.read(descriptor, 4096)
+        finally:
+            os.close(descriptor)
+        fields = dict(line.split(b": ") for line in text.splitlines())
+        return int(fields[b"rchar"]), int(fields[b"wchar"]), len(text)
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def run_directory() -> str | None:

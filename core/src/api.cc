@@ -6,6 +6,7 @@
 
 #include "attach.h"
 #include "build_info.h"
+#include "ledger.h"
 #include "record.h"
 #include "segment.h"
 #include "stream.h"
@@ -84,6 +85,11 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
 
 TAILRACE_API void tailrace_flush() {
   if (Thread *t = enter()) seal_thread(t);
+}
+
+// Not in tailrace.h: for the Python package, which seals and scans in processes that may be traced.
+TAILRACE_API void tailrace_count_own(uint64_t read, uint64_t written) {
+  count_own(static_cast<int64_t>(read), static_cast<int64_t>(written));
 }
 
 TAILRACE_API size_t tailrace_tag_error(const char *tags, char *message, size_t size) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "attach.h"
+#include "ledger.h"
 #include "real.h"
 #include "record.h"
 #include "sys.h"
@@ -117,6 +118,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
 
 __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
+  count_loaded();
   return real_address(Fn::f_dlopen);
 }
 

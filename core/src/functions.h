@@ -14,6 +14,11 @@ enum class Fn : uint16_t {
 #undef HOOK
   // Records that no hook makes.
   kStart,
+  // Events that a hook of another name makes: vmsplice out of a pipe, results of asynchronous requests, FICLONE.
+  kVmspliceRead,
+  kAioRead,
+  kAioWritten,
+  kClone,
   kCount
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);
@@ -31,7 +36,12 @@ enum class Shape : uint8_t {
   kChars,     // calls, size: a run of single-character calls
   kSeek,      // offset (where it is now), ret
   kMap,       // offset, count, prot, ret as pointer
-  kExit,      // code
+  kExit,      // code, the account
+  kExec,      // ret, the account: offset is what was read, count what was written
+  kWait,      // ret, the child's account: status in count, offset what it read, file2 what it wrote
+  kMessages,  // as kTransfer, ret is file2
+  kDone,      // as kTransfer, ret is 0
+  kRange,     // offset, count, ret: moves no bytes
   kStart,     // the process record's members
 };
 

@@ -31,11 +31,12 @@ inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
   return sum;
 }
 
-// The offset that a copying call was given by pointer, as it was before the call moved it.
+// The offset that a copying call was given by pointer, as it was before the call moved it. A call that moved nothing
+// may not have looked at the pointer.
 template <class Offset>
 int64_t given_offset(const Offset *at, int64_t ret) {
   if (!at) return kHere;
-  return ret >= 0 ? static_cast<int64_t>(*at) - ret : -1;
+  return ret > 0 ? static_cast<int64_t>(*at) - ret : kNowhere;
 }
 
 }  // namespace tailrace

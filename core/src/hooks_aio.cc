@@ -57,23 +57,24 @@ void record_result(const Call &call, Fn fn, const Request *request, ssize_t ret)
     e.offset = request->aio_offset;
     e.count = request->aio_nbytes;
   }
-  e.ret = result_of(ret);
+  // The result is given back as it is in the request; errno is not set.
+  e.ret = ret < 0 ? -static_cast<int64_t>(request->__error_code) : ret;
   record_file(call, e, file);
 }
 
 }  // namespace
 
 // The request may be gone when the call is back: its thread may have taken the result.
-#define REQUEST_HOOK(symbol, request_type)                           \
-  TAILRACE_HOOK int symbol(struct request_type *request) noexcept {  \
-    Call call;                                                       \
-    int fd = request->aio_fildes;                                    \
-    int64_t at = request->aio_offset;                                \
-    uint64_t count = request->aio_nbytes;                            \
-    if (call) expect(request, fd);                                   \
-    int ret = REAL(symbol)(request);                                 \
-    record_fd(call, Fn::f_##symbol, fd, ret, count, at);             \
-    return ret;                                                      \
+#define REQUEST_HOOK(symbol, request_type)                          \
+  TAILRACE_HOOK int symbol(struct request_type *request) noexcept { \
+    Call call;                                                      \
+    int fd = request->aio_fildes;                                   \
+    int64_t at = request->aio_offset;                               \
+    uint64_t count = request->aio_nbytes;                           \
+    if (call) expect(request, fd);                                  \
+    int ret = REAL(symbol)(request);                                \
+    record_fd(call, Fn::f_##symbol, fd, ret, count, at);            \
+    return ret;                                                     \
   }
 REQUEST_HOOK(aio_read, aiocb)
 REQUEST_HOOK(aio_read64, aiocb64)
@@ -92,27 +93,27 @@ REQUEST_HOOK(aio_write64, aiocb64)
 AIO_FSYNC_HOOK(aio_fsync, aiocb)
 AIO_FSYNC_HOOK(aio_fsync64, aiocb64)
 
-#define AIO_RETURN_HOOK(symbol, request_type)                            \
-  TAILRACE_HOOK ssize_t symbol(struct request_type *request) noexcept {  \
-    Call call;                                                           \
-    ssize_t ret = REAL(symbol)(request);                                 \
-    record_result(call, Fn::f_##symbol, request, ret);                   \
-    return ret;                                                          \
+#define AIO_RETURN_HOOK(symbol, request_type)                           \
+  TAILRACE_HOOK ssize_t symbol(struct request_type *request) noexcept { \
+    Call call;                                                          \
+    ssize_t ret = REAL(symbol)(request);                                \
+    record_result(call, Fn::f_##symbol, request, ret);                  \
+    return ret;                                                         \
   }
 AIO_RETURN_HOOK(aio_return, aiocb)
 AIO_RETURN_HOOK(aio_return64, aiocb64)
 
 // libc looks into the list only when the mode is one of the two.
-#define LIO_HOOK(symbol, request_type)                                                                                \
-  TAILRACE_HOOK int symbol(int mode, struct request_type *const list[], int n, struct sigevent *notice) noexcept {    \
-    Call call;                                                                                                        \
-    bool valid = mode == LIO_WAIT || mode == LIO_NOWAIT;                                                              \
-    for (int i = 0; call && valid && i < n; ++i) {                                                                    \
-      if (list[i] && list[i]->aio_lio_opcode != LIO_NOP) expect(list[i], list[i]->aio_fildes);                        \
-    }                                                                                                                 \
-    int ret = REAL(symbol)(mode, list, n, notice);                                                                    \
-    record_plain(call, Fn::f_##symbol, ret);                                                                          \
-    return ret;                                                                                                       \
+#define LIO_HOOK(symbol, request_type)                                                                             \
+  TAILRACE_HOOK int symbol(int mode, struct request_type *const list[], int n, struct sigevent *notice) noexcept { \
+    Call call;                                                                                                     \
+    bool valid = mode == LIO_WAIT || mode == LIO_NOWAIT;                                                           \
+    for (int i = 0; call && valid && i < n; ++i) {                                                                 \
+      if (list[i] && list[i]->aio_lio_opcode != LIO_NOP) expect(list[i], list[i]->aio_fildes);                     \
+    }                                                                                                              \
+    int ret = REAL(symbol)(mode, list, n, notice);                                                                 \
+    record_plain(call, Fn::f_##symbol, ret);                                                                       \
+    return ret;                                                                                                    \
   }
 LIO_HOOK(lio_listio, aiocb)
 LIO_HOOK(lio_listio64, aiocb64)

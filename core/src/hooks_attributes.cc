@@ -17,12 +17,12 @@ int __xmknodat(int, int, const char *, mode_t, dev_t *);
 }
 
 // On a path; `look` says whether a link is followed.
-#define PATH_HOOK(type, symbol, parameters, arguments, dirfd, look)           \
-  TAILRACE_HOOK type symbol parameters noexcept {                             \
-    Call call;                                                                \
-    type ret = REAL(symbol) arguments;                                        \
-    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);               \
-    return ret;                                                               \
+#define PATH_HOOK(type, symbol, parameters, arguments, dirfd, look) \
+  TAILRACE_HOOK type symbol parameters noexcept {                   \
+    Call call;                                                      \
+    type ret = REAL(symbol) arguments;                              \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);     \
+    return ret;                                                     \
   }
 // On a descriptor.
 #define FD_HOOK(type, symbol, parameters, arguments) \
@@ -45,16 +45,16 @@ PATH_HOOK(int, lchown, (const char *path, uid_t user, gid_t group), (path, user,
 FD_HOOK(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
 
 // An empty path (AT_EMPTY_PATH) or none is the descriptor's own file.
-#define AT_HOOK(symbol, parameters, arguments, flags)                    \
-  TAILRACE_HOOK int symbol parameters noexcept {                         \
-    Call call;                                                           \
-    int ret = REAL(symbol) arguments;                                    \
-    if (!path || ((flags)&AT_EMPTY_PATH && ret == 0 && !*path)) {        \
-      record_fd(call, Fn::f_##symbol, dir, ret);                         \
-    } else {                                                             \
-      record_named(call, Fn::f_##symbol, dir, path, ret, LOOK(flags));   \
-    }                                                                    \
-    return ret;                                                          \
+#define AT_HOOK(symbol, parameters, arguments, flags)                  \
+  TAILRACE_HOOK int symbol parameters noexcept {                       \
+    Call call;                                                         \
+    int ret = REAL(symbol) arguments;                                  \
+    if (!path || ((flags)&AT_EMPTY_PATH && ret == 0 && !*path)) {      \
+      record_fd(call, Fn::f_##symbol, dir, ret);                       \
+    } else {                                                           \
+      record_named(call, Fn::f_##symbol, dir, path, ret, LOOK(flags)); \
+    }                                                                  \
+    return ret;                                                        \
   }
 AT_HOOK(fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags), (dir, path, user, group, flags),
         flags)
@@ -88,8 +88,8 @@ FD_HOOK(int, fremovexattr, (int fd, const char *name), (fd, name))
 PATH_HOOK(int, mknod, (const char *path, mode_t mode, dev_t dev), (path, mode, dev), AT_FDCWD, Look::kNoFollow)
 PATH_HOOK(int, mknodat, (int dir, const char *path, mode_t mode, dev_t dev), (dir, path, mode, dev), dir,
           Look::kNoFollow)
-PATH_HOOK(int, __xmknod, (int version, const char *path, mode_t mode, dev_t *dev), (version, path, mode, dev),
-          AT_FDCWD, Look::kNoFollow)
+PATH_HOOK(int, __xmknod, (int version, const char *path, mode_t mode, dev_t *dev), (version, path, mode, dev), AT_FDCWD,
+          Look::kNoFollow)
 PATH_HOOK(int, __xmknodat, (int version, int dir, const char *path, mode_t mode, dev_t *dev),
           (version, dir, path, mode, dev), dir, Look::kNoFollow)
 PATH_HOOK(int, mkfifo, (const char *path, mode_t mode), (path, mode), AT_FDCWD, Look::kNoFollow)

@@ -1,14 +1,14 @@
 // Hooks: what moves bytes through descriptors, and what moves their positions.
+#include <mqueue.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "hook_records.h"
 #include "real.h"
-#include "record.h"
 
 using namespace tailrace;
 
@@ -18,20 +18,7 @@ ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
 ssize_t __pread64_chk(int, void *, size_t, off64_t, size_t);
 int __dprintf_chk(int, int, const char *, ...);
 int __vdprintf_chk(int, int, const char *, va_list);
-ssize_t __recv_chk(int, void *, size_t, size_t, int);
 }
-
-namespace {
-
-uint64_t bytes_of(const struct iovec *parts, int n, int64_t ret) {
-  // After a failure nobody knows that the pointer is good; the count is then left out.
-  if (ret < 0) return UINT64_MAX;
-  uint64_t sum = 0;
-  for (int i = 0; i < n && i < 1024; ++i) sum += parts[i].iov_len;
-  return sum;
-}
-
-}  // namespace
 
 TAILRACE_HOOK ssize_t read(int fd, void *buf, size_t n) {
   Call call;
@@ -76,22 +63,23 @@ AT_HOOK(pwrite64, const void *, off64_t)
 PREAD_CHK_HOOK(__pread_chk, off_t)
 PREAD_CHK_HOOK(__pread64_chk, off64_t)
 
-#define VECTOR_HOOK(symbol)                                                                       \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count) {                    \
-    Call call;                                                                                    \
-    ssize_t ret = REAL(symbol)(fd, parts, count);                                                 \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, kHere, bytes_of(parts, count, ret), ret); \
-    return ret;                                                                                   \
+#define VECTOR_HOOK(symbol)                                                                                      \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count) {                                   \
+    Call call;                                                                                                   \
+    ssize_t ret = REAL(symbol)(fd, parts, count);                                                                \
+    if (call)                                                                                                    \
+      record_transfer(call, Fn::f_##symbol, fd, kHere, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                  \
   }
 VECTOR_HOOK(readv)
 VECTOR_HOOK(writev)
 
-#define VECTOR_AT_HOOK(symbol, offset_type)                                                    \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) { \
-    Call call;                                                                                 \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                          \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, count, ret), ret); \
-    return ret;                                                                                \
+#define VECTOR_AT_HOOK(symbol, offset_type)                                                                           \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) {                        \
+    Call call;                                                                                                        \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                                                 \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                       \
   }
 VECTOR_AT_HOOK(preadv, off_t)
 VECTOR_AT_HOOK(preadv64, off64_t)
@@ -99,12 +87,12 @@ VECTOR_AT_HOOK(pwritev, off_t)
 VECTOR_AT_HOOK(pwritev64, off64_t)
 
 // An offset of -1 means the descriptor's position (preadv2(2)), and that is what kHere is too.
-#define VECTOR_AT_2_HOOK(symbol, offset_type)                                                             \
-  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) { \
-    Call call;                                                                                            \
-    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                              \
-    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, count, ret), ret);            \
-    return ret;                                                                                           \
+#define VECTOR_AT_2_HOOK(symbol, offset_type)                                                                         \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) {             \
+    Call call;                                                                                                        \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                                          \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                       \
   }
 VECTOR_AT_2_HOOK(preadv2, off_t)
 VECTOR_AT_2_HOOK(preadv64v2, off64_t)
@@ -137,61 +125,23 @@ TAILRACE_HOOK int __dprintf_chk(int fd, int flag, const char *format, ...) {
   return ret;
 }
 
-TAILRACE_HOOK ssize_t recv(int fd, void *buf, size_t n, int flags) {
-  Call call;
-  ssize_t ret = REAL(recv)(fd, buf, n, flags);
-  record_transfer(call, Fn::f_recv, fd, kNowhere, n, ret);
-  return ret;
-}
-
-TAILRACE_HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags) {
-  Call call;
-  ssize_t ret = REAL(__recv_chk)(fd, buf, n, room, flags);
-  record_transfer(call, Fn::f___recv_chk, fd, kNowhere, n, ret);
-  return ret;
-}
-
-TAILRACE_HOOK ssize_t send(int fd, const void *buf, size_t n, int flags) {
-  Call call;
-  ssize_t ret = REAL(send)(fd, buf, n, flags);
-  record_transfer(call, Fn::f_send, fd, kNowhere, n, ret);
-  return ret;
-}
-
-namespace {
-
-// The offset that a copying call was given by pointer, as it was before the call moved it.
-template <class Offset>
-int64_t given_offset(const Offset *at, int64_t ret) {
-  if (!at) return kHere;
-  return ret >= 0 ? static_cast<int64_t>(*at) - ret : -1;
-}
-
-}  // namespace
-
-#define SENDFILE_HOOK(symbol, offset_type)                                               \
-  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {   \
-    Call call;                                                                           \
-    ssize_t ret = REAL(symbol)(to, from, at, n);                                         \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                         \
-      record_copy(call, Fn::f_##symbol, from, given_offset(at, ret), to, kHere, n, ret); \
-    }                                                                                    \
-    return ret;                                                                          \
+// Counters and message queues: descriptors whose bytes have no offsets. `moved` is what a success is worth.
+#define MESSAGE_HOOK(type, symbol, parameters, arguments, count, moved)                                     \
+  TAILRACE_HOOK type symbol parameters {                                                                    \
+    Call call;                                                                                              \
+    type ret = REAL(symbol) arguments;                                                                      \
+    record_transfer(call, Fn::f_##symbol, fd, kNowhere, count, ret < 0 ? -1 : static_cast<int64_t>(moved)); \
+    return ret;                                                                                             \
   }
-SENDFILE_HOOK(sendfile, off_t)
-SENDFILE_HOOK(sendfile64, off64_t)
-
-#define COPY_HOOK(symbol)                                                                                        \
-  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) {   \
-    Call call;                                                                                                   \
-    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                              \
-    if (call && (ret >= 0 || errno != EFAULT)) {                                                                 \
-      record_copy(call, Fn::f_##symbol, from, given_offset(from_at, ret), to, given_offset(to_at, ret), n, ret); \
-    }                                                                                                            \
-    return ret;                                                                                                  \
-  }
-COPY_HOOK(copy_file_range)
-COPY_HOOK(splice)
+MESSAGE_HOOK(int, eventfd_read, (int fd, eventfd_t *value), (fd, value), sizeof(eventfd_t), sizeof(eventfd_t))
+MESSAGE_HOOK(int, eventfd_write, (int fd, eventfd_t value), (fd, value), sizeof value, sizeof value)
+MESSAGE_HOOK(ssize_t, mq_receive, (mqd_t fd, char *buf, size_t n, unsigned *priority), (fd, buf, n, priority), n, ret)
+MESSAGE_HOOK(ssize_t, mq_timedreceive,
+             (mqd_t fd, char *buf, size_t n, unsigned *priority, const struct timespec *until),
+             (fd, buf, n, priority, until), n, ret)
+MESSAGE_HOOK(int, mq_send, (mqd_t fd, const char *buf, size_t n, unsigned priority), (fd, buf, n, priority), n, n)
+MESSAGE_HOOK(int, mq_timedsend, (mqd_t fd, const char *buf, size_t n, unsigned priority, const struct timespec *until),
+             (fd, buf, n, priority, until), n, n)
 
 #define LSEEK_HOOK(symbol, offset_type)                                                       \
   TAILRACE_HOOK offset_type symbol(int fd, offset_type offset, int whence) noexcept {         \
@@ -203,30 +153,6 @@ COPY_HOOK(splice)
   }
 LSEEK_HOOK(lseek, off_t)
 LSEEK_HOOK(lseek64, off64_t)
-
-#define FTRUNCATE_HOOK(symbol, offset_type)                     \
-  TAILRACE_HOOK int symbol(int fd, offset_type size) noexcept { \
-    Call call;                                                  \
-    int ret = REAL(symbol)(fd, size);                           \
-    record_fd(call, Fn::f_##symbol, fd, ret);                   \
-    return ret;                                                 \
-  }
-FTRUNCATE_HOOK(ftruncate, off_t)
-FTRUNCATE_HOOK(ftruncate64, off64_t)
-
-TAILRACE_HOOK int fsync(int fd) {
-  Call call;
-  int ret = REAL(fsync)(fd);
-  record_fd(call, Fn::f_fsync, fd, ret);
-  return ret;
-}
-
-TAILRACE_HOOK int fdatasync(int fd) {
-  Call call;
-  int ret = REAL(fdatasync)(fd);
-  record_fd(call, Fn::f_fdatasync, fd, ret);
-  return ret;
-}
 
 // Only mappings of files: an allocator's are no access to data.
 #define MMAP_HOOK(symbol, offset_type)                                                                              \

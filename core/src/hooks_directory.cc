@@ -58,15 +58,25 @@ TAILRACE_HOOK ssize_t getdents64(int fd, void *buf, size_t n) noexcept {
   return ret;
 }
 
-// A whole walk.
-#define WALK_HOOK(symbol, parameters, arguments, dir)                                        \
-  TAILRACE_HOOK int symbol parameters {                                                      \
-    Call call;                                                                               \
-    int ret = REAL(symbol) arguments;                                                        \
-    record_named(call, Fn::f_##symbol, dir, path, ret, Look::kFollow);                       \
-    return ret;                                                                              \
+#define GETDIRENTRIES_HOOK(symbol, offset_type)                                           \
+  TAILRACE_HOOK ssize_t symbol(int fd, char *buf, size_t n, offset_type *base) noexcept { \
+    Call call;                                                                            \
+    ssize_t ret = REAL(symbol)(fd, buf, n, base);                                         \
+    record_fd(call, Fn::f_##symbol, fd, ret);                                             \
+    return ret;                                                                           \
   }
-#define SCANDIR_PARAMETERS(entry)                                                       \
+GETDIRENTRIES_HOOK(getdirentries, off_t)
+GETDIRENTRIES_HOOK(getdirentries64, off64_t)
+
+// A whole walk.
+#define WALK_HOOK(symbol, parameters, arguments, dir)                  \
+  TAILRACE_HOOK int symbol parameters {                                \
+    Call call;                                                         \
+    int ret = REAL(symbol) arguments;                                  \
+    record_named(call, Fn::f_##symbol, dir, path, ret, Look::kFollow); \
+    return ret;                                                        \
+  }
+#define SCANDIR_PARAMETERS(entry) \
   struct entry ***found, int (*wanted)(const struct entry *), int (*order)(const struct entry **, const struct entry **)
 WALK_HOOK(scandir, (const char *path, SCANDIR_PARAMETERS(dirent)), (path, found, wanted, order), AT_FDCWD)
 WALK_HOOK(scandir64, (const char *path, SCANDIR_PARAMETERS(dirent64)), (path, found, wanted, order), AT_FDCWD)
@@ -80,12 +90,12 @@ WALK_HOOK(nftw64, (const char *path, __nftw64_func_t visit, int depth, int flags
           AT_FDCWD)
 
 // A pattern is the name of no file.
-#define GLOB_HOOK(symbol, result)                                                                              \
+#define GLOB_HOOK(symbol, result)                                                                                    \
   TAILRACE_HOOK int symbol(const char *pattern, int flags, int (*failed)(const char *, int), result *out) noexcept { \
-    Call call;                                                                                                 \
-    int ret = REAL(symbol)(pattern, flags, failed, out);                                                       \
-    record_plain(call, Fn::f_##symbol, ret);                                                                   \
-    return ret;                                                                                                \
+    Call call;                                                                                                       \
+    int ret = REAL(symbol)(pattern, flags, failed, out);                                                             \
+    record_plain(call, Fn::f_##symbol, ret);                                                                         \
+    return ret;                                                                                                      \
   }
 GLOB_HOOK(glob, glob_t)
 GLOB_HOOK(glob64, glob64_t)

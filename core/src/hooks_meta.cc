@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hook_records.h"
 #include "real.h"
-#include "record.h"
 
 using namespace tailrace;
 
 extern "C" {
+ssize_t __readlink_chk(const char *, char *, size_t, size_t) noexcept;
+ssize_t __readlinkat_chk(int, const char *, char *, size_t, size_t) noexcept;
 int __xstat(int, const char *, struct stat *) noexcept;
 int __xstat64(int, const char *, struct stat64 *) noexcept;
 int __lxstat(int, const char *, struct stat *) noexcept;
@@ -24,6 +26,10 @@ namespace {
 
 bool is_readable(const char *path, int64_t ret) { return reads_as_string_after(path, ret >= 0 ? 0 : errno); }
 
+}  // namespace
+
+namespace tailrace {
+
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look) {
   if (!call || !is_readable(path, ret)) return;
   Event e;
@@ -33,6 +39,10 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
   name_file(dirfd, path, ret >= 0 ? look : Look::kNot, file);
   record_path(call, e, &file);
 }
+
+}  // namespace tailrace
+
+namespace {
 
 // The stat family tells the identity itself, but for the birth time: the file is looked up again for that only where it
 // matters, on data, so that one file has one identity.
@@ -233,19 +243,18 @@ NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, 
 NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Look::kFollow)
 NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Look::kFollow)
 
-TAILRACE_HOOK ssize_t readlink(const char *path, char *out, size_t n) noexcept {
-  Call call;
-  ssize_t ret = REAL(readlink)(path, out, n);
-  record_named(call, Fn::f_readlink, AT_FDCWD, path, ret, Look::kNoFollow);
-  return ret;
-}
-
-TAILRACE_HOOK ssize_t readlinkat(int dirfd, const char *path, char *out, size_t n) noexcept {
-  Call call;
-  ssize_t ret = REAL(readlinkat)(dirfd, path, out, n);
-  record_named(call, Fn::f_readlinkat, dirfd, path, ret, Look::kNoFollow);
-  return ret;
-}
+#define READLINK_HOOK(symbol, parameters, arguments, dirfd)                \
+  TAILRACE_HOOK ssize_t symbol parameters noexcept {                       \
+    Call call;                                                             \
+    ssize_t ret = REAL(symbol) arguments;                                  \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, Look::kNoFollow); \
+    return ret;                                                            \
+  }
+READLINK_HOOK(readlink, (const char *path, char *out, size_t n), (path, out, n), AT_FDCWD)
+READLINK_HOOK(readlinkat, (int dir, const char *path, char *out, size_t n), (dir, path, out, n), dir)
+READLINK_HOOK(__readlink_chk, (const char *path, char *out, size_t n, size_t room), (path, out, n, room), AT_FDCWD)
+READLINK_HOOK(__readlinkat_chk, (int dir, const char *path, char *out, size_t n, size_t room),
+              (dir, path, out, n, room), dir)
 
 // Named before: a relative path means something else afterwards.
 TAILRACE_HOOK int chdir(const char *path) noexcept {

@@ -2,16 +2,21 @@
 // dropped it, the tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what
 // loads code.
 #include <alloca.h>
+#include <limits.h>
+#include <locale.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <new>
 
 #include "injection.h"
+#include "ledger.h"
 #include "real.h"
 #include "record.h"
 #include "segment.h"
@@ -110,6 +115,13 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
   if (call && path && reads_as_string(path)) {
     Event e;
     e.fn = fn;
+    settle_all_streams();
+    Account account = take_account();
+    leave_image(account);
+    if (account.known) {
+      e.offset = account.bytes[kRead];
+      e.count = static_cast<uint64_t>(account.bytes[kWritten]);
+    }
     NamedFile file;
     name_file(dirfd, path, Look::kFollow, file);
     pending = record_pending(call, e, file);
@@ -215,6 +227,109 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
   }
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
+
+namespace {
+
+// A child's account is the zombie's, read between a look that leaves it waitable and the program's own call, which then
+// takes it. So it is exact, whatever ended the child. The look blocks, is interrupted and is cancelled as the call
+// itself would be.
+struct Peeked {
+  pid_t pid = 0;
+  bool known = false;
+  uint64_t totals[2];
+};
+
+enum class Found { kCall, kNothing, kInterrupted };
+
+constexpr int kWaitFlags = WNOHANG | WUNTRACED | WEXITED | WCONTINUED | WNOWAIT | __WALL | __WCLONE | __WNOTHREAD;
+
+// kNothing: the call would find nobody (WNOHANG). kInterrupted: it would fail with EINTR, which errno is.
+Found peek(idtype_t type, id_t id, int options, Peeked &out) {
+  siginfo_t found;
+  found.si_pid = 0;
+  if (REAL(waitid)(type, id, &found, options | WEXITED | WNOWAIT) < 0) {
+    return errno == EINTR ? Found::kInterrupted : Found::kCall;
+  }
+  if (found.si_pid == 0) return Found::kNothing;
+  bool ended = found.si_code == CLD_EXITED || found.si_code == CLD_KILLED || found.si_code == CLD_DUMPED;
+  if (!ended) return Found::kCall;
+  out.pid = found.si_pid;
+  out.known = read_kernel_account(found.si_pid, out.totals);
+  return Found::kCall;
+}
+
+void record_reaped(const Call &call, Fn fn, pid_t pid, int status, const Peeked &peeked) {
+  // Another thread may have taken the child that was looked at.
+  bool known = peeked.known && peeked.pid == pid;
+  if (known) count_reaped(peeked.totals);
+  record_wait(call, fn, pid, status, known ? peeked.totals : nullptr);
+}
+
+template <class Real>
+pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
+  Call call;
+  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(status);
+  idtype_t type = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
+  Peeked peeked;
+  switch (peek(type, static_cast<id_t>(pid < 0 ? -pid : pid), options, peeked)) {
+    case Found::kInterrupted: return -1;
+    case Found::kNothing: return 0;
+    case Found::kCall: break;
+  }
+  int own_status = 0;
+  int *out = status ? status : &own_status;
+  pid_t got = real(out);
+  if (got > 0 && (WIFEXITED(*out) || WIFSIGNALED(*out))) record_reaped(call, fn, got, *out, peeked);
+  return got;
+}
+
+int status_of(const siginfo_t &info) {
+  if (info.si_code == CLD_EXITED) return (info.si_status & 0xFF) << 8;
+  return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+}  // namespace
+
+// No event: where the locale is looked for, libc reads a file of its own (locale.alias).
+TAILRACE_HOOK char *setlocale(int category, const char *name) noexcept {
+  if (!name || !enter()) return REAL(setlocale)(category, name);
+  LibcReads reads;
+  return REAL(setlocale)(category, name);
+}
+
+TAILRACE_HOOK pid_t wait(int *status) {
+  return wait_accounted(Fn::f_wait, -1, status, 0, [&](int *out) { return REAL(wait)(out); });
+}
+
+TAILRACE_HOOK pid_t waitpid(pid_t pid, int *status, int options) {
+  return wait_accounted(Fn::f_waitpid, pid, status, options,
+                        [&](int *out) { return REAL(waitpid)(pid, out, options); });
+}
+
+TAILRACE_HOOK pid_t wait3(int *status, int options, struct rusage *usage) noexcept {
+  return wait_accounted(Fn::f_wait3, -1, status, options, [&](int *out) { return REAL(wait3)(out, options, usage); });
+}
+
+TAILRACE_HOOK pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage) noexcept {
+  return wait_accounted(Fn::f_wait4, pid, status, options,
+                        [&](int *out) { return REAL(wait4)(pid, out, options, usage); });
+}
+
+TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
+  Call call;
+  if (!call || !(options & WEXITED) || (options & WNOWAIT) || (options & ~kWaitFlags)) {
+    return REAL(waitid)(type, id, info, options);
+  }
+  Peeked peeked;
+  if (peek(type, id, options, peeked) == Found::kInterrupted) return -1;
+  siginfo_t own;
+  siginfo_t *out = info ? info : &own;
+  int ret = REAL(waitid)(type, id, out, options);
+  if (ret < 0 || out->si_pid <= 0) return ret;
+  bool ended = out->si_code == CLD_EXITED || out->si_code == CLD_KILLED || out->si_code == CLD_DUMPED;
+  if (ended) record_reaped(call, Fn::f_waitid, out->si_pid, status_of(*out), peeked);
+  return ret;
+}
 
 // The ends of a process that pass by the destructors.
 #define EXIT_HOOK(symbol)               \

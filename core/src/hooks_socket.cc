@@ -36,14 +36,14 @@ void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *mess
   e.fn = fn;
   e.count = kNoCount;
   e.ret = result_of(ret);
-  if (ret > 0) {
+  if (ret >= 0) {
     e.count = 0;
+    e.ret = 0;
     e.file2 = static_cast<uint64_t>(ret);
-    for (int i = 0; i < ret; ++i) {
-      e.count += bytes_of(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen, 0);
-      e.ret += messages[i].msg_len;
-    }
-    e.ret -= ret;
+  }
+  for (int i = 0; i < ret; ++i) {
+    e.count += bytes_of(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen, 0);
+    e.ret += messages[i].msg_len;
   }
   OpenFile *file = file_of(fd);
   if (file) e.file = file->hash.load(std::memory_order_relaxed);
@@ -54,12 +54,12 @@ void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *mess
 }  // namespace
 
 // The calls whose result is the bytes moved.
-#define TRANSFER_HOOK(symbol, parameters, arguments)                   \
-  TAILRACE_HOOK ssize_t symbol parameters {                            \
-    Call call;                                                         \
-    ssize_t ret = REAL(symbol) arguments;                              \
-    record_transfer(call, Fn::f_##symbol, fd, kNowhere, n, ret);       \
-    return ret;                                                        \
+#define TRANSFER_HOOK(symbol, parameters, arguments)             \
+  TAILRACE_HOOK ssize_t symbol parameters {                      \
+    Call call;                                                   \
+    ssize_t ret = REAL(symbol) arguments;                        \
+    record_transfer(call, Fn::f_##symbol, fd, kNowhere, n, ret); \
+    return ret;                                                  \
   }
 TRANSFER_HOOK(recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))
 TRANSFER_HOOK(__recv_chk, (int fd, void *buf, size_t n, size_t room, int flags), (fd, buf, n, room, flags))

@@ -16,6 +16,7 @@
 #include "pipelines.h"
 #include "real.h"
 #include "stream.h"
+#include "sys.h"
 
 using namespace tailrace;
 
@@ -25,7 +26,7 @@ namespace {
 int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes) {
   Injection injection(environ, Injection::kOtherProcess);
-  char **changed = injection.build(alloca(injection.bytes()));
+  char **changed = carries_preload("/bin/sh") ? injection.build(alloca(injection.bytes())) : environ;
   // glibc 2.38 began to protect a command that begins with '-'.
   static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
   const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};
@@ -41,6 +42,18 @@ pid_t wait_for(pid_t pid, int *status) {
   } while (got < 0 && errno == EINTR);
   return got;
 }
+
+// glibc's popen and pclose are no cancellation points.
+class CancellationOff {
+ public:
+  CancellationOff() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationOff() { pthread_setcancelstate(before_, nullptr); }
+  CancellationOff(const CancellationOff &) = delete;
+  CancellationOff &operator=(const CancellationOff &) = delete;
+
+ private:
+  int before_;
+};
 
 // While any system() of this process runs, SIGINT and SIGQUIT are ignored; the last one to end puts them back.
 struct IgnoredSignals {
@@ -84,6 +97,29 @@ void prepare_shell(posix_spawnattr_t &attributes, const sigset_t &mask) {
 
 constexpr int kNoShell = 127 << 8;  // as if the shell had exited with 127
 
+// A thread that is cancelled while its command runs takes the command with it, and leaves the signals as they were (as
+// glibc's).
+struct RunningShell {
+  pid_t pid;
+  sigset_t mask;
+};
+void cancel_shell(void *raw) {
+  auto *shell = static_cast<RunningShell *>(raw);
+  sys::kill(shell->pid, SIGKILL);
+  while (sys::call(SYS_wait4, shell->pid, 0, 0, 0) == -EINTR) {
+  }
+  g_ignored.restore();
+  pthread_sigmask(SIG_SETMASK, &shell->mask, nullptr);
+}
+
+pid_t wait_for_shell(RunningShell shell, int *status) {
+  pid_t got;
+  pthread_cleanup_push(cancel_shell, &shell);
+  got = wait_for(shell.pid, status);
+  pthread_cleanup_pop(0);
+  return got;
+}
+
 }  // namespace
 
 TAILRACE_HOOK int system(const char *command) {
@@ -98,7 +134,7 @@ TAILRACE_HOOK int system(const char *command) {
   prepare_shell(attributes, mask);
   pid_t pid;
   int status = kNoShell;
-  if (spawn_shell(&pid, command, nullptr, &attributes) == 0 && wait_for(pid, &status) != pid) status = -1;
+  if (spawn_shell(&pid, command, nullptr, &attributes) == 0 && wait_for_shell({pid, mask}, &status) != pid) status = -1;
   posix_spawnattr_destroy(&attributes);
   int saved = errno;
   g_ignored.restore();
@@ -158,6 +194,7 @@ int start_pipeline(pid_t *pid, const char *command, int child_end, int child_fd)
 TAILRACE_HOOK FILE *popen(const char *command, const char *mode) {
   Call call;
   if (!call) return REAL(popen)(command, mode);
+  CancellationOff uncancelled;
   PopenMode m = parse_mode(mode);
   if (!m.valid) {
     errno = EINVAL;
@@ -211,6 +248,7 @@ static Pipeline *take_pipeline(FILE *stream) {
 bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
   Pipeline *entry = take_pipeline(stream);
   if (!entry) return false;
+  CancellationOff uncancelled;
   StreamCall s(stream);
   s.settle_for_good();
   Closing closing(s.call(), s ? fileno_unlocked(stream) : -1);

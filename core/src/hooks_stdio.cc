@@ -1,10 +1,13 @@
 // Hooks: streams. A stdio event's size is what the call consumed or produced, not what libc then asked of the kernel;
 // see stream.h.
+#include <mntent.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hook_records.h"
 #include "pipelines.h"
 #include "real.h"
 #include "stream.h"
@@ -29,6 +32,13 @@ int gnu_fscanf(FILE *, const char *, ...) __asm__("fscanf");
 int gnu_vfscanf(FILE *, const char *, va_list) __asm__("vfscanf");
 int gnu_scanf(const char *, ...) __asm__("scanf");
 int _IO_getc(FILE *);
+char *libc_gets(char *) __asm__("gets");
+char *__gets_chk(char *, size_t);
+int c99_vscanf(const char *, va_list) __asm__("__isoc99_vscanf");
+int gnu_vscanf(const char *, va_list) __asm__("vscanf");
+int _IO_flush_all(void);
+void _flushlbf(void);
+int __underflow(FILE *);
 int _IO_putc(int, FILE *);
 }
 
@@ -120,6 +130,24 @@ TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
 FREOPEN_HOOK(freopen)
 FREOPEN_HOOK(freopen64)
 
+// A table of mounts is a stream like any other.
+TAILRACE_HOOK FILE *setmntent(const char *path, const char *mode) noexcept {
+  Call call;
+  FILE *stream = REAL(setmntent)(path, mode);
+  record_stream_opened(call, Fn::f_setmntent, stream, path, call && stream ? flags_of(mode) : 0);
+  return stream;
+}
+
+TAILRACE_HOOK int endmntent(FILE *stream) noexcept {
+  StreamCall s(stream);
+  s.settle_for_good();
+  Closing closing(s.call(), s ? stream->_fileno : -1);
+  bool has_descriptor = s.let_go();
+  int ret = REAL(endmntent)(stream);
+  if (has_descriptor) closing.record(s.call(), Fn::f_endmntent, 0);
+  return ret;
+}
+
 TAILRACE_HOOK int fclose(FILE *stream) {
   int status;
   if (close_pipeline(stream, Fn::f_fclose, status)) return status;
@@ -189,6 +217,50 @@ FSEEK_HOOK(fseek, long)
 FSEEK_HOOK(fseeko, off_t)
 FSEEK_HOOK(fseeko64, off64_t)
 
+#define FSETPOS_HOOK(symbol, position_type)                         \
+  TAILRACE_HOOK int symbol(FILE *stream, const position_type *at) { \
+    StreamCall s(stream);                                           \
+    s.settle();                                                     \
+    int ret = REAL(symbol)(stream, at);                             \
+    record_seek(s, Fn::f_##symbol, stream, ret);                    \
+    return ret;                                                     \
+  }
+FSETPOS_HOOK(fsetpos, fpos_t)
+FSETPOS_HOOK(fsetpos64, fpos64_t)
+
+// What changes a stream's buffer and moves no bytes: what passed by in the old one is recorded before.
+#define BUFFER_HOOK(type, symbol, parameters, arguments) \
+  TAILRACE_HOOK type symbol parameters {                 \
+    StreamCall s(stream, locking_of(#symbol));           \
+    s.settle();                                          \
+    type ret = REAL(symbol) arguments;                   \
+    s.resume();                                          \
+    return ret;                                          \
+  }
+#define BUFFER_VOID_HOOK(symbol, parameters, arguments) \
+  TAILRACE_HOOK void symbol parameters noexcept {       \
+    StreamCall s(stream);                               \
+    s.settle();                                         \
+    REAL(symbol) arguments;                             \
+    s.resume();                                         \
+  }
+BUFFER_HOOK(int, setvbuf, (FILE * stream, char *buf, int mode, size_t n) noexcept, (stream, buf, mode, n))
+BUFFER_HOOK(int, __underflow, (FILE * stream), (stream))
+BUFFER_VOID_HOOK(setbuf, (FILE * stream, char *buf), (stream, buf))
+BUFFER_VOID_HOOK(setbuffer, (FILE * stream, char *buf, size_t n), (stream, buf, n))
+BUFFER_VOID_HOOK(setlinebuf, (FILE * stream), (stream))
+BUFFER_VOID_HOOK(__fpurge, (FILE * stream), (stream))
+
+// All streams: libc does that inside.
+TAILRACE_HOOK int _IO_flush_all() {
+  if (enter()) settle_all_streams();
+  return REAL(_IO_flush_all)();
+}
+TAILRACE_HOOK void _flushlbf() {
+  if (enter()) settle_all_streams();
+  REAL(_flushlbf)();
+}
+
 TAILRACE_HOOK void rewind(FILE *stream) {
   StreamCall s(stream);
   s.settle();
@@ -247,8 +319,24 @@ FGETS_HOOK(fgets_unlocked, (char *buf, int size, FILE *stream), (buf, size, stre
 FGETS_HOOK(__fgets_chk, (char *buf, size_t room, int size, FILE *stream), (buf, room, size, stream))
 FGETS_HOOK(__fgets_unlocked_chk, (char *buf, size_t room, int size, FILE *stream), (buf, room, size, stream))
 
-// Without a size asked for, `count` is left out.
-constexpr uint64_t kNoCount = UINT64_MAX;
+// The line's end was consumed and is not in the line.
+template <class Real>
+static char *get_line(Fn fn, Real &&real_call) {
+  StreamCall s(stdin);
+  s.settle();
+  char *ret = real_call();
+  if (s) s.transferred(fn, kNoCount, ret ? static_cast<int64_t>(strlen(ret)) + !feof_unlocked(stdin) : 0);
+  return ret;
+}
+
+TAILRACE_HOOK char *gets(char *buf) {
+  auto *real = reinterpret_cast<decltype(&libc_gets)>(real_address(Fn::f_gets));
+  return get_line(Fn::f_gets, [&] { return real(buf); });
+}
+
+TAILRACE_HOOK char *__gets_chk(char *buf, size_t room) {
+  return get_line(Fn::f___gets_chk, [&] { return REAL(__gets_chk)(buf, room); });
+}
 
 #define GETLINE_HOOK(symbol, parameters, arguments)             \
   TAILRACE_HOOK ssize_t symbol parameters {                     \
@@ -362,6 +450,15 @@ SCAN_HOOK(c99_scanf, __isoc99_scanf, __isoc99_vfscanf, (const char *format, ...)
   }
 VSCAN_HOOK(gnu_vfscanf, vfscanf)
 VSCAN_HOOK(c99_vfscanf, __isoc99_vfscanf)
+
+TAILRACE_HOOK int gnu_vscanf(const char *format, va_list args) {
+  auto *real = reinterpret_cast<decltype(&gnu_vscanf)>(real_address(Fn::f_vscanf));
+  return scan(Fn::f_vscanf, stdin, [&] { return real(format, args); });
+}
+TAILRACE_HOOK int c99_vscanf(const char *format, va_list args) {
+  auto *real = reinterpret_cast<decltype(&c99_vscanf)>(real_address(Fn::f___isoc99_vscanf));
+  return scan(Fn::f___isoc99_vscanf, stdin, [&] { return real(format, args); });
+}
 
 #define GETC_HOOK(symbol, parameters, arguments, stream)         \
   TAILRACE_HOOK int symbol parameters {                          \

@@ -43,24 +43,24 @@ TAILRACE_HOOK void sync() noexcept {
   record_plain(call, Fn::f_sync, 0);
 }
 
-#define RANGE_HOOK(type, symbol, parameters, arguments)                           \
-  TAILRACE_HOOK type symbol parameters {                                          \
-    Call call;                                                                    \
-    type ret = REAL(symbol) arguments;                                            \
-    record_fd(call, Fn::f_##symbol, fd, ret, static_cast<uint64_t>(n), at);       \
-    return ret;                                                                   \
+#define RANGE_HOOK(type, symbol, parameters, arguments)                     \
+  TAILRACE_HOOK type symbol parameters {                                    \
+    Call call;                                                              \
+    type ret = REAL(symbol) arguments;                                      \
+    record_fd(call, Fn::f_##symbol, fd, ret, static_cast<uint64_t>(n), at); \
+    return ret;                                                             \
   }
 RANGE_HOOK(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
 RANGE_HOOK(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n))
 RANGE_HOOK(int, sync_file_range, (int fd, off64_t at, off64_t n, unsigned flags), (fd, at, n, flags))
 RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at, n))
 
-#define STATUS_HOOK(symbol, parameters, arguments)           \
-  TAILRACE_HOOK int symbol parameters {                      \
-    Call call;                                               \
-    int status = REAL(symbol) arguments;                     \
-    record_status(call, Fn::f_##symbol, fd, status, at, n);  \
-    return status;                                           \
+#define STATUS_HOOK(symbol, parameters, arguments)          \
+  TAILRACE_HOOK int symbol parameters {                     \
+    Call call;                                              \
+    int status = REAL(symbol) arguments;                    \
+    record_status(call, Fn::f_##symbol, fd, status, at, n); \
+    return status;                                          \
   }
 STATUS_HOOK(posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n))
 STATUS_HOOK(posix_fallocate64, (int fd, off64_t at, off64_t n), (fd, at, n))

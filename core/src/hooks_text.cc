@@ -11,6 +11,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "hook_records.h"
 #include "real.h"
 #include "stream.h"
 
@@ -22,6 +23,17 @@ wchar_t *__fgetws_unlocked_chk(wchar_t *, size_t, int, FILE *);
 int __vfwprintf_chk(FILE *, int, const wchar_t *, va_list);
 int __vwprintf_chk(int, const wchar_t *, va_list);
 extern void (*error_print_progname)(void);
+wint_t __wuflow(FILE *);
+wint_t __wunderflow(FILE *);
+wint_t __woverflow(FILE *, wint_t);
+int gnu_vfwscanf(FILE *, const wchar_t *, va_list) __asm__("vfwscanf");
+int gnu_fwscanf(FILE *, const wchar_t *, ...) __asm__("fwscanf");
+int gnu_vwscanf(const wchar_t *, va_list) __asm__("vwscanf");
+int gnu_wscanf(const wchar_t *, ...) __asm__("wscanf");
+int c99_vfwscanf(FILE *, const wchar_t *, va_list) __asm__("__isoc99_vfwscanf");
+int c99_fwscanf(FILE *, const wchar_t *, ...) __asm__("__isoc99_fwscanf");
+int c99_vwscanf(const wchar_t *, va_list) __asm__("__isoc99_vwscanf");
+int c99_wscanf(const wchar_t *, ...) __asm__("__isoc99_wscanf");
 }
 
 namespace {
@@ -234,6 +246,26 @@ WIDE_CHAR_HOOK(fgetwc_unlocked, (FILE * in), (in), in)
 WIDE_CHAR_HOOK(getwc_unlocked, (FILE * in), (in), in)
 WIDE_CHAR_HOOK(getwchar_unlocked, (), (), stdin)
 
+WIDE_CHAR_HOOK(__wuflow, (FILE * in), (in), in)
+WIDE_CHAR_HOOK(__woverflow, (FILE * out, wint_t c), (out, c), out)
+
+// To look ahead and to put back moves no bytes.
+TAILRACE_HOOK wint_t __wunderflow(FILE *in) {
+  StreamCall s(in, Locking::kCallerHas);
+  s.settle();
+  wint_t ret = REAL(__wunderflow)(in);
+  s.resume();
+  return ret;
+}
+
+TAILRACE_HOOK wint_t ungetwc(wint_t c, FILE *in) {
+  StreamCall s(in);
+  s.settle();
+  wint_t ret = REAL(ungetwc)(c, in);
+  s.resume();
+  return ret;
+}
+
 #define FPUTWS_HOOK(symbol)                                                                    \
   TAILRACE_HOOK int symbol(const wchar_t *text, FILE *out) {                                   \
     return wide_call(Fn::f_##symbol, out, locking_of(#symbol), [&] {                           \
@@ -294,3 +326,48 @@ WIDE_PRINT_HOOK(__fwprintf_chk, __vfwprintf_chk, (FILE * out, int flag, const wc
                 (FILE * out, int flag, const wchar_t *format, va_list args), out, out, flag, format)
 WIDE_PRINT_HOOK(__wprintf_chk, __vwprintf_chk, (int flag, const wchar_t *format, ...),
                 (int flag, const wchar_t *format, va_list args), stdout, flag, format)
+
+namespace {
+
+// As print_wide. What is read from something without positions is not known, and no bytes are claimed.
+template <class Scan>
+int scan_wide(Fn fn, FILE *in, Scan &&real_call) {
+  StreamCall s(in);
+  s.settle();
+  bool seekable = s && is_seekable(s.file());
+  int64_t before = seekable ? ftello64(in) : -1;
+  int ret = real_call();
+  int saved = errno;
+  int64_t after = before >= 0 ? ftello64(in) : -1;
+  s.transferred(fn, kNoCount, after > before ? after - before : 0);
+  errno = saved;
+  return ret;
+}
+
+}  // namespace
+
+// The headers give C++ the C99 forms under the old names; the symbols of both are meant here.
+#define WIDE_SCAN_HOOKS(prefix, vsymbol)                                                   \
+  TAILRACE_HOOK int prefix##_vfwscanf(FILE *in, const wchar_t *format, va_list args) {     \
+    auto *real = reinterpret_cast<decltype(&gnu_vfwscanf)>(real_address(Fn::f_##vsymbol)); \
+    return scan_wide(Fn::f_##vsymbol, in, [&] { return real(in, format, args); });         \
+  }                                                                                        \
+  TAILRACE_HOOK int prefix##_fwscanf(FILE *in, const wchar_t *format, ...) {               \
+    va_list args;                                                                          \
+    va_start(args, format);                                                                \
+    int ret = prefix##_vfwscanf(in, format, args);                                         \
+    va_end(args);                                                                          \
+    return ret;                                                                            \
+  }                                                                                        \
+  TAILRACE_HOOK int prefix##_vwscanf(const wchar_t *format, va_list args) {                \
+    return prefix##_vfwscanf(stdin, format, args);                                         \
+  }                                                                                        \
+  TAILRACE_HOOK int prefix##_wscanf(const wchar_t *format, ...) {                          \
+    va_list args;                                                                          \
+    va_start(args, format);                                                                \
+    int ret = prefix##_vfwscanf(stdin, format, args);                                      \
+    va_end(args);                                                                          \
+    return ret;                                                                            \
+  }
+WIDE_SCAN_HOOKS(gnu, vfwscanf)
+WIDE_SCAN_HOOKS(c99, __isoc99_vfwscanf)

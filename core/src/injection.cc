@@ -6,6 +6,7 @@
 
 #include "arena.h"
 #include "files.h"
+#include "ledger.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -61,16 +62,22 @@ constexpr uint16_t kMachine = EM_X86_64;
 constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
+long read_own(int fd, void *to, size_t n, int64_t at) {
+  long got = sys::pread(fd, to, n, at);
+  count_own(got, 0);
+  return got;
+}
+
 // The program's dynamic linker is musl's.
 bool wants_musl(int fd, const Elf64_Ehdr &elf) {
   for (unsigned i = 0; i < elf.e_phnum && i < 64; ++i) {
     Elf64_Phdr segment;
     int64_t at = static_cast<int64_t>(elf.e_phoff) + static_cast<int64_t>(i) * elf.e_phentsize;
-    if (sys::pread(fd, &segment, sizeof segment, at) != sizeof segment) return false;
+    if (read_own(fd, &segment, sizeof segment, at) != sizeof segment) return false;
     if (segment.p_type != PT_INTERP) continue;
     char linker[256];
     size_t n = segment.p_filesz < sizeof linker ? segment.p_filesz : sizeof linker;
-    long got = sys::pread(fd, linker, n, static_cast<int64_t>(segment.p_offset));
+    long got = read_own(fd, linker, n, static_cast<int64_t>(segment.p_offset));
     return got > 0 && string_view(linker, static_cast<size_t>(got)).find("/ld-musl-") != string_view::npos;
   }
   return false;
@@ -93,7 +100,7 @@ bool carries(const char *path, int depth) {
   int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return true;
   char head[256];
-  long n = sys::pread(fd, head, sizeof head, 0);
+  long n = read_own(fd, head, sizeof head, 0);
   bool able = true;
   if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
     Elf64_Ehdr elf;
@@ -113,7 +120,18 @@ bool is_executable(const char *path) {
 
 }  // namespace
 
-bool carries_preload(const char *path) { return !path || !reads_as_string(path) || carries(path, 4); }
+// In a chroot or another mount namespace the library may not be there: the loader would say so on the program's stderr.
+static bool library_is_here() {
+  struct statx s;
+  string_view path = g_session.environment.preload;
+  // A bare name is looked for by the loader; copies of settings are terminated.
+  if (path.find('/') == string_view::npos) return true;
+  return sys::statx(AT_FDCWD, path.data(), AT_STATX_DONT_SYNC, STATX_TYPE, &s) == 0;
+}
+
+bool carries_preload(const char *path) {
+  return library_is_here() && (!path || !reads_as_string(path) || carries(path, 4));
+}
 
 const char *search_path(const char *file, char *out, size_t size) {
   if (!file || !reads_as_string(file) || string_view(file).find('/') != string_view::npos) return file;

@@ -40,7 +40,7 @@ enum RecordKind : uint16_t {
   kEmptyRecord = 0,
   kNameRecord = 0xFF00,     // a file: NameSlot, then its path in text slots
   kContextRecord = 0xFF01,  // a context: TextSlot header, then its tags
-  kProcessRecord = 0xFF02,  // the args of the process's start event, as JSON members
+  kProcessRecord = 0xFF02,  // args of the start or exit event that follows, as JSON members
   kThreadRecord = 0xFF03,   // the records that follow are of this thread
   kTextRecord = 0xFF04,     // bytes that belong to the record before
 };
@@ -85,6 +85,9 @@ constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | stat
 constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
 constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
 
+// What glibc's dynamic linker reads of a library by read(2); the rest it maps.
+constexpr int64_t kReadPerLibrary = 832;
+
 // What is taken off the kernel's account of the process (ledger.h). In the segment that was the process's first.
 struct Ledger {
   std::atomic<uint32_t> known{0};  // 0 in the other segments, and where the kernel gave no account
@@ -92,9 +95,11 @@ struct Ledger {
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};
   std::atomic<int64_t> ahead{0};
+  std::atomic<int64_t> loaded{0};   // by setlocale
   std::atomic<uint64_t> left[2]{};  // this image's account, when it is about to be replaced
   std::atomic<uint64_t> done[2]{};  // the accounts of the images before
   std::atomic<int64_t> base_objects{0};
+  std::atomic<int64_t> objects{0};  // loaded so far, by the last dlopen's look
 };
 
 struct SegmentHeader {

@@ -4,6 +4,8 @@
 #include <link.h>
 #include <stdio.h>
 
+#include <new>
+
 #include "stream.h"
 #include "sys.h"
 
@@ -11,9 +13,6 @@ extern "C" char __libc_single_threaded __attribute__((weak));
 
 namespace tailrace {
 namespace {
-
-// What glibc's dynamic linker reads of a library by read(2); the rest it maps.
-constexpr int64_t kReadPerLibrary = 832;
 
 // How many objects were ever loaded.
 int64_t objects_loaded() {
@@ -45,10 +44,27 @@ void count_own_now(int64_t read, int64_t written) {
   if (written > 0) l.own[kWritten].fetch_add(static_cast<uint64_t>(written), std::memory_order_relaxed);
 }
 
+struct BufferedBytes {
+  int64_t unread = 0, unwritten = 0;
+};
+
+BufferedBytes bytes_in_buffers() {
+  static __thread BufferedBytes *t_sum;
+  BufferedBytes sum;
+  t_sum = &sum;
+  each_stream([](OpenFile *f) {
+    auto *s = static_cast<FILE *>(f->stream);
+    t_sum->unread += unread_bytes(s);
+    t_sum->unwritten += unwritten_bytes(s);
+  });
+  return sum;
+}
+
 // As begin_ledger reads it, before the process counts as begun.
 bool read_totals(int pid, uint64_t (&totals)[2], int64_t &looked_at) {
   char path[32] = "/proc/self/io", text[256];
-  if (pid) {
+  if (pid == kThisThread) memcpy(path, "/proc/thread-self/io", 21);
+  if (pid > 0) {
     Writer w(path, sizeof path);
     w << "/proc/";
     w.number(pid) << "/io";
@@ -72,13 +88,13 @@ void clear(Ledger &l) {
     l.left[i] = 0;
   }
   l.ahead = 0;
+  l.loaded = 0;
   l.base_objects = 0;
+  l.objects = 0;
 }
 
 // In a child of a process with threads another thread may have held the dynamic linker's lock for ever.
-bool may_ask_the_linker() {
-  return !g_session.forked || (&__libc_single_threaded && __libc_single_threaded);
-}
+bool may_ask_the_linker() { return !g_session.forked || (&__libc_single_threaded && __libc_single_threaded); }
 
 }  // namespace
 
@@ -107,6 +123,7 @@ void begin_ledger(bool goes_on) {
   l.base[kRead] = totals[kRead] + static_cast<uint64_t>(looked_at);
   l.base[kWritten] = totals[kWritten];
   l.base_objects = objects_loaded();
+  l.objects = l.base_objects.load();
 }
 
 void begin_child_ledger() {
@@ -115,7 +132,12 @@ void begin_child_ledger() {
   g.ledger = &g.own_ledger;
   new (g.ledger) Ledger{};
   g.ledger->known = 1;
-  g.ledger->base_objects = may_ask_the_linker() ? objects_loaded() : 0;
+  // What the parent had read ahead costs the child no read; what it had not flushed is no event of the child's.
+  BufferedBytes buffered = bytes_in_buffers();
+  g.ledger->ahead = -buffered.unread;
+  g.ledger->base[kWritten] = static_cast<uint64_t>(buffered.unwritten);
+  if (may_ask_the_linker()) g.ledger->base_objects = objects_loaded();
+  g.ledger->objects = g.ledger->base_objects.load();
 }
 
 void house_ledger(SegmentHeader *segment) {
@@ -134,8 +156,28 @@ void count_reaped(const uint64_t (&totals)[2]) {
   for (int i = 0; i < 2; ++i) g_session.ledger->reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
 }
 
+void count_loaded() {
+  if (may_ask_the_linker() && is_ours_to_write()) g_session.ledger->objects = objects_loaded();
+}
+
 void count_ahead(int64_t bytes) {
   if (bytes && is_ours_to_write()) g_session.ledger->ahead.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+LibcReads::LibcReads() {
+  if (!is_ours_to_write()) return;
+  // The reading's own bytes are in the kernel's account when it is over, so not yet in what it says.
+  own_before_ = g_session.ledger->own[kRead].load();
+  known_ = read_kernel_account(kThisThread, before_);
+}
+
+LibcReads::~LibcReads() {
+  uint64_t after[2];
+  if (!known_ || !is_ours_to_write()) return;
+  Ledger &l = *g_session.ledger;
+  uint64_t own = l.own[kRead].load();
+  if (!read_kernel_account(kThisThread, after)) return;
+  l.loaded.fetch_add(static_cast<int64_t>(after[kRead] - before_[kRead] - (own - own_before_)));
 }
 
 Account take_account() {
@@ -146,16 +188,11 @@ Account take_account() {
   uint64_t totals[2];
   if (!read_kernel_account(0, totals)) return a;
   a.known = true;
-  static int64_t unread, unwritten;
-  unread = unwritten = 0;
-  each_stream([](OpenFile *f) {
-    auto *s = static_cast<FILE *>(f->stream);
-    unread += unread_bytes(s);
-    unwritten += unwritten_bytes(s);
-  });
-  a.buffered = unread;
-  a.unflushed = unwritten;
-  if (may_ask_the_linker()) a.loaded = (objects_loaded() - l.base_objects) * kReadPerLibrary;
+  BufferedBytes buffered = bytes_in_buffers();
+  a.buffered = buffered.unread;
+  a.unflushed = buffered.unwritten;
+  a.loaded = l.loaded;
+  if (may_ask_the_linker()) a.loaded += (objects_loaded() - l.base_objects) * kReadPerLibrary;
   auto of = [](const std::atomic<uint64_t> &n) { return static_cast<int64_t>(n.load(std::memory_order_relaxed)); };
   a.bytes[kRead] = static_cast<int64_t>(totals[kRead]) - of(l.base[kRead]) - own - of(l.reaped[kRead]) - l.ahead -
                    a.loaded - a.buffered;

@@ -4,7 +4,7 @@
 //   rchar at the end  -  base     before the image's first instruction: execve, the dynamic linker, earlier images
 //                     -  own      the tracer's blocks and looks at files
 //                     -  reaped   what the kernel added when a child was waited for
-//                     -  loaded   the first 832 bytes of each library loaded later (glibc's dynamic linker)
+//                     -  loaded   libc's own: 832 bytes of each library loaded later, the locale's files
 //                     -  ahead    what stdio read ahead and no call ever consumed
 //
 // What holds: it lies in the journal, so it outlives the process and goes on over execve. Nothing here changes errno.
@@ -24,7 +24,9 @@ struct Account {
   int64_t loaded = 0;
 };
 
-// The kernel's totals of a process, 0 for this one. False where the kernel does not say. A child may be a zombie.
+constexpr int kThisThread = -1;
+// The kernel's totals of a process, 0 for this one, or of the calling thread alone. False where the kernel does not
+// say. A child may be a zombie.
 bool read_kernel_account(int pid, uint64_t (&totals)[2]);
 
 // A program image begins. `goes_on`: the journal's ledger was adopted from the image before.
@@ -37,8 +39,24 @@ void house_ledger(SegmentHeader *segment);
 // The tracer's own bytes. Nothing happens in a vfork child or a fork that was not noticed yet.
 void count_own(int64_t read, int64_t written);
 void count_reaped(const uint64_t (&totals)[2]);
+// Before a library is loaded: those that were, for the account of a process that will be killed.
+void count_loaded();
 // Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
 void count_ahead(int64_t bytes);
+
+// Around a call in which libc reads files of its own by ways that no hook sees, and the program does no I/O.
+class LibcReads {
+ public:
+  LibcReads();
+  ~LibcReads();
+  LibcReads(const LibcReads &) = delete;
+  LibcReads &operator=(const LibcReads &) = delete;
+
+ private:
+  bool known_ = false;
+  uint64_t before_[2];
+  uint64_t own_before_ = 0;
+};
 
 // The account of this image as it stands.
 Account take_account();

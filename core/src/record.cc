@@ -1,6 +1,9 @@
 // See record.h.
 #include "record.h"
 
+#include <sys/resource.h>
+
+#include "ledger.h"
 #include "segment.h"
 #include "sys.h"
 
@@ -200,13 +203,57 @@ void record_process_start(Thread *t) {
   commit(t, e, now_ticks(), {}, {});
 }
 
+namespace {
+
+// The members of the exit event's args behind the code.
+void write_exit_members(Writer &w) {
+  Account a = take_account();
+  auto number = [&](const char *key, int64_t value) { w << (w.size() ? "," : "") << key, w.number(value); };
+  if (a.known) {
+    number("\"rchar\":", a.bytes[kRead]);
+    number("\"wchar\":", a.bytes[kWritten]);
+    if (a.buffered) number("\"buffered\":", a.buffered);
+    if (a.unflushed) number("\"unflushed\":", a.unflushed);
+    if (a.loaded) number("\"loaded\":", a.loaded);
+  }
+  rusage u;
+  if (sys::call(SYS_getrusage, RUSAGE_SELF, sys::pointer(&u)) < 0) return;
+  auto ns = [](const timeval &t) { return t.tv_sec * 1'000'000'000LL + t.tv_usec * 1000LL; };
+  number("\"utime\":", ns(u.ru_utime));
+  number("\"stime\":", ns(u.ru_stime));
+  number("\"maxrss\":", u.ru_maxrss);
+  number("\"minflt\":", u.ru_minflt);
+  number("\"majflt\":", u.ru_majflt);
+  number("\"inblock\":", u.ru_inblock);
+  number("\"oublock\":", u.ru_oublock);
+}
+
+}  // namespace
+
 void record_process_exit(int code) {
   Thread *t = enter();
   if (!t) return;
+  char members[400];
+  Writer w(members, sizeof members);
+  write_exit_members(w);
+  HeadSlot head{};
+  if (!w.overflowed()) write_text_record(t, kProcessRecord, head, w.view());
   Event e;
   e.fn = Fn::f__exit;
   e.ret = code & 0xFF;
   commit(t, e, now_ticks(), {}, {});
+}
+
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  Event e;
+  e.fn = fn;
+  e.ret = pid;
+  e.count = static_cast<uint64_t>(status);
+  e.offset = account ? static_cast<int64_t>(account[kRead]) : -1;
+  e.file2 = account ? account[kWritten] : 0;
+  commit(t, e, call.t0(), {}, {});
 }
 
 PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file) {

@@ -69,6 +69,8 @@ class Closing {
 
 void record_process_start(Thread *t);
 void record_process_exit(int code);
+// A child was waited for; its account, where it is known.
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account);
 
 // A record that may have to be put right: execve only returns when it failed.
 struct PendingRecord {

@@ -38,7 +38,8 @@ class SealScratch {
   char contexts_json[kHeaderContextBytes + kContextJsonBytes];
   char header[kMaxHeaderBytes];
   char process_json[kHeaderProcessBytes];
-  char exit_json[64];
+  char exit_json[512];
+  char reaped_json[4096];
   char context_json[kContextJsonBytes];
   char text[16 * 1024];
   NameEntry names[kNameTableSize];
@@ -64,7 +65,8 @@ class Sealer {
         epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
         tid_(segment.first_tid),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
-        contexts_json_(scratch.contexts_json, sizeof scratch.contexts_json) {
+        contexts_json_(scratch.contexts_json, sizeof scratch.contexts_json),
+        reaped_json_(scratch.reaped_json, sizeof scratch.reaped_json) {
     put_hex(hhash_, fnv32(segment.host_name()), 8);
   }
 
@@ -82,8 +84,10 @@ class Sealer {
   void use_context(uint32_t id);
   void list_context(string_view text);
   char *put_args(char *p, const Slot &slot, const Function &f, int64_t size);
+  string_view take_members();
   char *put_start_args(char *p);
-  void remember_exit(const Slot &slot);
+  char *put_exit_args(char *p, const Slot &slot);
+  void list_reaped(const Slot &slot);
   void write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot);
 
   char *put_metadata(char *p, string_view name);
@@ -112,7 +116,8 @@ class Sealer {
   char *p_ = nullptr;
   uint32_t first_slot_ = 0;
   uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
-  Writer contexts_json_;
+  uint64_t uncounted_[2] = {0, 0};
+  Writer contexts_json_, reaped_json_;
   string_view process_json_, exit_json_;
   uint32_t process_slot_ = UINT32_MAX;
   // What context_json holds.
@@ -200,6 +205,8 @@ void Sealer::begin_block(uint32_t slot) {
   lines_ = events_ = read_ = written_ = t1_ = 0;
   t0_ = UINT64_MAX;
   contexts_json_.truncate(0);
+  reaped_json_.truncate(0);
+  uncounted_[0] = uncounted_[1] = 0;
   process_json_ = exit_json_ = {};
   context_valid_ = false;
   char *p = put_metadata(s_.raw, "HH");
@@ -299,22 +306,36 @@ int64_t returned(const Slot &slot, const Function &f, int64_t size) {
     case Shape::kItems: return slot.file2 ? size / static_cast<int64_t>(slot.file2) : 0;
     case Shape::kPointer: return size > 0;
     case Shape::kStatus: return 1;
+    case Shape::kMessages: return static_cast<int64_t>(slot.file2);
+    case Shape::kDone: return 0;
     default: return slot.ret;
   }
 }
 
 char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t size) {
   bool moves = f.direction != Direction::N;
-  if ((moves || f.shape == Shape::kMap) && slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
+  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
   switch (f.shape) {
     case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kSeek:
       if (slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
       break;
+    case Shape::kRange: p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kMap:
       p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
       p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+      break;
+    case Shape::kExec:
+      if (slot.offset < 0 || slot.ret < 0) break;
+      p = put_field(p, ",\"rchar\":", slot.offset);
+      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.count));
+      break;
+    case Shape::kWait:
+      p = put_field(p, ",\"status\":", static_cast<int64_t>(slot.count));
+      if (slot.offset < 0) break;
+      p = put_field(p, ",\"rchar\":", slot.offset);
+      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.file2));
       break;
     default: break;
   }
@@ -327,7 +348,7 @@ char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t siz
     p = put_field(p, ",\"size\":", size);
   }
   if (f.shape == Shape::kExit) {
-    p = put_field(p, ",\"code\":", slot.ret);
+    p = put_exit_args(p, slot);
   } else if (f.shape != Shape::kChars) {
     p = put_field(p, ",\"ret\":", returned(slot, f, size));
     if (slot.ret < 0) p = put_field(p, ",\"errno\":", -slot.ret);
@@ -335,10 +356,14 @@ char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t siz
   return p;
 }
 
-char *Sealer::put_start_args(char *p) {
-  if (process_slot_ == UINT32_MAX) return p;
-  string_view members = text_of(process_slot_);
+string_view Sealer::take_members() {
+  string_view members = process_slot_ == UINT32_MAX ? string_view() : text_of(process_slot_);
   process_slot_ = UINT32_MAX;
+  return members;
+}
+
+char *Sealer::put_start_args(char *p) {
+  string_view members = take_members();
   if (members.empty()) return p;
   Writer w(s_.process_json, sizeof s_.process_json);
   w << members;
@@ -346,18 +371,49 @@ char *Sealer::put_start_args(char *p) {
   return put(put(p, ","), members);
 }
 
-void Sealer::remember_exit(const Slot &slot) {
+char *Sealer::put_exit_args(char *p, const Slot &slot) {
   Writer w(s_.exit_json, sizeof s_.exit_json);
   w << "\"code\":";
   w.number(slot.ret);
+  string_view members = take_members();
+  if (!members.empty() && members.size() + 1 < w.room()) w << ',' << members;
   exit_json_ = w.view();
+  return put(put(p, ","), exit_json_);
+}
+
+// [pid, status, rchar, wchar]; the last two are null where they could not be read.
+void Sealer::list_reaped(const Slot &slot) {
+  if (slot.ret <= 0) return;
+  Writer &w = reaped_json_;
+  w << (w.size() ? ",[" : "[");
+  w.number(slot.ret) << ',';
+  w.number(static_cast<int64_t>(slot.count));
+  if (slot.offset < 0) {
+    w << ",null,null]";
+    return;
+  }
+  w << ',';
+  w.number(slot.offset) << ',';
+  w.number(static_cast<int64_t>(slot.file2)) << ']';
+}
+
+// What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
+bool is_uncounted(const Function &f) {
+  static constexpr string_view kNames[] = {"splice",   "tee",          "vmsplice",     "ioctl",
+                                           "io_submit", "io_getevents", "io_uring_submit"};
+  if (f.category == "SOCKET") return true;
+  for (string_view name : kNames) {
+    if (f.name == name) return true;
+  }
+  return false;
 }
 
 void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
-  bool two_files = f.shape != Shape::kItems && f.shape != Shape::kMap && slot.file2 != 0;
+  bool two_files =
+      f.shape != Shape::kItems && f.shape != Shape::kMap && f.shape != Shape::kMessages && f.shape != Shape::kWait && slot.file2 != 0;
   const uint64_t files[2] = {slot.file, two_files ? slot.file2 : 0};
   bool named[2] = {false, false};
   for (int i = 0; i < 2; ++i) {
@@ -393,15 +449,35 @@ void Sealer::add_event(uint32_t index) {
   if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
   if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
   p = f.shape == Shape::kStart ? put_start_args(p) : put_args(p, slot, f, size);
-  if (f.shape == Shape::kExit) remember_exit(slot);
+  if (f.shape == Shape::kWait) list_reaped(slot);
   p = put(p, string_view(s_.context_json, context_bytes_));
   p_ = put(p, "}}\n");
 
   ++lines_, ++events_;
   if (t0 < t0_) t0_ = t0;
   if (t1 > t1_) t1_ = t1;
-  if (f.direction == Direction::R || f.direction == Direction::RW) read_ += static_cast<uint64_t>(size);
-  if (f.direction == Direction::W || f.direction == Direction::RW) written_ += static_cast<uint64_t>(size);
+  bool uncounted = is_uncounted(f);
+  auto bytes = static_cast<uint64_t>(size);
+  if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;
+  if (f.direction == Direction::W || f.direction == Direction::RW) written_ += bytes, uncounted_[1] += bytes * uncounted;
+}
+
+// What stands against the kernel's account of a process that left none itself (ledger.h).
+static void write_ledger(Writer &h, const Ledger &l) {
+  auto pair = [&](const char *key, const std::atomic<uint64_t> *n) {
+    h << key;
+    h.number(static_cast<int64_t>(n[0].load())) << ',';
+    h.number(static_cast<int64_t>(n[1].load())) << ']';
+  };
+  pair(",\"ledger\":{\"base\":[", l.base);
+  pair(",\"own\":[", l.own);
+  pair(",\"reaped\":[", l.reaped);
+  pair(",\"done\":[", l.done);
+  h << ",\"ahead\":";
+  h.number(l.ahead) << ",\"loaded\":";
+  // Unsigned: a journal may hold anything.
+  auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
+  h.number(static_cast<int64_t>(u(l.loaded) + (u(l.objects) - u(l.base_objects)) * kReadPerLibrary)) << '}';
 }
 
 void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {
@@ -422,6 +498,13 @@ void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {
   number("slots", next_slot);
   number("read", read_);
   number("written", written_);
+  if (uncounted_[0] || uncounted_[1]) {
+    h << ",\"uncounted\":[";
+    h.number(static_cast<int64_t>(uncounted_[0])) << ',';
+    h.number(static_cast<int64_t>(uncounted_[1])) << ']';
+  }
+  if (segment_.ledger.known) write_ledger(h, segment_.ledger);
+  if (reaped_json_.size()) h << ",\"reaped\":[" << reaped_json_.view() << ']';
   h << ",\"contexts\":[" << contexts_json_.view() << ']';
   bool any = false;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
@@ -455,9 +538,11 @@ void Sealer::end_block(uint32_t next_slot) {
   Writer header(s_.header, sizeof s_.header);
   write_header(header, n, next_slot);
   int status = -1;
+  size_t member_bytes = 0;
   if (n && !header.overflowed()) {
     string_view member = frame_member(s_.out, n, header.view(), crc32_of(s_.raw, raw_bytes), raw_bytes);
     status = append_member(segment_.trace_path, member);
+    member_bytes = member.size();
   }
   if (status < 0) {
     if (!status_) status_ = status;
@@ -471,6 +556,7 @@ void Sealer::end_block(uint32_t next_slot) {
   if (!totals_) return;
   totals_->blocks += 1;
   totals_->events += events_;
+  totals_->file_bytes += member_bytes;
   totals_->read_bytes += read_;
   totals_->written_bytes += written_;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) totals_->lost[i] += lost[i];
@@ -492,7 +578,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
     bool full =
-        static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || contexts_json_.size() >= kHeaderContextBytes;
+        static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || contexts_json_.size() >= kHeaderContextBytes ||
+        reaped_json_.room() < 128;
     if (full) {
       end_block(i);
       begin_block(i);

@@ -30,13 +30,19 @@ uint64_t process_start_ns(int pid) {
   if (at == string_view::npos || at + 2 >= text.size()) return 0;
   char state = text[at + 2];
   if (state == 'Z' || state == 'X') return 0;
+  // Fields by the numbers of proc(5): 9 flags, 20 num_threads, 22 starttime.
+  uint64_t flags = 0, threads = 0, ticks = 0;
   int field = 2;
   for (; at < text.size() && field < 22; ++at) {
-    if (text[at] == ' ') ++field;
+    if (text[at] != ' ') continue;
+    ++field;
+    string_view rest = slice(text, at + 1, text.size() - at - 1);
+    uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
+    if (wanted && !take_decimal(rest, *wanted)) return 0;
   }
-  string_view rest = slice(text, at, text.size() - at);
-  uint64_t ticks;
-  if (!take_decimal(rest, ticks)) return 0;
+  // On its way out after a kill; with more threads only the first may have left.
+  constexpr uint64_t kExiting = 4;
+  if ((flags & kExiting) && threads <= 1) return 0;
   timespec boot, now;
   clock_gettime(CLOCK_BOOTTIME, &boot);
   clock_gettime(CLOCK_REALTIME, &now);

@@ -250,6 +250,7 @@ void open_segment(Thread *t) {
 
 static void adopt_segment(SegmentHeader *s) {
   Thread *t = s ? new_thread() : nullptr;
+  if (s && s->ledger.known) g_session.ledger = &s->ledger;
   if (t) attach_segment(t, s, find_used(s));
 }
 

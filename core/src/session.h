@@ -62,8 +62,8 @@ struct Session {
   int pid;
   bool sealed_for_exit;
   bool start_recorded;
-  bool forked;         // from a process that was traced
-  Ledger *ledger;      // in the first segment, or own_ledger as long as there is none
+  bool forked;     // from a process that was traced
+  Ledger *ledger;  // in the first segment, or own_ledger as long as there is none
   Ledger own_ledger;
   Context *root;
   Thread *threads;

@@ -23,7 +23,7 @@ constexpr string_view kRankVariables[] = {
 
 string_view copy(string_view s) {
   auto *p = static_cast<char *>(arena_allocate(s.size() + 1));
-  if (!p) return {};
+  if (!p || s.empty()) return {p, 0};
   memcpy(p, s.data(), s.size());
   return {p, s.size()};
 }

@@ -1,6 +1,8 @@
 // See stream.h.
 #include "stream.h"
 
+#include "ledger.h"
+
 // glibc 2.32 and later: false once the process has had a second thread.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
@@ -67,14 +69,21 @@ void StreamCall::settle() {
   emit_passed(Fn::f_fputc, passed_writing_);
   passed_reading_ = passed_writing_ = 0;
   resume();
+  end_of_buffer_ = stream_->_offset;
 }
 
 void StreamCall::drop_pushed_back() {
-  if (file_) file_->stream_pushed = 0;
+  if (!file_) return;
+  file_->stream_pushed = 0;
+  // Within the buffer a seek only moves the pointer; else libc drops the buffer, and may read another to seek in.
+  bool refilled = stream_->_offset != end_of_buffer_ && stream_->_IO_read_end > stream_->_IO_read_base;
+  int64_t now = refilled ? stream_->_IO_read_base - stream_->_IO_read_ptr : unread_bytes(stream_);
+  count_ahead(file_->stream_unread - now);
 }
 
 void StreamCall::settle_for_good() {
   settle();
+  if (file_) count_ahead(unread_bytes(stream_));
   if (file_) file_->stream = nullptr;
 }
 

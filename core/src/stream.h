@@ -21,7 +21,10 @@ enum class Locking { kLock, kCallerHas, kTry };
 
 // The *_unlocked functions, and what glibc's macros call with the lock held or waived.
 constexpr Locking locking_of(string_view symbol) {
-  bool waived = symbol.find("unlocked") != string_view::npos || symbol == "__uflow" || symbol == "__overflow";
+  for (string_view waived : {"__uflow", "__overflow", "__underflow", "__wuflow", "__woverflow"}) {
+    if (symbol == waived) return Locking::kCallerHas;
+  }
+  bool waived = symbol.find("unlocked") != string_view::npos;
   return waived ? Locking::kCallerHas : Locking::kLock;
 }
 
@@ -71,6 +74,7 @@ class StreamCall {
   // Between the last call that reached us and this one.
   int64_t passed_reading_ = 0;
   int64_t passed_writing_ = 0;
+  int64_t end_of_buffer_ = 0;  // where in the file the stream's buffer ended before the call
 };
 
 // What inlined calls left in the buffers of the streams that are open: for the end of the process.

@@ -1,0 +1,217 @@
+"""The coverage ledger: what the trace has of each process, held against the kernel's own account of it.
+
+    processes (exit, ledger) + reaped (what their parents read of them) + blocks  -->  table()  -->  totals()
+
+What always holds: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv,
+splice and the like are left out of both sides, and mappings are in neither. A share is only given where there is an
+account, and a process that was waited for but has no trace is a row too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tailrace.analyzer.catalogue import Catalogue
+from tailrace.analyzer.headers import pair
+
+COMPLETE_SHARE = 0.999
+"""From here on a process counts as seen."""
+LIBC_BYTES = 8 * 1024
+"""What libc may read for itself in a process (time zone, name service), without doubt about its edges."""
+
+NOT_TRACED = "not traced: static, another libc, setuid, or started without our settings"
+NO_ACCOUNT = "no account: still running, or killed with nobody traced to wait for it"
+WENT_ON = "went on as a program that is not traced, or left by a raw exit"
+KILLED = "killed with bytes read ahead in its buffers"
+LOST = "events lost"
+INSIDE_LIBC = "libc's own reads: time zone, name service, conversions"
+UNSEEN = "unseen calls: raw system calls, calls inside libraries"
+
+COLUMNS = [
+    *("host", "pid", "start", "exe", "traced", "account", "signal"),
+    *("kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"),
+]
+_COUNTS = ["pid", "signal", "kernel_read", "kernel_written", "captured_read", "captured_written"]
+
+Totals = tuple[int, int]
+
+
+def table(catalogue: Catalogue) -> pd.DataFrame:
+    """One row a process by start, then the untraced ones: `COLUMNS`.
+
+    account is where the kernel's figures come from: "exit" (the process's own end), "parent" (whoever waited for it) or
+    None. share is in 0..1, None without account; cause says why it is below `COMPLETE_SHARE`, else "".
+    """
+    rows = _processes(catalogue)
+    ends, untraced = _match(rows, _reaped(catalogue))
+    lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
+    out = [_row(row, ends.get(row["id"]), bool(row["files"] & lost)) for row in rows]
+    out += _untraced_rows(untraced, rows, out)
+    result = pd.DataFrame(out, columns=COLUMNS)
+    for name in _COUNTS:
+        result[name] = pd.array(list(result[name]), dtype="Int64")
+    result["share"] = result["share"].astype("Float64")
+    for name in ("host", "start", "exe", "account", "cause"):
+        values = result[name].astype(object)
+        result[name] = values.where(values.notna(), None)
+    return result
+
+
+def totals(rows: pd.DataFrame) -> dict[str, Any]:
+    """The ledger in one line, JSON-ready: processes, accounted, untraced, below (share under `COMPLETE_SHARE`),
+    kernel_read, kernel_written, captured_read, captured_written (of what the kernel counted), share (None: no
+    account)."""
+    known = rows[rows["share"].notna()]
+    kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
+    # What a trace has beyond the kernel's account of one process makes up for nothing in another.
+    captured = {
+        way: int(known[[f"captured_{way}", f"kernel_{way}"]].min(axis=1).sum()) if len(known) else 0 for way in kernel
+    }
+    moved = sum(kernel.values())
+    traced = rows["traced"].astype(bool)
+    return {
+        "processes": int(traced.sum()),
+        "accounted": int((traced & rows["share"].notna()).sum()),
+        "untraced": int((~traced).sum()),
+        "below": int((known["share"] < COMPLETE_SHARE).sum()),
+        **{f"kernel_{way}": count for way, count in kernel.items()},
+        **{f"captured_{way}": count for way, count in captured.items()},
+        "share": (sum(captured.values()) / moved if moved else 1.0) if len(known) else None,
+    }
+
+
+def partial_processes(processes: Any) -> set[tuple[str, int]] | None:
+    """(host, pid) of the processes that were not, or may not have been, fully seen; None for a run without accounts."""
+    if processes is None or "share" not in processes or not processes["share"].notna().any():
+        return None
+    seen = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == INSIDE_LIBC)
+    rows = processes[~seen]
+    return set(zip(rows["host"], (int(pid) for pid in rows["pid"]), strict=True))
+
+
+def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
+    query = (
+        "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger,"
+        " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0),"
+        " group_concat(DISTINCT f.file) FROM processes p JOIN blocks b ON b.process_id = p.id"
+        " JOIN files f ON f.id = b.file_id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
+    )
+    names = ("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "read", "written", "files")
+    rows = [dict(zip(names, row, strict=True)) for row in catalogue.rows(query)]
+    for row in rows:
+        row["account"], row["ledger"] = (json.loads(row[key]) if row[key] else {} for key in ("account", "ledger"))
+        row["files"] = set(str(row["files"]).split(","))
+    return rows
+
+
+def _reaped(catalogue: Catalogue) -> list[dict[str, Any]]:
+    names = ("host", "pid", "status", "read", "written", "t1")
+    rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _match(
+    rows: list[dict[str, Any]], reaped: list[dict[str, Any]]
+) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+    """Whose end each wait saw: by process id; and the waits for processes without a trace. A pid that came again is
+    told by the times."""
+    waits: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for wait in reaped:
+        waits[wait["host"], wait["pid"]].append(wait)
+    ends = {}
+    for row in rows:
+        queue = waits.get((row["host"], row["pid"]), [])
+        later = [wait for wait in queue if wait["t1"] >= (row["t1"] or row["t0"] or 0)]
+        if later:
+            ends[row["id"]] = later[0]
+            queue.remove(later[0])
+    return ends, [wait for queue in waits.values() for wait in queue]
+
+
+def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool) -> dict[str, Any]:
+    signal = (end["status"] & 0x7F) or None if end else None
+    account, kernel = _kernel(row["account"], row["ledger"], end)
+    captured = (row["read"], row["written"])
+    share = None if kernel is None else _share(kernel, captured)
+    if share is None or kernel is None:
+        cause = NO_ACCOUNT
+    elif share < COMPLETE_SHARE and account == "parent" and signal is None:
+        cause = WENT_ON
+    else:
+        cause = _cause(share, kernel, captured, lossy)
+        cause = KILLED if signal is not None and cause == INSIDE_LIBC else cause
+    figures = _figures(kernel, captured)
+    place = {key: row[key] for key in ("host", "pid", "start", "exe")}
+    return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
+
+
+def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:
+    read, written = kernel or (None, None)
+    return {
+        "kernel_read": read,
+        "kernel_written": written,
+        "captured_read": captured[0],
+        "captured_written": captured[1],
+    }
+
+
+def _kernel(
+    account: Mapping[str, Any], ledger: Mapping[str, Any], end: Mapping[str, Any] | None
+) -> tuple[str | None, Totals | None]:
+    """The kernel's account of all the images of a process, and where it is from."""
+    done = pair(ledger.get("done")) or (0, 0)
+    own_end = pair([account.get("rchar"), account.get("wchar")])
+    if own_end is not None:
+        return "exit", (done[0] + own_end[0], done[1] + own_end[1])
+    taken_off = [pair(ledger.get(key)) for key in ("base", "own", "reaped")]
+    if end is None or end["read"] is None or None in taken_off:
+        return None, None
+    off = [sum(p[way] for p in taken_off if p is not None) for way in (0, 1)]
+    off[0] += sum(ledger[key] for key in ("ahead", "loaded") if isinstance(ledger.get(key), int))
+    return "parent", (max(0, done[0] + end["read"] - off[0]), max(0, done[1] + end["written"] - off[1]))
+
+
+def _missing(kernel: Totals, captured: Totals) -> Totals:
+    return max(0, kernel[0] - captured[0]), max(0, kernel[1] - captured[1])
+
+
+def _share(kernel: Totals, captured: Totals) -> float:
+    return 1 - sum(_missing(kernel, captured)) / sum(kernel) if sum(kernel) else 1.0
+
+
+def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
+    if share >= COMPLETE_SHARE:
+        return ""
+    if lossy:
+        return LOST
+    read, written = _missing(kernel, captured)
+    return INSIDE_LIBC if written == 0 and read <= LIBC_BYTES else UNSEEN
+
+
+def _untraced_rows(
+    waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Processes that were waited for and left no trace; what their traced children did is not theirs."""
+    children: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for row, account in zip(rows, accounts, strict=True):
+        if account["kernel_read"] is not None:
+            children[row["host"], row["ppid"]].append(account)
+    out = []
+    for wait in waits:
+        if wait["read"] is None:
+            continue
+        below = children[wait["host"], wait["pid"]]
+        read = max(0, wait["read"] - sum(c["kernel_read"] for c in below))
+        written = max(0, wait["written"] - sum(c["kernel_written"] for c in below))
+        if read + written == 0:
+            continue
+        place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": None, "traced": False}
+        signal = (wait["status"] & 0x7F) or None
+        figures = _figures((read, written), (0, 0))
+        out.append({**place, "account": "parent", "signal": signal, **figures, "share": 0.0, "cause": NOT_TRACED})
+    return out
