@@ -52,7 +52,7 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
     out = [_row(row, ends.get(row["id"]), bool(row["files"] & lost)) for row in rows]
     out += _untraced_rows(untraced, rows, out)
-    result = pd.DataFrame(out, columns=COLUMNS)
+    result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
     result["share"] = result["share"].astype("Float64")

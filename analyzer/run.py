@@ -157,7 +157,9 @@ class Run:
             table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
         keys = ["host", "pid", "start"]
         more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
-        return table.merge(self.coverage.loc[self.coverage["traced"], [*keys, *more]], on=keys, how="left")
+        seen = self.coverage.loc[self.coverage["traced"], [*keys, *more]]
+        merged: pd.DataFrame = table.merge(seen, on=keys, how="left")
+        return merged
 
     @cached_property
     def coverage(self) -> pd.DataFrame:

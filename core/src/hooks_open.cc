@@ -14,11 +14,6 @@
 #include <unistd.h>
 #include <utmp.h>
 
-// glibc 2.36 forgot to say that these are C.
-extern "C" {
-#include <sys/pidfd.h>
-}
-
 #include "hook_records.h"
 #include "real.h"
 
@@ -31,6 +26,9 @@ int __open64_2(const char *, int);
 int __openat_2(int, const char *, int);
 int __openat64_2(int, const char *, int);
 mqd_t __mq_open_2(const char *, int);
+// glibc 2.36 and later, whose own header forgets to say that they are C.
+int pidfd_open(pid_t, unsigned) noexcept;
+int pidfd_getfd(int, int, unsigned) noexcept;
 }
 
 namespace tailrace {

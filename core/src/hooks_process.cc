@@ -292,7 +292,12 @@ int status_of(const siginfo_t &info) {
 
 // No event: where the locale is looked for, libc reads a file of its own (locale.alias).
 TAILRACE_HOOK char *setlocale(int category, const char *name) noexcept {
-  if (!name || !enter()) return REAL(setlocale)(category, name);
+  // It does so once. A shell sets a dozen categories, and a look costs two readings; the C locale has no file.
+  static std::atomic<int> g_looks;
+  bool plain = name && name[0] == 'C' && !name[1];
+  if (!name || plain || !enter() || g_looks.fetch_add(1, std::memory_order_relaxed) >= 2) {
+    return REAL(setlocale)(category, name);
+  }
   LibcReads reads;
   return REAL(setlocale)(category, name);
 }

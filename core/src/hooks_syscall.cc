@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "confine.h"
 #include "hook_records.h"
 #include "real.h"
 
@@ -31,9 +32,25 @@ OPEN_CALL(open, f_open, AT_FDCWD, a, fd_in(b))
 OPEN_CALL(creat, f_creat, AT_FDCWD, a, O_CREAT | O_WRONLY | O_TRUNC)
 #endif
 OPEN_CALL(openat, f_openat, fd_in(a), b, fd_in(c))
+#ifdef SYS_openat2
 // The flags lie first in struct open_how, which the kernel has read when the call succeeds.
 OPEN_CALL(openat2, f_openat, fd_in(a), b, ret >= 0 ? static_cast<int>(*reinterpret_cast<const uint64_t *>(c)) : 0)
+#endif
 OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
+
+long on_prctl(ARGUMENTS) {
+  Confinement confinement(Confinement::of_prctl(a, b));
+  long ret = REAL_CALL;
+  confinement.confined(ret == 0);
+  return ret;
+}
+
+long on_seccomp(ARGUMENTS) {
+  Confinement confinement(Confinement::of_seccomp(a));
+  long ret = REAL_CALL;
+  confinement.confined(ret == 0);
+  return ret;
+}
 
 long on_close(ARGUMENTS) {
   Call call;
@@ -119,14 +136,17 @@ struct Row {
 #define ROW(name) \
   { SYS_##name, on_##name }
 constexpr Row kRows[] = {
-    ROW(read),        ROW(write),   ROW(pread64),  ROW(pwrite64), ROW(readv),           ROW(writev),       ROW(preadv),
-    ROW(pwritev),     ROW(preadv2), ROW(pwritev2), ROW(openat),   ROW(openat2),         ROW(close),        ROW(dup),
-    ROW(dup3),        ROW(fcntl),   ROW(sendfile), ROW(splice),   ROW(copy_file_range), ROW(memfd_create),
+    ROW(read),        ROW(write),    ROW(pread64),  ROW(pwrite64),        ROW(readv),        ROW(writev), ROW(preadv),
+    ROW(pwritev),     ROW(preadv2),  ROW(pwritev2), ROW(openat),          ROW(close),        ROW(dup),    ROW(dup3),
+    ROW(fcntl),       ROW(sendfile), ROW(splice),   ROW(copy_file_range), ROW(memfd_create), ROW(prctl),  ROW(seccomp),
 #ifdef SYS_close_range
     ROW(close_range),
 #endif
+#ifdef SYS_openat2
+    ROW(openat2),
+#endif
 #ifdef SYS_open
-    ROW(open),        ROW(creat),   ROW(dup2),
+    ROW(open),        ROW(creat),    ROW(dup2),
 #endif
 };
 

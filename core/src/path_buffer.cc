@@ -17,6 +17,12 @@ PathBuffer::PathBuffer() : thread_(t_thread) {
     return;
   }
   thread_ = nullptr;
+  // Where nothing is recorded nothing will be written here either, and the kernel may not be asked (confine.h).
+  bool recording = g_session.state.load(std::memory_order_relaxed) == State::kOn && !t_vfork && !t_confined;
+  if (!recording) {
+    data_ = g_last_resort;
+    return;
+  }
   auto *pages = static_cast<char *>(sys::allocate_pages(kOwnPages));
   data_ = pages ? pages : g_last_resort;
 }

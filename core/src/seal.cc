@@ -314,7 +314,8 @@ int64_t returned(const Slot &slot, const Function &f, int64_t size) {
 
 char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t size) {
   bool moves = f.direction != Direction::N;
-  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
+  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0)
+    p = put_field(p, ",\"offset\":", slot.offset);
   switch (f.shape) {
     case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kSeek:
@@ -351,7 +352,7 @@ char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t siz
     p = put_exit_args(p, slot);
   } else if (f.shape != Shape::kChars) {
     p = put_field(p, ",\"ret\":", returned(slot, f, size));
-    if (slot.ret < 0) p = put_field(p, ",\"errno\":", -slot.ret);
+    if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
   }
   return p;
 }
@@ -399,9 +400,9 @@ void Sealer::list_reaped(const Slot &slot) {
 
 // What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
 bool is_uncounted(const Function &f) {
-  static constexpr string_view kNames[] = {"splice",   "tee",          "vmsplice",     "ioctl",
+  static constexpr string_view kNames[] = {"splice",    "tee",          "vmsplice",       "ioctl",
                                            "io_submit", "io_getevents", "io_uring_submit"};
-  if (f.category == "SOCKET") return true;
+  if (f.category == "SOCKET" || f.category == "QUEUE") return true;
   for (string_view name : kNames) {
     if (f.name == name) return true;
   }
@@ -412,8 +413,8 @@ void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
-  bool two_files =
-      f.shape != Shape::kItems && f.shape != Shape::kMap && f.shape != Shape::kMessages && f.shape != Shape::kWait && slot.file2 != 0;
+  bool two_files = f.shape != Shape::kItems && f.shape != Shape::kMap && f.shape != Shape::kMessages &&
+                   f.shape != Shape::kWait && slot.file2 != 0;
   const uint64_t files[2] = {slot.file, two_files ? slot.file2 : 0};
   bool named[2] = {false, false};
   for (int i = 0; i < 2; ++i) {
@@ -459,7 +460,8 @@ void Sealer::add_event(uint32_t index) {
   bool uncounted = is_uncounted(f);
   auto bytes = static_cast<uint64_t>(size);
   if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;
-  if (f.direction == Direction::W || f.direction == Direction::RW) written_ += bytes, uncounted_[1] += bytes * uncounted;
+  if (f.direction == Direction::W || f.direction == Direction::RW)
+    written_ += bytes, uncounted_[1] += bytes * uncounted;
 }
 
 // What stands against the kernel's account of a process that left none itself (ledger.h).
@@ -577,9 +579,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
-    bool full =
-        static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || contexts_json_.size() >= kHeaderContextBytes ||
-        reaped_json_.room() < 128;
+    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 ||
+                contexts_json_.size() >= kHeaderContextBytes || reaped_json_.room() < 128;
     if (full) {
       end_block(i);
       begin_block(i);

@@ -22,6 +22,7 @@ Session g_session{};
 __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
 __thread uint32_t t_vfork = 0;
+__thread uint32_t t_confined = 0;
 __thread Thread *t_thread_before_vfork = nullptr;
 __thread void *t_held_stream = nullptr;
 
@@ -259,7 +260,7 @@ Thread *new_thread() {
 }
 
 Thread *enter_slowly() {
-  if (t_vfork) return nullptr;
+  if (t_vfork || t_confined) return nullptr;
   State state = g_session.state.load(std::memory_order_acquire);
   if (state != State::kOn) {
     if (state != State::kNew) return nullptr;
@@ -298,6 +299,13 @@ void start_session(char **argv) {
   begin_ledger(g_session.ledger != nullptr);
   g_session.wiped->alive.store(1, std::memory_order_release);
   g_session.state.store(State::kOn, std::memory_order_release);
+}
+
+void leave_off() {
+  g_session.state.store(State::kOff, std::memory_order_release);
+  // Threads that have a way in ask again, and are told.
+  g_session.wiped->alive.store(0, std::memory_order_release);
+  t_thread = nullptr;
 }
 
 void release_thread(Thread *t) {

@@ -83,6 +83,8 @@ extern __thread Thread *t_thread;
 extern __thread Context *t_context;
 // In a vfork child, which runs in this thread's memory: 1, and the thread's own pointer is put aside here meanwhile.
 extern __thread uint32_t t_vfork;
+// The thread has given up the right to what recording needs (confine.h).
+extern __thread uint32_t t_confined;
 extern __thread Thread *t_thread_before_vfork;
 // The stream whose lock this thread holds around a call (stream.h).
 extern __thread void *t_held_stream;
@@ -120,6 +122,9 @@ void seal_for_exit();
 void release_thread(Thread *t);
 
 void count_loss(Thread *t, Loss cause);
+
+// Ends tracing in this process for good; what is in its journals is the launcher's to seal.
+void leave_off();
 
 // Writes this process's identity for TAILRACE_PROCESS, so that the next program image goes on with the same journal.
 void write_process_identity(Writer &out);

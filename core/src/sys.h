@@ -44,8 +44,22 @@ inline long call(long n, long a = 0, long b = 0, long c = 0, long d = 0, long e 
 
 inline long pointer(const volatile void *p) { return reinterpret_cast<long>(const_cast<const void *>(p)); }
 
-inline int open(const char *path, int flags, int mode = 0) {
+inline int open_within_limit(const char *path, int flags, int mode) {
   return static_cast<int>(call(SYS_openat, AT_FDCWD, pointer(path), flags | O_CLOEXEC, mode));
+}
+// A program that has used up its descriptors leaves none for us: then its soft limit is raised for the moment of the
+// call, as far as the hard one allows. The descriptor that comes lies above what the program may have.
+inline int open(const char *path, int flags, int mode = 0) {
+  constexpr int kEmfile = 24, kNofile = 7;
+  int fd = open_within_limit(path, flags, mode);
+  if (fd != -kEmfile) return fd;
+  uint64_t limit[2];
+  if (call(SYS_prlimit64, 0, kNofile, 0, pointer(limit)) < 0 || limit[0] >= limit[1]) return fd;
+  uint64_t raised[2] = {limit[1] - limit[0] > 16 ? limit[0] + 16 : limit[1], limit[1]};
+  if (call(SYS_prlimit64, 0, kNofile, pointer(raised), 0) < 0) return fd;
+  fd = open_within_limit(path, flags, mode);
+  call(SYS_prlimit64, 0, kNofile, pointer(limit), 0);
+  return fd;
 }
 inline int close(int fd) { return static_cast<int>(call(SYS_close, fd)); }
 inline long read(int fd, void *buf, size_t n) { return call(SYS_read, fd, pointer(buf), static_cast<long>(n)); }

@@ -3,11 +3,16 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harm import Harm
+
+from tailrace import _native
 
 
 def run_cli(*arguments, timeout=120, **options):
@@ -73,3 +78,11 @@ def read_trace():
 @pytest.fixture
 def declared():
     return read_declared
+
+
+@pytest.fixture
+def harm(tmp_path: Path) -> Iterator[Harm]:
+    """The runner of do-no-harm tests; journals that couldn't be sealed are removed in the end."""
+    runner = Harm(tmp_path)
+    yield runner
+    shutil.rmtree(_native.journal_directory(str(runner.run.resolve()), "/dev/shm"), ignore_errors=True)

@@ -4,6 +4,7 @@ Every case runs a program twice, in two directories that are made alike: what it
 leaves must be the same. Reading the trace checks that each line is JSON. What more is promised is in each test.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -12,96 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from truth import Seen, read_run, trace_files
+from harm import TAILRACE, Harm, Program
+from truth import trace_files
 
 from tailrace import _native
-
-TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
-Program = Callable[[str], Path]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A traced run that was no different from the untraced one."""
-
-    work: Path
-    run: Path
-    stdout: str
-    stderr: str
-
-    @property
-    def seen(self) -> Seen:
-        """The trace."""
-        return read_run(self.run)
-
-    def check_written(self, *names: str) -> None:
-        """The trace has all bytes of these files, each once; they were only ever appended to."""
-        seen = self.seen
-        for name in names:
-            assert seen.written(self.work / name) == (self.work / name).stat().st_size, name
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    """Every file under a directory; those that lie too deep to be opened by their whole path are left out."""
-    found: dict[str, bytes] = {}
-    for at, _, names in os.walk(os.fsencode(directory)):
-        for name in names:
-            path = at + b"/" + name
-            if len(path) < 4000:
-                found[os.fsdecode(os.path.relpath(path, os.fsencode(directory)))] = Path(os.fsdecode(path)).read_bytes()
-    return found
-
-
-def clean_environment(extra: dict[str, str]) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
-    return {**kept, "LC_ALL": "C.UTF-8", **extra}
-
-
-def as_shell(returncode: int) -> int:
-    """A subprocess's return code as a shell, and `tailrace run`, give it."""
-    return 128 - returncode if returncode < 0 else returncode
-
-
-class Harm:
-    """Runs a command untraced and traced, and compares."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.tmp_path = tmp_path
-        self.run = tmp_path / "run"
-
-    def __call__(self, *command: str | Path, same_files: bool = True, env: dict[str, str] | None = None) -> Outcome:
-        words = [str(word) for word in command]
-        options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 60, "stdin": subprocess.DEVNULL}
-        options["env"] = clean_environment(env or {})
-        works = [self._directory("work1"), self._directory("work2")]
-        plain = subprocess.run(words, cwd=works[0], **options)
-        tailrace = [*TAILRACE, "run", "-o", str(self.run), "--tag", "stage=harm", "--"]
-        traced = subprocess.run([*tailrace, *words], cwd=works[1], **options)
-        stderr = traced.stderr.decode(errors="replace")
-        assert traced.stdout == plain.stdout, stderr
-        assert traced.returncode == as_shell(plain.returncode), stderr
-        if same_files:
-            assert files_of(works[1]) == files_of(works[0])
-        return Outcome(works[1], self.run, plain.stdout.decode(errors="replace"), stderr)
-
-    def _directory(self, name: str) -> Path:
-        work = self.tmp_path / name
-        work.mkdir()
-        (work / "given").write_text("given to the program\n")
-        return work
-
-
-@pytest.fixture
-def harm(tmp_path: Path) -> Iterator[Harm]:
-    """The runner; journals that couldn't be sealed are removed in the end."""
-    runner = Harm(tmp_path)
-    yield runner
-    shutil.rmtree(_native.journal_directory(str(runner.run.resolve()), "/dev/shm"), ignore_errors=True)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -266,6 +184,80 @@ def test_no_phantom_bytes_when_a_number_is_used_again(harm: Harm, program: Progr
     assert seen.written(done.work / "file") == 30 * len("in file\n")
     assert seen.written(done.work / "other") == 30 * len("other\n")
     assert seen.read(done.work / "file") == seen.read(done.work / "other") == 0
+
+
+def test_no_phantom_bytes_whatever_closes(harm: Harm, program: Program) -> None:
+    done = harm(program("closers"))
+    closers, of_streams, ways = 17, 4, 5
+    # Four bytes at the start, and once for each of the descriptors, twice where it is a copy of the stream's.
+    assert done.seen.written(done.work / "file") == 4 + 4 * ways * (2 * closers - of_streams)
+    assert done.seen.read(done.work / "file") == 4 * ways * closers
+
+
+def test_a_vmsplice_out_of_a_pipe_reads(harm: Harm, program: Program) -> None:
+    (event,) = harm(program("moves"), "drained").seen.named("vmsplice")
+    assert (event["args"]["dir"], event["args"]["size"], event["args"]["count"]) == ("r", 150, 150)
+
+
+def test_shared_memory_is_a_file(harm: Harm, program: Program) -> None:
+    name = f"/tailrace-test-{os.getpid()}"
+    seen = harm(program("moves"), "shared", name).seen
+    assert seen.written(Path("/dev/shm" + name)) == 8192
+    assert [e["args"]["count"] for e in seen.named("mmap") if seen.path(e) == "/dev/shm" + name] == [8192]
+
+
+def test_queues_and_counters(harm: Harm, program: Program) -> None:
+    seen = harm(program("moves"), "queues").seen
+    (written,) = seen.named("eventfd_write")
+    assert (written["args"]["size"], written["args"]["ret"], written["args"]["dir"]) == (8, 0, "w")
+    for sent in seen.named("mq_send", "mq_receive"):
+        assert sent["args"]["size"] == 33
+
+
+def test_a_result_taken_late_is_its_own_files(harm: Harm, program: Program) -> None:
+    data = harm.tmp_path / "data"
+    data.write_bytes(bytes(400_004))
+    done = harm(program("moves"), "asynchronous", data)
+    assert done.seen.written(done.work / "out") == 2100
+    assert done.seen.written(done.work / "other") == 0
+
+
+ATTRIBUTES_PY = """
+import ctypes, fcntl, os
+def attempt(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        print(call.__name__, error.errno)
+fd = os.open("file", os.O_RDWR | os.O_CREAT)
+os.chmod("file", 0o640), os.fchmod(fd, 0o600), os.chown("file", -1, -1), os.lchown("file", -1, -1)
+os.fchown(fd, -1, -1)
+os.utime("file", (5, 5)), os.utime(fd, (6, 6))
+attempt(os.setxattr, "file", "user.a", b"b"), attempt(os.getxattr, fd, "user.a"), attempt(os.listxattr, "file")
+attempt(os.removexattr, "file", "user.none")
+os.posix_fallocate(fd, 10, 90), os.posix_fadvise(fd, 0, 10, os.POSIX_FADV_DONTNEED), os.sync()
+attempt(os.posix_fallocate, fd, -1, 5)
+fcntl.flock(fd, fcntl.LOCK_EX), fcntl.lockf(fd, fcntl.LOCK_EX)
+os.mkfifo("fifo"), os.mknod("node")
+print(sorted(entry.name for entry in os.scandir(".")))
+"""
+
+
+def test_attributes_blocks_and_locks_are_seen_on_their_file(harm: Harm) -> None:
+    done = harm(sys.executable, "-c", ATTRIBUTES_PY, same_files=False)
+    seen = done.seen
+    on_file = {event["name"] for event in seen.events if seen.path(event) == str(done.work / "file")}
+    calls = {"chmod", "fchmod", "chown", "lchown", "fchown", "utimensat", "futimens", "setxattr", "fgetxattr"}
+    calls |= {"listxattr", "removexattr", "posix_fallocate", "posix_fadvise", "flock", "fcntl"}
+    assert calls - on_file == set()
+    allocated = [event["args"] for event in seen.named("posix_fallocate")]
+    assert [(args.get("offset"), args["count"], args["ret"]) for args in allocated] == [(10, 90, 0), (None, 5, -1)]
+    assert allocated[1]["errno"] == errno.EINVAL
+    assert {seen.path(event) for event in seen.named("mkfifo", "mknod", "mknodat")} == {
+        str(done.work / "fifo"),
+        str(done.work / "node"),
+    }
+    assert len([event for event in seen.named("readdir") if seen.path(event) == str(done.work)]) >= 5
 
 
 def test_fcntl_and_dup_answer_as_untraced(harm: Harm, program: Program) -> None:

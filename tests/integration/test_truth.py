@@ -15,7 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from truth import PIPES, Account, Renaming, Row, account_of, compare, strace, table
+from truth import PIPES, SOCKETS, Account, Renaming, Row, account_of, compare, strace, table
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
 
@@ -31,7 +31,7 @@ class Case:
     needs: str = ""  # commands and, as `module:x`, Python modules, by blanks
     program: str = ""  # one of ../programs, which the script calls as $PROGRAM
     calls: str = ""  # the classes of calls that are compared, by blanks
-    pipes: bool = True  # False where what goes through pipes depends on timing
+    pipes: bool = True  # False where what goes through pipes and sockets depends on timing
     renaming: Renaming = ()
     timing: tuple[str, ...] = ()  # files of which more or less is read by chance
     ahead: tuple[str, ...] = ()  # files that stdio reads ahead of the program: seen is what was consumed, not more
@@ -101,6 +101,8 @@ CASES = [
     Case("C++ cin", "$PROGRAM cin < numbers > out; cat numbers | $PROGRAM cin > out2", program="fstream"),
     Case("posix calls", "$PROGRAM data.bin", program="posix_calls", calls="read write unlink mkdir",
          renaming=[(r"^temporary\w{6}$", "temporaryX"), (r"inside", "renamed")]),
+    *(Case(f"moves {what}", f"$PROGRAM {what} data.bin > said", program="moves") for what in
+      ("sockets", "passed", "pipes", "asynchronous", "by_number", "clones")),
     Case("python", f"{PYTHON} program.py text", ahead=OWN),
     Case("python sqlite", f"{PYTHON} program.py sqlite", needs="module:sqlite3", ahead=OWN),
     Case("python numpy", f"{PYTHON} program.py numpy", needs="module:numpy",
@@ -277,7 +279,7 @@ def test_bytes_are_the_kernels(case: Case, tmp_path: Path, rows: list[Row], requ
         pytest.skip(reason)
     program = request.getfixturevalue("program")(case.program) if case.program else None
     truth, seen = look_twice(case, tmp_path, program)
-    skip = case.timing if case.pipes else (*case.timing, PIPES)
+    skip = case.timing if case.pipes else (*case.timing, PIPES, SOCKETS)
     compared = compare(case.name, truth, seen, case.ahead, skip)
     rows += compared
     assert truth.bytes or truth.calls, "the program did nothing under strace"
@@ -293,3 +295,4 @@ def test_pipes_are_one_entry() -> None:
     assert names.of("pipe:[12]") == PIPES
     assert names.of("/etc/passwd") is None
     assert names.of(os.path.realpath("/tmp") + "/a/../x17") == "x"
+    assert names.of("socket:[12]") == names.of("UNIX-STREAM:[1->2]") == names.of("TCPv6:[[::1]:1->[::1]:2]") == SOCKETS

@@ -2,7 +2,7 @@
 
 What always holds: paths are relative to the directory that the program worked in, so that two runs in two directories
 compare; files outside it (libraries, locales, /proc) are left out, and all pipes are one entry, as their numbers differ
-between runs.
+between runs; so are all sockets.
 """
 
 import gzip
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PIPES = "<pipes>"
+SOCKETS = "<sockets>"
 
 # A name is compared after these: what mkstemp and the like made up is X'd out.
 Renaming = Sequence[tuple[str, str]]
@@ -48,8 +49,12 @@ class Account:
 
     def count(self, kind: str, file: str | None) -> None:
         """One more successful call."""
-        if file is not None and file != PIPES:
+        if file is not None and file not in (PIPES, SOCKETS):
             self.calls[kind, file] += 1
+
+
+# As the kernel names them, and as strace does.
+SOCKET = re.compile(r"socket:\[|(UNIX|TCP|UDP)(v6|-\w+)?:\[")
 
 
 class Names:
@@ -65,6 +70,8 @@ class Names:
             return None
         if path.startswith("pipe:["):
             return PIPES
+        if SOCKET.match(path):
+            return SOCKETS
         path = os.path.normpath(path)
         if path != self._root and not path.startswith(self._root + "/"):
             return None
@@ -76,9 +83,10 @@ class Names:
 
 # ---- strace --------------------------------------------------------------------------------------------------------
 
-READS = ("read", "pread64", "readv", "preadv", "preadv2")
-WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
-COPIES = {"copy_file_range": (0, 2), "splice": (0, 2), "sendfile": (1, 0)}  # which arguments are read from, written to
+READS = ("read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg")
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "vmsplice")
+# Which arguments are read from, written to.
+COPIES = {"copy_file_range": (0, 2), "splice": (0, 2), "sendfile": (1, 0), "tee": (0, 1)}
 CLASSES = {
     **dict.fromkeys(READS, "read"),
     **dict.fromkeys(WRITES, "write"),
@@ -100,6 +108,7 @@ NAMED = {
 }
 TRACED = ",".join([*CLASSES, *COPIES, "chdir"])
 
+MESSAGE = re.compile(r"\bmsg_len=(\d+)")
 CALL = re.compile(r"^(\w+)\((.*)\)\s+= (-?\d+)(?:<(.*)>(?:\(deleted\))?)?(?: .*)?$")
 DESCRIPTOR = re.compile(r"^(?:-?\d+|AT_FDCWD)<(.*?)>(?:\(deleted\))?$")
 
@@ -130,7 +139,7 @@ def split_arguments(text: str) -> list[str]:
             quoted = True
         elif c in "([{<":
             depth += 1
-        elif c in ")]}>":
+        elif c in ")]}" or (c == ">" and text[i - 1] != "-"):
             depth -= 1
         elif c == "," and depth == 0:
             parts.append(text[start:i].strip())
@@ -160,6 +169,8 @@ class _LogReader:
             return
         call, arguments, result = found[1], split_arguments(found[2]), int(found[3])
         kind = CLASSES.get(call, "")
+        if call in ("sendmmsg", "recvmmsg"):
+            result = sum(map(int, MESSAGE.findall(found[2])))
         if call in COPIES:
             source, sink = (self.names.of(_descriptor(arguments[i])) for i in COPIES[call])
             self.account.add(source, read=result)

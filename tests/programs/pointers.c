@@ -1,16 +1,22 @@
 /* Pointers that are null or wild, handed to everything that takes one: each line is a call's result and errno. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define TRY(call)                               \
@@ -24,7 +30,9 @@ extern char **environ;
 
 int main(void) {
   setvbuf(stdout, NULL, _IONBF, 0);
-  int fd = open("file", O_RDWR | O_CREAT, 0600), ends[2];
+  int fd = open("file", O_RDWR | O_CREAT, 0600), ends[2], pair[2];
+  socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+  pipe2(ends, O_NONBLOCK);
   write(fd, "content", 7);
   struct stat s;
   struct statx x;
@@ -98,6 +106,42 @@ int main(void) {
     TRY(memfd_create(bad, 0xffff));
     TRY(recv(fd, bad, 1, 0));
     TRY(send(fd, bad, 1, 0));
+    TRY(sendmsg(pair[0], bad, 0));
+    TRY(recvmsg(pair[0], bad, MSG_DONTWAIT));
+    TRY(sendmsg(pair[0], &(struct msghdr){.msg_iov = bad, .msg_iovlen = 1}, 0));
+    TRY(sendmmsg(pair[0], bad, 1, 0));
+    TRY(recvmmsg(pair[0], bad, 1, MSG_DONTWAIT, NULL));
+    TRY(sendto(pair[0], bad, 3, 0, NULL, 0));
+    TRY(recvfrom(pair[0], (char *)&s, 3, MSG_DONTWAIT, bad, bad));
+    TRY(connect(fd, bad, 10));
+    TRY(bind(pair[0], bad, 10));
+    TRY(accept(pair[0], bad, bad));
+    TRY(splice(fd, bad, ends[1], NULL, 0, 0));
+    TRY(vmsplice(ends[1], bad, 1, 0));
+    TRY(ioctl(fd, FICLONERANGE, bad));
+    TRY(ioctl(fd, FIONREAD, bad));
+    TRY(fcntl(fd, F_SETLK, bad));
+    TRY(chmod(bad, 0600));
+    TRY(fchmodat(AT_FDCWD, bad, 0600, 0));
+    TRY(chown(bad, -1, -1));
+    TRY(fchownat(AT_FDCWD, bad, -1, -1, AT_SYMLINK_NOFOLLOW));
+    TRY(fchownat(fd, bad, -1, -1, AT_EMPTY_PATH));
+    TRY(utimensat(AT_FDCWD, bad, NULL, 0));
+    if (i) TRY(futimens(fd, bad));
+    TRY(setxattr(bad, "user.a", "b", 1, 0));
+    TRY(setxattr("file", bad, "b", 1, 0));
+    TRY(getxattr(bad, "user.a", &s, 10));
+    TRY(listxattr(bad, (char *)&s, 10));
+    TRY(removexattr("file", bad));
+    TRY(mkfifo(bad, 0600));
+    TRY(mknod(bad, S_IFREG | 0600, 0));
+    TRY(getdents64(fd, bad, 100));
+    TRY(syscall(SYS_openat, AT_FDCWD, bad, O_RDONLY));
+    TRY(syscall(SYS_openat2, AT_FDCWD, "file", bad, 24L));
+    TRY(syscall(SYS_openat2, AT_FDCWD, bad, bad, 24L));
+    TRY(syscall(SYS_read, (long)fd, bad, 7L));
+    TRY(syscall(SYS_writev, (long)fd, bad, 2L));
+    if (i) TRY(syscall(SYS_copy_file_range, (long)fd, bad, (long)fd, NULL, 1L, 0L));
     if (i != 0) TRY(posix_spawn(NULL, "/no/such", NULL, NULL, argv, NULL));
   }
   TRY(write(fd, "", 0));

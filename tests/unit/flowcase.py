@@ -56,6 +56,7 @@ class FakeRun:
     rows: list[dict[str, Any]]
     partitions: int = 1
     processes: pd.DataFrame | None = None
+    coverage: pd.DataFrame | None = None
     losses: pd.DataFrame | None = None
     declared_tasks: pd.DataFrame | None = None
     declared_deps: pd.DataFrame | None = None

@@ -46,3 +46,8 @@ def test_the_hook_table_names_its_files(part: str) -> None:
 def test_no_hook_stands_twice() -> None:
     symbols = [symbol for symbol, _, _ in _native.hooks()]
     assert len(symbols) == len(set(symbols)) > 150
+
+
+def test_every_category_is_documented() -> None:
+    text = (DOCS / "trace-format.md").read_text().split("| `cat` | calls |", 1)[1]
+    assert {category for _, _, category in _native.hooks()} == set(re.findall(r"^\| `([A-Z]+)` \|", text, re.MULTILINE))

@@ -83,21 +83,26 @@ class TestData:
         assert (len(data["tasks"]["rows"]), data["tasks"]["total"]) == (1, 2)
 
     def test_coverage_compares_with_the_kernel_where_it_has_an_account(self) -> None:
-        accounts = [{"rchar": 500, "wchar": 100}, None]
         table = pd.DataFrame(
             {
                 "host": "n1",
-                "pid": [1, 2],
-                "exe": "",
-                "argv": None,
-                "account": accounts,
-                "read_bytes": [500, 80],
-                "written_bytes": [70, 9],
+                "pid": [1, 2, 3],
+                "exe": ["/bin/a", "/bin/b", None],
+                "traced": [True, True, False],
+                "kernel_read": pd.array([500, None, 0], dtype="Int64"),
+                "kernel_written": pd.array([100, None, 400], dtype="Int64"),
+                "captured_read": pd.array([500, 80, 0], dtype="Int64"),
+                "captured_written": pd.array([70, 9, 0], dtype="Int64"),
+                "share": pd.array([0.95, None, 0.0], dtype="Float64"),
+                "cause": ["unseen calls", "no account", "not traced"],
             }
         )
-        text = summary.collect(story_run(processes=table))["coverage"]["text"]
-        assert "95.0% of the bytes that the kernel counted" in text
-        assert "1 of 2 processes left no account" in text
+        run = story_run()
+        run.coverage = table
+        coverage = summary.collect(run)["coverage"]
+        assert "57.00% of the bytes that the kernel counted" in coverage["text"]
+        assert "1 of 2 processes left no account; 1 process not traced" in coverage["text"]
+        assert [(row["pid"], row["missing_bytes"]) for row in coverage["below"]] == [(3, 400), (1, 30)]
 
     def test_nothing_recorded_is_a_report_too(self) -> None:
         run = Story().run()

@@ -1,0 +1,70 @@
+"""Every function that libc exports is hooked, or stands in libc_exports.py with the reason why it isn't."""
+
+import shutil
+import subprocess
+
+import pytest
+from libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excuse
+
+from tailrace import _native
+
+HOOKED = {symbol for symbol, _, _ in _native.hooks()}
+
+
+def libc_path() -> str:
+    """The C library that this Python runs on."""
+    with open("/proc/self/maps") as maps:  # noqa: PTH123
+        for line in maps:
+            if "/libc.so.6" in line or "/libc-2." in line:
+                return line.split()[-1]
+    pytest.skip("no GNU C library")
+
+
+@pytest.fixture(scope="module")
+def exports() -> set[str]:
+    """The names of libc's public functions; those of version GLIBC_PRIVATE are for its own libraries."""
+    if shutil.which("nm") is None:
+        pytest.skip("no nm (binutils) to list what libc exports")
+    command = ["nm", "-D", "--defined-only", "--with-symbol-versions", libc_path()]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip(f"nm: {listed.stderr}")
+    found = set()
+    for line in listed.stdout.splitlines():
+        _, kind, symbol = line.split()
+        name, _, version = symbol.partition("@")
+        if kind in "TWi" and not version.endswith("GLIBC_PRIVATE"):
+            found.add(name)
+    assert len(found) > 2000
+    return found
+
+
+def test_every_export_is_hooked_or_excused(exports: set[str]) -> None:
+    unknown = sorted(name for name in exports - HOOKED if excuse(name, ALL) is None)
+    assert not unknown, (
+        f"libc exports {', '.join(unknown)}. What makes, takes or closes a descriptor or a stream gets a row in "
+        "core/src/hooks.def and a hook; what doesn't, a line in libc_exports.py with the reason."
+    )
+
+
+def test_what_closes_is_hooked_or_its_closing_cannot_matter(exports: set[str]) -> None:
+    unknown = sorted(name for name in exports - HOOKED if CLOSES.match(name) and excuse(name, CLOSERS) is None)
+    assert not unknown, (
+        f"libc exports {', '.join(unknown)}, by the name a function that closes. Without a hook its descriptor's next "
+        "file would be credited to the last one; an excuse in CLOSERS of libc_exports.py says why that can't happen."
+    )
+
+
+def test_what_is_hooked_is_not_excused_too(exports: set[str]) -> None:
+    both = sorted(
+        name
+        for name in exports & HOOKED
+        for reason, names in [*CLOSERS, *DESCRIPTORS, *STREAMS, *FILES]
+        if name in names.split()
+    )
+    assert not both
+
+
+def test_there_is_a_function_behind_every_hook(exports: set[str]) -> None:
+    # Old libraries keep some elsewhere (libpthread, librt), and new ones drop some.
+    assert len(HOOKED - exports) < 30, sorted(HOOKED - exports)

@@ -1,0 +1,130 @@
+/* Processes whose account the kernel keeps to the byte: each mode does I/O that a ledger gets wrong easily. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char block[100000];
+
+static int create(const char *name) { return open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600); }
+
+/* A system call that no library function stands for. */
+static long raw_write(int fd, const void *from, size_t n) {
+#if defined(__x86_64__)
+  long ret;
+  __asm__ volatile("syscall" : "=a"(ret) : "a"(SYS_write), "D"(fd), "S"(from), "d"(n) : "rcx", "r11", "memory");
+  return ret;
+#else
+  register long number __asm__("x8") = SYS_write, ret __asm__("x0") = fd, b __asm__("x1") = (long)from;
+  register long c __asm__("x2") = (long)n;
+  __asm__ volatile("svc 0" : "+r"(ret) : "r"(number), "r"(b), "r"(c) : "memory");
+  return ret;
+#endif
+}
+
+/* Reads text.txt by stdio: back and forth, little of each buffer, and leaves some unread. */
+static void seek_about(void) {
+  char some[100];
+  FILE *in = fopen("text.txt", "r");
+  for (long i = 0; i < 50; i++) {
+    fseek(in, i * 7919 % 40000, SEEK_SET);
+    fread(some, 1, sizeof some, in);
+    fseek(in, -50, SEEK_CUR);
+    fread(some, 1, 10, in);
+    fseek(in, 3, SEEK_CUR);
+    getc(in);
+  }
+  fgets(some, sizeof some, in);
+  fclose(in);
+  in = fopen("text.txt", "r");
+  fgets(some, sizeof some, in);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argv[1];
+  if (!strcmp(mode, "raw")) {
+    int fd = create("raw.out");
+    write(fd, block, 1000);
+    raw_write(fd, block, sizeof block);
+  } else if (!strcmp(mode, "kill")) {
+    int fd = create("kill.out");
+    for (int i = 0; i < 10; i++) write(fd, block, sizeof block);
+    kill(getpid(), SIGKILL);
+  } else if (!strcmp(mode, "kill_child")) {
+    if (fork() == 0) execl(argv[0], argv[0], "kill", (char *)0);
+    wait(NULL);
+  } else if (!strcmp(mode, "chain")) {
+    int left = atoi(argv[2]);
+    char name[32], rest[16];
+    sprintf(name, "chain%d.out", left);
+    sprintf(rest, "%d", left - 1);
+    write(create(name), block, 1000 * left);
+    if (left) execl(argv[0], argv[0], "chain", rest, (char *)0);
+  } else if (!strcmp(mode, "seek")) {
+    seek_about();
+  } else if (!strcmp(mode, "stdio_fork")) {
+    FILE *in = fopen("text.txt", "r"), *out = fopen("stdio.out", "w");
+    char line[100];
+    fgets(line, sizeof line, in);
+    fputs("from the parent\n", out);
+    if (fork() == 0) {
+      fgets(line, sizeof line, in);
+      fputs("from the child\n", out);
+      exit(0);
+    }
+    wait(NULL);
+  } else if (!strcmp(mode, "unreaped")) {
+    if (fork() == 0) {
+      write(create("child.out"), block, 5000);
+      _exit(0);
+    }
+    usleep(200000);
+    write(create("parent.out"), block, 3000);
+  } else if (!strcmp(mode, "daemon")) {
+    if (fork() == 0) {
+      setsid();
+      if (fork() == 0) {
+        write(create("daemon.out"), block, 70000);
+        rename("daemon.out", "daemon.done");
+      }
+      _exit(0);
+    }
+    wait(NULL);
+  } else if (!strcmp(mode, "waits")) {
+    /* Every form, and what must not change: no child, nobody yet, a bad option. */
+    int status = 0;
+    siginfo_t info;
+    printf("%d\n", (int)waitpid(-1, &status, 0));
+    pid_t child = fork();
+    if (child == 0) {
+      usleep(100000);
+      write(create("one.out"), block, 100);
+      _exit(3);
+    }
+    printf("%d %d\n", (int)waitpid(child, &status, WNOHANG), (int)waitpid(-1, &status, 0x4000000));
+    waitpid(child, &status, 0);
+    printf("%d\n", status);
+    if (fork() == 0) _exit(4);
+    memset(&info, 0, sizeof info);
+    waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
+    printf("%d %d\n", info.si_code, info.si_status);
+    memset(&info, 0, sizeof info);
+    printf("%d %d\n", waitid(P_ALL, 0, &info, WEXITED), info.si_status);
+    child = fork();
+    if (child == 0) {
+      raise(SIGSTOP);
+      _exit(5);
+    }
+    waitpid(0, &status, WUNTRACED);
+    printf("%d\n", WIFSTOPPED(status));
+    kill(child, SIGCONT);
+    wait4(child, &status, 0, NULL);
+    printf("%d\n", WEXITSTATUS(status));
+    printf("%d\n", waitid(P_PID, 1 << 30, &info, WEXITED));
+  }
+  return 0;
+}

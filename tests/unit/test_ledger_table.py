@@ -1,0 +1,85 @@
+"""The ledger's arithmetic over written traces: accounts from exits and from parents, untraced children, the totals."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trace_writer import T0_US, block, event, make_run
+
+import tailrace
+from tailrace.analyzer import dataflow, ledger
+
+LEDGER = {"base": [1000, 0], "own": [90, 500], "reaped": [0, 0], "done": [0, 0], "ahead": 0, "loaded": 0}
+
+
+def process(
+    pid: int, events: list[dict[str, Any]], header: dict[str, Any], exit: dict[str, Any] | None = None
+) -> bytes:
+    """A process's only block."""
+    lines = [event("start", cat="PROCESS", pid=pid, ppid=1, exe=f"/bin/p{pid}", argv=[], cwd="/", uid=0), *events]
+    if exit is not None:
+        lines.append(event("exit", cat="PROCESS", pid=pid, code=0, **exit))
+    return block(lines, {"start": f"{pid:x}", **header})
+
+
+def write(pid: int, size: int) -> dict[str, Any]:
+    return event("write", pid=pid, dir="w", size=size)
+
+
+def coverage(directory: Path, files: dict[str, bytes]) -> dict[int, dict[str, Any]]:
+    rows = tailrace.open(make_run(directory / "run", files)).coverage
+    return {int(row["pid"]): row for row in rows.to_dict("records")}
+
+
+def test_a_process_accounts_for_itself(tmp_path: Path) -> None:
+    done = {**LEDGER, "done": [0, 70]}
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 170)], {"ledger": done}, {"rchar": 0, "wchar": 100})})
+    assert (rows[7]["kernel_written"], rows[7]["captured_written"], rows[7]["share"]) == (170, 170, 1.0)
+    assert (rows[7]["account"], rows[7]["cause"]) == ("exit", "")
+
+
+def test_what_the_kernel_does_not_count_is_on_neither_side(tmp_path: Path) -> None:
+    header = {"ledger": LEDGER, "uncounted": [0, 40]}
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 140)], header, {"rchar": 0, "wchar": 100})})
+    assert rows[7]["captured_written"] == 100 and rows[7]["share"] == 1.0
+
+
+def test_a_killed_child_has_its_parents_account_of_it(tmp_path: Path) -> None:
+    child = process(8, [write(8, 300)], {"ledger": {**LEDGER, "ahead": 10}})
+    wait = {"ledger": LEDGER, "reaped": [[8, 9, 1100, 801]]}
+    parent = process(7, [event("wait", cat="PROCESS", ts_us=T0_US + 9)], wait, {"rchar": 0, "wchar": 0})
+    rows = coverage(tmp_path, {"a": parent, "b": child})
+    assert (rows[8]["account"], rows[8]["signal"]) == ("parent", 9)
+    assert (rows[8]["kernel_read"], rows[8]["kernel_written"]) == (0, 301)
+    assert rows[8]["share"] == pytest.approx(300 / 301) and rows[8]["cause"] == ledger.UNSEEN
+
+
+def test_a_child_without_a_trace_is_a_row(tmp_path: Path) -> None:
+    wait = {"ledger": LEDGER, "reaped": [[9, 0, 50, 950], [10, 0, None, None]]}
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 1000)], wait, {"rchar": 0, "wchar": 1000})})
+    assert set(rows) == {7, 9} and not rows[9]["traced"] and rows[9]["cause"] == ledger.NOT_TRACED
+    run = tailrace.open(tmp_path / "run")
+    assert ledger.totals(run.coverage)["share"] == pytest.approx(0.5)
+    assert run.info()["coverage"]["untraced"] == 1 and len(run.processes) == 1
+
+
+def test_without_an_account_there_is_no_share(tmp_path: Path) -> None:
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 5)], {})})
+    assert rows[7]["cause"] == ledger.NO_ACCOUNT
+    run = tailrace.open(tmp_path / "run")
+    assert run.coverage["share"].isna().all() and run.info()["coverage"]["share"] is None
+
+
+@pytest.mark.parametrize("broken", [{"reaped": [[1], "x", [1, 2, -3, 4]]}, {"ledger": 3}, {"uncounted": ["a", 1]}])
+def test_damaged_figures_are_none(tmp_path: Path, broken: dict[str, Any]) -> None:
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 5)], broken, {"rchar": 0, "wchar": 5})})
+    assert rows[7]["share"] == 1.0
+
+
+def test_edges_of_a_process_not_fully_seen_are_partial(tmp_path: Path) -> None:
+    seen = process(7, [write(7, 100)], {"ledger": LEDGER}, {"rchar": 0, "wchar": 100})
+    unseen = process(8, [write(8, 100)], {"ledger": LEDGER}, {"rchar": 0, "wchar": 90_000})
+    run = tailrace.open(make_run(tmp_path / "run", {"a": seen, "b": unseen}))
+    assert ledger.partial_processes(run.processes) == {("node-1", 8)}
+    kinds = {data["confidence"] for _, _, data in dataflow.graph(run, "process").edges(data=True)}
+    assert kinds <= {"complete", "partial"}
