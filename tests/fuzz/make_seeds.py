@@ -1,7 +1,7 @@
 """Makes the seeds of the fuzz targets with the real core: `python tests/fuzz/make_seeds.py DIR` (tailrace installed).
 
-A target without any takes hours to find its way past a magic number. They are made for each run and not kept, so that they
-have the format of the day and nothing of the machine that made them.
+A target without any takes hours to find its way past a magic number. They are made for each run and not kept, so that
+they have the format of the day and nothing of the machine that made them.
 """
 
 import gzip
