@@ -67,17 +67,27 @@ constexpr Shape shape_of(string_view name, Direction direction) {
   return direction == Direction::N ? Shape::kPlain : Shape::kTransfer;
 }
 
+constexpr bool is_uncounted(string_view name, string_view category) {
+  constexpr string_view kNames[] = {"splice",    "tee",          "vmsplice",       "ioctl",
+                                    "io_submit", "io_getevents", "io_uring_submit"};
+  if (category == "SOCKET" || category == "QUEUE") return true;
+  for (string_view one : kNames) {
+    if (name == one) return true;
+  }
+  return false;
+}
+
 constexpr Function kFunctions[kFunctionCount] = {
-    {"", "", "", Direction::N, Shape::kPlain},
+    {"", "", "", Direction::N, Shape::kPlain, false},
 #define HOOK(symbol, name, category, direction) \
-  {#symbol, name, #category, Direction::direction, shape_of(name, Direction::direction)},
+  {#symbol, name, #category, Direction::direction, shape_of(name, Direction::direction), is_uncounted(name, #category)},
 #include "hooks.def"
 #undef HOOK
-    {"", "start", "PROCESS", Direction::N, Shape::kStart},
-    {"", "vmsplice", "POSIX", Direction::R, Shape::kTransfer},
-    {"", "aio_return", "AIO", Direction::R, Shape::kTransfer},
-    {"", "aio_return", "AIO", Direction::W, Shape::kTransfer},
-    {"", "ficlone", "POSIX", Direction::RW, Shape::kDone},
+    {"", "start", "PROCESS", Direction::N, Shape::kStart, false},
+    {"", "vmsplice", "POSIX", Direction::R, Shape::kTransfer, true},
+    {"", "aio_return", "AIO", Direction::R, Shape::kTransfer, false},
+    {"", "aio_return", "AIO", Direction::W, Shape::kTransfer, false},
+    {"", "ficlone", "POSIX", Direction::RW, Shape::kDone, true},
 };
 
 }  // namespace

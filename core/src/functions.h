@@ -51,6 +51,8 @@ struct Function {
   string_view category;
   Direction direction;
   Shape shape;
+  // What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
+  bool uncounted;
 };
 
 const Function &function(Fn f);

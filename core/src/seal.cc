@@ -1,6 +1,7 @@
 // Records into JSON lines, lines into blocks. The format is docs/trace-format.md; seal_dead.cc calls this for the dead.
 #include "seal.h"
 
+#include "event_args.h"
 #include "path_buffer.h"
 #include "sys.h"
 #include "tags.h"
@@ -83,7 +84,6 @@ class Sealer {
   void add_context(uint32_t index);
   void use_context(uint32_t id);
   void list_context(string_view text);
-  char *put_args(char *p, const Slot &slot, const Function &f, int64_t size);
   string_view take_members();
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
@@ -290,73 +290,6 @@ void Sealer::use_context(uint32_t id) {
   context_bytes_ = w.size();
 }
 
-int64_t moved_bytes(const Slot &slot, const Function &f) {
-  return f.direction == Direction::N || slot.ret < 0 ? 0 : slot.ret;
-}
-
-char *put_field(char *p, string_view name, int64_t value) {
-  p = put(p, name);
-  return put_signed(p, value);
-}
-
-// What the call returned, for the shapes whose record keeps the size in its place.
-int64_t returned(const Slot &slot, const Function &f, int64_t size) {
-  if (slot.ret < 0) return f.shape == Shape::kItems || f.shape == Shape::kPointer || f.shape == Shape::kMap ? 0 : -1;
-  switch (f.shape) {
-    case Shape::kItems: return slot.file2 ? size / static_cast<int64_t>(slot.file2) : 0;
-    case Shape::kPointer: return size > 0;
-    case Shape::kStatus: return 1;
-    case Shape::kMessages: return static_cast<int64_t>(slot.file2);
-    case Shape::kDone: return 0;
-    default: return slot.ret;
-  }
-}
-
-char *Sealer::put_args(char *p, const Slot &slot, const Function &f, int64_t size) {
-  bool moves = f.direction != Direction::N;
-  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0)
-    p = put_field(p, ",\"offset\":", slot.offset);
-  switch (f.shape) {
-    case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
-    case Shape::kSeek:
-      if (slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
-      break;
-    case Shape::kRange: p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count)); break;
-    case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
-    case Shape::kMap:
-      p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
-      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
-      break;
-    case Shape::kExec:
-      if (slot.offset < 0 || slot.ret < 0) break;
-      p = put_field(p, ",\"rchar\":", slot.offset);
-      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.count));
-      break;
-    case Shape::kWait:
-      p = put_field(p, ",\"status\":", static_cast<int64_t>(slot.count));
-      if (slot.offset < 0) break;
-      p = put_field(p, ",\"rchar\":", slot.offset);
-      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.file2));
-      break;
-    default: break;
-  }
-  if (moves) {
-    if (f.shape != Shape::kChars && slot.count != UINT64_MAX) {
-      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
-    }
-    static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
-    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
-    p = put_field(p, ",\"size\":", size);
-  }
-  if (f.shape == Shape::kExit) {
-    p = put_exit_args(p, slot);
-  } else if (f.shape != Shape::kChars) {
-    p = put_field(p, ",\"ret\":", returned(slot, f, size));
-    if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
-  }
-  return p;
-}
-
 string_view Sealer::take_members() {
   string_view members = process_slot_ == UINT32_MAX ? string_view() : text_of(process_slot_);
   process_slot_ = UINT32_MAX;
@@ -396,17 +329,6 @@ void Sealer::list_reaped(const Slot &slot) {
   w << ',';
   w.number(slot.offset) << ',';
   w.number(static_cast<int64_t>(slot.file2)) << ']';
-}
-
-// What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
-bool is_uncounted(const Function &f) {
-  static constexpr string_view kNames[] = {"splice",    "tee",          "vmsplice",       "ioctl",
-                                           "io_submit", "io_getevents", "io_uring_submit"};
-  if (f.category == "SOCKET" || f.category == "QUEUE") return true;
-  for (string_view name : kNames) {
-    if (f.name == name) return true;
-  }
-  return false;
 }
 
 void Sealer::add_event(uint32_t index) {
@@ -449,7 +371,11 @@ void Sealer::add_event(uint32_t index) {
   *p++ = '"';
   if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
   if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
-  p = f.shape == Shape::kStart ? put_start_args(p) : put_args(p, slot, f, size);
+  switch (f.shape) {
+    case Shape::kStart: p = put_start_args(p); break;
+    case Shape::kExit: p = put_exit_args(p, slot); break;
+    default: p = put_event_args(p, slot, f, size); break;
+  }
   if (f.shape == Shape::kWait) list_reaped(slot);
   p = put(p, string_view(s_.context_json, context_bytes_));
   p_ = put(p, "}}\n");
@@ -457,7 +383,7 @@ void Sealer::add_event(uint32_t index) {
   ++lines_, ++events_;
   if (t0 < t0_) t0_ = t0;
   if (t1 > t1_) t1_ = t1;
-  bool uncounted = is_uncounted(f);
+  bool uncounted = f.uncounted;
   auto bytes = static_cast<uint64_t>(size);
   if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;
   if (f.direction == Direction::W || f.direction == Direction::RW)

@@ -1,0 +1,73 @@
+// See event_args.h.
+#include "event_args.h"
+
+namespace tailrace {
+namespace {
+
+// What the call returned, for the shapes whose record keeps the size in its place.
+int64_t returned(const Slot &slot, const Function &f, int64_t size) {
+  if (slot.ret < 0) return f.shape == Shape::kItems || f.shape == Shape::kPointer || f.shape == Shape::kMap ? 0 : -1;
+  switch (f.shape) {
+    case Shape::kItems: return slot.file2 ? size / static_cast<int64_t>(slot.file2) : 0;
+    case Shape::kPointer: return size > 0;
+    case Shape::kStatus: return 1;
+    case Shape::kMessages: return static_cast<int64_t>(slot.file2);
+    case Shape::kDone: return 0;
+    default: return slot.ret;
+  }
+}
+
+}  // namespace
+
+char *put_field(char *p, string_view name, int64_t value) {
+  p = put(p, name);
+  return put_signed(p, value);
+}
+
+int64_t moved_bytes(const Slot &slot, const Function &f) {
+  return f.direction == Direction::N || slot.ret < 0 ? 0 : slot.ret;
+}
+
+char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size) {
+  bool moves = f.direction != Direction::N;
+  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0)
+    p = put_field(p, ",\"offset\":", slot.offset);
+  switch (f.shape) {
+    case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kSeek:
+      if (slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
+      break;
+    case Shape::kRange: p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kMap:
+      p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
+      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+      break;
+    case Shape::kExec:
+      if (slot.offset < 0 || slot.ret < 0) break;
+      p = put_field(p, ",\"rchar\":", slot.offset);
+      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.count));
+      break;
+    case Shape::kWait:
+      p = put_field(p, ",\"status\":", static_cast<int64_t>(slot.count));
+      if (slot.offset < 0) break;
+      p = put_field(p, ",\"rchar\":", slot.offset);
+      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.file2));
+      break;
+    default: break;
+  }
+  if (moves) {
+    if (f.shape != Shape::kChars && slot.count != UINT64_MAX) {
+      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+    }
+    static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
+    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
+    p = put_field(p, ",\"size\":", size);
+  }
+  if (f.shape == Shape::kChars) return p;
+  p = put_field(p, ",\"ret\":", returned(slot, f, size));
+  if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
+  return p;
+}
+
+}  // namespace tailrace

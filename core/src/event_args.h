@@ -1,0 +1,19 @@
+// A record's fields as the args of its line, by the shape of its function (functions.h; docs/trace-format.md, "Event
+// lines").
+#pragma once
+
+#include "functions.h"
+#include "journal.h"
+
+namespace tailrace {
+
+// Appends `name` (with its comma, quotes and colon) and the value.
+char *put_field(char *p, string_view name, int64_t value);
+
+// Bytes that the call really moved.
+int64_t moved_bytes(const Slot &slot, const Function &f);
+
+// All args but those of `start` and `exit`, which are the process's and not the call's.
+char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size);
+
+}  // namespace tailrace
