@@ -110,15 +110,19 @@ bool is_lock(int command) {
 
 }  // namespace
 
+// Declares `mode`, which is there only behind flags that can make a file (open(2)).
+#define TAKE_MODE(flags)         \
+  mode_t mode = 0;               \
+  if (takes_mode(flags)) {       \
+    va_list args;                \
+    va_start(args, flags);       \
+    mode = va_arg(args, mode_t); \
+    va_end(args);                \
+  }
+
 #define OPEN_HOOK(symbol)                                         \
   TAILRACE_HOOK int symbol(const char *path, int flags, ...) {    \
-    mode_t mode = 0;                                              \
-    if (takes_mode(flags)) {                                      \
-      va_list args;                                               \
-      va_start(args, flags);                                      \
-      mode = va_arg(args, mode_t);                                \
-      va_end(args);                                               \
-    }                                                             \
+    TAKE_MODE(flags)                                              \
     Call call;                                                    \
     int fd = REAL(symbol)(path, flags, mode);                     \
     record_open(call, Fn::f_##symbol, fd, AT_FDCWD, path, flags); \
@@ -129,13 +133,7 @@ OPEN_HOOK(open64)
 
 #define OPENAT_HOOK(symbol)                                               \
   TAILRACE_HOOK int symbol(int dirfd, const char *path, int flags, ...) { \
-    mode_t mode = 0;                                                      \
-    if (takes_mode(flags)) {                                              \
-      va_list args;                                                       \
-      va_start(args, flags);                                              \
-      mode = va_arg(args, mode_t);                                        \
-      va_end(args);                                                       \
-    }                                                                     \
+    TAKE_MODE(flags)                                                      \
     Call call;                                                            \
     int fd = REAL(symbol)(dirfd, path, flags, mode);                      \
     record_open(call, Fn::f_##symbol, fd, dirfd, path, flags);            \
