@@ -294,6 +294,7 @@ def _counts(events: pd.DataFrame) -> pd.DataFrame:
     size = events["size"].where(io & events["ok"], 0)
     read, write = size.where(events["dir"].isin(("r", "rw")), 0), size.where(events["dir"].isin(("w", "rw")), 0)
     unnamed = (events["file_code"] < 0) | (events["dir"].eq("rw") & (events["file2_code"] < 0))
+    unnamed &= events["cat"] != "LIBC"  # libc's own files have no name for the program either
     rows = pd.DataFrame(
         {
             "who": events["who"],

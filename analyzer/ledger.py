@@ -22,14 +22,14 @@ from tailrace.analyzer.headers import pair
 COMPLETE_SHARE = 0.999
 """From here on a process counts as seen."""
 LIBC_BYTES = 8 * 1024
-"""What libc may read for itself in a process (time zone, name service), without doubt about its edges."""
+"""Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
 
 NOT_TRACED = "not traced: static, another libc, setuid, or started without our settings"
 NO_ACCOUNT = "no account: still running, or killed with nobody traced to wait for it"
 WENT_ON = "went on as a program that is not traced, or left by a raw exit"
 KILLED = "killed with bytes read ahead in its buffers"
 LOST = "events lost"
-INSIDE_LIBC = "libc's own reads: time zone, name service, conversions"
+INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
 UNSEEN = "unseen calls: raw system calls, calls inside libraries"
 
 COLUMNS = [
@@ -89,7 +89,7 @@ def partial_processes(processes: Any) -> set[tuple[str, int]] | None:
     """(host, pid) of the processes that were not, or may not have been, fully seen; None for a run without accounts."""
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
-    seen = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == INSIDE_LIBC)
+    seen = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool)
     rows = processes[~seen]
     return set(zip(rows["host"], (int(pid) for pid in rows["pid"]), strict=True))
 

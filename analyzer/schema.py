@@ -53,7 +53,7 @@ class Column:
 
 COLUMNS = (
     Column("name", TEXT, False, "", "the call as the program made it"),
-    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, PROCESS, ..."),
+    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, PROCESS, ..."),
     Column("ts", INT64, False, "ns since the epoch", "when the call started"),
     Column("dur", INT64, False, "ns", "how long it took"),
     Column("host", TEXT, False, "", "node on which the process ran"),

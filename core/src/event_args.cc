@@ -56,6 +56,11 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
       break;
     default: break;
   }
+  if (f.shape == Shape::kLibc) {
+    p = put(p, f.direction == Direction::R ? string_view(",\"dir\":\"r\"") : string_view(",\"dir\":\"w\""));
+    if (!slot.file2) p = put_field(p, ",\"size\":", size);
+    return put_field(p, ",\"ret\":", static_cast<int64_t>(slot.count));
+  }
   if (moves) {
     if (f.shape != Shape::kChars && slot.count != UINT64_MAX) {
       p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));

@@ -60,7 +60,8 @@ constexpr ShapeOf kShapes[] = {
     {"wait", Shape::kWait},
 };
 
-constexpr Shape shape_of(string_view name, Direction direction) {
+constexpr Shape shape_of(string_view name, string_view category, Direction direction) {
+  if (category == "LIBC") return Shape::kLibc;
   for (const ShapeOf &row : kShapes) {
     if (row.name == name) return row.shape;
   }
@@ -79,8 +80,13 @@ constexpr bool is_uncounted(string_view name, string_view category) {
 
 constexpr Function kFunctions[kFunctionCount] = {
     {"", "", "", Direction::N, Shape::kPlain, false},
-#define HOOK(symbol, name, category, direction) \
-  {#symbol, name, #category, Direction::direction, shape_of(name, Direction::direction), is_uncounted(name, #category)},
+#define HOOK(symbol, name, category, direction)     \
+  {#symbol,                                         \
+   name,                                            \
+   #category,                                       \
+   Direction::direction,                            \
+   shape_of(name, #category, Direction::direction), \
+   is_uncounted(name, #category)},
 #include "hooks.def"
 #undef HOOK
     {"", "start", "PROCESS", Direction::N, Shape::kStart, false},

@@ -42,6 +42,7 @@ enum class Shape : uint8_t {
   kMessages,  // as kTransfer, ret is file2
   kDone,      // as kTransfer, ret is 0
   kRange,     // offset, count, ret: moves no bytes
+  kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
   kStart,     // the process record's members
 };
 

@@ -3,7 +3,6 @@
 // loads code.
 #include <alloca.h>
 #include <limits.h>
-#include <locale.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -289,18 +288,6 @@ int status_of(const siginfo_t &info) {
 }
 
 }  // namespace
-
-// No event: where the locale is looked for, libc reads a file of its own (locale.alias).
-TAILRACE_HOOK char *setlocale(int category, const char *name) noexcept {
-  // It does so once. A shell sets a dozen categories, and a look costs two readings; the C locale has no file.
-  static std::atomic<int> g_looks;
-  bool plain = name && name[0] == 'C' && !name[1];
-  if (!name || plain || !enter() || g_looks.fetch_add(1, std::memory_order_relaxed) >= 2) {
-    return REAL(setlocale)(category, name);
-  }
-  LibcReads reads;
-  return REAL(setlocale)(category, name);
-}
 
 TAILRACE_HOOK pid_t wait(int *status) {
   return wait_accounted(Fn::f_wait, -1, status, 0, [&](int *out) { return REAL(wait)(out); });

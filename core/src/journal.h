@@ -26,7 +26,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 2;
+constexpr uint32_t kJournalVersion = 3;
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
@@ -95,7 +95,6 @@ struct Ledger {
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};
   std::atomic<int64_t> ahead{0};
-  std::atomic<int64_t> loaded{0};   // by setlocale
   std::atomic<uint64_t> left[2]{};  // this image's account, when it is about to be replaced
   std::atomic<uint64_t> done[2]{};  // the accounts of the images before
   std::atomic<int64_t> base_objects{0};

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "event_args.h"
 #include "stream.h"
 #include "sys.h"
 
@@ -13,6 +14,10 @@ extern "C" char __libc_single_threaded __attribute__((weak));
 
 namespace tailrace {
 namespace {
+
+// This thread's part of what the ledger counts.
+__thread int64_t t_own[2];
+__thread int64_t t_ahead;
 
 // How many objects were ever loaded.
 int64_t objects_loaded() {
@@ -40,6 +45,8 @@ bool is_ours_to_write() {
 
 void count_own_now(int64_t read, int64_t written) {
   Ledger &l = *g_session.ledger;
+  if (read > 0) t_own[kRead] += read;
+  if (written > 0) t_own[kWritten] += written;
   if (read > 0) l.own[kRead].fetch_add(static_cast<uint64_t>(read), std::memory_order_relaxed);
   if (written > 0) l.own[kWritten].fetch_add(static_cast<uint64_t>(written), std::memory_order_relaxed);
 }
@@ -88,7 +95,6 @@ void clear(Ledger &l) {
     l.left[i] = 0;
   }
   l.ahead = 0;
-  l.loaded = 0;
   l.base_objects = 0;
   l.objects = 0;
 }
@@ -161,23 +167,47 @@ void count_loaded() {
 }
 
 void count_ahead(int64_t bytes) {
-  if (bytes && is_ours_to_write()) g_session.ledger->ahead.fetch_add(bytes, std::memory_order_relaxed);
+  if (!bytes || !is_ours_to_write()) return;
+  t_ahead += bytes;
+  g_session.ledger->ahead.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-LibcReads::LibcReads() {
-  if (!is_ours_to_write()) return;
-  // The reading's own bytes are in the kernel's account when it is over, so not yet in what it says.
-  own_before_ = g_session.ledger->own[kRead].load();
-  known_ = read_kernel_account(kThisThread, before_);
+void take_captured(Thread *t) {
+  if (!t->captured_to) return;
+  Slot *end = t->next < t->limit ? t->next : t->limit;
+  for (Slot *s = t->captured_to; s < end; ++s) {
+    uint32_t mark = s->mark.load(std::memory_order_relaxed);
+    if (mark_epoch(mark) != static_cast<uint16_t>(t->epoch) || mark_kind(mark) >= kFunctionCount) continue;
+    const Function &f = function(static_cast<Fn>(mark_kind(mark)));
+    if (f.uncounted) continue;
+    int64_t bytes = moved_bytes(*s, f);
+    if (f.direction == Direction::R || f.direction == Direction::RW) t->captured[kRead] += bytes;
+    if (f.direction == Direction::W || f.direction == Direction::RW) t->captured[kWritten] += bytes;
+  }
+  t->captured_to = end;
 }
 
-LibcReads::~LibcReads() {
-  uint64_t after[2];
-  if (!known_ || !is_ours_to_write()) return;
-  Ledger &l = *g_session.ledger;
-  uint64_t own = l.own[kRead].load();
-  if (!read_kernel_account(kThisThread, after)) return;
-  l.loaded.fetch_add(static_cast<int64_t>(after[kRead] - before_[kRead] - (own - own_before_)));
+// All that is known of this thread's bytes, less what is accounted for otherwise. The kernel's part comes first: its
+// reading counts when it is over, the tracer's own reads when they are counted.
+bool LibcCall::read_state(int64_t (&bytes)[2]) {
+  int64_t own[2] = {t_own[kRead], t_own[kWritten]};
+  uint64_t totals[2];
+  if (!read_kernel_account(kThisThread, totals)) return false;
+  if (!thread_->captured_to) thread_->captured_to = thread_->next < thread_->limit ? thread_->next : thread_->limit;
+  take_captured(thread_);
+  for (int i = 0; i < 2; ++i) bytes[i] = static_cast<int64_t>(totals[i]) - own[i] - thread_->captured[i];
+  bytes[kRead] -= t_ahead;
+  if (may_ask_the_linker()) bytes[kRead] -= objects_loaded() * kReadPerLibrary;
+  return true;
+}
+
+LibcCall::LibcCall(Thread *t)
+    : thread_(t), known_(is_ours_to_write() && g_session.ledger->known && read_state(before_)) {}
+
+bool LibcCall::finish(int64_t (&bytes)[2]) {
+  if (!known_ || t_thread != thread_ || !is_ours_to_write() || !read_state(bytes)) return false;
+  for (int i = 0; i < 2; ++i) bytes[i] = bytes[i] > before_[i] ? bytes[i] - before_[i] : 0;
+  return true;
 }
 
 Account take_account() {
@@ -191,8 +221,7 @@ Account take_account() {
   BufferedBytes buffered = bytes_in_buffers();
   a.buffered = buffered.unread;
   a.unflushed = buffered.unwritten;
-  a.loaded = l.loaded;
-  if (may_ask_the_linker()) a.loaded += (objects_loaded() - l.base_objects) * kReadPerLibrary;
+  if (may_ask_the_linker()) a.loaded = (objects_loaded() - l.base_objects) * kReadPerLibrary;
   auto of = [](const std::atomic<uint64_t> &n) { return static_cast<int64_t>(n.load(std::memory_order_relaxed)); };
   a.bytes[kRead] = static_cast<int64_t>(totals[kRead]) - of(l.base[kRead]) - own - of(l.reaped[kRead]) - l.ahead -
                    a.loaded - a.buffered;

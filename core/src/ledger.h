@@ -4,7 +4,7 @@
 //   rchar at the end  -  base     before the image's first instruction: execve, the dynamic linker, earlier images
 //                     -  own      the tracer's blocks and looks at files
 //                     -  reaped   what the kernel added when a child was waited for
-//                     -  loaded   libc's own: 832 bytes of each library loaded later, the locale's files
+//                     -  loaded   832 bytes of each library loaded later
 //                     -  ahead    what stdio read ahead and no call ever consumed
 //
 // What holds: it lies in the journal, so it outlives the process and goes on over execve. Nothing here changes errno.
@@ -44,18 +44,24 @@ void count_loaded();
 // Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
 void count_ahead(int64_t bytes);
 
-// Around a call in which libc reads files of its own by ways that no hook sees, and the program does no I/O.
-class LibcReads {
+// Before a thread's segment is emptied: the bytes of its records, if anybody counts them.
+void take_captured(Thread *t);
+
+// What the calling thread read and wrote in a call that libc answers from files of its own, by ways that no hook sees.
+// Not the tracer's bytes, nor libraries' (`loaded`), nor those that hooks recorded meanwhile: name service modules and
+// signal handlers call them as any program does. Never more than the truth.
+class LibcCall {
  public:
-  LibcReads();
-  ~LibcReads();
-  LibcReads(const LibcReads &) = delete;
-  LibcReads &operator=(const LibcReads &) = delete;
+  explicit LibcCall(Thread *t);
+  // After the call; false where the kernel does not say.
+  bool finish(int64_t (&bytes)[2]);
 
  private:
-  bool known_ = false;
-  uint64_t before_[2];
-  uint64_t own_before_ = 0;
+  bool read_state(int64_t (&bytes)[2]);
+
+  Thread *thread_;
+  bool known_;
+  int64_t before_[2];
 };
 
 // The account of this image as it stands.

@@ -336,7 +336,7 @@ void Sealer::add_event(uint32_t index) {
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
   bool two_files = f.shape != Shape::kItems && f.shape != Shape::kMap && f.shape != Shape::kMessages &&
-                   f.shape != Shape::kWait && slot.file2 != 0;
+                   f.shape != Shape::kWait && f.shape != Shape::kLibc && slot.file2 != 0;
   const uint64_t files[2] = {slot.file, two_files ? slot.file2 : 0};
   bool named[2] = {false, false};
   for (int i = 0; i < 2; ++i) {
@@ -405,7 +405,7 @@ static void write_ledger(Writer &h, const Ledger &l) {
   h.number(l.ahead) << ",\"loaded\":";
   // Unsigned: a journal may hold anything.
   auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
-  h.number(static_cast<int64_t>(u(l.loaded) + (u(l.objects) - u(l.base_objects)) * kReadPerLibrary)) << '}';
+  h.number(static_cast<int64_t>((u(l.objects) - u(l.base_objects)) * kReadPerLibrary)) << '}';
 }
 
 void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {

@@ -181,6 +181,7 @@ enum class IfUnwritten { kDrop, kKeep };
 // the launcher. False: it was kept.
 bool seal_and_empty(Thread *t, IfUnwritten policy) {
   Session &g = g_session;
+  take_captured(t);
   SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -12 /* ENOMEM */, {}};
   if (prepare_sealing()) {
     job.scratch = g.scratch;
@@ -194,6 +195,7 @@ bool seal_and_empty(Thread *t, IfUnwritten policy) {
   empty_segment(*t->segment, job.now, t->tid);
   t->epoch = t->segment->epoch.load(std::memory_order_relaxed);
   t->next = t->begin;
+  if (t->captured_to) t->captured_to = t->begin;
   forget_names(t);
   set_deadline(t, job.now.ticks);
   return true;

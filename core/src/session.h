@@ -39,6 +39,10 @@ struct Thread {
   uint32_t paths_taken;
   std::atomic<uint32_t> in_use;
   uint32_t retry_events;  // until a segment is tried for again
+  // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (ledger.h); from the
+  // thread's first call that libc answers from files of its own.
+  Slot *captured_to;
+  int64_t captured[2];
 };
 
 // Lies on a page of its own that fork wipes to zero.

@@ -70,13 +70,13 @@ STREAMS: list[Group] = [
     ),
     (
         "reads or writes a table of the system's, in few bytes, by a stream that the program opened itself",
-        "fget(gr|pw|sg|sp)ent(_r)? put(gr|pw|sg|sp)ent addmntent (__)?getmntent(_r)? hasmntopt getpw",
+        "fget(gr|pw|sg|sp)ent(_r)? put(gr|pw|sg|sp)ent addmntent (__)?getmntent(_r)? hasmntopt",
     ),
     (
         "a message of libc's own to stderr, or to a descriptor in a program that is about to die",
         r"psiginfo herror clnt_p\w+ argp_\w+ "
         r"getopt(_long(_only)?)? __posix_getopt __assert(_fail|_perror_fail)? fmtmsg "
-        r"malloc_(info|stats) (__)?backtrace_symbols_fd getpass __chk_fail "
+        r"malloc_(info|stats) (__)?backtrace_symbols_fd __chk_fail "
         r"__stack_chk_fail addseverity __libc_fatal mtrace",
     ),
     (
@@ -101,26 +101,32 @@ STREAMS: list[Group] = [
 FILES: list[Group] = [
     (
         "walks by descriptors of its own; the names that it finds are the program's to open",
-        r"fts(64)?_\w+ wordexp wordfree globfree(64)? glob_pattern_p",
+        r"fts(64)?_\w+ wordfree globfree(64)? glob_pattern_p",
     ),
     ("only makes a name", r"tmpnam(_r)? tempnam mktemp get(cwd|wd)"),
-    ("only makes a name", r"__get(cwd|wd)_chk get_current_dir_name ctermid cuserid"),
+    ("only makes a name", r"__get(cwd|wd)_chk get_current_dir_name ctermid"),
     ("only makes a name", "realpath __realpath_chk canonicalize_file_name basename dirname __xpg_basename ftok"),
     ("asks about a file system, not a file", r"(__)?statfs(64)? statvfs(64)? pathconf"),
     ("asks about a file system, not a file", r"ustat (u)?mount umount2? chflags"),
     ("asks about a file system, not a file", "name_to_handle_at"),
     (
-        "reads the system's tables or asks its servers, by descriptors of libc's own",
-        r"(get|set)(alias|fs|gr|host|net|netgr|proto|pw|rpc|serv|sg|sp|tty|ut|utx)(ent|grent|spec|file|nam)?(_r)? "
-        r"get(alias|gr|host|net|proto|pw|rpc|serv|sg|sp|tty|addr|name|public|secret)\w+ "
-        r"get(log|group|load|if)\w+ setlogin "
-        r"set(alias|fs|gr|host|net|netgr|proto|pw|rpc|serv|sg|sp|tty|ut|utx)ent setusershell getusershell "
-        r"(get|put)utx?(id|line|mp|mpx)?(_r)? getutxid getutxline getutid(_r)? getutline(_r)? getutmpx? pututx?line "
-        r"utmpx?name login lckpwdf initgroups innetgr group_member sget\w+ "
-        r"get(nprocs|date)\w* get_\w+ gai_\w+ free(addrinfo|ifaddrs) if_\w+ i?ruserok(_af)? __ivaliduser "
-        r"ruserpass ether_\w+ (__)?res_\w+ (__)?dn_\w+ ns_\w+ "
-        r"(__)?nss_\w+ _nss_\w+ v?syslog __v?syslog_chk catopen catgets",
+        "asks the kernel or a server, and reads no file",
+        r"(get|free)ifaddrs freeaddrinfo gai_\w+ getpublickey getsecretkey if_\w+ v?syslog __v?syslog_chk "
+        r"(__)?res_(n?(mkquery|send|querydomain)|nquery|nsearch|nmkquery|n?close|iclose|state|[dhmo]\w+) "
+        r"__res_(randomid|get_nsaddr|nopt|context_\w+) _res_hconf (__)?(libc_)?dn_\w+ __libc_res_\w+ ns_\w+",
     ),
+    (
+        "as a call that is hooked, in a thread of libc's own; or in memory",
+        r"getaddrinfo_a getutmpx? get_(av)?phys_pages getdate_err catgets ether_(aton|ntoa|line)(_r)? "
+        r"getnetname getgroups group_member",
+    ),
+    (
+        "writes the system's tables: an entry at a login, by descriptors of libc's own",
+        r"pututx?line utmpx?name set(ut|utx)ent login lckpwdf sethostid",
+    ),
+    ("reads an entry out of a text in memory", r"sget(sp|sg)ent(_r)?"),
+    ("remote shells, which nobody has; by descriptors of libc's own", r"i?ruserok(_af)? __ivaliduser ruserpass"),
+    ("inside of the name service, for its own modules", r"(__)?nss_\w+ _nss_\w+"),
 ]
 
 NO_FILES: list[Group] = [

@@ -71,15 +71,10 @@ def test_real_programs_are_seen_whole(traced: Run, name: str) -> None:
             pytest.skip(f"no {tool}")
     rows = traced("bash", "-c", SCRIPTS[name])
     assert rows["share"].notna().all(), show(rows)
-    # What libc reads behind every hook's back: name service files, the start of a script.
     # Of one that SIGPIPE ended nobody knows what it had read ahead.
-    small = (rows["kernel_read"] + rows["kernel_written"] < 1_000_000) | rows["signal"].notna()
-    assert (rows.loc[~small, "share"] >= ledger.COMPLETE_SHARE).all(), show(rows)
-    missing = (rows["kernel_read"] - rows["captured_read"]).where(small, 0)
-    alive = rows["signal"].isna()
-    assert (missing <= 8192).all(), show(rows)
-    assert (rows["kernel_written"] == rows["captured_written"])[alive].all(), show(rows)
-    assert ledger.totals(rows[alive])["share"] >= ledger.COMPLETE_SHARE, show(rows)
+    alive = rows[rows["signal"].isna()]
+    assert all(exact(row) for row in alive.to_dict("records")), show(rows)
+    assert ledger.totals(alive)["share"] == 1.0
 
 
 @pytest.mark.parametrize("mode", ["seek", "stdio_fork", "unreaped", "waits", "kill_child"])
@@ -87,6 +82,48 @@ def test_the_account_is_exact(traced: Run, program: Callable[[str], Path], mode:
     rows = traced(program("ledger"), mode)
     assert len(rows) >= (1 if mode == "seek" else 2)
     assert all(exact(row) for row in rows.to_dict("records")), show(rows)
+
+
+# By mode of the program: the calls that read, and the file that they read.
+LIBC_CALLS = {
+    "users": {"getpwent": "/etc/passwd", "getpwuid": "/etc/passwd", "getgrgid": "/etc/group"},
+    "network": {"getaddrinfo": "/etc/hosts", "getservbyname": "/etc/services", "getprotobyname": "/etc/protocols"},
+    "time": {"localtime": "/usr/share/zoneinfo/Europe/Berlin", "tzset": "/usr/share/zoneinfo/Asia/Tokyo"},
+    "locale": {"setlocale": "/usr/share/locale/locale.alias", "sysconf": "/sys/devices/system/cpu/online"},
+    "stack": {
+        "pthread_getattr_np": "/proc/self/maps",
+        "pthread_setname_np": "/proc/self/comm",
+        "pthread_getname_np": "/proc/self/comm",
+    },
+    "semaphore": {"sem_open": "/dev/shm"},
+    "threads": {"getaddrinfo": "/etc/hosts", "getpwnam": "/etc/passwd"},
+}
+
+
+@pytest.mark.parametrize("mode", LIBC_CALLS)
+def test_what_libc_reads_for_itself_is_seen(
+    traced: Run, program: Callable[[str], Path], read_trace: Any, tmp_path: Path, mode: str
+) -> None:
+    (row,) = traced(program("libc_calls"), mode).to_dict("records")
+    assert exact(row), row
+    events = [e for e in read_trace(tmp_path / "run").events if e["cat"] == "LIBC"]
+    seen = {e["name"] for e in events if e["args"]["size"] > 0}
+    assert {call for call, file in LIBC_CALLS[mode].items() if Path(file).exists()} <= seen
+    assert all(e["path"] is None for e in events)
+    assert sum(e["name"] == "localtime" for e in events) <= 1
+
+
+def test_a_module_of_the_name_service_is_counted_once(
+    traced: Run, program: Callable[[str], Path], read_trace: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = program("libc_calls")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(calls.parent))
+    probe = tmp_path / "work" / "probe.txt"
+    probe.write_text("a probe\n" + "x" * 3000 + "\n")
+    (row,) = traced(calls, "module").to_dict("records")
+    assert exact(row), row
+    trace = read_trace(tmp_path / "run")
+    assert sum(e["args"]["size"] for e in trace.of(probe, {"read", "fgets"})) == 3 * (probe.stat().st_size + 8)
 
 
 def test_a_raw_system_call_shows_as_missing(traced: Run, program: Callable[[str], Path]) -> None:

@@ -1,0 +1,72 @@
+/* Calls that libc answers from files of its own. "module" asks a name service module (nss_probe.c) that reads by libc's
+ * public functions, as sssd's and others' do. */
+#include <grp.h>
+#include <locale.h>
+#include <netdb.h>
+#include <nss.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *ask(void *unused) {
+  struct addrinfo *found;
+  if (getaddrinfo("localhost", "http", NULL, &found) == 0) freeaddrinfo(found);
+  getpwnam("root");
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argv[1];
+  char text[100];
+  time_t now = time(NULL);
+  if (!strcmp(mode, "users")) {
+    while (getpwent()) {
+    }
+    endpwent();
+    getpwuid(0);
+    getgrgid(0);
+    initgroups("root", 0);
+  } else if (!strcmp(mode, "network")) {
+    ask(NULL);
+    getservbyname("ssh", "tcp");
+    getprotobyname("udp");
+    gethostbyname("localhost");
+  } else if (!strcmp(mode, "time")) {
+    setenv("TZ", "Europe/Berlin", 1);
+    for (int i = 0; i < 1000; i++) localtime(&now);
+    setenv("TZ", "Asia/Tokyo", 1);
+    tzset();
+    strftime(text, sizeof text, "%c", localtime(&now));
+  } else if (!strcmp(mode, "locale")) {
+    setlocale(LC_ALL, "xx_YY.UTF-8");
+    sysconf(_SC_NPROCESSORS_ONLN);
+  } else if (!strcmp(mode, "stack")) {
+    pthread_attr_t attributes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_t other;
+    pthread_create(&other, NULL, (void *(*)(void *))pause, NULL);
+    pthread_setname_np(other, "named");
+    pthread_getname_np(other, text, sizeof text);
+  } else if (!strcmp(mode, "semaphore")) {
+    sprintf(text, "/tailrace-%d", getpid());
+    sem_open(text, 0x40 /* O_CREAT */, 0600, 1);
+    sem_unlink(text);
+  } else if (!strcmp(mode, "threads")) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, ask, NULL);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+  } else if (!strcmp(mode, "module")) {
+    __nss_configure_lookup("passwd", "probe files");
+    for (int i = 0; i < 3; i++) {
+      struct passwd *found = getpwnam("probe");
+      printf("%s\n", found ? found->pw_gecos : "nobody");
+    }
+    getpwuid(0);
+  }
+  return 0;
+}
