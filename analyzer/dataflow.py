@@ -1,6 +1,6 @@
 """The dataflow of a run: a model of integer tables, and NetworkX graphs of it at the level asked for.
 
-    EdgeTable (edges.py) + versions (versions.py) + classes (fileclass.py) --> Model --> graph(), flow_table(),
+    EdgeTable (chunks.py) + versions (versions.py) + classes (fileclass.py) --> Model --> graph(), flow_table(),
     stages.py
 
 Parties are what a graph has for nodes besides files: at level `workflow`, `stage`, `task` or `process`. A process that
@@ -22,8 +22,8 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer import chunks, fileclass, flows, ledger
 from tailrace.analyzer import edges as et
-from tailrace.analyzer import fileclass, flows, ledger
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
 from tailrace.analyzer.intervals import Bools, Ints
@@ -84,7 +84,7 @@ def model(run: Any) -> Model:
     except (KeyError, TypeError):
         pass
     own = [str(run.path)] if getattr(run, "path", None) else []
-    result = build(et.build(run), getattr(run, "processes", None), declared_paths(run), own)
+    result = build(chunks.build(run), getattr(run, "processes", None), declared_paths(run), own)
     with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
         _models[run] = result
     return result

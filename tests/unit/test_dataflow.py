@@ -12,7 +12,7 @@ from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import dataflow, fileclass
+from tailrace.analyzer import chunks, dataflow, fileclass
 from tailrace.analyzer import edges as et
 from tailrace.errors import QueryError
 
@@ -262,7 +262,7 @@ class TestVersions:
 
 class TestClasses:
     def classes(self, story: Story, **values: Any) -> dict[tuple[int, str], str]:
-        table = et.build(story.run())
+        table = chunks.build(story.run())
         processes = story.run().processes
         m = dataflow.build(table, processes, **values)
         who = m.who["pid"].to_numpy()[m.spells["who"]]

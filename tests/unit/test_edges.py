@@ -11,6 +11,7 @@ from flowcase import MS, T0_NS, Story, frame
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tailrace.analyzer import chunks
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 
@@ -116,7 +117,7 @@ class TestEdgeTable:
     @given(st.integers(0, 10_000), st.integers(2, 9))
     def test_partitioning_does_not_show(self, seed: int, partitions: int) -> None:
         story = busy_story(seed)
-        one, many = (sorted_frame(et.build(story.run(n))) for n in (1, partitions))
+        one, many = (sorted_frame(chunks.build(story.run(n))) for n in (1, partitions))
         pd.testing.assert_frame_equal(one, many)
 
     @settings(max_examples=15, deadline=None)
@@ -124,7 +125,7 @@ class TestEdgeTable:
     def test_sums_are_those_of_the_events(self, seed: int) -> None:
         story = busy_story(seed)
         events = frame(story.rows)
-        table = sorted_frame(et.build(story.run(3)))
+        table = sorted_frame(chunks.build(story.run(3)))
         for direction in ("r", "w"):
             moved = events[events["dir"] == direction]
             edges = table[table["direction"] == direction]
@@ -144,7 +145,7 @@ class TestEdgeTable:
         for tid, at in ((1, 0.0), (2, 1.0), (1, 5.0)):
             story.read("/a", 0, 10, at_ms=at, dur=2 * MS, tid=tid)
         for partitions in (1, 3):
-            table = et.frame(et.build(story.run(partitions)))
+            table = et.frame(chunks.build(story.run(partitions)))
             assert table["io_ns"].tolist() == [5 * MS]
 
     def test_upper_layers_and_failures_move_nothing(self) -> None:
@@ -152,7 +153,7 @@ class TestEdgeTable:
         story.write("/a", 0, 100)
         story.write("/a", 0, 100, cat="MPIIO", name="MPI_File_write")
         story.write("/a", 100, 0, ret=-1, errno=28)
-        table = et.build(story.run())
+        table = chunks.build(story.run())
         assert et.frame(table)[["bytes", "calls"]].to_numpy().tolist() == [[100, 1]]
         assert table.counts["failed"].sum() == 1
 
@@ -160,7 +161,7 @@ class TestEdgeTable:
         story = Story()
         values = {"dir": "rw", "size": 70, "offset": 5, "path2": "/b", "file2": story.identity("/b")}
         story.event("copy_file_range", "/a", **values)
-        table = sorted_frame(et.build(story.run())).sort_values("path")
+        table = sorted_frame(chunks.build(story.run())).sort_values("path")
         assert table[["path", "direction", "bytes", "loose_bytes"]].to_numpy().tolist() == [
             ["/a", "r", 70, 0],
             ["/b", "w", 70, 70],
@@ -169,14 +170,14 @@ class TestEdgeTable:
     def test_mapping_a_file_reads_no_bytes_but_is_an_access(self) -> None:
         story = Story()
         story.event("mmap", "/a", cat="MMAP", count=4096, offset=0)
-        table = et.frame(et.build(story.run()))
+        table = et.frame(chunks.build(story.run()))
         assert table[["direction", "bytes", "mapped_bytes"]].to_numpy().tolist() == [["r", 0, 4096]]
 
     def test_a_file_keeps_its_names_and_shows_the_last(self) -> None:
         story = Story()
         story.write("/d/tmp.part")
         story.rename("/d/tmp.part", "/d/final")
-        table = et.build(story.run(2))
+        table = chunks.build(story.run(2))
         assert sorted(table.aliases["path"]) == ["/d/final", "/d/tmp.part"]
         assert et.last_paths(table).tolist() == ["/d/final"]
 
@@ -185,23 +186,23 @@ class TestEdgeTable:
         story.write("/d/tmp/x")
         story.event("rename", "/d/tmp", path2="/d/out", file2="8:1:99", file="8:1:99", ftype="dir")
         story.write("/d/tmp/x2")
-        paths = dict(zip((t := et.build(story.run())).files["file"], et.last_paths(t), strict=True))
+        paths = dict(zip((t := chunks.build(story.run())).files["file"], et.last_paths(t), strict=True))
         assert paths[story.identity("/d/tmp/x")] == "/d/out/x"
-        assert (
-            paths[story.identity("/d/tmp/x2")] == "/d/tmp/x2"
-        ), "seen after the rename: another directory of that name"
+        assert paths[story.identity("/d/tmp/x2")] == "/d/tmp/x2", (
+            "seen after the rename: another directory of that name"
+        )
 
     def test_a_failed_rename_names_nothing(self) -> None:
         story = Story()
         story.write("/a")
         story.event("rename", "/a", path2="/b", ret=-1, errno=13)
-        assert et.last_paths(et.build(story.run())).tolist() == ["/a"]
+        assert et.last_paths(chunks.build(story.run())).tolist() == ["/a"]
 
     def test_the_table_does_not_grow_with_the_events(self) -> None:
         story = Story()
         for i in range(2000):
             story.read("/a", (i * 7919) % 100_000, 1)
-        table = et.build(story.run(4))
+        table = chunks.build(story.run(4))
         assert len(table.spells) == et.MAX_SPELLS
         assert len(table.extents.group) <= et.MAX_SPELLS * et.MAX_EXTENTS
         assert not et.frame(table)["exact"].iat[0]
@@ -212,9 +213,9 @@ class TestEdgeTable:
         story = busy_story(1)
         events = frame(story.rows)
         texts = [c for c in events if isinstance(events[c].dtype, pd.StringDtype)]
-        plain = et.frame(et.chunk(events))
-        pd.testing.assert_frame_equal(plain, et.frame(et.chunk(events.astype(dict.fromkeys(texts, dtype)))))
+        plain = et.frame(chunks.chunk(events))
+        pd.testing.assert_frame_equal(plain, et.frame(chunks.chunk(events.astype(dict.fromkeys(texts, dtype)))))
 
     def test_no_events_make_an_empty_table(self) -> None:
-        table = et.build(Story().run())
+        table = chunks.build(Story().run())
         assert len(et.frame(table)) == 0
