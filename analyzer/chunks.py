@@ -20,6 +20,7 @@ from tailrace.analyzer.edges import (
     STREAM,
     STREAM_TYPES,
     UPPER_LAYERS,
+    WAIT,
     WHO,
     WRITE,
     EdgeTable,
@@ -45,6 +46,9 @@ OPENS = frozenset(
 MAKES = frozenset({"creat", "creat64", "mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"})
 MOVES = frozenset({"rename", "renameat", "renameat2"})
 LINKS = frozenset({"link", "linkat"})
+FORKS = frozenset({"fork", "vfork", "posix_spawn", "posix_spawnp", "clone", "popen"})
+WAITS = frozenset({"wait", "system"})
+"""Calls during which a process waits for a child."""
 UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
 O_ACCMODE, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC = 0o3, 0o1, 0o2, 0o100, 0o1000
 COLUMNS = [
@@ -111,6 +115,7 @@ def chunk(events: pd.DataFrame) -> Partial:
             busy=_busy(events),
             counts=_counts(events),
             facts=_facts(events),
+            kin=_kin(events),
         )
     )
 
@@ -249,8 +254,9 @@ def _kind(events: pd.DataFrame) -> Ints:
 
 
 def _busy(events: pd.DataFrame) -> Intervals:
-    io = (~events["cat"].isin(NOT_IO)).to_numpy()
-    group = events["who"].to_numpy() * len(KINDS) + _kind(events)
+    waits = (events["cat"].eq("PROCESS") & events["name"].isin(WAITS)).to_numpy()
+    io = (~events["cat"].isin(NOT_IO)).to_numpy() | waits
+    group = events["who"].to_numpy() * len(KINDS) + np.where(waits, WAIT, _kind(events))
     start = events["ts"].to_numpy()
     return iv.make(group[io], start[io], (start + events["dur"].to_numpy())[io])
 
@@ -297,6 +303,20 @@ def _facts(events: pd.DataFrame) -> pd.DataFrame:
     parts.append(_missed(events))
     rows = pd.concat(parts, ignore_index=True).rename(columns={"file_code": "file", "ts": "first_ns"})
     return sum_facts(rows.assign(last_ns=rows["first_ns"]))
+
+
+def _kin(events: pd.DataFrame) -> pd.DataFrame:
+    """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
+    of_process = events["cat"].eq("PROCESS") & events["ok"] & (events["ret"] > 0)
+    made = events[of_process & events["name"].isin(FORKS)]
+    ended = events[of_process & events["name"].eq("wait")]
+    parts = [
+        pd.DataFrame({"who": made["who"], "what": "fork", "pid": made["ret"], "ns": made["ts"]}),
+        pd.DataFrame({"who": ended["who"], "what": "wait", "pid": ended["ret"], "ns": ended["ts"] + ended["dur"]}),
+    ]
+    return pd.concat(parts, ignore_index=True).astype(
+        {"who": np.int64, "what": object, "pid": np.int64, "ns": np.int64}
+    )
 
 
 def _missed(events: pd.DataFrame) -> pd.DataFrame:

@@ -115,8 +115,8 @@ class _Walk:
 
     def narrow(self, frontier: Ints) -> Ints:
         """Takes nodes one by one as long as there are few."""
-        at, target, weight, cost = (memoryview(a) for a in (self.g.at, self.g.target, self.weight, self.cost))
-        best, via, waits = memoryview(self.best), memoryview(self.via), memoryview(self.waits)
+        at, target, weight, cost = (a.data for a in (self.g.at, self.g.target, self.weight, self.cost))
+        best, via, waits = self.best.data, self.via.data, self.waits.data
         stack: list[int] = frontier.tolist()
         while stack and len(stack) < 2 * NARROW:
             node = stack.pop()

@@ -22,7 +22,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import chunks, fileclass, flows, ledger
+from tailrace.analyzer import chunks, clocks, fileclass, flows, ledger
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
@@ -47,7 +47,8 @@ class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
     Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
-    `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown).
+    `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown). `ahead`:
+    host -> ns that were taken off its times, since its clock contradicted another's (clocks.py).
     """
 
     table: et.EdgeTable
@@ -60,6 +61,7 @@ class Model:
     whole: Bools
     paths: Any
     processes: pd.DataFrame
+    ahead: Mapping[str, int] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     @property
@@ -99,6 +101,8 @@ def build(
     software: Sequence[str] = (),
 ) -> Model:
     """The model from an edge table; the other arguments are those of `fileclass.classify`."""
+    ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
+    table = clocks.align(table, ahead)
     spells = ver.with_created(table)
     unit_of_who, units = ver.units(table.who)
     versions = ver.assign(table, spells)
@@ -120,6 +124,7 @@ def build(
         whole=ver.whole(table, versions),
         paths=et.last_paths(table),
         processes=processes if processes is not None else pd.DataFrame(),
+        ahead=ahead,
     )
 
 

@@ -11,6 +11,7 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, with the ones that could not be put on a file
     facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
+    kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
 make no edge; one and the same `fold` makes chunks and combines them, so the result depends on the partitioning only
@@ -44,9 +45,9 @@ MAX_TIMES = 64
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 
-READ, WRITE, META, STREAM = 0, 1, 2, 3
-KINDS = ("read", "write", "metadata", "stream")
-"""What a call's time counts as; calls on pipes and sockets wait for the other end, so they are kept apart."""
+READ, WRITE, META, STREAM, WAIT = 0, 1, 2, 3, 4
+KINDS = ("read", "write", "metadata", "stream", "wait")
+"""What a call's time counts as; calls on pipes and sockets wait for the other end, `wait` is for a child: no I/O."""
 
 UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"})
 """Categories whose calls are seen again below: their bytes would be counted twice."""
@@ -70,6 +71,7 @@ class Partial:
     busy: Intervals
     counts: pd.DataFrame
     facts: pd.DataFrame
+    kin: pd.DataFrame
 
 
 EdgeTable = Partial
@@ -96,6 +98,7 @@ def fold(part: Partial) -> Partial:
         busy=iv.cap(iv.union(part.busy), MAX_BUSY)[0],
         counts=part.counts,
         facts=part.facts,
+        kin=part.kin,
     )
 
 
@@ -139,7 +142,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
     ftype = all_files["ftype"].groupby(file_codes).first()
-    aliases, spells, counts, facts = [], [], [], []
+    aliases, spells, counts, facts, kin = [], [], [], [], []
     extents, times, busy = [], [], []
     who_at = file_at = spell_at = 0
     for p in parts:
@@ -150,6 +153,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
+        kin.append(p.kin.assign(who=w[p.kin["who"].to_numpy()]))
         extents.append(p.extents._replace(group=p.extents.group + spell_at))
         times.append(p.times._replace(group=p.times.group + spell_at))
         kinds = len(KINDS)
@@ -167,6 +171,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
             busy=iv.concat(busy),
             counts=sum_counts(pd.concat(counts, ignore_index=True)),
             facts=sum_facts(pd.concat(facts, ignore_index=True)),
+            kin=pd.concat(kin, ignore_index=True),
         )
     )
 

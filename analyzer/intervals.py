@@ -11,6 +11,7 @@ gaps first, so it never loses a byte or an instant that was covered.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -146,3 +147,40 @@ def subtract(a: Ints, b: Ints) -> Ints:
 def total(a: Ints) -> int:
     """The length of a union of shape (n, 2)."""
     return int((a[:, 1] - a[:, 0]).sum())
+
+
+def cover(rows: Intervals, groups: int) -> Cover:
+    """The cover of a union with the groups 0 .. groups - 1."""
+    return Cover(rows, np.searchsorted(rows.group, np.arange(groups + 1)).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A union, for what it covers of many ranges at once. Group i is rows bounds[i] to bounds[i + 1] (`cover`)."""
+
+    rows: Intervals
+    bounds: Ints
+
+    def length(self) -> Ints:
+        """All that is covered of each group."""
+        return length(self.rows, len(self.bounds) - 1)
+
+    def inside(self, group: Ints, low: Ints, high: Ints) -> Ints:
+        """What is covered of each group between two points; parallel arrays. Past `cap` a share is an estimate."""
+        return self._upto(group, high) - self._upto(group, low)
+
+    def _upto(self, group: Ints, point: Ints) -> Ints:
+        """What is covered of each group before a point."""
+        begin, end = self.bounds[group], self.bounds[group + 1]
+        if len(self.rows.start) == 0:
+            return np.zeros(len(group), dtype=np.int64)
+        # One sorted search for all groups, over ranks of (group, point) pairs, since ns times a group number overflow.
+        order = np.lexsort((np.append(self.rows.start, point), np.append(self.rows.group, group)))
+        is_row = order < len(self.rows.start)
+        before = np.empty(len(order), dtype=np.int64)
+        before[order] = np.cumsum(is_row)
+        at = np.clip(before[len(self.rows.start) :], begin, end)
+        sums = np.append(0, np.cumsum(self.rows.weight))
+        last = np.maximum(at - 1, 0)
+        over = np.where(at > begin, np.maximum(self.rows.end[last] - point, 0), 0)
+        return np.asarray(sums[at] - sums[begin] - np.minimum(over, self.rows.weight[last]), dtype=np.int64)

@@ -89,7 +89,7 @@ def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     out = {}
     for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
         out[name] = _covered(m, party, kind == number, size)
-    out["io_ns"] = _covered(m, party, kind != et.STREAM, size)
+    out["io_ns"] = _covered(m, party, kind < et.STREAM, size)
     return out
 
 
@@ -102,7 +102,7 @@ def _covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
 def io_ns(m: Model) -> int:
     """Wall time of the run with at least one read, write or metadata call running anywhere."""
     everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
-    return int(_covered(m, everyone, m.table.busy.group % len(et.KINDS) != et.STREAM, 1)[0])
+    return int(_covered(m, everyone, m.table.busy.group % len(et.KINDS) < et.STREAM, 1)[0])
 
 
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:

@@ -1,0 +1,199 @@
+"""How long data lives, how often it is read, and how much of it there is at a time. Data files only (fileclass.py).
+
+    size        the end of the last byte that was written or read, as far as offsets tell; else bytes written
+    born        first write (for a file from before the run: its first read)
+    last use    end of the last access
+    gone        its removal, where one was seen
+    live        from born to last use: what has to be somewhere. `held` goes on to gone, or to the end of the run.
+    reread      bytes read less distinct bytes read, per reader; `again` over all readers
+    copy        an actor (process in a task) that read one data file and wrote one, the same byte ranges of both
+    node-local  made in the run and used from one host only
+
+An intermediate is a data file that was written in the run and read by another task than its writers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer import stages
+from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.intervals import Bools, Ints
+
+STEPS = 400
+"""Points of the footprint that are kept."""
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """
+    files: one row a data file (index: file code): path, size, born_ns, last_use_ns, gone_ns (-1: not removed),
+        live_ns, written_bytes, read_bytes, unique_bytes (each reader's distinct bytes, summed), again_bytes (read less
+        unique), writers, readers (tasks), hosts, local (its file system belongs to one host), intermediate,
+        never_read, removed, node_local.
+    copies: source and target (file codes), task, bytes.
+    footprint: time_ns, live_bytes, held_bytes: right-continuous steps, at most `STEPS` rows, peaks kept.
+    peak: live_bytes, live_at_ns, held_bytes, held_at_ns.
+    """
+
+    files: pd.DataFrame
+    copies: pd.DataFrame
+    footprint: pd.DataFrame
+    peak: dict[str, int]
+
+
+def lifetime(s: Scene) -> Lifetime:
+    """Lifetime and reuse of a scene's data files."""
+    files = _files(s)
+    live = _steps(files["born_ns"].to_numpy(), files["last_use_ns"].to_numpy(), files["size"].to_numpy())
+    gone = files["gone_ns"].where(files["removed"], s.end_ns).to_numpy(dtype=np.int64)
+    held = _steps(files["born_ns"].to_numpy(), np.maximum(gone, files["born_ns"].to_numpy()), files["size"].to_numpy())
+    peak = {
+        "live_bytes": int(live[1].max(initial=0)),
+        "live_at_ns": int(live[0][live[1].argmax()]) if len(live[0]) else 0,
+        "held_bytes": int(held[1].max(initial=0)),
+        "held_at_ns": int(held[0][held[1].argmax()]) if len(held[0]) else 0,
+    }
+    return Lifetime(files, _copies(s), _footprint(live, held), peak)
+
+
+def _data(s: Scene) -> Bools:
+    return s.m.classed(("data",))
+
+
+def _files(s: Scene) -> pd.DataFrame:
+    m, data = s.m, _data(s)
+    spells = m.spells[data].assign(task=s.of_who[m.spells["who"].to_numpy()[data]])
+    spells["host"] = m.who["host"].to_numpy()[spells["who"]]
+    read = spells[spells["dir"] == et.READ]
+    wrote = spells[spells["dir"] == et.WRITE]
+    by_file = spells.groupby("file")
+    out = by_file.agg(first=("first_ns", "min"), last_use_ns=("last_ns", "max"), hosts=("host", "nunique"))
+    code = out.index.to_numpy()
+    born = wrote.groupby("file")["first_ns"].min()
+    out["born_ns"] = born.reindex(code).fillna(out["first"]).astype(np.int64)
+    for name, rows, column, how in (
+        ("written_bytes", wrote, "bytes", "sum"),
+        ("read_bytes", read, "bytes", "sum"),
+        ("writers", wrote, "task", "nunique"),
+        ("readers", read, "task", "nunique"),
+    ):
+        out[name] = rows.groupby("file")[column].agg(how).reindex(code, fill_value=0).astype(np.int64)
+    out["size"] = np.maximum(_sizes(s, data, code), 0)
+    unknown = (out["size"] == 0).to_numpy()
+    out.loc[unknown, "size"] = out.loc[unknown, ["written_bytes", "read_bytes"]].max(axis=1)
+    out["unique_bytes"] = _unique(s, data, code)
+    loose = read.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
+    out["again_bytes"] = np.maximum(out["read_bytes"] - loose - out["unique_bytes"], 0)
+    removal = m.table.facts[m.table.facts["what"] == "unlink"].groupby("file")["last_ns"].max()
+    out["gone_ns"] = removal.reindex(code, fill_value=-1).astype(np.int64)
+    out["live_ns"] = out["last_use_ns"] - out["born_ns"]
+    fates = stages.file_fates(m).loc[code]
+    out["never_read"], out["removed"] = fates["never_read"], fates["removed"]
+    out["intermediate"] = fates["passed_on"]
+    out["path"] = m.paths[code]
+    names = m.table.files["file"].to_numpy()[code]
+    hosts = by_file["host"].first().to_numpy()
+    out["local"] = [str(n).startswith(f"{h}:") for n, h in zip(names, hosts, strict=True)]
+    out["node_local"] = (out["hosts"] == 1) & (out["writers"] > 0) & (out["readers"] > 0)
+    result: pd.DataFrame = out.drop(columns="first")
+    return result
+
+
+def _sizes(s: Scene, data: Bools, code: Ints) -> Ints:
+    """The end of the last known byte of each file of `code`."""
+    ends = np.zeros(len(s.m.table.files), dtype=np.int64)
+    extents = s.m.table.extents
+    keep = data[extents.group]
+    np.maximum.at(ends, s.m.spells["file"].to_numpy()[extents.group[keep]], extents.end[keep])
+    return ends[code]
+
+
+def _unique(s: Scene, data: Bools, code: Ints) -> Ints:
+    """Distinct bytes that each task read of each file, summed over the tasks."""
+    reading = data & (s.m.spells["dir"].to_numpy() == et.READ)
+    keys = pd.MultiIndex.from_arrays([s.m.spells["file"].to_numpy(), s.of_who[s.m.spells["who"].to_numpy()]])
+    group, pairs = pd.factorize(keys)
+    extents = s.m.table.extents
+    keep = reading[extents.group]
+    united = iv.union(iv.make(group[extents.group[keep]], extents.start[keep], extents.end[keep]))
+    total = np.zeros(len(s.m.table.files), dtype=np.int64)
+    np.add.at(total, pairs.get_level_values(0).to_numpy(), iv.length(united, len(pairs)))
+    return total[code]
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+def _copies(s: Scene) -> pd.DataFrame:
+    spells = s.m.spells[_data(s)]
+    spells = spells[spells["bytes"] > 0]
+    sides = {}
+    for name, direction in (("source", et.READ), ("target", et.WRITE)):
+        pairs = spells.loc[spells["dir"] == direction, ["who", "file"]].drop_duplicates()
+        alone = pairs[~pairs["who"].duplicated(keep=False)]
+        sides[name] = alone.set_index("who")["file"]
+    both = pd.DataFrame(sides).dropna().astype(np.int64)
+    both = both[both["source"] != both["target"]]
+    rows = []
+    ranges = _ranges(s, both)
+    for who, source, target in zip(both.index.tolist(), both["source"].tolist(), both["target"].tolist(), strict=True):
+        read, wrote = ranges.get((who, et.READ)), ranges.get((who, et.WRITE))
+        if read is not None and wrote is not None and np.array_equal(read, wrote):
+            rows.append((source, target, int(s.of_who[who]), iv.total(read)))
+    out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes"], dtype=np.int64)
+    result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
+    return result
+
+
+def _ranges(s: Scene, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
+    """(actor, direction) -> the united byte ranges of its one file, for the actors of `both` without loose bytes."""
+    spells = s.m.spells
+    who, direction, file = (spells[name].to_numpy() for name in ("who", "dir", "file"))
+    side = {et.READ: both["source"], et.WRITE: both["target"]}
+    mine = np.zeros(len(spells), dtype=np.bool_)
+    for way, files in side.items():
+        wanted = files.reindex(who, fill_value=-1).to_numpy()
+        mine |= (direction == way) & (file == wanted)
+    loose = set(who[mine & (spells["loose_bytes"].to_numpy() > 0)].tolist())
+    extents = s.m.table.extents
+    keep = mine[extents.group]
+    key = who[extents.group[keep]] * 2 + direction[extents.group[keep]]
+    united = iv.union(iv.make(key, extents.start[keep], extents.end[keep]))
+    found, first = np.unique(united.group, return_index=True)
+    parts = np.split(np.column_stack((united.start, united.end)), first[1:])
+    return {(int(k) // 2, int(k) % 2): part for k, part in zip(found, parts, strict=False) if int(k) // 2 not in loose}
+
+
+# --- footprint -------------------------------------------------------------------------------------------------------
+
+
+def _steps(begin: Ints, end: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """Times, and the bytes that are there from each on: what begins at a time is there, what ends at it is there until
+    after it."""
+    when = np.concatenate([begin, end + 1])
+    change = np.concatenate([size, -size])
+    order = np.argsort(when, kind="stable")
+    when, level = when[order], np.cumsum(change[order])
+    last = np.append(when[1:] != when[:-1], True)[: len(when)]
+    return when[last], level[last]
+
+
+def _footprint(live: tuple[Ints, Ints], held: tuple[Ints, Ints]) -> pd.DataFrame:
+    times = np.union1d(live[0], held[0])
+    columns = {"time_ns": times}
+    for name, (when, level) in (("live_bytes", live), ("held_bytes", held)):
+        at = np.searchsorted(when, times, side="right") - 1
+        columns[name] = np.where(at >= 0, level[np.maximum(at, 0)], 0) if len(when) else np.zeros(0, dtype=np.int64)
+    out = pd.DataFrame(columns)
+    if len(out) > STEPS:
+        # Of each bucket of steps the highest is kept, so that a peak stays a peak.
+        bucket = np.arange(len(out)) * (STEPS // 2) // len(out)
+        keep = [out[name].groupby(bucket).idxmax() for name in ("live_bytes", "held_bytes")]
+        out = out.loc[np.unique(np.concatenate([rows.to_numpy() for rows in keep]))].reset_index(drop=True)
+    return out

@@ -1,0 +1,270 @@
+"""What the analyses work on: the tasks of a run, and who handed what to whom and when.
+
+    Model (dataflow.py) --scene()--> tasks, handovers, busy times
+
+A *task* here is a task tag, or a process that no task claims (a party of level `task`). A *handover* is an order that
+the trace shows between two tasks, with two times: `given_ns`, from when on the consumer could go on as far as the
+producer is concerned, and `taken_ns`, when it did.
+
+    data    the consumer read bytes that the producer wrote. Read after the last write: given at the end of that write,
+            taken when the read began. Read while it was written (a pipe, a growing file): two rows, from first write to
+            first read and from last to last. `held` is False for the second where the producer spent more of that time
+            blocked on streams than the consumer: then the reader was the slower one, and not held up.
+    fork    the consumer's process was made by the producer
+    exit    the producer's process ended and the consumer waited for it
+
+What always holds: rows whose `taken_ns` is before `given_ns` are left out and counted (`unresolved`): clocks that
+disagree, or a version that two wrote at once. So handovers go forward in time, and no cycle is left but among equal
+times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.intervals import Bools, Intervals, Ints
+
+DATA, FORK, EXIT = "data", "fork", "exit"
+HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
+"""since_ns: where a handover went on from first write to last read, its begin; else `given_ns`."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The inputs of every analysis.
+
+    tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, exe,
+        label) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved data).
+    stages: the parties of level `stage`.
+    handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
+        position in `m.versions.table` or -1.
+    of_who: the task of each actor.
+    unresolved: handovers that the times contradict.
+    busy: for each task when it was inside calls; group = task * len(KINDS) + kind, united.
+    """
+
+    m: Model
+    tasks: pd.DataFrame
+    stages: pd.DataFrame
+    handovers: pd.DataFrame
+    of_who: Ints
+    unresolved: int
+    busy: Intervals
+    start_ns: int
+    end_ns: int
+    declared: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def makespan_ns(self) -> int:
+        """From the first event of the run to the last."""
+        return self.end_ns - self.start_ns
+
+    def cover(self, *kinds: int) -> iv.Cover:
+        """When each task was inside calls of these kinds (positions in `edges.KINDS`)."""
+        return cover_of(self.busy, kinds, len(self.tasks))
+
+    def name(self, task: int) -> str:
+        """A task as a person reads it."""
+        return str(self.tasks["label"].iat[task])
+
+    def stage_of(self, task: int) -> str:
+        return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])
+
+
+def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scene:
+    """The scene of a model.
+
+    Args:
+        declared: `compare.compare_declared` of the run.
+        tables: what else analyses may want of the run (declared_tasks, declared_files).
+    """
+    of_who, tasks = dataflow.parties(m, "task")
+    stage_of_who, stages = dataflow.parties(m, "stage")
+    tasks = _timed(m, of_who, tasks)
+    stage = np.zeros(len(tasks), dtype=np.int64)
+    stage[of_who] = stage_of_who
+    tasks["stage_code"] = stage
+    moved = m.classed(dataflow.DEFAULT_CLASSES)
+    tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.spells["who"].to_numpy()[moved]])
+    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who)], ignore_index=True)
+    # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
+    forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
+    unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
+    rows = rows[forward].reset_index(drop=True)
+    kinds = len(et.KINDS)
+    busy = m.table.busy
+    united = iv.union(busy._replace(group=of_who[busy.group // kinds] * kinds + busy.group % kinds))
+    return Scene(
+        m=m,
+        tasks=tasks,
+        stages=stages,
+        handovers=rows.assign(held=_held(rows, cover_of(united, (et.STREAM,), len(tasks)))),
+        of_who=of_who,
+        unresolved=unresolved,
+        busy=united,
+        start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
+        end_ns=int(tasks["end_ns"].max()) if len(tasks) else 0,
+        declared=declared if declared is not None else pd.DataFrame(),
+        tables=tables,
+    )
+
+
+def cover_of(busy: Intervals, kinds: tuple[int, ...], tasks: int) -> iv.Cover:
+    """When each task was inside calls of these kinds; `busy` as in `Scene`."""
+    count = len(et.KINDS)
+    pick = np.isin(busy.group % count, kinds)
+    group, start, end, weight = (column[pick] for column in busy)
+    return iv.cover(iv.union(iv.Intervals(group // count, start, end, weight)), tasks)
+
+
+def _held(rows: pd.DataFrame, stream: iv.Cover) -> Bools:
+    since, taken = rows["since_ns"].to_numpy(), rows["taken_ns"].to_numpy()
+    blocked = [stream.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer")]
+    return np.asarray((since == rows["given_ns"].to_numpy()) | (blocked[0] <= blocked[1]), dtype=np.bool_)
+
+
+def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
+    counts = m.table.counts
+    by_task = counts.groupby(of_who[counts["who"].to_numpy()])
+    every = range(len(tasks))
+    start = by_task["first_ns"].min().reindex(every, fill_value=0)
+    timed: pd.DataFrame = tasks.assign(
+        start_ns=start.to_numpy(dtype=np.int64),
+        end_ns=by_task["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64),
+    )
+    return timed
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def writes(m: Model, of_who: Ints) -> pd.DataFrame:
+    """(task, version) -> first_ns, last_ns, bytes of what it wrote there."""
+    wrote = m.spells["dir"].to_numpy() == et.WRITE
+    rows = m.spells.loc[wrote, ["first_ns", "last_ns", "bytes"]]
+    rows = rows.assign(task=of_who[m.spells["who"].to_numpy()[wrote]], version=m.version[wrote])
+    sums: pd.DataFrame = rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})
+    return sums
+
+
+def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
+    """Handovers of kind `data` (`HANDOVER`), those that the times contradict included."""
+    flows = dataflow.flow_table(m, "task")
+    flows = flows[flows["producer"] >= 0].reset_index(drop=True)
+    wrote = writes(m, of_who)
+    at = _write_of(m, flows, wrote)
+    begun, done = (wrote[name].to_numpy()[at] for name in ("first_ns", "last_ns"))
+    first, last = flows["first_ns"].to_numpy(), flows["last_ns"].to_numpy()
+    after = done <= first
+    rows = flows[["producer", "consumer", "version", "bytes"]].assign(via=DATA)
+    whole = rows.assign(given_ns=done, taken_ns=first, since_ns=done)[after & (at >= 0)]
+    during = ~after & (at >= 0)
+    head = rows.assign(given_ns=begun, taken_ns=first, since_ns=begun, bytes=0)[during & (begun <= first)]
+    tail = rows.assign(given_ns=done, taken_ns=last, since_ns=begun)[during]
+    # Of what was overtaken by its writer, only what came before the reader's end was read.
+    tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
+    result: pd.DataFrame = pd.concat([whole, head, tail], ignore_index=True)[HANDOVER]
+    return result
+
+
+def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
+    """The row of `wrote` for each flow: the producer's write of the version, or of the one that it continues."""
+    base = m.versions.table["base"].to_numpy()
+    at = np.full(len(flows), -1, dtype=np.int64)
+    version = flows["version"].to_numpy().copy()
+    producer = flows["producer"].to_numpy()
+    open_rows = np.arange(len(flows))
+    while len(open_rows):
+        pairs = pd.MultiIndex.from_arrays([producer[open_rows], version[open_rows]])
+        at[open_rows] = wrote.index.get_indexer(pairs)
+        open_rows = open_rows[(at[open_rows] < 0) & (base[version[open_rows]] >= 0)]
+        version[open_rows] = base[version[open_rows]]
+    return at
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
+    """Handovers of kinds `fork` and `exit` between tasks, by the process tree."""
+    nothing: pd.DataFrame = pd.DataFrame(columns=HANDOVER).astype({c: np.int64 for c in HANDOVER if c != "via"})
+    if not {"host", "pid", "ppid"} <= set(m.processes.columns) or len(m.processes) == 0:
+        return nothing
+    lives = lives_of(m)
+    born = m.processes[["host", "pid", "ppid"]].dropna().drop_duplicates(["host", "pid"], keep="last")
+    made = m.table.kin[m.table.kin["what"] == "fork"]
+    forked = made.assign(host=m.table.who["host"].to_numpy()[made["who"]]).drop_duplicates(["host", "pid"], keep="last")
+    born = born.merge(forked[["host", "pid", "who", "ns"]], on=["host", "pid"], how="left")
+    host, pid = born["host"].to_numpy(dtype=object), born["pid"].to_numpy(dtype=np.int64)
+    child = lives.first_of(host, pid)
+    start = lives.start[child]
+    told = born["who"].notna().to_numpy()
+    known = born["who"].fillna(-1).to_numpy(dtype=np.int64)
+    parent = np.where(told, known, lives.at(host, born["ppid"].to_numpy(dtype=np.int64), start))
+    given = np.where(told, born["ns"].fillna(0).to_numpy(dtype=np.int64), start)
+    fork = _kin_rows(of_who, parent, child, FORK, np.minimum(given, start), start, (child >= 0) & (parent >= 0))
+    ended = m.table.kin[m.table.kin["what"] == "wait"]
+    waiter = ended["who"].to_numpy(dtype=np.int64)
+    pid_host = m.table.who["host"].to_numpy(dtype=object)[waiter]
+    last = lives.last_of(pid_host, ended["pid"].to_numpy(dtype=np.int64))
+    end, seen = lives.end[last], ended["ns"].to_numpy(dtype=np.int64)
+    # A pid that came again ended later than its first bearer was waited for.
+    exit_ = _kin_rows(of_who, last, waiter, EXIT, end, seen, (last >= 0) & (end <= seen))
+    both: pd.DataFrame = pd.concat([fork, exit_], ignore_index=True)
+    return both
+
+
+def _kin_rows(of_who: Ints, producer: Ints, consumer: Ints, via: str, given: Ints, taken: Ints, keep: Bools) -> Any:
+    rows = pd.DataFrame(
+        {"producer": of_who[producer], "consumer": of_who[consumer], "given_ns": given, "taken_ns": taken}
+    )
+    rows = rows[keep & (rows["producer"] != rows["consumer"]).to_numpy()]
+    return rows.assign(via=via, version=np.int64(-1), bytes=np.int64(0), since_ns=rows["given_ns"])[HANDOVER]
+
+
+@dataclass(frozen=True)
+class Lives:
+    """When each actor (row of `who`) was seen; actors of one process are its contexts, one after the other."""
+
+    index: dict[tuple[str, int], list[int]]
+    start: Ints
+    end: Ints
+
+    def first_of(self, host: Any, pid: Ints) -> Ints:
+        """The first actor of each process, -1 where there is none."""
+        return np.array([self.index.get((h, int(p)), [-1])[0] for h, p in zip(host, pid, strict=True)], dtype=np.int64)
+
+    def last_of(self, host: Any, pid: Ints) -> Ints:
+        """The actor of each process that was seen last, -1 where there is none."""
+        found = (self.index.get((h, int(p)), [-1]) for h, p in zip(host, pid, strict=True))
+        return np.array([max(actors, key=lambda a: self.end[a]) for actors in found], dtype=np.int64)
+
+    def at(self, host: Any, pid: Ints, when: Ints) -> Ints:
+        """The actor that each process was at a time: the one that began last before it."""
+        out = []
+        for h, p, t in zip(host, pid, when, strict=True):
+            actors = [a for a in self.index.get((h, int(p)), []) if self.start[a] <= t]
+            out.append(actors[-1] if actors else -1)
+        return np.array(out, dtype=np.int64)
+
+
+def lives_of(m: Model) -> Lives:
+    """The lives of a model's actors."""
+    by_who = m.table.counts.groupby("who")
+    every = range(len(m.who))
+    start = by_who["first_ns"].min().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+    end = by_who["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+    index: dict[tuple[str, int], list[int]] = {}
+    hosts, pids = m.who["host"].to_numpy(), m.who["pid"].to_numpy()
+    for actor in np.argsort(start, kind="stable").tolist():
+        index.setdefault((str(hosts[actor]), int(pids[actor])), []).append(actor)
+    return Lives(index, start, end)

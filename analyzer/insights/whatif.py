@@ -1,0 +1,124 @@
+"""What the makespan would be if: files on a faster tier, or two stages side by side.
+
+The model, in both: the estimate is the makespan less what the bound of the critical path (critical.py) would lose.
+Tasks keep their compute time, the time between tasks that no data explains (queue, scheduling) stays as it was, and
+whatever is not named keeps its speed. So it is an estimate for the same run repeated with only that changed; it knows
+nothing of contention, which a faster tier may ease, or of cores that run out.
+
+    tier        time inside reads and writes of the named files is divided by `factor`. With rates in bytes/s the factor
+                is what the run measured (bytes by time in calls on these files) against what is promised.
+    together    the consumers of a stage take each file of the producers as it is written: begin after its first byte,
+                end after its last, as if through a pipe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.insights import critical
+from tailrace.analyzer.insights.scene import DATA, Scene, writes
+from tailrace.analyzer.intervals import Bools
+from tailrace.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """makespan_ns as it was; estimate_ns: as it would be; saved_ns: their difference; io_ns: time in calls that the
+    change is about; model: in words."""
+
+    makespan_ns: int
+    estimate_ns: int
+    saved_ns: int
+    io_ns: int
+    model: str
+
+
+def tier(s: Scene, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: float = 0.0) -> Estimate:
+    """Files whose path fits one of the shell patterns on a tier that is `factor` times as fast, or gives `bytes_per_s`
+    to each task.
+
+    Raises:
+        QueryError: no data file fits, or the speed is not given as one number above 0.
+    """
+    if (factor > 0) == (bytes_per_s > 0):
+        raise QueryError("give the tier's speed as a factor or in bytes/s, above 0, and not both")
+    named = np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in s.m.paths], dtype=np.bool_)
+    pick = named[s.m.spells["file"].to_numpy()] & s.m.classed(("data",))
+    if not pick.any():
+        raise QueryError(f"no data file of the run fits {', '.join(map(repr, patterns))}")
+    inside = io_cover(s, pick)
+    io_ns = int(inside.length().sum())
+    if not factor:
+        moved = int(s.m.spells["bytes"].to_numpy()[pick].sum())
+        factor = max(bytes_per_s * io_ns / 1e9 / max(moved, 1), 1e-9)
+    before, after = critical.bound(s), critical.bound(s, quicker=inside, factor=factor)
+    files = len(np.unique(s.m.spells["file"].to_numpy()[pick]))
+    model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks stay"
+    return _estimate(s, before.ns - after.ns, io_ns, model)
+
+
+def io_cover(s: Scene, pick: Bools) -> iv.Cover:
+    """When each task was inside calls of the spells of `pick`."""
+    times = s.m.table.times
+    # Files that were made and never written have a spell without calls, behind the table's own.
+    keep = pick[: len(s.m.table.spells)][times.group]
+    task = s.of_who[s.m.table.spells["who"].to_numpy()[times.group[keep]]]
+    rows = iv.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
+    return iv.cover(iv.union(rows), len(s.tasks))
+
+
+def together(s: Scene, producer: str, consumer: str) -> Estimate:
+    """Tasks of stage `consumer` run beside the tasks of stage `producer` whose files they read.
+
+    Raises:
+        QueryError: there is no such stage, or no data passes from one to the other.
+    """
+    names = s.stages["stage"].astype(str).tolist()
+    for name in (producer, consumer):
+        if name not in names:
+            raise QueryError(f"there is no stage {name!r}; there are {', '.join(sorted(set(names)))}")
+    stage = np.array(names, dtype=object)[s.tasks["stage_code"].to_numpy()]
+    rows = s.handovers
+    between = (
+        (rows["via"] == DATA).to_numpy()
+        & (stage[rows["producer"]] == producer)
+        & (stage[rows["consumer"]] == consumer)
+        & (rows["given_ns"] == rows["since_ns"]).to_numpy()
+    )
+    if not between.any():
+        raise QueryError(f"no file passes from stage {producer!r} to stage {consumer!r}, whole")
+    wrote = writes(s.m, s.of_who)
+    at = wrote.index.get_indexer_for(list(zip(rows["producer"][between], rows["version"][between], strict=True)))
+    begun = np.where(at >= 0, wrote["first_ns"].to_numpy()[at], rows["given_ns"].to_numpy()[between])
+    head, tail = rows.copy(), rows[between].copy()
+    head.loc[between, "given_ns"] = begun
+    ends = s.tasks["end_ns"].to_numpy()
+    tail["taken_ns"] = ends[tail["consumer"]]
+    changed = pd.concat([head, tail], ignore_index=True)
+    saved = critical.bound(s).ns - critical.bound(s, handovers=changed).ns
+    model = f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; all else stays"
+    return _estimate(s, saved, 0, model)
+
+
+def _estimate(s: Scene, saved: int, io_ns: int, model: str) -> Estimate:
+    return Estimate(s.makespan_ns, s.makespan_ns - saved, saved, io_ns, model)
+
+
+def io_by_file(s: Scene) -> dict[int, int]:
+    """file code -> ns of all tasks inside calls on it (data files); what a faster tier could save at most."""
+    times = s.m.table.times
+    pick = s.m.classed(("data",))[: len(s.m.table.spells)][times.group]
+    spells = s.m.table.spells
+    task = s.of_who[spells["who"].to_numpy()[times.group[pick]]]
+    file = spells["file"].to_numpy()[times.group[pick]]
+    key = task * max(len(s.m.table.files), 1) + file
+    united = iv.union(iv.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
+    total = np.zeros(len(s.m.table.files), dtype=np.int64)
+    np.add.at(total, united.group % max(len(s.m.table.files), 1), united.weight)
+    return {int(code): int(ns) for code, ns in enumerate(total) if ns}
