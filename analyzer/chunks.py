@@ -314,9 +314,9 @@ def _kin(events: pd.DataFrame) -> pd.DataFrame:
         pd.DataFrame({"who": made["who"], "what": "fork", "pid": made["ret"], "ns": made["ts"]}),
         pd.DataFrame({"who": ended["who"], "what": "wait", "pid": ended["ret"], "ns": ended["ts"] + ended["dur"]}),
     ]
-    return pd.concat(parts, ignore_index=True).astype(
-        {"who": np.int64, "what": object, "pid": np.int64, "ns": np.int64}
-    )
+    types = {"who": np.int64, "what": object, "pid": np.int64, "ns": np.int64}
+    kin: pd.DataFrame = pd.concat(parts, ignore_index=True).astype(types)
+    return kin
 
 
 def _missed(events: pd.DataFrame) -> pd.DataFrame:

@@ -63,10 +63,20 @@ class Model:
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _insights: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def version(self) -> Ints:
         return self.versions.of_spell
+
+    @property
+    def insights(self) -> Any:
+        """What was made of it (tailrace.analyzer.insights), None before that."""
+        return self._insights[-1] if self._insights else None
+
+    def remember(self, insights: Any) -> None:
+        """Keeps what was made of it."""
+        self._insights.append(insights)
 
     def classed(self, classes: Sequence[str]) -> Bools:
         """True for the spells of these classes."""

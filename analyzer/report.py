@@ -25,6 +25,14 @@ from tailrace.analyzer.words import bytes_text, count_text, time_text
 PAGE = Path(__file__).parent / "page"
 TERMINAL_ROWS = 15
 WIDE = 110
+SHOWN_FINDINGS = 10
+FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "honesty": "dim"}
+PART_WORDS = {
+    "compute": "computing",
+    "io": "in file I/O",
+    "stream": "blocked on pipes and sockets",
+    "gap": "waiting for tasks to start",
+}
 STATUS_STYLES = {"observed": "green", "value only": "dim", "not observed": "yellow", "undeclared": "magenta"}
 
 
@@ -95,6 +103,9 @@ def show(data: dict[str, Any], console: Console) -> None:
     if counts:
         words = ", ".join(f"[{style}]{counts[s]} {s}[/]" for s, style in STATUS_STYLES.items() if counts.get(s))
         console.print(f"Declared dependencies: {words}", highlight=False)
+    console.print(critical_text(data["critical"]), highlight=False)
+    console.print(footprint_text(data["footprint"]), highlight=False)
+    _show_findings(data["findings"], console)
     tables = (_stages(data, console.width), _flows(data), _files(data), _never_read(data), _declared(data))
     for table in tables:
         if table is not None:
@@ -113,6 +124,43 @@ def headline(numbers: dict[str, Any]) -> str:
         f"{time_text(numbers['span_ms'] * 1e6)}, {numbers['io_share']:.0%} of it with I/O running",
     )
     return ", ".join(parts)
+
+
+def critical_text(critical: dict[str, Any]) -> str:
+    """What the makespan was spent on, along the critical path."""
+    span = critical["makespan_ms"]
+    if not span:
+        return "Critical path: nothing ran."
+    shares = ((critical["parts_ms"][name] / span, PART_WORDS[name]) for name in PART_WORDS)
+    parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
+    bound = time_text(critical["bound_ms"] * 1e6)
+    return f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."
+
+
+def footprint_text(footprint: dict[str, Any]) -> str:
+    """How much data there was at most."""
+    live, held = bytes_text(footprint["peak_live_bytes"]), bytes_text(footprint["peak_held_bytes"])
+    return f"Data: at most {live} in use at a time, {held} held."
+
+
+def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
+    if not findings:
+        return
+    rest = f" (the first {SHOWN_FINDINGS} of {len(findings)})" if len(findings) > SHOWN_FINDINGS else ""
+    console.print(f"\n[bold]Findings, by what they cost{rest}[/bold]")
+    for finding in findings[:SHOWN_FINDINGS]:
+        style = FINDING_STYLES[finding["about"]]
+        console.print(f"[{style}]{cost_text(finding):>9}[/] {printable(finding['title'])}", highlight=False)
+        console.print(f"{'':>9} {printable(finding['query'])}", style="dim", highlight=False, soft_wrap=True)
+
+
+def cost_text(finding: dict[str, Any]) -> str:
+    """What a finding costs, in a few letters."""
+    if finding["about"] in ("race", "honesty"):
+        return "race" if finding["about"] == "race" else "note"
+    about = "up to " if finding["estimate"] else ""
+    amount = time_text(finding["cost_ns"]) if finding["cost_ns"] else bytes_text(finding["cost_bytes"])
+    return about + amount
 
 
 def coverage_text(coverage: dict[str, Any]) -> str:

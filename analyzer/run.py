@@ -24,6 +24,8 @@ from tailrace.errors import QueryError
 if TYPE_CHECKING:
     import networkx as nx
 
+    from tailrace.analyzer.insights import Finding, Insights
+
 _KEYS = ["workflow", "stage", "task", "job"]
 _SUMS = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
 
@@ -300,6 +302,16 @@ class Run:
         from tailrace.analyzer import dataflow
 
         return dataflow.graph(self, level)
+
+    def insights(self) -> Insights:
+        """Critical path, conflicts, lifetimes and the other analyses; see tailrace.analyzer.insights."""
+        from tailrace.analyzer.insights import insights
+
+        return insights(self)
+
+    def findings(self) -> list[Finding]:
+        """What is worth a look in the run, in order of what it costs; see tailrace.analyzer.insights.findings."""
+        return self.insights().findings()
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.write_html."""

@@ -16,6 +16,8 @@ import pandas as pd
 from tailrace.analyzer import compare, dataflow, fileclass, ledger, stages
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.insights import Insights, insights
+from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.words import bytes_text, count_text, percent_text
 
 LIMITS = {
@@ -27,6 +29,7 @@ LIMITS = {
     "declared": 1000,
     "aliases": 8,
     "below": 50,
+    "path": 200,
 }
 RESULT = "(left at the end)"
 
@@ -40,6 +43,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
     index = _positions(table, parties)
     declared, unread = compare.compare_declared(run, m), stages.never_read(m)
     files = _files(m, code, index)
+    found = insights(run, m, declared)
     return {
         "about": _about(run, start_ns),
         "numbers": _numbers(m, table, end_ns - start_ns),
@@ -52,6 +56,9 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
             "counts": declared["status"].value_counts().to_dict(),
             **_cut(declared.to_dict("records"), "declared"),
         },
+        "findings": [_json(finding.json()) for finding in found.findings()],
+        "critical": _critical(found, start_ns),
+        "footprint": _footprint(found, start_ns),
         "losses": losses(run),
         "coverage": coverage(run, m),
     }
@@ -59,6 +66,61 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
 
 def _span(table: pd.DataFrame) -> tuple[int, int]:
     return (int(table["first_ns"].min()), int(table["last_ns"].max())) if len(table) else (0, 0)
+
+
+def _critical(found: Insights, start_ns: int) -> dict[str, Any]:
+    """The critical path: what the makespan was spent on (ms), by stage, and its pieces, the longest when cut."""
+    c, s = found.critical, found.scene
+    stages_on = c.stages[c.stages["path_ns"] + c.stages["gap"] > 0]
+    longest = (c.path["end_ns"] - c.path["begin_ns"]).sort_values(ascending=False, kind="stable")
+    shown = c.path.loc[sorted(longest.index[: LIMITS["path"]])]
+    return {
+        "makespan_ms": s.makespan_ns / 1e6,
+        "bound_ms": c.bound_ns / 1e6,
+        "parts_ms": {name: ns / 1e6 for name, ns in c.parts.items()},
+        "stages": [
+            {
+                "stage": str(row["stage"]),
+                "tasks": int(row["tasks_on_path"]),
+                "least_slack_ms": int(row["least_slack_ns"]) / 1e6,
+                **{f"{name}_ms": int(row[name]) / 1e6 for name in PARTS},
+            }
+            for row in stages_on.to_dict("records")
+        ],
+        "path": {
+            "total": len(c.path),
+            "rows": [
+                {
+                    "task": s.name(int(row["task"])) if row["task"] >= 0 else "",
+                    "stage": s.stage_of(int(row["task"])) if row["task"] >= 0 else "",
+                    "via": str(row["via"]),
+                    "path": str(s.m.paths[_file_of(s.m, int(row["version"]))]) if row["version"] >= 0 else "",
+                    "start": (int(row["begin_ns"]) - start_ns) / 1e6,
+                    "end": (int(row["end_ns"]) - start_ns) / 1e6,
+                    **{f"{name}_ms": int(row[name]) / 1e6 for name in PARTS},
+                }
+                for row in shown.to_dict("records")
+            ],
+        },
+    }
+
+
+def _file_of(m: Model, version: int) -> int:
+    return int(m.versions.table["file"].to_numpy()[version])
+
+
+def _footprint(found: Insights, start_ns: int) -> dict[str, Any]:
+    """How much data was live and held over time: peak bytes, and steps (ms, bytes)."""
+    life = found.lifetime
+    steps = life.footprint
+    times = ((steps["time_ns"].to_numpy() - start_ns) / 1e6).tolist() if len(steps) else []
+    return {
+        "peak_live_bytes": life.peak["live_bytes"],
+        "peak_held_bytes": life.peak["held_bytes"],
+        "ms": times,
+        "live_bytes": [int(v) for v in steps["live_bytes"]],
+        "held_bytes": [int(v) for v in steps["held_bytes"]],
+    }
 
 
 def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:

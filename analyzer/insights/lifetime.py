@@ -75,8 +75,8 @@ def _files(s: Scene) -> pd.DataFrame:
     by_file = spells.groupby("file")
     out = by_file.agg(first=("first_ns", "min"), last_use_ns=("last_ns", "max"), hosts=("host", "nunique"))
     code = out.index.to_numpy()
-    born = wrote.groupby("file")["first_ns"].min()
-    out["born_ns"] = born.reindex(code).fillna(out["first"]).astype(np.int64)
+    born = wrote.groupby("file")["first_ns"].min().reindex(code, fill_value=-1)
+    out["born_ns"] = born.where(born >= 0, out["first"])
     for name, rows, column, how in (
         ("written_bytes", wrote, "bytes", "sum"),
         ("read_bytes", read, "bytes", "sum"),
@@ -180,7 +180,8 @@ def _steps(begin: Ints, end: Ints, size: Ints) -> tuple[Ints, Ints]:
     change = np.concatenate([size, -size])
     order = np.argsort(when, kind="stable")
     when, level = when[order], np.cumsum(change[order])
-    last = np.append(when[1:] != when[:-1], True)[: len(when)]
+    last = np.ones(len(when), dtype=np.bool_)
+    last[:-1] = when[1:] != when[:-1]
     return when[last], level[last]
 
 
@@ -190,7 +191,7 @@ def _footprint(live: tuple[Ints, Ints], held: tuple[Ints, Ints]) -> pd.DataFrame
     for name, (when, level) in (("live_bytes", live), ("held_bytes", held)):
         at = np.searchsorted(when, times, side="right") - 1
         columns[name] = np.where(at >= 0, level[np.maximum(at, 0)], 0) if len(when) else np.zeros(0, dtype=np.int64)
-    out = pd.DataFrame(columns)
+    out: pd.DataFrame = pd.DataFrame(columns)
     if len(out) > STEPS:
         # Of each bucket of steps the highest is kept, so that a peak stays a peak.
         bucket = np.arange(len(out)) * (STEPS // 2) // len(out)

@@ -25,8 +25,8 @@ SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 
 
 def streams(s: Scene, c: Critical) -> pd.DataFrame:
-    """Pairs that could stream: producer, consumer (tasks), file (code), path, bytes, gain_ns (the most that the consumer
-    could begin earlier), critical (both without slack); the largest gain first."""
+    """Pairs that could stream: producer, consumer (tasks), file (code), path, bytes, gain_ns (the most that the
+    consumer could begin earlier), critical (both without slack); the largest gain first."""
     flows = _data_flows(s)
     fates = s.m.versions.table["file"].to_numpy()
     flows = flows.assign(file=fates[flows["version"]])
@@ -38,9 +38,9 @@ def streams(s: Scene, c: Critical) -> pd.DataFrame:
     once = _read_once(s).reindex(pd.MultiIndex.from_frame(rows[["consumer", "file"]]), fill_value=False)
     rows = rows[once.to_numpy(dtype=np.bool_) & (rows["bytes"] > 0).to_numpy()]
     wrote = _first_write(s)
-    begun = wrote.reindex(pd.MultiIndex.from_frame(rows[["producer", "file"]])).to_numpy(dtype=np.float64)
+    begun = wrote.reindex(pd.MultiIndex.from_frame(rows[["producer", "file"]]), fill_value=-1).to_numpy()
     ends = c.tasks["end_ns"].to_numpy()[rows["producer"]]
-    ahead = np.where(np.isnan(begun), 0, ends - np.nan_to_num(begun)).astype(np.int64)
+    ahead = np.where(begun < 0, 0, ends - begun)
     work = c.tasks["work_ns"].to_numpy()[rows["consumer"]]
     slack = c.tasks["slack_ns"].to_numpy()
     both = (slack[rows["producer"]] == 0) & (slack[rows["consumer"]] == 0)
@@ -120,7 +120,7 @@ def fans(s: Scene) -> pd.DataFrame:
     """One row a stage (position = stage code): workflow, stage, tasks, in_median, in_max, out_median, out_max."""
     pairs = s.handovers.loc[s.handovers["via"] == DATA, ["producer", "consumer"]].drop_duplicates()
     stage = s.tasks["stage_code"].to_numpy()
-    out = s.stages[["workflow", "stage"]].reset_index(drop=True)
+    out: pd.DataFrame = s.stages[["workflow", "stage"]].reset_index(drop=True)
     out["tasks"] = np.bincount(stage, minlength=len(out))
     for name, end in (("in", "consumer"), ("out", "producer")):
         degree = pd.Series(np.bincount(pairs[end].to_numpy(dtype=np.int64), minlength=len(s.tasks)))
@@ -132,7 +132,7 @@ def fans(s: Scene) -> pd.DataFrame:
 
 def caterpillar(s: Scene, c: Critical) -> pd.DataFrame:
     """One row a spine task or a leg: role (`SPINE`, `SIDE_INPUT`, `SIDE_OUTPUT`), at (position on the spine), task (the
-    spine's), other (the task at the leg's end, -1: before the run), bytes, files; spine in time order, legs by bytes."""
+    spine's), other (the task at the leg's end, -1: before the run), bytes, files; spine in time order, then bytes."""
     spine = list(dict.fromkeys(int(t) for t in c.path["task"] if t >= 0))
     place = {task: number for number, task in enumerate(spine)}
     flows = dataflow.flow_table(s.m, "task")
@@ -145,7 +145,8 @@ def caterpillar(s: Scene, c: Critical) -> pd.DataFrame:
             rows.append((role, place[task], task, int(leg[other]), int(leg["bytes"]), int(leg["files"])))
     out = pd.DataFrame(rows, columns=["role", "at", "task", "other", "bytes", "files"])
     order = out["role"].map({SPINE: 0, SIDE_INPUT: 1, SIDE_OUTPUT: 2})
-    result: pd.DataFrame = out.assign(order=order).sort_values(
+    out = out.assign(order=order).sort_values(
         ["at", "order", "bytes"], ascending=[True, True, False], kind="stable", ignore_index=True
     )
-    return result.drop(columns="order")
+    result: pd.DataFrame = out.drop(columns="order")
+    return result

@@ -203,14 +203,15 @@ def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     born = m.processes[["host", "pid", "ppid"]].dropna().drop_duplicates(["host", "pid"], keep="last")
     made = m.table.kin[m.table.kin["what"] == "fork"]
     forked = made.assign(host=m.table.who["host"].to_numpy()[made["who"]]).drop_duplicates(["host", "pid"], keep="last")
-    born = born.merge(forked[["host", "pid", "who", "ns"]], on=["host", "pid"], how="left")
+    keys = [pd.MultiIndex.from_arrays([t["host"].astype(object), t["pid"].astype(np.int64)]) for t in (forked, born)]
+    row = keys[0].get_indexer(keys[1])  # no join: its NaN would make floats of ns, which can't hold them
     host, pid = born["host"].to_numpy(dtype=object), born["pid"].to_numpy(dtype=np.int64)
     child = lives.first_of(host, pid)
     start = lives.start[child]
-    told = born["who"].notna().to_numpy()
-    known = born["who"].fillna(-1).to_numpy(dtype=np.int64)
+    told = row >= 0
+    known, when = (np.append(forked[name].to_numpy(), 0)[row] for name in ("who", "ns"))
     parent = np.where(told, known, lives.at(host, born["ppid"].to_numpy(dtype=np.int64), start))
-    given = np.where(told, born["ns"].fillna(0).to_numpy(dtype=np.int64), start)
+    given = np.where(told, when, start)
     fork = _kin_rows(of_who, parent, child, FORK, np.minimum(given, start), start, (child >= 0) & (parent >= 0))
     ended = m.table.kin[m.table.kin["what"] == "wait"]
     waiter = ended["who"].to_numpy(dtype=np.int64)

@@ -8,7 +8,7 @@ nothing of contention, which a faster tier may ease, or of cores that run out.
     tier        time inside reads and writes of the named files is divided by `factor`. With rates in bytes/s the factor
                 is what the run measured (bytes by time in calls on these files) against what is promised.
     together    the consumers of a stage take each file of the producers as it is written: begin after its first byte,
-                end after its last, as if through a pipe
+                end after its last, as if through a pipe. An order that the process tree forces stays.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def together(s: Scene, producer: str, consumer: str) -> Estimate:
     if not between.any():
         raise QueryError(f"no file passes from stage {producer!r} to stage {consumer!r}, whole")
     wrote = writes(s.m, s.of_who)
-    at = wrote.index.get_indexer_for(list(zip(rows["producer"][between], rows["version"][between], strict=True)))
+    at = wrote.index.get_indexer(pd.MultiIndex.from_frame(rows.loc[between, ["producer", "version"]]))
     begun = np.where(at >= 0, wrote["first_ns"].to_numpy()[at], rows["given_ns"].to_numpy()[between])
     head, tail = rows.copy(), rows[between].copy()
     head.loc[between, "given_ns"] = begun

@@ -1,0 +1,247 @@
+"""Conflicts: two tasks at the same bytes of a file, one of them writing, and nothing that orders them.
+
+    read during write   a read that went on while another task wrote the same bytes (or cut the file short)
+    read before write   the read was over when the other one wrote; had it come later, it had got other bytes
+    two writers         both wrote the same bytes; which of them stays is a matter of luck
+
+Ordered is what happens-before orders (Lamport 1978), by the order inside a task, fork, exit and wait, bytes through
+pipes and sockets, and declared dependencies. Times alone order nothing: that one ran after the other in this run does
+not mean that it will in the next. Of accesses that overlap in time no order can be had. A task's own processes and
+threads are taken to be in order.
+
+Only byte ranges that are known can meet: what was moved at unknown offsets is counted (`unknown`), not accused. Reads
+after the write are no conflict here; whether they were ordered is what declared against observed asks (declared.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import csr
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.insights.scene import DATA, Scene
+from tailrace.analyzer.intervals import Ints
+
+DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
+COLUMNS = ["kind", "path", "file", "first", "second", "bytes", "start", "end", "first_ns", "second_ns", "overlap"]
+MAX_PAIRS = 2_000_000
+"""Pairs of accesses that are looked at; past it files are left out, and counted."""
+MAX_ASKED = 5_000
+"""Questions to the happens-before graph; past it pairs count as `unchecked`."""
+WHOLE = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """
+    rows: columns `COLUMNS`: first and second are tasks (of a read and a write the reader is first), bytes in conflict,
+        the first of the common ranges (start, end), when each access began, overlap (they overlapped in time); those
+        that overlapped first, then by bytes.
+    unknown: pairs of tasks at one file that nothing orders, and whose offsets are not known.
+    unchecked: pairs that were too many to ask for.
+    """
+
+    rows: pd.DataFrame
+    unknown: int
+    unchecked: int
+
+
+def conflicts(s: Scene) -> Conflicts:
+    """The conflicts of a scene; see the module's definition."""
+    spells = _spells(s)
+    pairs, left_out = _pairs(spells)
+    loose = spells["loose"].to_numpy()
+    vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
+    met = _meet(s, spells, pairs)
+    candidates = met[(met["bytes"] > 0).to_numpy() | vague].reset_index(drop=True)
+    found, unchecked = _unordered(spells, candidates, _Order(s))
+    unknown = found[found["bytes"] == 0]
+    return Conflicts(_told(s, spells, found[found["bytes"] > 0]), _task_pairs(spells, unknown), unchecked + left_out)
+
+
+def _spells(s: Scene) -> pd.DataFrame:
+    """The accesses of data files: position in the model's spells, task, file, dir, times, loose, fresh."""
+    data = s.m.classed(("data",)) & ~s.m.versions.table["stream"].to_numpy()[s.m.version]
+    rows = s.m.spells.loc[data, ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]]
+    rows = rows.assign(spell=np.flatnonzero(data), task=s.of_who[rows["who"].to_numpy()])
+    rows["loose"] = rows["loose_bytes"] > 0
+    groups = rows.groupby("file")
+    shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
+    result: pd.DataFrame = rows[shared].reset_index(drop=True)
+    return result
+
+
+def _pairs(spells: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """(a, b): positions of accesses of one file by two tasks. b writes; a reads and began before b ended, or writes and
+    began before b did. And how many files were left out."""
+    order = np.lexsort((spells["first_ns"].to_numpy(), spells["file"].to_numpy()))
+    file, write = spells["file"].to_numpy()[order], (spells["dir"] == et.WRITE).to_numpy()[order]
+    first, last = spells["first_ns"].to_numpy()[order], spells["last_ns"].to_numpy()[order]
+    task = spells["task"].to_numpy()[order]
+    lefts, rights, seen, out = [], [], 0, 0
+    new = np.ones(len(file), dtype=np.bool_)
+    new[1:] = file[1:] != file[:-1]
+    bounds = np.flatnonzero(new)
+    for low, high in pairwise([*bounds.tolist(), len(file)]):
+        writers = np.flatnonzero(write[low:high]) + low
+        # A file written before anyone read it, by one task, is the common case, and has no pairs.
+        readers = np.flatnonzero(~write[low:high]) + low
+        if len(readers) and first[readers].min() >= last[writers].max() and len(np.unique(task[writers])) == 1:
+            continue
+        if seen + len(writers) * (high - low) > MAX_PAIRS:
+            out += 1
+            continue
+        seen += len(writers) * (high - low)
+        b = np.repeat(writers, high - low)
+        a = np.tile(np.arange(low, high), len(writers))
+        keep = (task[a] != task[b]) & np.where(
+            write[a], (first[a] < first[b]) | ((first[a] == first[b]) & (a < b)), first[a] < last[b]
+        )
+        lefts.append(order[a[keep]])
+        rights.append(order[b[keep]])
+    columns = {
+        name: np.concatenate(part) if part else np.empty(0, dtype=np.int64)
+        for name, part in (("a", lefts), ("b", rights))
+    }
+    return pd.DataFrame(columns), out
+
+
+def _meet(s: Scene, spells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """`pairs` with bytes, start, end: how many bytes both touched, and the first range of them."""
+    extents = s.m.table.extents
+    at = np.searchsorted(extents.group, np.arange(len(s.m.spells) + 1))
+    ranges = np.column_stack((extents.start, extents.end))
+    spell, fresh = spells["spell"].to_numpy(), spells["fresh"].to_numpy()
+    everything = np.array([[0, WHOLE]], dtype=np.int64)
+    rows = np.zeros((len(pairs), 3), dtype=np.int64)
+    for i, (a, b) in enumerate(zip(pairs["a"].tolist(), pairs["b"].tolist(), strict=True)):
+        left, right = (ranges[at[spell[x]] : at[spell[x] + 1]] for x in (a, b))
+        # Who truncates takes all of it away.
+        common = iv.intersect(left, everything if fresh[b] else right)
+        if len(common):
+            rows[i] = iv.total(common), common[0, 0], common[0, 1]
+    met: pd.DataFrame = pairs.assign(bytes=rows[:, 0], start=rows[:, 1], end=rows[:, 2])
+    return met
+
+
+class _Order:
+    """Happens-before between tasks at given times."""
+
+    def __init__(self, s: Scene) -> None:
+        rows = s.handovers
+        stream = s.m.versions.table["stream"].to_numpy()
+        data = (rows["via"] == DATA).to_numpy()
+        sure = ~data
+        sure[data] = stream[rows["version"].to_numpy()[data]]
+        rows = rows[sure]
+        told, unseen = _declared_pairs(s)
+        nowhere = np.zeros(unseen, dtype=np.int64)
+        start, end = (np.append(s.tasks[name].to_numpy(), nowhere) for name in ("start_ns", "end_ns"))
+        source = np.concatenate([rows["producer"].to_numpy(), told[:, 0]])
+        target = np.concatenate([rows["consumer"].to_numpy(), told[:, 1]])
+        given = np.concatenate([rows["given_ns"].to_numpy(), end[told[:, 0]]])
+        taken = np.concatenate([rows["taken_ns"].to_numpy(), start[told[:, 1]]])
+        task, when = np.concatenate([source, target]), np.concatenate([given, taken])
+        order = np.lexsort((when, task))
+        self.task, self.when = task[order], when[order]
+        point = np.empty(len(order), dtype=np.int64)
+        point[order] = np.arange(len(order))
+        inner = np.flatnonzero(self.task[1:] == self.task[:-1])
+        # Points of one task at one time are one moment: their order must not matter.
+        same = inner[self.when[inner] == self.when[inner + 1]]
+        edges = [(inner, inner + 1), (same + 1, same), (point[: len(source)], point[len(source) :])]
+        self.graph = csr.build(len(order), np.concatenate([e[0] for e in edges]), np.concatenate([e[1] for e in edges]))
+        self.bounds = np.searchsorted(self.task, np.arange(len(s.tasks) + unseen + 1))
+        self._seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+
+    def known(self, task: int, after: int) -> bool:
+        """Whether the answer of `before` needs no new walk."""
+        return self._next(task, after) in self._seen
+
+    def before(self, task: int, after: int, other: int, until: int) -> bool:
+        """Whether all that `task` did up to `after` happened before what `other` did from `until` on."""
+        start = self._next(task, after)
+        low, high = int(self.bounds[other]), int(self.bounds[other + 1])
+        end = low + int(np.searchsorted(self.when[low:high], until, side="right")) - 1
+        if start < 0 or end < low:
+            return False
+        if start not in self._seen:
+            self._seen[start] = csr.reachable(self.graph, start)
+            self._seen[start][start] = True
+        return bool(self._seen[start][end])
+
+    def _next(self, task: int, after: int) -> int:
+        """The first point of a task not before a time; -1 where there is none."""
+        low, high = int(self.bounds[task]), int(self.bounds[task + 1])
+        at = low + int(np.searchsorted(self.when[low:high], after, side="left"))
+        return at if at < high else -1
+
+
+def _declared_pairs(s: Scene) -> tuple[Ints, int]:
+    """Declared dependencies as pairs of tasks, shape (n, 2), and how many tasks without events are in them: their codes
+    come after the others'."""
+    if len(s.declared) == 0:
+        return np.empty((0, 2), dtype=np.int64), 0
+    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(s.tasks.itertuples()) if r.task}
+    seen = len(s.tasks)
+    rows = s.declared[s.declared["status"] != "undeclared"]
+    unseen: dict[tuple[str, str], int] = {}
+
+    def code(workflow: str, task: str) -> int:
+        name = (workflow, task)
+        return place[name] if name in place else unseen.setdefault(name, seen + len(unseen))
+
+    ends = [(code(w, p), code(w, c)) for w, p, c in rows[["workflow", "producer", "consumer"]].itertuples(index=False)]
+    return np.array(ends, dtype=np.int64).reshape(-1, 2), len(unseen)
+
+
+def _unordered(spells: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:
+    """The candidates that nothing orders, and how many were not asked for."""
+    task, first, last = (spells[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
+    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
+    overlap = (first[a] < last[b]) & (first[b] < last[a])
+    keep = overlap.copy()
+    unchecked = asked = 0
+    for i in np.flatnonzero(~overlap).tolist():
+        early, late = (a[i], b[i]) if last[a[i]] <= first[b[i]] else (b[i], a[i])
+        if asked >= MAX_ASKED and not order.known(int(task[early]), int(last[early])):
+            unchecked += 1
+            continue
+        asked += 1
+        keep[i] = not order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
+    return rows.assign(overlap=overlap)[keep], unchecked
+
+
+def _told(s: Scene, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a (kind, file, two tasks), the largest of its accesses."""
+    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
+    writes = (spells["dir"].to_numpy() == et.WRITE)[a]
+    overlap = rows["overlap"].to_numpy()
+    out = pd.DataFrame(
+        {
+            "kind": np.where(writes, WRITERS, np.where(overlap, DURING, BEFORE)),
+            "file": spells["file"].to_numpy()[a],
+            "first": spells["task"].to_numpy()[a],
+            "second": spells["task"].to_numpy()[b],
+            "bytes": rows["bytes"].to_numpy(),
+            "start": rows["start"].to_numpy(),
+            "end": rows["end"].to_numpy(),
+            "first_ns": spells["first_ns"].to_numpy()[a],
+            "second_ns": spells["first_ns"].to_numpy()[b],
+            "overlap": overlap,
+        }
+    )
+    out["path"] = s.m.paths[out["file"].to_numpy()]
+    out = out.sort_values(["overlap", "bytes"], ascending=False, kind="stable")
+    result: pd.DataFrame = out.drop_duplicates(["kind", "file", "first", "second"])[COLUMNS].reset_index(drop=True)
+    return result
+
+
+def _task_pairs(spells: pd.DataFrame, pairs: pd.DataFrame) -> int:
+    task = spells["task"].to_numpy()
+    return len(set(zip(task[pairs["a"].to_numpy()].tolist(), task[pairs["b"].to_numpy()].tolist(), strict=True)))

@@ -1,0 +1,341 @@
+"""The analyses on stories whose truth is worked out by hand beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from flowcase import MS, T0_NS, Story
+from test_critical import moment, task
+
+from tailrace.analyzer import dataflow
+from tailrace.analyzer.insights import Insights, insights, whatif
+from tailrace.errors import QueryError
+
+SECOND = 1000
+
+
+def of(story: Story, **values: Any) -> Insights:
+    return insights(story.run(2, **values))
+
+
+def declared(*deps: tuple[str, str, str], files: tuple[tuple[str, str, str], ...] = ()) -> dict[str, pd.DataFrame]:
+    """producer, consumer, via; and task, direction, path."""
+    names = sorted({name for dep in deps for name in dep[:2]} | {f[0] for f in files})
+    return {
+        "declared_tasks": pd.DataFrame([{"workflow": "w", "stage": n[0], "task": n, "parent": None} for n in names]),
+        "declared_deps": pd.DataFrame(
+            [{"workflow": "w", "task": c, "dep": p, "via": via, "path": f"/{p}"} for p, c, via in deps],
+            columns=["workflow", "task", "dep", "via", "path"],
+        ),
+        "declared_files": pd.DataFrame(
+            [{"workflow": "w", "task": t, "direction": d, "path": p, "url": None} for t, d, p in files],
+            columns=["workflow", "task", "direction", "path", "url"],
+        ),
+    }
+
+
+class TestDeclared:
+    def story(self) -> Story:
+        """a 0..10 -> b 10..20 -> c 20..30; x 0..10 writes what c reads undeclared."""
+        story = Story()
+        task(story, "x", 0, 10, writes="/x")
+        task(story, "a", 0, 10, writes="/a")
+        task(story, "b", 10, 20, reads="/other", writes="/b")
+        task(story, "c", 20, 30, reads="/b /x", writes="/c")
+        return story
+
+    def test_what_parallel_running_would_save(self) -> None:
+        d = of(self.story(), **declared(("a", "b", "file"), ("b", "c", "file"), ("x", "a", "future"))).declared
+        (row,) = d.empty.to_dict("records")
+        # x -> a -> b -> c is 40 ms of tasks; without a -> b the longest chain is x -> a or b -> c.
+        assert (row["producer"], row["consumer"], row["saved_ns"]) == ("a", "b", 20 * MS)
+        assert d.together_ns == 20 * MS
+
+    def test_one_of_two_empty_dependencies_alone_saves_nothing(self) -> None:
+        story = self.story()
+        task(story, "y", 0, 10, writes="/y")
+        d = of(story, **declared(("a", "b", "file"), ("y", "b", "file"), ("b", "c", "file"))).declared
+        assert d.empty["saved_ns"].tolist() == [0, 0]
+        assert d.together_ns == 10 * MS
+
+    def test_undeclared_ones_that_nothing_orders_are_races(self) -> None:
+        i = of(self.story(), **declared(("a", "b", "file"), ("b", "c", "file"), ("x", "z", "future")))
+        found = [f for f in i.findings() if f.kind == "undeclared"]
+        assert [(f.evidence[0]["producer"], f.evidence[0]["consumer"]) for f in found] == [("x", "c")]
+        assert found[0].cost_bytes == 100
+
+    def test_declared_files_that_were_not_touched(self) -> None:
+        files = (("b", "r", "/other"), ("b", "r", "/a"), ("b", "w", "/nowhere"), ("c", "r", "/c"), ("c", "w", "/b"))
+        d = of(self.story(), **declared(("a", "b", "file"), ("c", "d", "file"), files=files)).declared
+        states = {(r["task"], r["direction"], r["path"]): r["state"] for r in d.untouched.to_dict("records")}
+        assert states == {
+            ("b", "r", "/a"): "touched by others only",
+            ("b", "w", "/nowhere"): "never touched",
+            ("c", "r", "/c"): "written, not read",
+            ("c", "w", "/b"): "read, not written",
+        }
+
+
+class TestConflicts:
+    def kinds(self, story: Story, **values: Any) -> list[tuple[str, int, bool]]:
+        rows = of(story, **values).conflicts.rows
+        return [(r["kind"], r["bytes"], r["overlap"]) for r in rows.to_dict("records")]
+
+    def test_a_read_during_a_write_of_the_same_bytes(self) -> None:
+        story = Story()
+        story.write("/f", 0, 100, task="w", at_ms=1, dur=20 * MS)
+        story.read("/f", 90, 30, task="r", at_ms=5, dur=MS)
+        assert self.kinds(story) == [("read during write", 10, True)]
+
+    def test_other_bytes_of_the_same_file_are_no_conflict(self) -> None:
+        story = Story()
+        for rank in range(4):
+            story.write("/f", rank * 10, 10, task=f"r{rank}", at_ms=1, dur=20 * MS)
+        assert self.kinds(story) == []
+
+    def test_two_writers_that_nothing_orders(self) -> None:
+        story = Story()
+        story.write("/f", 0, 100, task="a", at_ms=1)
+        story.write("/f", 50, 100, task="b", at_ms=50)
+        assert self.kinds(story) == [("two writers", 50, False)]
+        assert self.kinds(story, **declared(("a", "b", "future"))) == []
+        assert self.kinds(story, **declared(("a", "m", "future"), ("m", "b", "future"))) == [], (
+            "over a task without events"
+        )
+        assert self.kinds(story, **declared(("b", "a", "future"))) == [("two writers", 50, False)]
+
+    def test_a_read_that_was_only_luckily_before_the_write(self) -> None:
+        story = Story()
+        story.read("/f", 0, 100, task="r", at_ms=1)
+        story.create("/f", task="w", at_ms=50)
+        assert self.kinds(story) == [("read before write", 100, False)], "who truncates takes the bytes away"
+        assert self.kinds(story, **declared(("r", "w", "file"))) == []
+
+    def test_reading_after_the_write_is_what_data_is_for(self) -> None:
+        story = Story()
+        story.write("/f", 0, 100, task="w", at_ms=1)
+        story.read("/f", 0, 100, task="r", at_ms=50)
+        assert self.kinds(story) == []
+
+    @pytest.mark.parametrize(("waited", "ordered"), [(20, True), (60, False)])
+    def test_fork_exit_and_wait_order_processes(self, waited: float, ordered: bool) -> None:
+        """A shell runs two writers; whether it waited for the first before it made the second decides."""
+        story = Story()
+        moment(story, 0, pid=1)
+        for pid, start in ((2, 5), (3, 30)):
+            story.event("fork", at_ms=start - 1, pid=1, cat="PROCESS", dur=0, ret=pid)
+            moment(story, start, pid=pid)
+            story.write("/f", 0, 10, pid=pid, at_ms=start + 5)
+            moment(story, start + 10, pid=pid)
+        story.event("wait", at_ms=waited, pid=1, cat="PROCESS", dur=0, ret=2)
+        story.event("wait", at_ms=70, pid=1, cat="PROCESS", dur=0, ret=3)
+        rows = [
+            {"host": "n1", "pid": p, "ppid": pp, "exe": "/bin/sh", "argv": None} for p, pp in ((1, 0), (2, 1), (3, 1))
+        ]
+        found = self.kinds(story, processes=pd.DataFrame(rows))
+        assert found == ([] if ordered else [("two writers", 10, False)])
+
+    def test_a_pipe_orders_its_ends(self) -> None:
+        story = Story()
+        story.write("/f", 0, 10, task="a", at_ms=1)
+        story.write("pipe:[7]", None, 1, ftype="fifo", task="a", at_ms=5)
+        story.read("pipe:[7]", None, 1, ftype="fifo", task="b", at_ms=6)
+        story.write("/f", 0, 10, task="b", at_ms=9)
+        assert self.kinds(story) == []
+        story.write("/f", 0, 10, task="a", at_ms=20)
+        assert self.kinds(story) == [("two writers", 10, False)], "what a did after the pipe is not before b"
+
+    def test_unknown_offsets_are_counted_and_not_accused(self) -> None:
+        story = Story()
+        story.write("/f", None, 10, task="a", at_ms=1)
+        story.write("/f", None, 10, task="b", at_ms=50)
+        i = of(story)
+        assert (len(i.conflicts.rows), i.conflicts.unknown) == (0, 1)
+
+
+class TestLifetime:
+    def story(self) -> Story:
+        story = Story()
+        story.read("/in", 0, 400, stage="m", task="m", at_ms=0)
+        for path, size, at in (("/mid", 300, 10), ("/waste", 50, 20), ("/gone", 70, 25)):
+            story.create(path, stage="m", task="m", at_ms=at)
+            story.write(path, 0, size, stage="m", task="m", at_ms=at + 1)
+        story.event("unlink", "/gone", stage="m", task="m", at_ms=30)
+        for at in (40, 45, 50):
+            story.read("/mid", 0, 200, stage="u", task="u", at_ms=at)
+        story.create("/out", stage="u", task="u", at_ms=60)
+        story.write("/out", 0, 10, stage="u", task="u", at_ms=61)
+        return story
+
+    def test_files(self) -> None:
+        files = of(self.story()).lifetime.files.set_index("path")
+        mid = files.loc["/mid"]
+        assert (mid["size"], mid["read_bytes"], mid["unique_bytes"], mid["again_bytes"]) == (300, 600, 200, 400)
+        assert (mid["writers"], mid["readers"], mid["intermediate"]) == (1, 1, True)
+        assert mid["born_ns"] == T0_NS + 10 * MS and mid["last_use_ns"] == T0_NS + 50 * MS + 1000
+        assert files["never_read"].to_dict() == {
+            "/in": False,
+            "/mid": False,
+            "/waste": True,
+            "/gone": True,
+            "/out": True,
+        }
+        assert files.loc["/gone", "gone_ns"] == T0_NS + 30 * MS
+
+    def test_the_footprint_is_what_is_live_at_a_time(self) -> None:
+        life = of(self.story()).lifetime
+        # /in ends at once; /mid lives to 50 ms, /waste and /gone for a moment, /out at the end.
+        assert life.peak["live_bytes"] == 400
+        assert life.peak["held_bytes"] == 400 + 300 + 50 + 70
+        assert life.peak["held_at_ns"] == T0_NS + 25 * MS
+        at = dict(zip((life.footprint["time_ns"] - T0_NS) // MS, life.footprint["live_bytes"], strict=True))
+        assert (at[10], at[60]) == (300, 10)
+
+    def test_findings_say_what_was_for_nothing(self) -> None:
+        found = {f.kind: f for f in of(self.story()).findings()}
+        assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
+        assert found["written in vain"].cost_bytes == 70
+        assert found["read again"].cost_bytes == 400
+        assert (
+            found["read again"].query
+            == "tailrace query /runs/story --path /mid --by task,dir --agg sum:size --agg count"
+        )
+
+    def test_a_copy_is_the_same_bytes_of_one_file_to_one(self) -> None:
+        story = Story()
+        for pid, source, target, sizes in (
+            (1, "/a", "/b", (90, 90)),
+            (2, "/a", "/c", (90, 80)),
+            (3, "/a", "/d", (90, 90)),
+        ):
+            story.read(source, 0, sizes[0], task=f"t{pid}", pid=pid)
+            story.write(target, 0, sizes[1], task=f"t{pid}", pid=pid)
+        story.read("/other", 0, 1, task="t3", pid=3)
+        copies = of(story).lifetime.copies
+        paths = dataflow.model(story.run()).paths
+        assert [(paths[r.source], paths[r.target], r.bytes) for r in copies.itertuples()] == [("/a", "/b", 90)]
+
+    def test_what_one_node_uses_could_stay_there(self) -> None:
+        story = Story()
+        for name, reader in (("/stays", "n1"), ("/goes", "n2")):
+            story.write(name, 0, 100, task="w", host="n1", pid=1)
+            story.read(name, 0, 100, task=f"r{reader}", host=reader, pid=2)
+        i = of(story)
+        local = i.lifetime.files.set_index("path")["node_local"].to_dict()
+        assert local == {"/stays": True, "/goes": False}
+        kinds = {f.kind: f.evidence[0] for f in i.findings()}
+        assert kinds["could stay on the node"]["path"] == "/stays"
+        assert kinds["could be co-located"]["bytes"] == 100
+
+
+class TestPairs:
+    def test_what_could_stream(self) -> None:
+        story = Story()
+        task(story, "make", 0, 100, writes="/once /twice /shared")
+        story.write("/once", 100, 100, task="make", stage="m", at_ms=40)
+        task(story, "use", 110, 150, reads="/once /twice /twice /shared")
+        task(story, "also", 111, 150, reads="/shared")
+        i = of(story)
+        rows = [
+            (i.scene.name(r.producer), i.scene.name(r.consumer), r.path, r.gain_ns // MS)
+            for r in i.streams.itertuples()
+        ]
+        assert rows == [("make", "use", "/once", 40)], "60 ms ahead, but no more than the 40 that it works itself"
+
+    def test_fans(self) -> None:
+        story = Story()
+        for n in range(4):
+            task(story, f"p{n}", 0, 10, writes=f"/f{n}")
+        task(story, "join", 20, 30, reads="/f0 /f1 /f2 /f3", writes="/all")
+        for n in range(3):
+            task(story, f"u{n}", 40, 50, reads="/all" + (" /f0" if n == 0 else ""))
+        fans = of(story).fans.set_index("stage")
+        assert fans.loc["j", ["in_median", "in_max", "out_median", "out_max"]].tolist() == [4, 4, 3, 3]
+        assert fans.loc["p", ["in_max", "out_median", "out_max"]].tolist() == [0, 1, 2]
+        assert fans.loc["u", ["in_median", "in_max"]].tolist() == [1, 2]
+
+    def test_the_caterpillar(self) -> None:
+        story = Story()
+        task(story, "side", 0, 5, writes="/s")
+        task(story, "a", 0, 20, reads="/in", writes="/a /log")
+        task(story, "b", 25, 50, reads="/a /s", writes="/b")
+        task(story, "look", 30, 35, reads="/log")
+        i = of(story)
+        name = lambda t: i.scene.name(t) if t >= 0 else "(before)"  # noqa: E731
+        rows = [(r.role, name(r.task), name(r.other), r.bytes) for r in i.caterpillar.itertuples()]
+        assert rows == [
+            ("spine", "a", "a", 0),
+            ("side input", "a", "(before)", 100),
+            ("side output", "a", "look", 100),
+            ("spine", "b", "b", 0),
+            ("side input", "b", "side", 100),
+        ]
+
+
+class TestWhatIf:
+    def story(self) -> Story:
+        """a 0..100 (50 ms of them writing /a), b 110..200 (30 ms of them reading it)."""
+        story = Story()
+        moment(story, 0, task="a", stage="a")
+        story.create("/a", task="a", stage="a", at_ms=40, dur=0)
+        story.write("/a", 0, 1000, task="a", stage="a", at_ms=50, dur=50 * MS)
+        moment(story, 100, task="a", stage="a")
+        moment(story, 110, task="b", stage="b")
+        story.read("/a", 0, 1000, task="b", stage="b", at_ms=110, dur=30 * MS)
+        moment(story, 200, task="b", stage="b")
+        return story
+
+    def test_a_faster_tier(self) -> None:
+        s = of(self.story()).scene
+        twice = whatif.tier(s, ["/a"], factor=2)
+        assert (twice.makespan_ns, twice.io_ns, twice.saved_ns) == (200 * MS, 80 * MS, 40 * MS)
+        by_rate = whatif.tier(s, ["/*"], bytes_per_s=2000 / (80e-3) * 4)
+        assert by_rate.saved_ns == pytest.approx(60 * MS, rel=1e-6)
+
+    def test_side_by_side(self) -> None:
+        s = of(self.story()).scene
+        # b's read may begin with a's first write at 40: its 90 ms end at 130, beside a's 100.
+        together = whatif.together(s, "a", "b")
+        assert together.saved_ns == (100 + 90 - 130) * MS
+        assert together.estimate_ns == (200 - 60) * MS
+
+    def test_what_can_not_be_asked_is_said(self) -> None:
+        s = of(self.story()).scene
+        for wrong in ({"factor": 2.0, "bytes_per_s": 5.0}, {}):
+            with pytest.raises(QueryError, match="factor or in bytes/s"):
+                whatif.tier(s, ["/a"], **wrong)
+        with pytest.raises(QueryError, match="no data file"):
+            whatif.tier(s, ["/none"], factor=2)
+        with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b"):
+            whatif.together(s, "a", "z")
+        with pytest.raises(QueryError, match="no file passes"):
+            whatif.together(s, "b", "a")
+
+
+class TestFindings:
+    def test_races_first_then_by_cost(self) -> None:
+        story = Story()
+        task(story, "a", 0, 10, writes="/a")
+        task(story, "b", 500, 600, reads="/a", writes="/big", io=40)
+        story.write("/a", 0, 5, task="late", stage="l", at_ms=501)
+        found = of(story).findings()
+        abouts = [f.about for f in found]
+        assert abouts[:2] == ["race", "race"] and "race" not in abouts[2:]
+        times = [f.cost_ns for f in found if f.about == "time" and f.cost_ns]
+        assert times == sorted(times, reverse=True)
+        assert next(f for f in found if f.kind == "gaps").cost_ns == 490 * MS
+        for finding in found:
+            assert finding.title and finding.query
+
+    def test_clocks_that_were_put_right_are_told(self) -> None:
+        story = Story()
+        story.create("/f", task="a", host="n1", at_ms=100)
+        story.write("/f", task="a", host="n1", at_ms=101)
+        story.read("/f", task="b", host="n2", pid=2, at_ms=50)
+        (finding,) = [f for f in of(story).findings() if f.kind == "clocks apart"]
+        assert "clock of n2 is 51.0 ms behind" in finding.title or "clock of n1 is 51.0 ms ahead" in finding.title
+
+    def test_a_run_of_nothing_has_none(self) -> None:
+        assert of(Story()).findings() == []
