@@ -8,6 +8,7 @@
 
 #include "hook_records.h"
 #include "real.h"
+#include "reserve.h"
 
 using namespace tailrace;
 
@@ -106,6 +107,7 @@ TAILRACE_HOOK char *mkdtemp(char *pattern) noexcept {
 
 // Named by the old root: the new one has no name for itself.
 TAILRACE_HOOK int chroot(const char *path) noexcept {
+  provide();
   Call call;
   bool readable = call && reads_as_string(path);
   NamedFile file;

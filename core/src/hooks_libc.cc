@@ -36,6 +36,7 @@
 #include "ledger.h"
 #include "real.h"
 #include "record.h"
+#include "reserve.h"
 
 using namespace tailrace;
 
@@ -144,7 +145,11 @@ TABLE_HOOKS(group, getgrent)
 START_HOOK(setgrent)
 KEY_HOOKS(group, getgrnam, const char *)
 KEY_HOOKS(group, getgrgid, gid_t)
-LIBC_HOOK(int, initgroups, (const char *user, gid_t group), (user, group))
+// Gives rights up too (hooks_rights.cc).
+TAILRACE_HOOK int initgroups(const char *user, gid_t group) {
+  provide();
+  return in_libc(Fn::f_initgroups, Leave::kAlways, [&] { return REAL(initgroups)(user, group); });
+}
 LIBC_HOOK(int, getgrouplist, (const char *user, gid_t group, gid_t *groups, int *n), (user, group, groups, n))
 
 TABLE_HOOKS(spwd, getspent)

@@ -9,6 +9,7 @@
 #include "confine.h"
 #include "hook_records.h"
 #include "real.h"
+#include "reserve.h"
 
 using namespace tailrace;
 
@@ -51,6 +52,19 @@ long on_seccomp(ARGUMENTS) {
   confinement.confined(ret == 0);
   return ret;
 }
+
+// As hooks_rights.cc; the user is where the call has it.
+#define RIGHTS_CALL(name, uid)           \
+  long on_##name(ARGUMENTS) {            \
+    provide(static_cast<unsigned>(uid)); \
+    return REAL_CALL;                    \
+  }
+RIGHTS_CALL(setuid, a)
+RIGHTS_CALL(setreuid, b)
+RIGHTS_CALL(setresuid, b)
+RIGHTS_CALL(setfsuid, a)
+RIGHTS_CALL(chroot, kNobody)
+RIGHTS_CALL(pivot_root, kNobody)
 
 long on_close(ARGUMENTS) {
   Call call;
@@ -136,9 +150,11 @@ struct Row {
 #define ROW(name) \
   { SYS_##name, on_##name }
 constexpr Row kRows[] = {
-    ROW(read),        ROW(write),    ROW(pread64),  ROW(pwrite64),        ROW(readv),        ROW(writev), ROW(preadv),
-    ROW(pwritev),     ROW(preadv2),  ROW(pwritev2), ROW(openat),          ROW(close),        ROW(dup),    ROW(dup3),
-    ROW(fcntl),       ROW(sendfile), ROW(splice),   ROW(copy_file_range), ROW(memfd_create), ROW(prctl),  ROW(seccomp),
+    ROW(read),         ROW(write),   ROW(pread64),    ROW(pwrite64), ROW(readv),    ROW(writev),
+    ROW(preadv),       ROW(pwritev), ROW(preadv2),    ROW(pwritev2), ROW(openat),   ROW(close),
+    ROW(dup),          ROW(dup3),    ROW(fcntl),      ROW(sendfile), ROW(splice),   ROW(copy_file_range),
+    ROW(memfd_create), ROW(prctl),   ROW(seccomp),    ROW(setuid),   ROW(setreuid), ROW(setresuid),
+    ROW(setfsuid),     ROW(chroot),  ROW(pivot_root),
 #ifdef SYS_close_range
     ROW(close_range),
 #endif
@@ -146,7 +162,7 @@ constexpr Row kRows[] = {
     ROW(openat2),
 #endif
 #ifdef SYS_open
-    ROW(open),        ROW(creat),    ROW(dup2),
+    ROW(open),         ROW(creat),   ROW(dup2),
 #endif
 };
 

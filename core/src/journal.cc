@@ -1,6 +1,8 @@
 // See journal.h.
 #include "journal.h"
 
+#include "sys.h"
+
 namespace tailrace {
 
 const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn", "unnamed"};
@@ -39,6 +41,11 @@ void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid,
   out << journal_dir << "/tailrace-";
   out.number(uid) << '/';
   out.hex(fnv64(run_dir.data(), run_dir.size()), 16);
+}
+
+uint64_t pid_namespace() {
+  struct statx s;
+  return sys::statx(AT_FDCWD, "/proc/self/ns/pid", 0, STATX_INO, &s) == 0 ? s.stx_ino : 0;
 }
 
 void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns) {

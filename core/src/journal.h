@@ -101,6 +101,10 @@ struct Ledger {
   std::atomic<int64_t> objects{0};  // loaded so far, by the last dlopen's look
 };
 
+// Whose a segment is. A reserve is made by a process that is about to give up the right to make one, and taken by it or
+// by a process that it forked, whichever comes first (reserve.h).
+enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2 };
+
 struct SegmentHeader {
   uint32_t magic;
   uint32_t version;
@@ -117,6 +121,9 @@ struct SegmentHeader {
   uint64_t from_ns;                  // monotonic
   std::atomic<uint32_t> first_slot;  // slots before it are sealed already
   uint32_t first_tid;                // the thread of the first record
+  std::atomic<uint32_t> holding;     // Holding
+  std::atomic<uint32_t> homeless;    // a forked child counts in `lost` what it has no journal for
+  uint64_t pid_namespace;            // whose number `pid` is, by the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
   uint32_t host_bytes;
@@ -145,11 +152,16 @@ struct FileIdentity {
   int64_t btime_ns = 0;
 };
 
+// A file of the journal directory, <uid>.uid: journals in that user's directory of the run are ours to seal.
+constexpr string_view kUserSuffix = ".uid";
+
 // fhash: never 0.
 uint64_t file_hash(string_view path, const FileIdentity &identity);
 
 // <dir>/tailrace-<uid>/<key of the run directory>
 void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir);
+// The inode of the calling process's pid namespace; 0 without /proc.
+uint64_t pid_namespace();
 // <host>-<pid>-<start>, the stem of trace files and journals
 void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns);
 

@@ -14,6 +14,7 @@
 #include "path_buffer.h"
 #include "record.h"
 #include "segment.h"
+#include "segment_file.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -63,12 +64,7 @@ void read_host_name() {
 // The process's own names: trace file and journals.
 void name_process() {
   Session &g = g_session;
-  Writer journal(g.journal_stem, sizeof g.journal_stem - 16);
-  write_journal_directory(journal, g.environment[Setting::TAILRACE_JOURNAL_DIR], sys::geteuid(),
-                          g.environment[Setting::TAILRACE_RUN]);
-  journal << '/';
-  write_process_stem(journal, g.host, g.pid, g.start_realtime_ns);
-  journal.c_str();
+  name_journal();
   Writer trace(g.trace_path, sizeof g.trace_path - 1);
   trace << g.environment[Setting::TAILRACE_RUN] << "/trace/";
   write_process_stem(trace, g.host, g.pid, g.start_realtime_ns);
@@ -79,9 +75,10 @@ void name_process() {
 void begin_process() {
   Session &g = g_session;
   g.pid = sys::getpid();
+  g.pid_namespace = pid_namespace();
   g.start = sample_clock(g.clock_kind);
   g.start_realtime_ns = realtime_ns();
-  g.segment_count = 0;
+  g.segment_count = g.kept_segments = 0;
   g.unhoused_losses.store(0);
   g.start_recorded = false;
   g.sealed_for_exit = false;
@@ -208,6 +205,11 @@ bool prepare() {
 void become_child() {
   Session &g = g_session;
   g.threads = nullptr;
+  if (g.first_segment) {
+    if (g.kin) sys::munmap(g.kin, kSegmentHeaderBytes);
+    g.kin = g.first_segment;
+    g.first_segment = nullptr;
+  }
   forget_scratch();
   begin_process();
   begin_child_ledger();
@@ -227,21 +229,24 @@ Thread *begin_thread() {
   Thread *t;
   bool first;
   {
-    Locked lock(g_session.wiped->table);
-    t = free_thread();
-    if (!t) return nullptr;
-    t->in_use.store(1, std::memory_order_relaxed);
-    t->tid = static_cast<uint32_t>(sys::gettid());
-    t->retry_events = 0;
-    t->paths_taken = 0;
-    if (t->segment) {
-      note_thread(t);
-    } else {
-      open_segment(t);
+    sys::SignalsBlocked signals;
+    bool goes_on;
+    {
+      Locked lock(g_session.wiped->table);
+      t = free_thread();
+      if (!t) return nullptr;
+      t->in_use.store(1, std::memory_order_relaxed);
+      t->tid = static_cast<uint32_t>(sys::gettid());
+      t->retry_events = 0;
+      t->paths_taken = 0;
+      t_thread = t;
+      goes_on = t->segment != nullptr;
+      if (!goes_on) open_segment(t);
+      first = g_session.process_members_bytes && !g_session.start_recorded;
+      g_session.start_recorded = g_session.start_recorded || first;
     }
-    first = g_session.process_members_bytes && !g_session.start_recorded;
-    g_session.start_recorded = g_session.start_recorded || first;
-    t_thread = t;
+    // May seal, and so not under the table lock: the sealing lock comes before it.
+    if (goes_on) note_thread(t);
   }
   pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
   if (first) record_process_start(t);

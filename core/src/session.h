@@ -6,7 +6,8 @@
 // - enter() costs a thread-local load and a flag where all is well. The flag lies on a page that fork(2) wipes, so a
 // child of any
 //   kind of fork notices at its first event that it is one, and starts a journal of its own.
-// - Segments are mapped MADV_DONTFORK: no child can write into its parent's.
+// - Segments are mapped MADV_DONTFORK: no child can write into its parent's. Excepted are the first one's header, where
+// a child without a journal counts what it loses, and segments held in reserve (reserve.h).
 // - A lock is only held with signals blocked, so a handler never meets one that its own thread holds.
 // - In a vfork child (the parent's memory!) t_vfork is set, t_thread is null, and nothing is recorded or changed.
 // - Nothing here fails the program: without memory or journal, events are counted as lost.
@@ -48,11 +49,14 @@ struct Thread {
 // Lies on a page of its own that fork wipes to zero.
 struct WipedOnFork {
   std::atomic<uint32_t> alive;
-  Lock table;    // contexts, file slots, threads
+  // Who takes both takes `sealing` first.
   Lock sealing;  // the scratch memory and the trace file
+  Lock table;    // contexts, file slots, threads
 };
 
 enum class State : uint32_t { kNew, kStarting, kOff, kOn };
+
+constexpr size_t kReserveSegments = 8;  // 2 MiB, in a process that has given up rights (reserve.h)
 
 struct Session {
   std::atomic<State> state;
@@ -72,6 +76,11 @@ struct Session {
   Context *root;
   Thread *threads;
   uint32_t segment_count;
+  uint32_t kept_segments;  // left full to the launcher
+  SegmentHeader *first_segment;
+  SegmentHeader *kin;  // the page of the header of an ancestor's first segment: its lost counters
+  SegmentHeader *reserve[kReserveSegments];
+  uint64_t pid_namespace;
   std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
   SealScratch *scratch;
   char *seal_stack;  // kOwnStackBytes, used under the sealing lock

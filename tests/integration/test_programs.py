@@ -441,20 +441,27 @@ def test_crowds(harm: Harm, program: Program, kind: str, number: int) -> None:
 
 
 FULL_TABLE = """
-import os, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 256))
+import os, resource, sys, threading
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, int(sys.argv[1])))
 zero = os.open("/dev/zero", os.O_RDONLY)
 try:
     while True:
         os.dup(zero)
 except OSError:
     pass
-for i in range(20000):
-    os.read(zero, 1)
+def read():
+    for i in range(10000):
+        os.read(zero, 1)
+thread = threading.Thread(target=read)
+thread.start()
+read()
+thread.join()
+print(sorted(os.readlink(f"/proc/self/fd/{i}") for i in range(3, 64)) == ["/dev/zero"] * 61)
 """
 
 
-def test_no_descriptor_is_left(harm: Harm) -> None:
-    done = harm(sys.executable, "-S", "-E", "-c", FULL_TABLE)
+@pytest.mark.parametrize("hard_limit", ["256", "64"])
+def test_no_descriptor_is_left(harm: Harm, hard_limit: str) -> None:
+    done = harm(sys.executable, "-S", "-E", "-c", FULL_TABLE, hard_limit)
     check_whole(done)
     assert done.seen.read(Path("/dev/zero")) == 20000
