@@ -6,10 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flux_instance import FluxInstance, require_flux
 from harm import Harm
 
 from tailrace import _native
@@ -86,3 +89,30 @@ def harm(tmp_path: Path) -> Iterator[Harm]:
     runner = Harm(tmp_path)
     yield runner
     shutil.rmtree(_native.journal_directory(str(runner.run.resolve()), "/dev/shm"), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def flux_program() -> Path:
+    """The `flux` program; skips without Flux, or fails with TAILRACE_REQUIRE_FLUX=1."""
+    return require_flux()
+
+
+@pytest.fixture
+def start_flux(flux_program: Path) -> Iterator[Callable[..., FluxInstance]]:
+    """Starts an instance of a test's own, with FluxInstance's arguments; ended with the test."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> FluxInstance:
+            instance = FluxInstance(flux_program, **options)
+            stack.callback(instance.stop)
+            return instance
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def flux(flux_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FluxInstance]:
+    """One instance of one broker for all tests, without our plugins. What a test loads it removes again."""
+    instance = FluxInstance(flux_program, cwd=tmp_path_factory.mktemp("flux"))
+    yield instance
+    instance.stop()
