@@ -129,8 +129,29 @@ static bool library_is_here() {
   return sys::statx(AT_FDCWD, path.data(), AT_STATX_DONT_SYNC, STATX_TYPE, &s) == 0;
 }
 
+// One of TAILRACE_UNTRACED. By identity, since a program has many names: links, and views of a package manager.
+static bool is_left_out(const char *path) {
+  string_view list = g_session.environment[Setting::TAILRACE_UNTRACED];
+  struct statx wanted, one;
+  constexpr unsigned kIdentity = STATX_TYPE | STATX_INO;
+  if (list.empty() || sys::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, kIdentity, &wanted) != 0) return false;
+  for (size_t i = 0; i < list.size();) {
+    size_t end = i;
+    while (end < list.size() && list[end] != ':') ++end;
+    char program[512];  // the thread may have a small stack; what is longer is no program's path
+    Writer w(program, sizeof program);
+    w << slice(list, i, end - i);
+    if (sys::statx(AT_FDCWD, w.c_str(), AT_STATX_DONT_SYNC, kIdentity, &one) == 0 && one.stx_ino == wanted.stx_ino &&
+        one.stx_dev_major == wanted.stx_dev_major && one.stx_dev_minor == wanted.stx_dev_minor) {
+      return true;
+    }
+    i = end + 1;
+  }
+  return false;
+}
+
 bool carries_preload(const char *path) {
-  return library_is_here() && (!path || !reads_as_string(path) || carries(path, 4));
+  return library_is_here() && (!path || !reads_as_string(path) || (!is_left_out(path) && carries(path, 4)));
 }
 
 const char *search_path(const char *file, char *out, size_t size) {

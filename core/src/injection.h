@@ -31,9 +31,9 @@ class Injection {
   ChildEnvironment child_;
 };
 
-// False where the library can't be reached, and for a program that would be broken or troubled by the preload: another
-// machine's or word size's, or musl's (its loader fails on a glibc library). A script counts as its interpreter. What
-// can't be read counts as able: execve will say.
+// False where the library can't be reached, for a program that is left out by TAILRACE_UNTRACED, and for one that would
+// be broken or troubled by the preload: another machine's or word size's, or musl's (its loader fails on a glibc
+// library). A script counts as its interpreter. What can't be read counts as able: execve will say.
 bool carries_preload(const char *path);
 
 // Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.

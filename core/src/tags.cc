@@ -150,6 +150,18 @@ void decode_tag_value(string_view encoded, Writer &out) {
   }
 }
 
+void quote_tag_text(string_view raw, Writer &out) {
+  for (char c : raw) {
+    if (is_plain(c)) {
+      out << c;
+    } else {
+      auto byte = static_cast<unsigned char>(c);
+      char hex[3] = {'%', "0123456789ABCDEF"[byte >> 4], "0123456789ABCDEF"[byte & 15]};
+      out << string_view(hex, 3);
+    }
+  }
+}
+
 void encode_tag_value(string_view raw, Writer &out) {
   size_t written = 0;
   for (size_t i = 0; i < raw.size();) {
@@ -160,15 +172,7 @@ void encode_tag_value(string_view raw, Writer &out) {
       continue;
     }
     if (written + n > kMaxTagValueBytes) return;
-    for (unsigned k = 0; k < n; ++k) {
-      if (is_plain(raw[i + k])) {
-        out << raw[i + k];
-      } else {
-        char hex[3] = {'%', "0123456789ABCDEF"[static_cast<unsigned char>(raw[i + k]) >> 4],
-                       "0123456789ABCDEF"[static_cast<unsigned char>(raw[i + k]) & 15]};
-        out << string_view(hex, 3);
-      }
-    }
+    quote_tag_text(slice(raw, i, n), out);
     written += n;
     i += n;
   }

@@ -39,6 +39,8 @@ bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
 void decode_tag_value(string_view encoded, Writer &out);
 // Percent-encodes a raw value; an over-long one is cut, so that what came from the environment can't break the rules.
 void encode_tag_value(string_view raw, Writer &out);
+// Percent-encodes a raw key or value as it is, for parse_tags to say what is wrong with it.
+void quote_tag_text(string_view raw, Writer &out);
 
 // The context's part of an event line: ,"workflow":"…","tag.key":"…"
 void write_tags_json(const TagSet &tags, Writer &out);

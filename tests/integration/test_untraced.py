@@ -1,0 +1,34 @@
+"""TAILRACE_UNTRACED: programs that are left out are started as if nobody traced, whatever name they are called by."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Trace, run_cli
+
+
+@pytest.mark.parametrize("called", ["path", "link", "PATH", "exec", "system"])
+def test_a_program_that_is_left_out_is_untraced_with_all_that_it_starts(tmp_path: Path, called: str) -> None:
+    left_out = tmp_path / "left-out"
+    shutil.copy(shutil.which("env") or "/usr/bin/env", left_out)
+    (tmp_path / "a-link").symlink_to(left_out)
+    command = {
+        "path": f"{left_out} sh -c 'env > seen; cat in > inner'",
+        "link": "./a-link sh -c 'env > seen; cat in > inner'",
+        "PATH": f"PATH={tmp_path}:$PATH; left-out sh -c 'env > seen; cat in > inner'",
+        "exec": f"(exec {left_out} sh -c 'env > seen; cat in > inner')",
+        "system": f"""awk 'BEGIN {{ system("exec {left_out} sh -c \\"env > seen; cat in > inner\\"") }}'""",
+    }[called]
+    (tmp_path / "in").write_text("data\n")
+    environment = {**os.environ, "TAILRACE_UNTRACED": f"/nowhere/at/all:{left_out}"}
+    done = run_cli(
+        "run", "-o", tmp_path / "run", "--", "sh", "-c", f"{command}; cat in > outer", cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    trace = Trace(tmp_path / "run")
+    assert trace.of(tmp_path / "outer")
+    assert not trace.of(tmp_path / "inner")
+    assert (tmp_path / "inner").read_text() == "data\n"
+    assert "TAILRACE_RUN" not in (tmp_path / "seen").read_text()
+    assert "libtailrace" not in (tmp_path / "seen").read_text()
