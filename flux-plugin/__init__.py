@@ -1,0 +1,1 @@
+"""Flux: tracing any of its jobs, task by task."""

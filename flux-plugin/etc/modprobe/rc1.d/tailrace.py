@@ -1,0 +1,55 @@
+"""Run by flux-modprobe(1) when an instance starts: loads tailrace in an instance that runs in a traced job.
+
+The shell plugin of the instance around it sets TAILRACE_FLUX (flux-plugin/nested.h). Elsewhere this does nothing. Nothing
+here may keep an instance from starting: what can't be done is said on stderr.
+"""
+
+import json
+import os
+import sys
+
+from flux.modprobe import task
+
+
+def _told(context):
+    try:
+        told = json.loads(context.getenv("TAILRACE_FLUX") or "{}")
+        return told if isinstance(told, dict) else {}
+    except (ValueError, OSError, AttributeError):
+        return {}
+
+
+def _warn(error):
+    print(f"tailrace: the jobs of this instance are not traced: {error}", file=sys.stderr)
+
+
+@task("tailrace-jobtap", ranks="0", needs_env=["TAILRACE_FLUX"], needs=["job-manager"], after=["job-manager"])
+def load_jobtap(context):
+    """The jobtap plugin with the outer job's run and tags, unless the instance's own configuration has loaded it."""
+    told = _told(context)
+    if not told.get("jobtap"):
+        return
+    try:
+        loaded = context.rpc("job-manager.jobtap", {"query_only": True}).get()["plugins"]
+        if os.path.basename(told["jobtap"]) not in loaded:
+            request = {"load": told["jobtap"], "conf": told.get("conf", {})}
+            context.rpc("job-manager.jobtap", request).get()
+    except (OSError, KeyError, TypeError) as error:
+        _warn(error)
+
+
+@task("tailrace-shell", ranks="all", needs_env=["TAILRACE_FLUX"], before=["job-exec"])
+def find_shell_plugin(context):
+    """The shell plugin's folder in the search path of this broker's shells, unless it is there."""
+    folder = _told(context).get("shell")
+    if not folder:
+        return
+    try:
+        from flux.conf_builtin import conf_builtin_get
+
+        path = context.attr_get("conf.shell_pluginpath") or conf_builtin_get("shell_pluginpath") or ""
+        known = [os.path.realpath(one) for one in path.split(":") if one]
+        if os.path.realpath(folder) not in known:
+            context.handle.attr_set("conf.shell_pluginpath", f"{path}:{folder}" if path else folder)
+    except OSError as error:
+        _warn(error)

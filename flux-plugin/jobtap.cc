@@ -1,0 +1,293 @@
+// tailrace-jobtap.so, a plugin of Flux's job manager: decides which jobs are traced and tells their shells by an event
+// in the job's eventlog (tailrace-jobtap(7)). A jobtap plugin can't give a task an environment; tailrace-shell.so does.
+//
+// What always holds: it runs on rank 0 as the instance's owner, so it opens no file and starts nothing; it keeps
+// nothing about a job in memory; a job that doesn't ask is never rejected. flux-jobtap-plugins(7) has the callbacks.
+//   job.validate        a job whose wish breaks the rules is rejected
+//   job.new             the event and the memo; called again for every active job when the plugin is loaded and when
+//                       the job manager restarts
+//   job.state.cleanup   the result, as a memo
+//   conf.update         the [tailrace] table; refused whole or taken whole
+#include <errno.h>
+#include <flux/core.h>
+#include <flux/jobtap.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "policy.h"
+
+namespace tailrace::flux {
+namespace {
+
+constexpr const char *kState = "tailrace";
+
+struct Counts {
+  json_int_t traced = 0;
+  json_int_t rejected = 0;
+};
+
+struct State {
+  Policy policy;
+  Counts counts;
+  char library[PATH_MAX] = "";
+};
+
+State *state_of(flux_plugin_t *p) { return static_cast<State *>(flux_plugin_aux_get(p, kState)); }
+
+void destroy_state(void *state) {
+  static_cast<State *>(state)->~State();
+  free(state);
+}
+
+// libtailrace.so as it was installed with this plugin.
+void find_library(flux_plugin_t *p, State &state) {
+  const char *path = flux_plugin_get_path(p);
+  char own[PATH_MAX];
+  if (!path || !realpath(path, own)) return;
+  Writer w(state.library, sizeof state.library);
+  string_view directory(own);
+  w << slice(directory, 0, directory.rfind('/')) << "/" TAILRACE_LIBRARY_FROM_PLUGIN;
+  char resolved[PATH_MAX];
+  if (realpath(w.c_str(), resolved)) {
+    w.truncate(0);
+    w << resolved;
+  }
+  w.c_str();
+}
+
+bool read_job(flux_plugin_arg_t *args, Job &job, int *job_state) {
+  json_t *jobspec = nullptr;
+  json_int_t id, userid;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:I s:i s:I s:o}", "id", &id, "state", job_state, "userid",
+                             &userid, "jobspec", &jobspec) < 0) {
+    return false;
+  }
+  job.id = static_cast<uint64_t>(id);
+  job.userid = userid;
+  job.owner = geteuid();
+  job.jobspec = jobspec;
+  return true;
+}
+
+// A job that names no workflow is of the workflow of the job that it depends on: what waits for each other belongs
+// together. Follows the first dependency on a job, as far as the job manager still knows it.
+Json workflow_of_dependencies(flux_plugin_t *p, const json_t *jobspec) {
+  constexpr int kMostSteps = 16;
+  flux_plugin_arg_t *held = nullptr;
+  Json found;
+  for (int step = 0; step < kMostSteps && !found; ++step) {
+    json_t *list = member(member(member(jobspec, "attributes"), "system"), "dependencies");
+    flux_plugin_arg_t *next = nullptr;
+    for (size_t i = 0; i < json_array_size(list) && !next; ++i) {
+      json_t *dependency = json_array_get(list, i);
+      flux_jobid_t id;
+      if (starts_with(text_of(member(dependency, "scheme")), "after") && json_is_string(member(dependency, "value")) &&
+          flux_job_id_parse(json_string_value(member(dependency, "value")), &id) == 0) {
+        next = flux_jobtap_job_lookup(p, id);
+      }
+    }
+    json_t *other = nullptr;
+    if (!next || flux_plugin_arg_unpack(next, FLUX_PLUGIN_ARG_IN, "{s:o}", "jobspec", &other) < 0) {
+      flux_plugin_arg_destroy(next);
+      break;
+    }
+    Request request;
+    char sentence[512];
+    Writer ignored(sentence, sizeof sentence);
+    if (read_request(other, false, request, ignored)) {
+      found = Json::share(member(request.tags.get(), "workflow"));
+    }
+    flux_plugin_arg_destroy(held);
+    held = next;
+    jobspec = other;
+  }
+  flux_plugin_arg_destroy(held);
+  return found;
+}
+
+Verdict judge(flux_plugin_t *p, const Job &job, Json &event, Writer &fault) {
+  Verdict verdict = state_of(p)->policy.judge(job, event, fault);
+  if (verdict != Verdict::kTrace) return verdict;
+  json_t *tags = member(event.get(), "tags");
+  if (!member(tags, "workflow")) {
+    Json workflow = workflow_of_dependencies(p, job.jobspec);
+    if (workflow) json_object_set_new(tags, "workflow", workflow.release());
+  }
+  return verdict;
+}
+
+void post(flux_plugin_t *p, flux_jobid_t id, json_t *event) {
+  State &state = *state_of(p);
+  const char *stage = json_string_value(member(member(event, "tags"), "stage"));
+  if (flux_jobtap_event_post_pack(p, id, kEventName, "O", event) < 0 ||
+      (state.policy.posts_memo() &&
+       flux_jobtap_event_post_pack(p, id, "memo", "{s:{s:s}}", "trace", "stage", stage ? stage : "") < 0)) {
+    flux_log_error(flux_jobtap_get_flux(p), "tailrace: a job is not traced: its event can't be posted");
+    return;
+  }
+  ++state.counts.traced;
+}
+
+// A job manager that has been restarted doesn't know which events it posted before.
+struct Restored {
+  flux_plugin_t *p;
+  flux_jobid_t id;
+  Json event;
+};
+
+void destroy_restored(void *raw) {
+  static_cast<Restored *>(raw)->~Restored();
+  free(raw);
+}
+
+bool has_event(const char *eventlog) {
+  for (const char *line = eventlog; line && *line;) {
+    const char *end = strchr(line, '\n');
+    size_t n = end ? static_cast<size_t>(end - line) : strlen(line);
+    if (string_view(line, n).find(kEventName) != string_view::npos) {
+      Json entry(json_loadb(line, n, 0, nullptr));
+      if (text_of(member(entry.get(), "name")) == kEventName) return true;
+    }
+    line = end ? end + 1 : nullptr;
+  }
+  return false;
+}
+
+void on_eventlog(flux_future_t *f, void *arg) {
+  auto *restored = static_cast<Restored *>(arg);
+  const char *eventlog = nullptr;
+  if (flux_kvs_lookup_get(f, &eventlog) < 0) {
+    flux_log_error(flux_future_get_flux(f), "tailrace: a job is not traced: its eventlog can't be read");
+  } else if (!has_event(eventlog)) {
+    post(restored->p, restored->id, restored->event.get());
+  }
+  flux_plugin_aux_delete_value(restored->p, f);
+}
+
+void post_unless_posted_before(flux_plugin_t *p, flux_jobid_t id, Json &&event) {
+  char key[128];
+  void *raw = calloc(1, sizeof(Restored));
+  if (!raw) return;
+  auto *restored = new (raw) Restored{p, id, static_cast<Json &&>(event)};
+  flux_future_t *f = nullptr;
+  if (flux_job_kvs_key(key, sizeof key, id, "eventlog") < 0 ||
+      !(f = flux_kvs_lookup(flux_jobtap_get_flux(p), nullptr, 0, key)) ||
+      flux_future_aux_set(f, nullptr, restored, destroy_restored) < 0) {
+    destroy_restored(restored);
+    flux_future_destroy(f);
+    return;
+  }
+  auto destroy = [](void *future) { flux_future_destroy(static_cast<flux_future_t *>(future)); };
+  // The plugin owns it, so that none is left to call us when the plugin is removed.
+  if (flux_future_then(f, -1., on_eventlog, restored) < 0 || flux_plugin_aux_set(p, nullptr, f, destroy) < 0) {
+    flux_future_destroy(f);
+  }
+}
+
+bool was_posted(flux_plugin_t *p, const char *name) {
+  return flux_jobtap_job_event_posted(p, FLUX_JOBTAP_CURRENT_JOB, name) == 1;
+}
+
+// The job was there before this job manager.
+bool is_restored(flux_plugin_t *p, int job_state) {
+  return job_state != FLUX_JOB_STATE_NEW && !was_posted(p, "submit") && !was_posted(p, "validate");
+}
+
+int on_validate(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  Job job;
+  int job_state;
+  Json event;
+  char sentence[1024];
+  Writer fault(sentence, sizeof sentence);
+  if (!read_job(args, job, &job_state) || judge(p, job, event, fault) != Verdict::kReject) return 0;
+  ++state_of(p)->counts.rejected;
+  return flux_jobtap_reject_job(p, args, "tailrace: %s", fault.c_str());
+}
+
+int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  Job job;
+  int job_state;
+  Json event;
+  char sentence[1024];
+  Writer fault(sentence, sizeof sentence);
+  constexpr int kTooLate = FLUX_JOB_STATE_RUN | FLUX_JOB_STATE_CLEANUP | FLUX_JOB_STATE_INACTIVE;
+  if (!read_job(args, job, &job_state) || (job_state & kTooLate)) return 0;
+  if (judge(p, job, event, fault) != Verdict::kTrace || was_posted(p, kEventName)) return 0;
+  if (is_restored(p, job_state)) {
+    post_unless_posted_before(p, job.id, static_cast<Json &&>(event));
+  } else {
+    post(p, FLUX_JOBTAP_CURRENT_JOB, event.get());
+  }
+  return 0;
+}
+
+const char *word_for(flux_job_result_t result) {
+  switch (result) {
+    case FLUX_JOB_RESULT_COMPLETED: return "completed";
+    case FLUX_JOB_RESULT_FAILED: return "failed";
+    case FLUX_JOB_RESULT_CANCELED: return "canceled";
+    case FLUX_JOB_RESULT_TIMEOUT: return "timeout";
+  }
+  return "unknown";
+}
+
+int on_cleanup(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  Job job;
+  int job_state;
+  Json event;
+  char sentence[1024];
+  Writer fault(sentence, sizeof sentence);
+  flux_job_result_t result;
+  if (!state_of(p)->policy.posts_memo() || !read_job(args, job, &job_state)) return 0;
+  bool traced =
+      was_posted(p, kEventName) || (is_restored(p, job_state) && judge(p, job, event, fault) == Verdict::kTrace);
+  if (traced && flux_jobtap_get_job_result(p, FLUX_JOBTAP_CURRENT_JOB, &result) == 0) {
+    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:{s:s}}", "trace", "result", word_for(result));
+  }
+  return 0;
+}
+
+int on_configuration(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  State &state = *state_of(p);
+  json_t *table = nullptr;
+  char sentence[1024];
+  Writer fault(sentence, sizeof sentence);
+  flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s?{s?o}}", "conf", "tailrace", &table);
+  const char *load = flux_plugin_get_conf(p);
+  Json loaded(load ? json_loads(load, 0, nullptr) : nullptr);
+  if (Policy::parse(table, loaded.get(), state.library, state.policy, fault)) return 0;
+  return flux_jobtap_error(p, args, "%s", fault.c_str());
+}
+
+int on_query(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  State &state = *state_of(p);
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s s:O s:I s:I}", "version", TAILRACE_VERSION, "settings",
+                              const_cast<json_t *>(state.policy.settings()), "traced", state.counts.traced, "rejected",
+                              state.counts.rejected);
+}
+
+constexpr flux_plugin_handler kHandlers[] = {
+    {"job.validate", on_validate, nullptr},     {"job.new", on_new, nullptr},
+    {"job.state.cleanup", on_cleanup, nullptr}, {"conf.update", on_configuration, nullptr},
+    {"plugin.query", on_query, nullptr},        {nullptr, nullptr, nullptr},
+};
+
+}  // namespace
+}  // namespace tailrace::flux
+
+extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plugin_t *p) {
+  using namespace tailrace::flux;
+  void *raw = calloc(1, sizeof(State));
+  if (!raw) return -1;
+  auto *state = new (raw) State();
+  if (flux_plugin_aux_set(p, kState, state, destroy_state) < 0) {
+    destroy_state(state);
+    return -1;
+  }
+  find_library(p, *state);
+  // Until conf.update, which comes with the load, no job is traced.
+  return flux_plugin_register(p, "tailrace", kHandlers);
+}

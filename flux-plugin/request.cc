@@ -1,0 +1,172 @@
+// See request.h.
+#include "request.h"
+
+#include <string.h>
+
+namespace tailrace::flux {
+
+const char *type_of(const json_t *value) {
+  if (!value) return "missing";
+  switch (json_typeof(value)) {
+    case JSON_OBJECT: return "a table";
+    case JSON_ARRAY: return "a list";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "an integer";
+    case JSON_REAL: return "a real number";
+    case JSON_TRUE:
+    case JSON_FALSE: return "a boolean";
+    case JSON_NULL: break;
+  }
+  return "null";
+}
+
+namespace {
+
+constexpr const char *kNamedTags[] = {"workflow", "stage", "task"};
+constexpr size_t kLongestPath = 4000;
+
+// A tag's value as text: a string, or an integer that `--setattr` took for a number.
+bool put_tag(json_t *tags, const char *where, const char *key, const json_t *value, Writer &fault) {
+  char digits[24];
+  string_view text = text_of(value);
+  if (json_is_integer(value)) {
+    text = {digits, static_cast<size_t>(put_signed(digits, json_integer_value(value)) - digits)};
+  } else if (!json_is_string(value)) {
+    fault << where << '.' << key << " is " << type_of(value) << ": give a string or an integer";
+    return false;
+  }
+  json_object_set_new(tags, key, json_stringn(text.data(), text.size()));
+  return true;
+}
+
+bool read_free_tags(json_t *given, json_t *tags, Writer &fault) {
+  constexpr const char *kWhere = "attributes.user.trace.tags";
+  if (!json_is_object(given)) {
+    fault << kWhere << " is " << type_of(given) << ": give a table of KEY = VALUE";
+    return false;
+  }
+  const char *key;
+  json_t *value;
+  json_object_foreach(given, key, value) {
+    string_view name(key);
+    for (const char *named : kNamedTags) {
+      if (name == named) {
+        fault << kWhere << '.' << key << ": give it as attributes.user.trace." << key;
+        return false;
+      }
+    }
+    if (name == "job" || name == "rank") {
+      fault << kWhere << '.' << key << " is set by Flux";
+      return false;
+    }
+    if (!put_tag(tags, kWhere, key, value, fault)) return false;
+  }
+  return true;
+}
+
+bool read_trace(json_t *trace, Request &out, Writer &fault) {
+  constexpr const char *kWhere = "attributes.user.trace";
+  const char *key;
+  json_t *value;
+  json_object_foreach(trace, key, value) {
+    string_view name(key);
+    if (name == "workflow" || name == "stage" || name == "task") {
+      if (!put_tag(out.tags.get(), kWhere, key, value, fault)) return false;
+    } else if (name == "tags") {
+      if (!read_free_tags(value, out.tags.get(), fault)) return false;
+    } else if (name == "run") {
+      if (!json_is_string(value) || text_of(value).empty() || text_of(value).size() > kLongestPath) {
+        fault << kWhere << ".run is " << (json_is_string(value) ? "empty or too long" : type_of(value))
+              << ": give the path of a directory";
+        return false;
+      }
+      out.run = json_string_value(value);
+    } else {
+      fault << kWhere << " has no key ";
+      fault.json(slice(name, 0, name.size() < 64 ? name.size() : 64)) << ": there are stage, workflow, task, tags, run";
+      return false;
+    }
+  }
+  return true;
+}
+
+// The sentence about the first tag that breaks a rule, with the attribute in front.
+bool check_tags(const json_t *tags, Writer &fault) {
+  char text[kMaxTagsBytes + 1], sentence[512];
+  Writer canonical(text, sizeof text), reason(sentence, sizeof sentence);
+  if (encode_tags(tags, canonical, reason)) return true;
+  fault << "attributes.user.trace: " << reason.view();
+  return false;
+}
+
+}  // namespace
+
+bool encode_tags(const json_t *tags, Writer &out, Writer &fault) {
+  char quoted[kMaxTagsBytes + 1];
+  Writer pairs(quoted, sizeof quoted);
+  const char *key;
+  json_t *value;
+  json_object_foreach(const_cast<json_t *>(tags), key, value) {
+    if (pairs.size()) pairs << ',';
+    quote_tag_text(key, pairs);
+    pairs << '=';
+    quote_tag_text(text_of(value), pairs);
+  }
+  if (pairs.overflowed()) {
+    fault << "the tags are longer than 8192 bytes";
+    return false;
+  }
+  static const TagSet none;
+  TagSet set;
+  size_t at;
+  if (!parse_tags(pairs.view(), set, at, fault)) return false;
+  return merge_tags(none, set, out);
+}
+
+bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault) {
+  out.tags = Json(json_object());
+  json_t *user = member(member(jobspec, "attributes"), "user");
+  json_t *trace = member(user, "trace");
+  if (plain) {
+    for (const char *key : kNamedTags) {
+      json_t *value = member(user, key);
+      if (value && !put_tag(out.tags.get(), "attributes.user", key, value, fault)) return false;
+    }
+  }
+  if (json_is_object(trace)) {
+    out.ask = Request::Ask::kWants;
+    if (!read_trace(trace, out, fault)) return false;
+  } else if (json_is_boolean(trace)) {
+    out.ask = json_is_true(trace) ? Request::Ask::kWants : Request::Ask::kRefuses;
+  } else if (trace) {
+    fault << "attributes.user.trace is " << type_of(trace)
+          << ": give true, false or a table like {\"stage\": \"NAME\"}";
+    return false;
+  }
+  return json_object_size(out.tags.get()) == 0 || check_tags(out.tags.get(), fault);
+}
+
+Json job_name(const json_t *jobspec) {
+  string_view name = text_of(member(member(member(member(jobspec, "attributes"), "system"), "job"), "name"));
+  if (name.empty()) {
+    json_t *task = json_array_get(member(jobspec, "tasks"), 0);
+    name = text_of(json_array_get(member(task, "command"), 0));
+    size_t slash = name.rfind('/');
+    if (slash != string_view::npos) name = slice(name, slash + 1, name.size() - slash - 1);
+  }
+  char encoded[3 * kMaxTagValueBytes], decoded[kMaxTagValueBytes];
+  Writer kept(encoded, sizeof encoded), text(decoded, sizeof decoded);
+  encode_tag_value(name, kept);
+  decode_tag_value(kept.view(), text);
+  return Json(text.size() ? json_stringn(text.view().data(), text.size()) : nullptr);
+}
+
+bool starts_instance(const json_t *jobspec) {
+  json_t *command = member(json_array_get(member(jobspec, "tasks"), 0), "command");
+  string_view program = text_of(json_array_get(command, 0)), sub = text_of(json_array_get(command, 1));
+  size_t slash = program.rfind('/');
+  if (slash != string_view::npos) program = slice(program, slash + 1, program.size() - slash - 1);
+  return program == "flux" && (sub == "broker" || sub == "start");
+}
+
+}  // namespace tailrace::flux

@@ -1,0 +1,286 @@
+// See rundir.h.
+#include "rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace tailrace::flux {
+namespace {
+
+constexpr const char *kFolders[] = {"trace", "declared"};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct CloseFile {
+  void operator()(FILE *f) const { fclose(f); }
+};
+using File = std::unique_ptr<FILE, CloseFile>;
+
+// The path and its parents that are missing. Returns errno, or 0.
+int make_directories(const char *path) {
+  CString copy(strdup(path));
+  if (!copy) return ENOMEM;
+  for (char *p = copy.get() + 1; *p; ++p) {
+    if (*p != '/') continue;
+    *p = 0;
+    // A parent may be there and forbid to make it: only the last one's failure counts.
+    mkdir(copy.get(), 0700);
+    *p = '/';
+  }
+  return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+CString join(const char *directory, const char *name) {
+  char *path = nullptr;
+  return CString(asprintf(&path, "%s/%s", directory, name) < 0 ? nullptr : path);
+}
+
+bool take_line(FILE *f, CString &line) {
+  char *text = line.release();
+  size_t size = 0;
+  ssize_t n = getline(&text, &size, f);
+  line.reset(text);
+  return n > 0;
+}
+
+// proc(5): blanks and the like in names are octal.
+void unescape(char *field) {
+  char *to = field;
+  for (char *from = field; *from; ++to) {
+    if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] && from[3]) {
+      *to = static_cast<char>((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+      from += 4;
+    } else {
+      *to = *from++;
+    }
+  }
+  *to = 0;
+}
+
+// A JSON string of bytes that may not be UTF-8.
+json_t *as_string(const char *bytes) {
+  json_t *string = json_string(bytes);
+  return string ? string : json_string("?");
+}
+
+Json mounts() {
+  Json list(json_array());
+  File f(fopen("/proc/self/mountinfo", "re"));
+  CString line;
+  while (f && take_line(f.get(), line)) {
+    char *separator = strstr(line.get(), " - "), *rest = nullptr;
+    if (!separator) continue;
+    *separator = 0;
+    char *before[5] = {}, *behind[2] = {};
+    int n = 0, m = 0;
+    for (char *w = strtok_r(line.get(), " ", &rest); w && n < 5; w = strtok_r(nullptr, " ", &rest)) before[n++] = w;
+    for (char *w = strtok_r(separator + 3, " \n", &rest); w && m < 2; w = strtok_r(nullptr, " \n", &rest))
+      behind[m++] = w;
+    if (n < 5 || m < 2) continue;
+    for (char *field : {before[3], before[4], behind[1]}) unescape(field);
+    json_array_append_new(list.get(),
+                          json_pack("{s:s s:o s:o s:o s:s}", "dev", before[2], "source", as_string(behind[1]), "root",
+                                    as_string(before[3]), "point", as_string(before[4]), "fstype", behind[0]));
+  }
+  return list;
+}
+
+Json processor() {
+  File f(fopen("/proc/cpuinfo", "re"));
+  CString line;
+  struct utsname names;
+  const char *model = uname(&names) == 0 ? names.machine : "?";
+  while (f && take_line(f.get(), line)) {
+    char *colon = strchr(line.get(), ':');
+    if (!colon || strncmp(line.get(), "model name", 10) != 0) continue;
+    line.get()[strcspn(line.get(), "\n")] = 0;
+    model = colon + 1 + strspn(colon + 1, " \t");
+    break;
+  }
+  return Json(
+      json_pack("{s:o s:i}", "model", as_string(model), "count", static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
+}
+
+// The kernel's bound on the clock's error (adjtimex(2)), null where no one keeps the clock.
+json_t *clock_error() {
+  struct timex t = {};
+  int state = adjtimex(&t);
+  return state < 0 || (t.status & STA_UNSYNC) ? json_null() : json_integer(static_cast<json_int_t>(t.maxerror) * 1000);
+}
+
+json_t *user_name() {
+  struct passwd entry, *found = nullptr;
+  char buffer[4096];
+  if (getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found) == 0 && found) return as_string(found->pw_name);
+  return json_sprintf("%u", static_cast<unsigned>(getuid()));
+}
+
+json_t *random_id() {
+  unsigned char bytes[16] = {};
+  char hex[33] = {};
+  Descriptor fd(open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 || read(fd.get(), bytes, sizeof bytes) != sizeof bytes) return json_null();
+  for (int i = 0; i < 16; ++i) put_hex(hex + 2 * i, bytes[i], 2);
+  return json_string(hex);
+}
+
+json_t *now() {
+  struct timespec t;
+  struct tm utc;
+  char day[32];
+  clock_gettime(CLOCK_REALTIME, &t);
+  gmtime_r(&t.tv_sec, &utc);
+  strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
+  return json_sprintf("%s.%06ldZ", day, t.tv_nsec / 1000);
+}
+
+Json describe(const RunDescription &d, const char *host) {
+  struct utsname names;
+  Json found_mounts = mounts(), cpu = processor();
+  return Json(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:s s:O s:o s:{s:s} s:O}",                          //
+                        "run_id", random_id(), "created", now(), "command", const_cast<json_t *>(d.command),  //
+                        "cwd", as_string(d.cwd), "tags", json_stringn(d.tags.data(), d.tags.size()),          //
+                        "user", user_name(), "uid", static_cast<int>(getuid()), "host", host,                 //
+                        "kernel", uname(&names) == 0 ? names.release : "?", "cpu", cpu.get(),                 //
+                        "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION,            //
+                        "mounts", found_mounts.get()));
+}
+
+// Whole at every moment: a file beside it takes its place.
+bool publish(const char *directory, const json_t *content, bool only_if_new) {
+  CString name;
+  char *text = nullptr;
+  Json id(random_id());
+  if (asprintf(&text, "%s/.run.json.%s", directory, json_string_value(id.get())) < 0) return false;
+  CString scratch(text), target = join(directory, "run.json");
+  CString lines(json_dumps(content, JSON_INDENT(1)));
+  if (!lines || !target) return false;
+  size_t n = strlen(lines.get());
+  bool done = false;
+  {
+    Descriptor fd(open(scratch.get(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (fd.get() < 0) return false;
+    done = write(fd.get(), lines.get(), n) == static_cast<ssize_t>(n) && write(fd.get(), "\n", 1) == 1;
+  }
+  if (done && only_if_new) {
+    done = link(scratch.get(), target.get()) == 0 || errno == EEXIST;
+    // Some file systems have no links.
+    if (!done && (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK)) {
+      done = rename(scratch.get(), target.get()) == 0;
+    }
+  } else if (done) {
+    done = rename(scratch.get(), target.get()) == 0;
+  }
+  int saved = errno;
+  unlink(scratch.get());
+  errno = saved;
+  return done;
+}
+
+bool knows(const json_t *run, const char *host) {
+  if (text_of(member(run, "host")) == host) return true;
+  json_t *restarts = member(run, "restarts");
+  for (size_t i = 0; i < json_array_size(restarts); ++i) {
+    if (text_of(member(json_array_get(restarts, i), "host")) == host) return true;
+  }
+  return false;
+}
+
+// Has this host in run.json; false, with errno, when it can't be written.
+bool describe_host(const char *directory, const RunDescription &d) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  CString path = join(directory, "run.json");
+  if (access(path.get(), F_OK) != 0) {
+    Json content = describe(d, host);
+    json_object_set_new(content.get(), "format", json_integer(1));
+    json_object_set_new(content.get(), "restarts", json_array());
+    if (!publish(directory, content.get(), true)) return false;
+  }
+  Json run(json_load_file(path.get(), 0, nullptr));
+  if (knows(run.get(), host)) return true;
+  Descriptor lock(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Not every network file system locks directories; then two hosts in one instant may lose one.
+  flock(lock.get(), LOCK_EX);
+  run = Json(json_load_file(path.get(), 0, nullptr));
+  if (!json_is_object(run.get())) {
+    errno = EINVAL;
+    return false;
+  }
+  if (knows(run.get(), host)) return true;
+  if (!member(run.get(), "restarts")) json_object_set_new(run.get(), "restarts", json_array());
+  json_array_append_new(member(run.get(), "restarts"), describe(d, host).release());
+  return publish(directory, run.get(), false);
+}
+
+bool refuse(Writer &fault, const char *what, const char *path, int error) {
+  fault << what << ' ' << path << ": " << strerror(error);
+  return false;
+}
+
+bool is_run(const char *path) {
+  CString trace = join(path, "trace"), description = join(path, "run.json");
+  return access(trace.get(), F_OK) == 0 || access(description.get(), F_OK) == 0;
+}
+
+bool is_empty(const char *path) {
+  DIR *directory = opendir(path);
+  if (!directory) return true;
+  bool empty = true;
+  while (const dirent *entry = readdir(directory)) {
+    string_view name(entry->d_name);
+    if (name != "." && name != "..") empty = false;
+  }
+  closedir(directory);
+  return empty;
+}
+
+// Something else lies there. Asked twice: between the questions another shell may have made its first folder.
+bool is_foreign(const char *path) { return !is_run(path) && !is_empty(path) && !is_run(path); }
+
+}  // namespace
+
+bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault) {
+  if (is_foreign(path)) {
+    fault << path << " is not empty and no run directory: give a new or an empty one";
+    return false;
+  }
+  if (int error = make_directories(path)) return refuse(fault, "can't make the run directory", path, error);
+  real.reset(realpath(path, nullptr));
+  if (!real) return refuse(fault, "can't use the run directory", path, errno);
+  for (const char *folder : kFolders) {
+    CString inside = join(real.get(), folder);
+    if (mkdir(inside.get(), 0700) != 0 && errno != EEXIST) {
+      return refuse(fault, "can't make the run directory's folder", inside.get(), errno);
+    }
+  }
+  CString trace = join(real.get(), "trace");
+  if (access(trace.get(), W_OK | X_OK) != 0) return refuse(fault, "can't write to", trace.get(), errno);
+  if (!describe_host(real.get(), description)) refuse(fault, "can't write run.json of", real.get(), errno);
+  return true;
+}
+
+}  // namespace tailrace::flux
