@@ -1,4 +1,5 @@
 // See nested.h.
+#define FLUX_SHELL_PLUGIN_NAME "tailrace"
 #include "nested.h"
 
 #include <ctype.h>
@@ -34,25 +35,27 @@ int find_program(const flux_cmd_t *cmd) {
 
 // As the broker decides it (flux-broker(1), "INITIAL PROGRAM"): a single word that is no executable file is a line for
 // the user's shell.
-bool is_shell_line(const flux_cmd_t *cmd, int program) {
-  const char *word = flux_cmd_arg(cmd, program);
+bool is_shell_line(flux_shell_t *shell, const flux_cmd_t *cmd, int program) {
   if (flux_cmd_argc(cmd) != program + 1) return false;
-  for (const char *p = word; *p; ++p) {
+  // A batch script is {{tmpdir}}/script, which the shell expands only when it starts the task.
+  CString word(flux_shell_mustache_render(shell, flux_cmd_arg(cmd, program)));
+  if (!word) return false;
+  for (const char *p = word.get(); *p; ++p) {
     if (isspace(static_cast<unsigned char>(*p))) return true;
   }
   struct stat st;
-  return stat(word, &st) != 0 || !S_ISREG(st.st_mode) || access(word, X_OK | R_OK) != 0;
+  return stat(word.get(), &st) != 0 || !S_ISREG(st.st_mode) || access(word.get(), X_OK | R_OK) != 0;
 }
 
 }  // namespace
 
-bool wrap_initial_program(flux_cmd_t *cmd, const json_t *assignments) {
+bool wrap_initial_program(flux_shell_t *shell, flux_cmd_t *cmd, const json_t *assignments) {
   int at = find_program(cmd);
   if (at < 0) return false;
-  if (is_shell_line(cmd, at)) {
-    const char *shell = flux_cmd_getenv(cmd, "SHELL");
+  if (is_shell_line(shell, cmd, at)) {
+    const char *program = flux_cmd_getenv(cmd, "SHELL");
     flux_cmd_argv_insert(cmd, at, "-c");
-    flux_cmd_argv_insert(cmd, at, shell && *shell ? shell : "/bin/bash");
+    flux_cmd_argv_insert(cmd, at, program && *program ? program : "/bin/bash");
   }
   for (size_t i = json_array_size(assignments); i > 0; --i) {
     flux_cmd_argv_insert(cmd, at, json_string_value(json_array_get(assignments, i - 1)));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <flux/core.h>
+#include <flux/shell.h>
 
 #include "json.h"
 
@@ -17,6 +18,6 @@ constexpr const char *kInnerVariable = "TAILRACE_FLUX";
 
 // Puts env(1) and `assignments` (strings NAME=VALUE) before the initial program of `flux broker`'s command line in
 // `cmd`. False when there is none, or the command line is one that we can't read.
-bool wrap_initial_program(flux_cmd_t *cmd, const json_t *assignments);
+bool wrap_initial_program(flux_shell_t *shell, flux_cmd_t *cmd, const json_t *assignments);
 
 }  // namespace tailrace::flux

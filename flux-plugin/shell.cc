@@ -164,9 +164,10 @@ bool make_base_tags(flux_shell_t *shell, State &state, Writer &fault) {
   CString plain = plain_path(path);
   if (!member(tags, "task") && *plain.get()) json_object_set_new(tags, "task", json_string(plain.get()));
   if (*path) json_object_set_new(tags, "job", json_string(path));
-  char *slash = strchr(plain.get(), '/');
-  if (slash && !member(tags, "workflow")) {
-    json_object_set_new(tags, "workflow", json_stringn(plain.get(), static_cast<size_t>(slash - plain.get())));
+  // An instance is one workflow, with all in it, unless another name was given.
+  size_t outermost = strcspn(plain.get(), "/");
+  if (outermost && (plain.get()[outermost] || state.nested) && !member(tags, "workflow")) {
+    json_object_set_new(tags, "workflow", json_stringn(plain.get(), outermost));
   }
   char canonical[kMaxTagsBytes + 1];
   Writer out(canonical, sizeof canonical);
@@ -292,14 +293,12 @@ void set_variables(flux_cmd_t *cmd, const json_t *list) {
 // What the inner instance's rc1 reads: the same run, and tags that lead back to this job.
 void tell_inner(flux_shell_t *shell, const State &state, flux_cmd_t *cmd) {
   Json tags(json_deep_copy(member(state.event.get(), "tags")));
-  json_t *workflow = member(tags.get(), "workflow");
-  CString own_workflow = plain_path(job_path(shell));
-  // The outermost job's id where nothing else was named.
-  Json named(workflow ? json_incref(workflow) : json_string(own_workflow.get()));
+  Json workflow = Json::share(member(tags.get(), "workflow"));
   for (const char *key : {"workflow", "stage", "task", "job", "rank"}) json_object_del(tags.get(), key);
   json_object_set_new(tags.get(), "parent", json_string(job_path(shell)));
-  Json conf(json_pack("{s:s s:s s:O s:O s:O}", "jobs", "all", "run", state.run.get(), "library",
-                      member(state.event.get(), "library"), "workflow", named.get(), "tags", tags.get()));
+  Json conf(json_pack("{s:s s:s s:O s:O}", "jobs", "all", "run", state.run.get(), "library",
+                      member(state.event.get(), "library"), "tags", tags.get()));
+  if (workflow) json_object_set(conf.get(), "workflow", workflow.get());
   for (const char *key : {"journal-dir", "block-age"}) {
     json_t *value = member(state.event.get(), key);
     if (value) json_object_set(conf.get(), key, value);
@@ -334,7 +333,7 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   }
   tell_inner(shell, *state, cmd);
   // The script has the broker's LD_PRELOAD as well, so that only ours is put before it.
-  wrap_initial_program(cmd, variables(*state, state->base.get(), cmd, true).get());
+  wrap_initial_program(shell, cmd, variables(*state, state->base.get(), cmd, true).get());
   return 0;
 }
 

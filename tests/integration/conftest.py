@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flux_instance import FluxInstance, require_flux
+from flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
 from harm import Harm
 
 from tailrace import _native
@@ -114,5 +114,34 @@ def start_flux(flux_program: Path) -> Iterator[Callable[..., FluxInstance]]:
 def flux(flux_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FluxInstance]:
     """One instance of one broker for all tests, without our plugins. What a test loads it removes again."""
     instance = FluxInstance(flux_program, cwd=tmp_path_factory.mktemp("flux"))
+    yield instance
+    instance.stop()
+
+
+@pytest.fixture(scope="session")
+def flux_plugins() -> FluxPlugins:
+    """The Flux plugins of the installed package; skips, or fails with TAILRACE_REQUIRE_FLUX=1, where they weren't built."""
+    return require_plugins()
+
+
+@pytest.fixture
+def start_traced_flux(flux_program: Path, flux_plugins: FluxPlugins) -> Iterator[Callable[..., FluxInstance]]:
+    """Starts an instance of a test's own with both plugins loaded, with start_traced's arguments."""
+    with ExitStack() as stack:
+
+        def start(*conf: str, **arguments: Any) -> FluxInstance:
+            instance = start_traced(flux_program, flux_plugins, *conf, **arguments)
+            stack.callback(instance.stop)
+            return instance
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def traced_flux(
+    flux_program: Path, flux_plugins: FluxPlugins, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FluxInstance]:
+    """One instance for all tests, with both plugins loaded, that traces the jobs that ask for it."""
+    instance = start_traced(flux_program, flux_plugins, cwd=tmp_path_factory.mktemp("traced-flux"))
     yield instance
     instance.stop()

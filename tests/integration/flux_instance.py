@@ -12,10 +12,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import tailrace
 
 START_S = 60
 STEP_S = 60
@@ -165,3 +168,50 @@ class FluxInstance:
             return [int(word) for word in children.read_text().split()]
         except FileNotFoundError:
             return []
+
+
+@dataclass(frozen=True)
+class FluxPlugins:
+    """Where the installed package has what Flux loads."""
+
+    root: Path
+
+    @property
+    def jobtap(self) -> Path:
+        return self.root / "lib" / "jobtap" / "tailrace-jobtap.so"
+
+    @property
+    def shell_folder(self) -> Path:
+        return self.root / "lib" / "shell"
+
+    @property
+    def rc_folder(self) -> Path:
+        """For FLUX_SHELL_RC_PATH."""
+        return self.root / "etc" / "shell"
+
+    @property
+    def library(self) -> Path:
+        return self.root.parent / "lib" / "libtailrace.so"
+
+
+def require_plugins() -> FluxPlugins:
+    """The plugins of the installed package; skips or fails without."""
+    require_flux()
+    plugins = FluxPlugins(Path(str(tailrace.__file__)).resolve().parent / "flux")
+    if not plugins.jobtap.is_file():
+        missing("tailrace was installed where CMake found no Flux by pkg-config, so without the Flux plugins")
+    return plugins
+
+
+def start_traced(flux: Path, plugins: FluxPlugins, *conf: str, **arguments: Any) -> FluxInstance:
+    """An instance with both plugins loaded; conf: KEY=VALUE for the jobtap plugin. arguments: as of FluxInstance."""
+    builtin = [str(flux), "config", "builtin", "shell_pluginpath"]
+    own = subprocess.run(builtin, capture_output=True, text=True, check=True, timeout=STEP_S).stdout.strip()
+    options = [*arguments.pop("options", ()), f"-Sconf.shell_pluginpath={own}:{plugins.shell_folder}"]
+    instance = FluxInstance(flux, options=options, **arguments)
+    try:
+        instance.run("jobtap", "load", plugins.jobtap, *conf)
+    except BaseException:
+        instance.stop()
+        raise
+    return instance

@@ -1,0 +1,331 @@
+"""The jobtap plugin: which jobs it has traced, what it tells their shells, what it refuses, and that it forgets nothing."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+EVENT = "tailrace.trace"
+
+
+def trace_event(instance, job):
+    """The context of the one event of the job; None without."""
+    found = instance.events(job, EVENT)
+    assert len(found) < 2, found
+    return found[0]["context"] if found else None
+
+
+def load(instance, plugins, *conf, **options):
+    return instance.run("jobtap", "load", "-r", "all", plugins.jobtap, *conf, **options)
+
+
+@pytest.fixture
+def reconfigured(traced_flux, flux_plugins):
+    """Loads the plugin anew with KEY=VALUE...; as it was afterwards."""
+    yield lambda *conf: load(traced_flux, flux_plugins, *conf)
+    load(traced_flux, flux_plugins)
+
+
+def test_a_job_that_asks_has_the_event_and_shows_its_stage(traced_flux, flux_plugins):
+    job = traced_flux.submit(
+        "--job-name=relax",
+        "--setattr=user.trace.stage=sim",
+        "--setattr=user.trace.workflow=mummi",
+        "--setattr=user.trace.tags.round=3",
+        "true",
+    )
+    traced_flux.wait(job)
+    event = trace_event(traced_flux, job)
+    assert event == {
+        "version": 1,
+        "library": str(flux_plugins.library),
+        "run": "tailrace-runs/{{id.f58plain}}",
+        "tags": {"workflow": "mummi", "stage": "sim", "round": "3"},
+    }
+    shown = traced_flux.ask("jobs", "-n", "-o", "{user.trace.stage} {user.trace.result}", job)
+    assert shown == "sim completed"
+    assert [entry["name"] for entry in traced_flux.events(job)].count("memo") == 2
+
+
+def test_a_job_that_does_not_ask_has_no_event(traced_flux):
+    for words in (["true"], ["--setattr=user.trace=false", "true"], ["--setattr=user.stage=sim", "true"]):
+        job = traced_flux.submit(*words)
+        traced_flux.wait(job)
+        names = {entry["name"] for entry in traced_flux.events(job)}
+        assert not names & {EVENT, "memo"}
+
+
+def test_stage_is_the_name_of_the_job_or_of_its_program(traced_flux):
+    named = traced_flux.submit("--job-name=a name, with = signs ƒ", "--setattr=user.trace=true", "true")
+    plain = traced_flux.submit("--setattr=user.trace=true", "/bin/true")
+    assert trace_event(traced_flux, named)["tags"] == {"stage": "a name, with = signs ƒ"}
+    assert trace_event(traced_flux, plain)["tags"] == {"stage": "true"}
+
+
+def test_result_is_recorded_at_cleanup(traced_flux):
+    traced = "--setattr=user.trace.stage=ends"
+    jobs = {
+        "failed": traced_flux.submit(traced, "false"),
+        "timeout": traced_flux.submit(traced, "-t1s", "sleep", 60),
+        "canceled": traced_flux.submit(traced, "sleep", 60),
+    }
+    traced_flux.wait(jobs["canceled"], "start")
+    traced_flux.run("cancel", jobs["canceled"])
+    for result, job in jobs.items():
+        traced_flux.wait(job)
+        assert traced_flux.ask("jobs", "-n", "-o", "{user.trace.result}", job) == result
+
+
+def test_a_canceled_job_that_never_ran_has_its_result(traced_flux):
+    job = traced_flux.submit("--setattr=user.trace.stage=held", "--urgency=hold", "true")
+    traced_flux.run("cancel", job)
+    traced_flux.wait(job)
+    assert traced_flux.ask("jobs", "-n", "-o", "{user.trace.stage} {user.trace.result}", job) == "held canceled"
+
+
+LONG = json.dumps("v" * 65536)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ('trace.tags.x="a\\u0001b"', r'tag "x": the value has a control character'),
+        ('trace.stage="a\\nb"', r'tag "stage": the value has a control character'),
+        (f"trace.tags.x={LONG}", r"the tags are longer than 8192 bytes"),
+        (f'trace.tags.x="{"v" * 1025}"', r'tag "x": the value is longer than 1024 bytes'),
+        ("trace.stage=1.5", r"attributes.user.trace.stage is a real number: give a string or an integer"),
+        ("trace.stage=[1]", r"attributes.user.trace.stage is a list"),
+        ('trace.stage=""', r'tag "stage": the value is empty'),
+        ("trace=sim", r"attributes.user.trace is a string: give true, false or a table"),
+        ("trace=3", r"attributes.user.trace is an integer"),
+        ("trace.tags=sim", r"attributes.user.trace.tags is a string: give a table"),
+        ("trace.tags.X=1", r'tag "X": the key is not \[a-z\]\[a-z0-9_.-\]\*'),
+        ("trace.tags.region=1", r'tag "region": the key is set by the application'),
+        ("trace.tags.job=1", r"attributes.user.trace.tags.job is set by Flux"),
+        ("trace.tags.stage=1", r"give it as attributes.user.trace.stage"),
+        ("trace.library=/tmp/mine.so", r'has no key "library": there are stage, workflow, task, tags, run'),
+        ("trace.run=7", r"attributes.user.trace.run is an integer: give the path of a directory"),
+        ('trace.run=""', r"attributes.user.trace.run is empty"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_a_wish_that_breaks_the_rules_is_rejected_at_submit(traced_flux, attribute, message):
+    done = traced_flux.run("submit", f"--setattr=user.{attribute}", "true", check=False)
+    assert done.returncode == 1
+    assert re.search(f"tailrace: .*{message}", done.stderr), done.stderr
+
+
+def test_more_than_64_tags_are_rejected(traced_flux):
+    tags = json.dumps({f"k{i}": i for i in range(65)})
+    done = traced_flux.run("submit", f"--setattr=user.trace.tags={tags}", "true", check=False)
+    assert "one too many: at most 64 tags" in done.stderr
+
+
+def test_64_kib_of_tags_in_many_are_rejected_and_the_instance_lives(traced_flux):
+    tags = json.dumps({f"k{i}": "v" * 1024 for i in range(64)})
+    done = traced_flux.run("submit", f"--setattr=user.trace.tags={tags}", "true", check=False)
+    assert "the tags are longer than 8192 bytes" in done.stderr
+    assert traced_flux.run("run", "true").returncode == 0
+
+
+def test_workflow_comes_from_the_job_that_is_waited_for(traced_flux):
+    trace = "--setattr=user.trace=true"
+    first = traced_flux.submit("--setattr=user.trace.workflow=campaign", "true")
+    second = traced_flux.submit(trace, f"--dependency=afterok:{first}", "true")
+    third = traced_flux.submit(trace, f"--dependency=afterany:{second}", "true")
+    alone = traced_flux.submit(trace, "true")
+    own = traced_flux.submit(f"--dependency=afterok:{first}", "--setattr=user.trace.workflow=own", "true")
+    workflows = [trace_event(traced_flux, job)["tags"].get("workflow") for job in (second, third, alone, own)]
+    assert workflows == ["campaign", "campaign", None, "own"]
+
+
+def test_jobs_are_chosen_by_name_pattern(traced_flux, reconfigured):
+    reconfigured("jobs=all", "names=sim-*,*.sh")
+    jobs = {name: traced_flux.submit(f"--job-name={name}", "true") for name in ("sim-1", "x.sh", "other")}
+    asked = traced_flux.submit("--job-name=other", "--setattr=user.trace=true", "true")
+    chosen = {name for name, job in jobs.items() if trace_event(traced_flux, job)}
+    assert chosen == {"sim-1", "x.sh"}
+    assert trace_event(traced_flux, asked)
+
+
+def test_all_jobs_are_traced_but_those_that_refuse(traced_flux, reconfigured):
+    reconfigured("jobs=all", "workflow=w", "tags.site=here")
+    plain = traced_flux.submit("--job-name=n", "true")
+    refusing = traced_flux.submit("--setattr=user.trace=false", "true")
+    assert trace_event(traced_flux, plain)["tags"] == {"workflow": "w", "site": "here", "stage": "n"}
+    assert trace_event(traced_flux, refusing) is None
+
+
+def test_none_is_none(traced_flux, reconfigured):
+    reconfigured("jobs=none")
+    assert trace_event(traced_flux, traced_flux.submit("--setattr=user.trace.stage=s", "true")) is None
+    # What isn't traced isn't checked either: the plugin is as good as absent.
+    assert trace_event(traced_flux, traced_flux.submit("--setattr=user.trace=5", "true")) is None
+
+
+def test_sampling_takes_about_its_share(traced_flux, reconfigured):
+    reconfigured("jobs=all", "sample=0.5", "memo=false")
+    jobs = traced_flux.ask("submit", "--cc=1-100", "true").split()
+    traced_flux.run("queue", "idle", timeout=120)
+    traced = sum(trace_event(traced_flux, job) is not None for job in jobs[:40])
+    # 2 in a million samples of 40 lie outside.
+    assert 6 <= traced <= 34
+
+
+def test_user_attributes_count_where_the_configuration_says_so(traced_flux, reconfigured):
+    reconfigured("jobs=all", "user-attributes=true")
+    job = traced_flux.submit("--setattr=user.stage=plain", "--setattr=user.workflow=w", "--setattr=user.task=7", "true")
+    both = traced_flux.submit("--setattr=user.stage=plain", "--setattr=user.trace.stage=traced", "true")
+    assert trace_event(traced_flux, job)["tags"] == {"workflow": "w", "stage": "plain", "task": "7"}
+    assert trace_event(traced_flux, both)["tags"]["stage"] == "traced"
+
+
+def test_the_run_is_the_jobs_to_choose_unless_configured_otherwise(traced_flux, reconfigured, tmp_path):
+    wish = f"--setattr=user.trace.run={tmp_path}/mine"
+    assert trace_event(traced_flux, traced_flux.submit(wish, "true"))["run"] == f"{tmp_path}/mine"
+    reconfigured("choose-run=false", f"run={tmp_path}/ours")
+    assert trace_event(traced_flux, traced_flux.submit(wish, "true"))["run"] == f"{tmp_path}/ours"
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        ("jobs=some", 'tailrace: jobs is "some": give all, requested or none'),
+        ("stages=x", "tailrace: plugin's conf stages: there is no such key; there are jobs names queues"),
+        ("sample=2", "tailrace: plugin's conf sample is 2: give a number from 0 to 1"),
+        ("sample=much", 'tailrace: plugin\'s conf sample is "much": give a number from 0 to 1'),
+        ("memo=maybe", 'tailrace: plugin\'s conf memo is "maybe": give true or false'),
+        ("library=libtailrace.so", "give an absolute path without blanks, ':' and '$'"),
+        ("block-age=0", "give a whole number above 0"),
+        ("tags.Site=x", 'tailrace: tags: tag "Site": the key is not [a-z]'),
+        ("tags.job=x", "tailrace: tags.job is set by Flux"),
+        ("workflow=a\nb", 'tag "workflow": the value has a control character'),
+    ],
+)
+def test_a_bad_configuration_is_refused_with_what_is_wrong(flux, flux_plugins, conf, message):
+    done = flux.run("jobtap", "load", flux_plugins.jobtap, conf, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert flux_plugins.jobtap.name not in flux.ask("jobtap", "list").split()
+
+
+def settings(instance):
+    return json.loads(instance.ask("jobtap", "query", "tailrace-jobtap.so"))["settings"]
+
+
+def test_a_table_configures_and_is_taken_whole_or_not_at_all(start_flux, flux_plugins, tmp_path):
+    table = tmp_path / "conf.toml"
+
+    def write(text):
+        table.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n{text}')
+
+    write('conf = { workflow = "w" }\n[tailrace]\njobs = "all"\nnames = ["a*"]\nworkflow = "under"\n')
+    instance = start_flux(options=["-c", table], cwd=tmp_path)
+    # What is given with the load lies over the table.
+    assert (settings(instance)["jobs"], settings(instance)["names"], settings(instance)["workflow"]) == (
+        "all",
+        ["a*"],
+        "w",
+    )
+    assert trace_event(instance, instance.submit("--job-name=abc", "true"))["tags"] == {"stage": "abc", "workflow": "w"}
+    write('[tailrace]\njobs = "none"\nsample = "half"\n')
+    done = instance.run("config", "reload", check=False)
+    assert done.returncode == 1
+    assert "tailrace: [tailrace] sample" in done.stderr
+    assert settings(instance)["jobs"] == "all"
+    write('[tailrace]\njobs = "requested"\n')
+    instance.run("config", "reload")
+    # The table is swapped whole: names is what it is without the key.
+    assert (settings(instance)["jobs"], settings(instance)["names"]) == ("requested", [])
+
+
+def test_jobs_are_chosen_by_queue(start_flux, flux_plugins, tmp_path):
+    table = tmp_path / "conf.toml"
+    table.write_text(
+        f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n'
+        '[tailrace]\njobs = "all"\nqueues = ["batch"]\n[queues.batch]\n[queues.debug]\n'
+    )
+    instance = start_flux(options=["-c", table], cwd=tmp_path)
+    instance.run("queue", "start", "--all")
+    chosen = {queue: trace_event(instance, instance.submit("-q", queue, "true")) for queue in ("batch", "debug")}
+    assert chosen["batch"]
+    assert chosen["debug"] is None
+
+
+def test_an_instance_does_not_start_with_a_bad_table(flux_program, flux_plugins, tmp_path):
+    table = tmp_path / "conf.toml"
+    table.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n[tailrace]\njob = "all"\n')
+    command = [flux_program, "start", "-c", table, "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode
+    assert "tailrace: [tailrace] job: there is no such key" in done.stderr
+
+
+def test_a_reload_in_the_middle_loses_no_job_and_doubles_none(start_traced_flux, flux_plugins, tmp_path):
+    instance = start_traced_flux(cwd=tmp_path)
+    traced = "--setattr=user.trace.stage=s"
+    instance.run("queue", "stop")
+    before = instance.submit(traced, "true")
+    load(instance, flux_plugins, "jobs=requested")
+    assert trace_event(instance, before)
+    instance.run("jobtap", "remove", "tailrace-jobtap.so")
+    without = instance.submit(traced, "true")
+    bad = instance.submit("--setattr=user.trace=7", "true")
+    assert trace_event(instance, without) is None
+    instance.run("jobtap", "load", flux_plugins.jobtap)
+    # Jobs that came meanwhile and haven't begun are traced after all; what is wrong with one is not its end.
+    instance.run("queue", "start")
+    for job in (before, without, bad):
+        instance.wait(job, "clean")
+        assert instance.events(job, "finish")[0]["context"]["status"] == 0
+    assert trace_event(instance, before)
+    assert trace_event(instance, without)
+    assert trace_event(instance, bad) is None
+
+
+def test_a_restart_of_the_job_manager_loses_nothing_and_doubles_nothing(
+    start_traced_flux, start_flux, flux_plugins, tmp_path
+):
+    state = tmp_path / "state"
+    state.mkdir()
+    table = tmp_path / "conf.toml"
+    table.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n')
+    options = ["-c", table, f"-Sstatedir={state}"]
+    first = start_flux(options=options, cwd=tmp_path)
+    traced = "--setattr=user.trace.stage=s"
+    ended = first.submit(traced, "true")
+    first.wait(ended)
+    first.run("queue", "stop")
+    waiting = first.submit(traced, "true")
+    held = first.submit(traced, "--urgency=hold", "true")
+    first.run("jobtap", "remove", "tailrace-jobtap.so")
+    unseen = first.submit(traced, "true")
+    assert first.stop() == 0
+    second = start_flux(options=options, cwd=tmp_path)
+    second.run("queue", "start")
+    for job in (waiting, unseen):
+        second.wait(job)
+        assert trace_event(second, job)["tags"]["stage"] == "s"
+        assert second.ask("jobs", "-n", "-o", "{user.trace.stage} {user.trace.result}", job) == "s completed"
+    assert trace_event(second, held)
+    assert second.ask("jobs", "-n", "-o", "{user.trace.stage}", held) == "s"
+    assert trace_event(second, ended)
+    assert (
+        second.ask("jobs", "-a", "-n", "-o", "{user.trace.stage} {user.trace.result}", "-f", "inactive").count("s comp")
+        == 3
+    )
+
+
+def test_the_plugin_opens_no_file(start_traced_flux, tmp_path):
+    instance = start_traced_flux("jobs=all", cwd=tmp_path)
+    (broker,) = instance.broker_pids()
+
+    def descriptors():
+        links = (link.readlink() for link in Path(f"/proc/{broker}/fd").iterdir())
+        return sorted(str(link) for link in links if link.is_absolute() and not str(link).startswith("/dev"))
+
+    before = descriptors()
+    instance.run("run", "true")
+    assert descriptors() == before
