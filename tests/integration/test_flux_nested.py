@@ -1,0 +1,187 @@
+"""Instances in jobs: the batch script and the inner jobs are traced, each under its own name, and Flux itself is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Trace
+
+OUTER = "--setattr=user.trace.stage=outer"
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "in").write_bytes(b"x" * 5000)
+    return tmp_path
+
+
+@pytest.fixture
+def batch(traced_flux, work):
+    """Runs a batch script in `work` as a job: its id, its output, its trace (None when there is no run)."""
+
+    def run(script, *options, arguments=(), command="batch", env=None):
+        file = work / "script.sh"
+        file.write_text(f"#!/bin/sh -e\n{script}\n")
+        file.chmod(0o755)
+        words = [command, "-n1", f"--cwd={work}", f"--output={work}/output", f"--error={work}/output", *options]
+        job = traced_flux.ask(*words, file, *arguments, env={**traced_flux.env, **(env or {})})
+        traced_flux.wait(job, timeout=120)
+        runs = list(work.glob("tailrace-runs/*"))
+        return job, (work / "output").read_text(), Trace(runs[0]) if runs else None
+
+    return run
+
+
+def programs(trace):
+    return {Path(process["exe"]).name for process in trace.processes.values()}
+
+
+def test_script_and_inner_jobs_are_traced_and_flux_is_not(traced_flux, batch, work):
+    job, output, trace = batch(
+        "cat in > script-out\n"
+        "flux run --setattr=user.trace.stage=inner cp in inner-out\n"
+        "flux run --job-name=named cp in named-out\n"
+        "flux run --setattr=user.trace=false cp in refused-out\n"
+        "env | sort",
+        OUTER,
+        "--setattr=user.trace.tags.k=v",
+    )
+    assert "LD_PRELOAD" not in output
+    assert "TAILRACE_RUN" not in output
+    plain = traced_flux.ask("job", "id", "--to=f58plain", job)
+    keys = ("workflow", "stage", "job", "tag.parent", "tag.k")
+    assert trace.tags(trace.of(work / "script-out"), *keys, "task") == {(plain, "outer", f"/{job}", None, "v", plain)}
+    for stage, file in {"inner": "inner-out", "named": "named-out"}.items():
+        (found,) = trace.tags(trace.of(work / file), *keys, "task")
+        workflow, its_stage, path, parent, free, task = found
+        assert (workflow, its_stage, parent, free) == (plain, stage, f"/{job}", "v")
+        assert path.startswith(f"/{job}/ƒ")
+        assert task == f"{plain}/f{path.rpartition('ƒ')[2]}"
+    assert not trace.of(work / "refused-out")
+    assert (work / "refused-out").stat().st_size == 5000
+    assert programs(trace) <= {"dash", "sh", "bash", "cat", "cp", "env", "sort"}
+
+
+def test_an_instance_in_an_instance(traced_flux, batch, work):
+    (work / "inner.sh").write_text("#!/bin/sh -e\ncat in > inner-out\nflux run --job-name=deep cp in deep-out\n")
+    job, output, trace = batch("flux batch -n1 --job-name=middle inner.sh\nflux queue drain", OUTER)
+    plain = traced_flux.ask("job", "id", "--to=f58plain", job)
+    ((workflow, stage, middle, parent),) = trace.tags(
+        trace.of(work / "inner-out"), "workflow", "stage", "job", "tag.parent"
+    )
+    assert (workflow, stage, parent) == (plain, "middle", f"/{job}")
+    ((workflow, stage, deep, parent),) = trace.tags(
+        trace.of(work / "deep-out"), "workflow", "stage", "job", "tag.parent"
+    )
+    assert (workflow, stage, parent) == (plain, "deep", middle)
+    assert deep.startswith(f"{middle}/ƒ")
+    assert middle.startswith(f"/{job}/ƒ")
+    assert not [name for name in programs(trace) if name.startswith(("flux", "python"))]
+
+
+def test_an_untraced_instance_is_untraced_in_all(batch, work):
+    _, output, trace = batch("env\nflux jobtap list\nflux run cp in out")
+    assert trace is None
+    assert "TAILRACE_FLUX" not in output
+    assert "tailrace-jobtap.so" not in output
+    assert (work / "out").stat().st_size == 5000
+
+
+def test_an_inner_instance_that_refuses_is_untraced_in_all(batch, work):
+    inner = "#!/bin/sh -e\ncat in > inner-out\nflux run cp in deep-out\n"
+    (work / "inner.sh").write_text(inner)
+    _, output, trace = batch("flux batch -n1 --setattr=user.trace=false inner.sh\nflux queue drain", OUTER)
+    assert (work / "deep-out").stat().st_size == 5000
+    assert not trace.of(work / "inner-out")
+    assert not trace.of(work / "deep-out")
+
+
+def test_a_single_command_line_runs_by_the_users_shell(traced_flux, work):
+    # As `flux alloc 'cp in one && cp one two'`, which wants a terminal.
+    words = [f"--cwd={work}", OUTER, "-oper-resource.type=node", "flux", "broker", "cp in one && cp one two"]
+    job = traced_flux.submit(*words)
+    traced_flux.wait(job)
+    (run,) = (work / "tailrace-runs").iterdir()
+    trace = Trace(run)
+    assert trace.tags(trace.of(work / "two"), "stage") == {("outer",)}
+
+
+def test_broker_options_stand_before_the_script(batch, work):
+    _, output, trace = batch(
+        'flux getattr tbon.topo; flux getattr log-ring-size; cat in > "out $1"',
+        OUTER,
+        "--broker-opts=-Stbon.topo=kary:3",
+        "--broker-opts=--setattr=log-ring-size=55",
+        "--broker-opts=-S",
+        "--broker-opts=log-stderr-level=3",
+        arguments=["with blank"],
+    )
+    assert output.split() == ["kary:3", "55"]
+    assert trace.of(work / "out with blank")
+
+
+def test_arguments_and_exit_code_are_the_scripts(traced_flux, batch, work):
+    job, output, _ = batch('printf "%s|" "$@"; exit 3', OUTER, arguments=["a b", "$HOME", "--x=1", ""])
+    assert output.endswith("a b|$HOME|--x=1||")
+    assert traced_flux.events(job, "finish")[0]["context"]["status"] >> 8 == 3
+
+
+def test_the_inner_instances_own_configuration_counts(traced_flux, flux_plugins, batch, work):
+    conf = work / "conf.toml"
+    conf.write_text(
+        f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n'
+        f'[tailrace]\njobs = "requested"\nrun = "{work}/own-run"\nworkflow = "own"\n'
+    )
+    _, output, trace = batch(
+        "flux run cp in unasked\nflux run --setattr=user.trace.stage=asked cp in asked\nflux jobtap list",
+        OUTER,
+        f"--conf={conf}",
+    )
+    assert output.split().count("tailrace-jobtap.so") == 1
+    own = Trace(work / "own-run")
+    assert own.tags(own.of(work / "asked"), "stage", "workflow") == {("asked", "own")}
+    assert not own.of(work / "unasked")
+    assert not trace.of(work / "unasked")
+
+
+def test_an_instance_with_conf_alone_in_an_untraced_job(traced_flux, flux_plugins, batch, work):
+    conf = work / "conf.toml"
+    conf.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n[tailrace]\njobs = "all"\n')
+    folder = f"{flux_plugins.rc_folder}"
+    _, _, trace = batch("flux run cp in out", f"--conf={conf}", env={"FLUX_SHELL_RC_PATH": folder})
+    assert trace.tags(trace.of(work / "out"), "stage") == {("cp",)}
+
+
+def test_over_two_nodes(start_traced_flux, work):
+    instance = start_traced_flux(size=2, cwd=work)
+    script = work / "script.sh"
+    script.write_text("#!/bin/sh -e\nflux run -N2 -n2 sh -c 'cat in > out.$FLUX_TASK_RANK'\n")
+    job = instance.ask("batch", "-N2", f"--output={work}/output", OUTER, script)
+    instance.wait(job, timeout=120)
+    assert (work / "output").read_text() == ""
+    (run,) = (work / "tailrace-runs").iterdir()
+    trace = Trace(run)
+    for rank in "01":
+        assert trace.tags(trace.of(work / f"out.{rank}"), "tag.nodeid", "tag.parent") == {(rank, f"/{job}")}
+
+
+@pytest.mark.parametrize("told", ["", "{", "[]", '{"jobtap": 3}', '{"jobtap": "/none.so", "shell": "/none"}'])
+def test_an_inner_instance_starts_whatever_it_is_told(flux, flux_plugins, work, told):
+    modprobe = flux_plugins.root / "etc" / "modprobe"
+    environment = {**flux.env, "FLUX_MODPROBE_PATH_APPEND": str(modprobe), "TAILRACE_FLUX": told}
+    script = work / "script.sh"
+    script.write_text("#!/bin/sh\nflux run cp in out\n")
+    job = flux.ask("batch", "-n1", f"--cwd={work}", f"--output={work}/output", script, env=environment)
+    flux.wait(job, timeout=120)
+    assert flux.events(job, "finish")[0]["context"]["status"] == 0, (work / "output").read_text()
+    assert (work / "out").stat().st_size == 5000
+
+
+def test_what_the_inner_instance_is_told_is_whole(traced_flux, batch, flux_plugins, work):
+    _, output, _ = batch("printenv TAILRACE_FLUX", OUTER, "--setattr=user.trace.workflow=w")
+    told = json.loads(output)
+    assert told["jobtap"] == str(flux_plugins.jobtap)
+    assert told["shell"] == str(flux_plugins.shell_folder)
+    assert told["conf"]["workflow"] == "w"
+    assert told["conf"]["jobs"] == "all"
+    assert Path(told["conf"]["run"]).is_dir()

@@ -1,0 +1,375 @@
+"""The shell plugin: what the tasks of a traced job get, what an untraced one doesn't, and that nothing of ours fails a job."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Trace
+from truth import read_run
+
+import tailrace
+from tailrace import _native
+
+STAGE = "--setattr=user.trace.stage=s"
+
+
+def run_of(instance, job):
+    """The run directory that the configuration gives the job."""
+    plain = instance.ask("job", "id", "--to=f58plain", job)
+    return Path(instance.cwd) / "tailrace-runs" / plain
+
+
+def run_job(instance, *words, **options):
+    """A job that is submitted and waited for: its id and what it and its shell wrote to stderr."""
+    job = instance.submit(*words, **options)
+    instance.wait(job)
+    done = instance.run("job", "attach", job, check=False)
+    return job, done
+
+
+def status_of(instance, job):
+    return instance.events(job, "finish")[0]["context"]["status"]
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "in").write_bytes(b"x" * 5000)
+    return tmp_path
+
+
+@pytest.fixture
+def submit_in(traced_flux, work):
+    """run_job in the session's instance with `work` as the job's working directory; `traced_flux.cwd` stays."""
+
+    def submit(*words, **options):
+        job = traced_flux.submit(f"--cwd={work}", *words, **options)
+        traced_flux.wait(job)
+        plain = traced_flux.ask("job", "id", "--to=f58plain", job)
+        return job, work / "tailrace-runs" / plain, traced_flux.run("job", "attach", job, check=False)
+
+    return submit
+
+
+def test_tasks_are_traced_with_their_context(traced_flux, submit_in, work):
+    job, run, done = submit_in(
+        "-n2", STAGE, "--setattr=user.trace.tags.k=ä b", "sh", "-c", "cat in > out.$FLUX_TASK_RANK"
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    trace = Trace(run)
+    plain = traced_flux.ask("job", "id", "--to=f58plain", job)
+    for rank in "01":
+        assert (work / f"out.{rank}").stat().st_size == 5000
+        assert read_run(run).written(work / f"out.{rank}") == 5000
+        seen = trace.of(work / f"out.{rank}")
+        keys = ("stage", "task", "job", "rank", "tag.localid", "tag.nodeid", "tag.k", "workflow")
+        assert trace.tags(seen, *keys) == {("s", plain, f"/{job}", rank, rank, "0", "ä b", None)}
+
+
+def test_the_run_directory_is_the_users_own_and_described(submit_in, work):
+    _, run, _ = submit_in(STAGE, "cat", "in")
+    assert run.stat().st_mode & 0o777 == 0o700
+    description = json.loads((run / "run.json").read_text())
+    assert description["command"] == ["cat", "in"]
+    assert description["format"] == 1
+    assert description["cwd"] == str(work)
+    assert description["tags"].startswith("stage=s,task=f")
+    assert description["restarts"] == []
+    # The same facts as the launcher in Python gives of this machine.
+    from tailrace.integrations import rundir
+
+    own = rundir._description(["x"], "")
+    for key in ("user", "uid", "host", "kernel", "cpu", "mounts"):
+        assert description[key] == own[key], key
+    assert set(own) | {"format", "restarts"} == set(description)
+    info = tailrace.open(run).info()
+    assert info["coverage"]
+
+
+def test_an_untraced_job_sees_nothing_of_us(traced_flux, submit_in, work):
+    _, run, done = submit_in("--env=-*", "env")
+    _, _, refused = submit_in("--env=-*", "--setattr=user.trace=false", "env")
+    for text in (done.stdout, refused.stdout):
+        assert "TAILRACE" not in text
+        assert "LD_PRELOAD" not in text
+    assert not run.parent.exists()
+
+
+def test_a_traced_program_sees_the_environment_of_an_untraced_one(submit_in):
+    _, _, plain = submit_in("env")
+    _, _, traced = submit_in(STAGE, "env")
+
+    def kept(text):
+        return {line for line in text.splitlines() if not line.startswith("FLUX_") and "/jobtmp-" not in line}
+
+    assert kept(traced.stdout) == kept(plain.stdout)
+
+
+def test_a_job_with_an_empty_environment_is_traced(submit_in, work):
+    _, run, done = submit_in("--env=-*", STAGE, "/bin/cp", "in", "out")
+    assert done.returncode == 0
+    assert Trace(run).of(work / "out")
+
+
+def test_a_job_that_clears_its_environment_is_traced_on(submit_in, work):
+    _, run, done = submit_in(STAGE, "env", "-i", "/bin/sh", "-c", "/usr/bin/env -i /bin/cp in out; env")
+    assert done.returncode == 0
+    assert not [line for line in done.stdout.splitlines() if "TAILRACE" in line or "PRELOAD" in line]
+    assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("s",)}
+
+
+def test_a_jobs_own_preload_stays_behind_ours(submit_in, work, program):
+    interposer = program("interposer.so")
+    _, plain_run, plain = submit_in(f"--env=LD_PRELOAD={interposer}", "sh", "-c", "echo $LD_PRELOAD; cp in out")
+    _, run, done = submit_in(f"--env=LD_PRELOAD={interposer}", STAGE, "sh", "-c", "echo $LD_PRELOAD; cp in out")
+    assert done.stdout == plain.stdout == f"{interposer}\n"
+    assert done.stderr == plain.stderr
+    assert Trace(run).of(work / "out")
+    assert not plain_run.exists()
+
+
+def test_flux_commands_in_a_traced_job_are_untraced(traced_flux, submit_in, work):
+    _, run, done = submit_in(STAGE, "sh", "-c", "flux getattr rank; cat in > out")
+    assert done.returncode == 0
+    assert done.stdout == "0\n"
+    trace = Trace(run)
+    assert trace.of(work / "out")
+    programs = {Path(process["exe"]).name for process in trace.processes.values()}
+    assert not [name for name in programs if name.startswith(("flux", "python"))]
+
+
+def test_what_killed_tasks_left_is_sealed_when_the_shell_exits(traced_flux, submit_in, work):
+    script = "import os, signal; f = open('out', 'wb', 0); [f.write(b'x' * 100) for _ in range(50)]; "
+    script += "os.kill(os.getpid(), signal.SIGKILL)"
+    job, run, done = submit_in(STAGE, shutil.which("python3"), "-c", script)
+    assert done.returncode == 137
+    assert read_run(run).written(work / "out") == 5000
+    assert not Path(_native.journal_directory(str(run.resolve()), "/dev/shm")).exists()
+
+
+def test_a_canceled_job_keeps_its_trace(traced_flux, work):
+    job = traced_flux.submit(f"--cwd={work}", STAGE, "sh", "-c", "cat in > out; touch ready; sleep 60")
+    deadline = time.monotonic() + 60
+    while not (work / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    traced_flux.run("cancel", job)
+    traced_flux.wait(job)
+    (run,) = (work / "tailrace-runs").iterdir()
+    assert Trace(run).of(work / "out")
+
+
+def test_a_timed_out_job_keeps_its_trace(traced_flux, work):
+    job = traced_flux.submit(f"--cwd={work}", "-t2s", STAGE, "sh", "-c", "cat in > out; sleep 60")
+    traced_flux.wait(job)
+    assert traced_flux.events(job, "exception")[0]["context"]["type"] == "timeout"
+    (run,) = (work / "tailrace-runs").iterdir()
+    assert Trace(run).of(work / "out")
+
+
+def warnings(done):
+    return [line for line in done.stderr.splitlines() if "tailrace:" in line]
+
+
+def test_a_preload_path_that_is_not_on_the_node_leaves_the_job_untraced(start_traced_flux, work):
+    instance = start_traced_flux("library=/opt/elsewhere/libtailrace.so", cwd=work)
+    job, done = run_job(instance, STAGE, "cp", "in", "out")
+    assert done.returncode == 0
+    (line,) = warnings(done)
+    assert "not traced: /opt/elsewhere/libtailrace.so can't be read on this node: install tailrace there" in line
+    assert "ld.so" not in done.stderr
+    assert (work / "out").stat().st_size == 5000
+    assert not (work / "tailrace-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("/proc/1/no/such/place", "can't make the run directory /proc/1/no/such/place"),
+        ("/sys/tailrace", "can't make the run directory /sys/tailrace"),
+        ("in", "can't use|can't make the run directory"),
+        (".", "is not empty and no run directory"),
+        ("x" * 300, "File name too long"),
+        ("{{nonsense}}/../..", ""),
+    ],
+)
+def test_a_run_directory_that_cannot_be_made_leaves_the_job_untraced(submit_in, work, run, message):
+    _, _, done = submit_in(f"--setattr=user.trace.run={json.dumps(run)}", "cp", "in", "out")
+    assert done.returncode == 0, done.stderr
+    if message:
+        (line,) = warnings(done)
+        assert "not traced: " in line
+        assert re.search(message, line), line
+    assert (work / "out").stat().st_size == 5000
+    assert (work / "in").stat().st_size == 5000
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 KiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no right to mount a small file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def test_a_full_run_directory_is_said_and_nothing_else(submit_in, work, small_disk):
+    run = small_disk / "run"
+    (small_disk / "filler").write_bytes(b"x" * 32768)
+    noise = "import os\n"
+    noise += "for i in range(20000):\n  try: os.stat('/' + os.urandom(100).hex())\n  except OSError: pass\n"
+    wish = f"--setattr=user.trace.run={run}"
+    _, _, done = submit_in(wish, shutil.which("python3"), "-c", noise + "open('out', 'w').write('done')")
+    assert done.returncode == 0, done.stderr
+    assert (work / "out").read_text() == "done"
+    (small_disk / "filler").unlink()
+    shutil.rmtree(Path(_native.journal_directory(str(run.resolve()), "/dev/shm")), ignore_errors=True)
+
+
+def test_a_disk_that_is_full_from_the_start(submit_in, work, small_disk):
+    with pytest.raises(OSError), (small_disk / "filler").open("wb", 0) as filler:
+        while True:
+            filler.write(b"x" * 4096)
+    _, _, done = submit_in(f"--setattr=user.trace.run={small_disk}/a/b/run", "cp", "in", "out")
+    assert done.returncode == 0
+    assert (work / "out").stat().st_size == 5000
+
+
+def test_two_jobs_share_a_run(submit_in, work):
+    wish = f"--setattr=user.trace.run={work}/shared"
+    submit_in(wish, "--setattr=user.trace.stage=one", "cp", "in", "middle")
+    submit_in(wish, "--setattr=user.trace.stage=two", "cp", "middle", "out")
+    trace = Trace(work / "shared")
+    assert trace.tags(trace.of(work / "middle"), "stage") == {("one",), ("two",)}
+    assert json.loads((work / "shared" / "run.json").read_text())["restarts"] == []
+
+
+def test_a_hundred_jobs_at_once_into_one_run(traced_flux, work):
+    words = [f"--cwd={work}", f"--setattr=user.trace.run={work}/shared", "--setattr=user.trace.stage=many"]
+    jobs = traced_flux.ask("submit", "--cc=1-100", *words, "sh", "-c", "cat in > out.{cc}", timeout=120).split()
+    assert len(jobs) == 100
+    traced_flux.run("queue", "idle", timeout=300)
+    trace = Trace(work / "shared")
+    tasks = trace.tags([event for event in trace.events if event["name"] == "start"], "task")
+    assert len(tasks) == 100
+    seen = read_run(work / "shared")
+    for i in range(1, 101):
+        assert seen.written(work / f"out.{i}") == 5000
+    assert json.loads((work / "shared" / "run.json").read_text())["restarts"] == []
+
+
+def test_loaded_by_the_user_alone(flux, flux_plugins, work):
+    environment = {**flux.env, "FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)}
+    job = flux.submit(f"--cwd={work}", STAGE, "cp", "in", "out", env=environment)
+    other = flux.submit(f"--cwd={work}", "cp", "in", "out2", env=environment)
+    flux.wait(job)
+    flux.wait(other)
+    (run,) = (work / "tailrace-runs").iterdir()
+    trace = Trace(run)
+    assert trace.tags(trace.of(work / "out"), "stage", "job") == {("s", f"/{job}")}
+    assert not trace.of(work / "out2")
+
+
+def test_a_wrong_wish_without_a_jobtap_is_said_and_nothing_else(flux, flux_plugins, work):
+    environment = {**flux.env, "FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)}
+    job = flux.submit(f"--cwd={work}", "--setattr=user.trace.stage=1.5", "cp", "in", "out", env=environment)
+    flux.wait(job)
+    done = flux.run("job", "attach", job, check=False)
+    assert done.returncode == 0
+    (line,) = warnings(done)
+    assert "not traced: attributes.user.trace.stage is a real number" in line
+
+
+def test_loaded_for_one_job_by_userrc(flux, flux_plugins, work):
+    job = flux.submit(f"--cwd={work}", f"-ouserrc={flux_plugins.rc_folder}/tailrace.lua", STAGE, "cp", "in", "out")
+    flux.wait(job)
+    (run,) = (work / "tailrace-runs").iterdir()
+    assert Trace(run).of(work / "out")
+
+
+def test_loaded_twice_it_traces_once(traced_flux, flux_plugins, work):
+    environment = {**traced_flux.env, "FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)}
+    job = traced_flux.submit(f"--cwd={work}", STAGE, "sh", "-c", "cp in out", env=environment)
+    traced_flux.wait(job)
+    (run,) = (work / "tailrace-runs").iterdir()
+    assert status_of(traced_flux, job) == 0
+    assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("s",)}
+
+
+def test_an_rc_whose_plugin_has_gone_kills_no_job(flux, flux_plugins, work):
+    moved = work / "etc" / "shell"
+    moved.mkdir(parents=True)
+    shutil.copy(flux_plugins.rc_folder / "tailrace.lua", moved)
+    job = flux.submit(f"--cwd={work}", STAGE, "true", env={**flux.env, "FLUX_SHELL_RC_PATH": str(moved)})
+    flux.wait(job)
+    assert status_of(flux, job) == 0
+
+
+def test_an_event_of_another_version_is_left_alone(traced_flux, flux_plugins, work):
+    job = traced_flux.submit(f"--cwd={work}", "--urgency=hold", "cp", "in", "out")
+    for context in ({"version": 2}, {"version": "1"}):
+        body = {"id": int(traced_flux.ask("job", "id", "--to=dec", job)), "name": "tailrace.trace", "context": context}
+        script = f"import flux, json; flux.Flux().rpc('job-manager.post-event.post', json.loads({json.dumps(json.dumps(body))})).get()"
+        traced_flux.run("python", "-c", script)
+    traced_flux.run("job", "urgency", job, "default")
+    traced_flux.wait(job)
+    done = traced_flux.run("job", "attach", job, check=False)
+    assert done.returncode == 0
+    assert "not traced: the event tailrace.trace is of another version" in done.stderr
+
+
+def test_a_job_over_four_nodes(start_traced_flux, work):
+    instance = start_traced_flux(size=4, cwd=work)
+    job, done = run_job(instance, "-N4", "-n4", STAGE, "sh", "-c", "cat in > out.$FLUX_TASK_RANK")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    trace = Trace(run_of(instance, job))
+    for rank in "0123":
+        assert trace.tags(trace.of(work / f"out.{rank}"), "rank", "tag.localid", "tag.nodeid") == {(rank, "0", rank)}
+
+
+def test_a_lost_node_takes_no_trace_with_it(start_traced_flux, work):
+    instance = start_traced_flux(size=4, cwd=work)
+    script = "cat in > out.$FLUX_TASK_RANK; touch ready.$FLUX_TASK_RANK; sleep 15"
+    job = instance.submit("-N4", "-n4", STAGE, "sh", "-c", script)
+    deadline = time.monotonic() + 60
+    while len(list(work.glob("ready.*"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    lost = max(instance.broker_pids())
+    os.kill(lost, 9)
+    instance.wait(job, "finish")
+    instance.run("cancel", job, check=False)
+    run = run_of(instance, job)
+    from tailrace.integrations import launcher
+
+    deadline = time.monotonic() + 60
+    while launcher.unsealed_pids(run.resolve()) and time.monotonic() < deadline:
+        launcher.seal(run.resolve())
+        time.sleep(0.1)
+    trace = Trace(run)
+    for rank in "0123":
+        assert trace.of(work / f"out.{rank}"), rank
+
+
+def test_a_killed_broker_leaves_a_trace_that_seal_completes(start_traced_flux, work):
+    instance = start_traced_flux(cwd=work)
+    job = instance.submit(STAGE, "sh", "-c", "cat in > out; touch ready; sleep 3")
+    run = run_of(instance, job)
+    deadline = time.monotonic() + 60
+    while not (work / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    instance.kill()
+    from tailrace.integrations import launcher
+
+    deadline = time.monotonic() + 60
+    while launcher.unsealed_pids(run.resolve()) and time.monotonic() < deadline:
+        launcher.seal(run.resolve())
+        time.sleep(0.1)
+    assert Trace(run).of(work / "out")
