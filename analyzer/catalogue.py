@@ -29,7 +29,7 @@ from tailrace.analyzer import declared, headers
 from tailrace.analyzer.headers import FileScan, Header, scan_file
 from tailrace.errors import NotARunError, RunError
 
-VERSION = 2
+VERSION = 3
 """Of the tables below; a catalogue of another version is made anew."""
 FILE_NAME = "tailrace.db"
 ACCOUNTS = "accounts"
@@ -38,7 +38,8 @@ _TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_n
 meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
-  cwd TEXT, uid INTEGER, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT, UNIQUE (host, pid, start));
+  cwd TEXT, uid INTEGER, facts TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
+  UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
   uncounted_written INTEGER);
@@ -52,6 +53,7 @@ CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
   written INTEGER, t1 INTEGER);
+CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
 """
 
@@ -279,6 +281,7 @@ class _Filler:
         self._db.execute("DELETE FROM files WHERE file = ?", (name,))
         self._db.execute("DELETE FROM losses WHERE file = ?", (name,))
         self._db.execute("DELETE FROM reaped WHERE file = ?", (name,))
+        self._db.execute("DELETE FROM untraced WHERE file = ?", (name,))
 
     def _trace(self, source: Source, before: tuple[int, str, int] | None) -> None:
         known = self._known.get(source.name)
@@ -328,6 +331,8 @@ class _Filler:
             for row in header.reaped
         ]
         self._db.executemany("INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)", reaped)
+        untraced = [(name, header.host, row.pid, row.why, row.program, header.t1) for row in header.untraced]
+        self._db.executemany("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", untraced)
         links = {(self._context(tags, header.tags_of(tags)), cursor.lastrowid) for tags in header.contexts}
         self._db.executemany("INSERT INTO block_contexts VALUES (?, ?)", links)
         for cause, count in header.lost.items():
@@ -353,7 +358,7 @@ class _Filler:
             span = "UPDATE processes SET t0 = min(coalesce(t0, ?), ?), t1 = max(coalesce(t1, ?), ?) WHERE id = ?"
             self._db.execute(span, (header.t0, header.t0, header.t1, header.t1, process_id))
         if header.process is not None:
-            update = "UPDATE processes SET ppid = ?, exe = ?, argv = ?, cwd = ?, uid = ? WHERE id = ?"
+            update = "UPDATE processes SET ppid = ?, exe = ?, argv = ?, cwd = ?, uid = ?, facts = ? WHERE id = ?"
             self._db.execute(update, (*header.process.row(), process_id))
         if header.exit is not None:
             update = "UPDATE processes SET exit = ?, account = ? WHERE id = ?"
@@ -370,6 +375,7 @@ class _Filler:
             if source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
         self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
+        self._db.execute("DELETE FROM untraced WHERE file LIKE ? || '/%'", (ACCOUNTS,))
         accounts = [source for source in others if source.name.startswith(f"{ACCOUNTS}/")]
         for source in accounts:
             self._launched(source)
@@ -386,6 +392,9 @@ class _Filler:
         pid, status, ns = numbers
         values = (source.name, row["host"], pid, status, *totals, ns)
         self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?)", values)
+        if isinstance(row.get("untraced"), str) and isinstance(row.get("program"), str):
+            values = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
+            self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def _run_json(path: Path) -> dict[str, Any]:

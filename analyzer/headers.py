@@ -30,10 +30,12 @@ class Process:
     argv: list[str]
     cwd: str | None
     uid: int | None
+    facts: dict[str, Any] = field(default_factory=dict)
+    """All other members of the start event's args, as they are."""
 
-    def row(self) -> tuple[int | None, str | None, str, str | None, int | None]:
-        """As the catalogue stores it; argv is a JSON list."""
-        return self.ppid, self.exe, json.dumps(self.argv), self.cwd, self.uid
+    def row(self) -> tuple[int | None, str | None, str, str | None, int | None, str]:
+        """As the catalogue stores it; argv is a JSON list, facts an object."""
+        return self.ppid, self.exe, json.dumps(self.argv), self.cwd, self.uid, json.dumps(self.facts)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,15 @@ class Reaped:
     status: int
     read: int | None
     written: int | None
+
+
+@dataclass(frozen=True)
+class Untraced:
+    """A process that began as or went on as a program that can't be traced: why (docs/trace-format.md), and which."""
+
+    pid: int
+    why: str
+    program: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class Header:
     uncounted: tuple[int, int] = (0, 0)
     ledger: dict[str, Any] | None = None
     reaped: tuple[Reaped, ...] = ()
+    untraced: tuple[Untraced, ...] = ()
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -140,7 +152,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
     if not isinstance(contexts, list) or not all(isinstance(tags, str) for tags in contexts):
         raise ValueError("contexts is not a list of strings")
     process, end, lost = values.get("process"), values.get("exit"), values.get("lost")
-    ledger, reaped = values.get("ledger"), values.get("reaped")
+    ledger, reaped, untraced = (values.get(key) for key in ("ledger", "reaped", "untraced"))
     return Header(
         offset=offset,
         member_bytes=member_bytes,
@@ -160,6 +172,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         uncounted=pair(values.get("uncounted")) or (0, 0),
         ledger=cast(dict[str, Any], ledger) if isinstance(ledger, dict) else None,
         reaped=tuple(_reaped(row) for row in reaped if _is_reaped(row)) if isinstance(reaped, list) else (),
+        untraced=tuple(_untraced(row) for row in untraced if _is_untraced(row)) if isinstance(untraced, list) else (),
     )
 
 
@@ -180,6 +193,14 @@ def _reaped(row: list[Any]) -> Reaped:
     return Reaped(row[0], row[1], *totals)
 
 
+def _is_untraced(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 3 and _optional(row[0]) is not None and isinstance(row[1], str)
+
+
+def _untraced(row: list[Any]) -> Untraced:
+    return Untraced(row[0], _clean(row[1]), _clean(row[2]) if isinstance(row[2], str) else "")
+
+
 def _natural(values: dict[str, Any], key: str) -> int:
     value = values.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX:
@@ -198,7 +219,9 @@ def _process(args: dict[str, Any]) -> Process:
     texts = {key: _clean(args[key]) if isinstance(args.get(key), str) else None for key in ("exe", "cwd")}
     argv = args.get("argv")
     words = [_clean(str(word)) for word in argv] if isinstance(argv, list) else []
-    return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], _optional(args.get("uid")))
+    facts = {_clean(key): value for key, value in args.items() if key not in ("ppid", "exe", "argv", "cwd", "uid")}
+    uid = _optional(args.get("uid"))
+    return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], uid, facts)
 
 
 def _optional(value: Any) -> int | None:

@@ -24,12 +24,26 @@ COMPLETE_SHARE = 0.999
 LIBC_BYTES = 8 * 1024
 """Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
 
-NOT_TRACED = "not traced: static, another libc, setuid, or started without our settings"
+NOT_TRACED = "not traced"
+WITHOUT_SETTINGS = "started without our settings, or by a raw system call"
+OBSTACLES = {
+    "static": "statically linked",
+    "go": "static Go, which calls the kernel itself",
+    "musl": "linked with musl",
+    "setuid": "set-uid, set-gid or with capabilities",
+    "machine": "for another processor or word size",
+    "left_out": "left out, as TAILRACE_UNTRACED says",
+}
+"""Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
+LEFT_OUT = OBSTACLES["left_out"]
+"""Not to be seen was somebody's wish: such a process has a row, and no share."""
 NO_ACCOUNT = "no account: still running, or killed with nobody traced to wait for it"
-WENT_ON = "went on as a program that is not traced, or left by a raw exit"
+WENT_ON = "went on as a program that is not traced"
+BY_RAW_CALL = "or left by a raw exit"
 KILLED = "killed with bytes read ahead in its buffers"
 LOST = "events lost"
 INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
+GO = "unseen calls: Go's own system calls"
 UNSEEN = "unseen calls: raw system calls, calls inside libraries"
 
 COLUMNS = [
@@ -49,9 +63,10 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     """
     rows = _processes(catalogue)
     ends, untraced = _match(rows, _reaped(catalogue))
+    obstacles = _obstacles(catalogue)
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
-    out = [_row(row, ends.get(row["id"]), bool(row["files"] & lost)) for row in rows]
-    out += _untraced_rows(untraced, rows, out)
+    out = [_row(row, ends.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
+    out += _untraced_rows(untraced, rows, out, obstacles)
     result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
@@ -63,9 +78,9 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
 
 
 def totals(rows: pd.DataFrame) -> dict[str, Any]:
-    """The ledger in one line, JSON-ready: processes, accounted, untraced, below (share under `COMPLETE_SHARE`),
-    kernel_read, kernel_written, captured_read, captured_written (of what the kernel counted), share (None: no
-    account)."""
+    """The ledger in one line, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum), below
+    (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the kernel
+    counted), share (None: no account)."""
     known = rows[rows["share"].notna()]
     kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
     # What a trace has beyond the kernel's account of one process makes up for nothing in another.
@@ -76,8 +91,9 @@ def totals(rows: pd.DataFrame) -> dict[str, Any]:
     traced = rows["traced"].astype(bool)
     return {
         "processes": int(traced.sum()),
-        "accounted": int((traced & rows["share"].notna()).sum()),
-        "untraced": int((~traced).sum()),
+        "accounted": int((traced & rows["account"].notna()).sum()),
+        "untraced": int((~traced & rows["share"].notna()).sum()),
+        "left_out": int((rows["account"].notna() & rows["share"].isna()).sum()),
         "below": int((known["share"] < COMPLETE_SHARE).sum()),
         **{f"kernel_{way}": count for way, count in kernel.items()},
         **{f"captured_{way}": count for way, count in captured.items()},
@@ -96,15 +112,17 @@ def partial_processes(processes: Any) -> set[tuple[str, int]] | None:
 
 def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
     query = (
-        "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger,"
+        "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger, p.facts,"
         " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0),"
         " group_concat(DISTINCT f.file) FROM processes p JOIN blocks b ON b.process_id = p.id"
         " JOIN files f ON f.id = b.file_id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
     )
-    names = ("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "read", "written", "files")
+    names = [*("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "facts")]
+    names += ["read", "written", "files"]
     rows = [dict(zip(names, row, strict=True)) for row in catalogue.rows(query)]
     for row in rows:
-        row["account"], row["ledger"] = (json.loads(row[key]) if row[key] else {} for key in ("account", "ledger"))
+        for key in ("account", "ledger", "facts"):
+            row[key] = json.loads(row[key]) if row[key] else {}
         row["files"] = set(str(row["files"]).split(","))
     return rows
 
@@ -113,6 +131,17 @@ def _reaped(catalogue: Catalogue) -> list[dict[str, Any]]:
     names = ("host", "pid", "status", "read", "written", "t1")
     rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+Obstacles = dict[tuple[str, int], list[tuple[int, str, str]]]
+"""(host, pid) -> (time in ns, why, program) of what was started there and can't be traced, by time."""
+
+
+def _obstacles(catalogue: Catalogue) -> Obstacles:
+    found: Obstacles = defaultdict(list)
+    for host, pid, t1, why, program in catalogue.rows("SELECT host, pid, t1, why, program FROM untraced ORDER BY t1"):
+        found[host, pid].append((t1, OBSTACLES.get(why, why), program))
+    return found
 
 
 def _match(
@@ -133,7 +162,7 @@ def _match(
     return ends, [wait for queue in waits.values() for wait in queue]
 
 
-def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstacles: Obstacles) -> dict[str, Any]:
     signal = (end["status"] & 0x7F) or None if end else None
     account, kernel = _kernel(row["account"], row["ledger"], end)
     captured = (row["read"], row["written"])
@@ -141,9 +170,12 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool) -> dic
     if share is None or kernel is None:
         cause = NO_ACCOUNT
     elif share < COMPLETE_SHARE and account == "parent" and signal is None:
-        cause = WENT_ON
+        known = obstacles.get((row["host"], row["pid"]))
+        cause = f"{WENT_ON}: {known[-1][1]}" if known else f"{WENT_ON}, {BY_RAW_CALL}"
+        share = None if cause.endswith(LEFT_OUT) else share
     else:
         cause = _cause(share, kernel, captured, lossy)
+        cause = GO if cause == UNSEEN and row["facts"].get("runtime") == "go" else cause
         cause = KILLED if signal is not None and cause == INSIDE_LIBC else cause
     figures = _figures(kernel, captured)
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
@@ -194,7 +226,7 @@ def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
 
 
 def _untraced_rows(
-    waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]]
+    waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]], obstacles: Obstacles
 ) -> list[dict[str, Any]]:
     """Processes that were waited for and left no trace; what their traced children did is not theirs."""
     children: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
@@ -210,8 +242,12 @@ def _untraced_rows(
         written = max(0, wait["written"] - sum(c["kernel_written"] for c in below))
         if read + written == 0:
             continue
-        place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": None, "traced": False}
+        known = obstacles.get((wait["host"], wait["pid"]))
+        why, program = known[-1][1:] if known else (WITHOUT_SETTINGS, None)
+        place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
         signal = (wait["status"] & 0x7F) or None
         figures = _figures((read, written), (0, 0))
-        out.append({**place, "account": "parent", "signal": signal, **figures, "share": 0.0, "cause": NOT_TRACED})
+        cause = f"{NOT_TRACED}: {why}"
+        share = None if why == LEFT_OUT else 0.0
+        out.append({**place, "account": "parent", "signal": signal, **figures, "share": share, "cause": cause})
     return out

@@ -379,6 +379,8 @@ def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
         notes.append(f"{missing} of {total['processes']} processes left no account")
     if total["untraced"]:
         notes.append(f"{count_text(total['untraced'], 'process', 'es')} not traced")
+    if total["left_out"]:
+        notes.append(f"without {count_text(total['left_out'], 'process', 'es')} left out by TAILRACE_UNTRACED")
     told = f" ({'; '.join(notes)})" if notes else ""
     return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{told}"
 

@@ -86,6 +86,8 @@ def _seen(coverage: dict[str, Any]) -> str:
         notes.append(f"{missing} of {coverage['processes']} processes without one")
     if coverage["untraced"]:
         notes.append(f"{coverage['untraced']} not traced")
+    if coverage["left_out"]:
+        notes.append(f"{coverage['left_out']} left out by TAILRACE_UNTRACED")
     if coverage["below"]:
         notes.append(f"{coverage['below']} below 99.9%")
     return ", ".join(notes)
@@ -103,7 +105,7 @@ def ledger_rows(coverage: Any) -> list[list[str]]:
     shown = [
         [
             f"{row['host']}:{row['pid']}",
-            Path(row["exe"]).name,
+            Path(row["exe"]).name or "?",
             bytes_text(row["kernel_bytes"]),
             bytes_text(row["missing_bytes"]),
             percent_text(row["kernel_bytes"] - row["missing_bytes"], row["kernel_bytes"]),

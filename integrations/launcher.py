@@ -175,7 +175,7 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
             # Python ignores these two; the command is to find them as any program does.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
-        return exit_code(_wait(pid, watched, run_dir))
+        return exit_code(_wait(pid, watched, run_dir, command[0]))
     except FileNotFoundError:
         print(f"tailrace: {command[0]}: command not found", file=sys.stderr)
         return NOT_FOUND
@@ -195,7 +195,7 @@ def exit_code(status: int) -> int:
     return _SIGNALLED - code if code < 0 else code
 
 
-def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None) -> int:
+def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None, command: str) -> int:
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
@@ -205,7 +205,7 @@ def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None) -> int:
             if ended.si_pid != pid:
                 continue  # an orphan that pool.py has adopted
             if account is not None and run_dir is not None:
-                write_account(run_dir, pid, status, account)
+                write_account(run_dir, pid, status, account, command)
             return status
         received = signal.sigwaitinfo(watched)
         # A positive code is the kernel's: the terminal's Ctrl-C has reached the command, which is in our group, too.
@@ -223,10 +223,12 @@ def read_account(pid: int) -> tuple[int, int] | None:
         return None
 
 
-def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int]) -> None:
+def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int], command: str) -> None:
     """Puts what the kernel counted of a command into the run; where it can't, the run has no account of it."""
     host, ns = socket.gethostname(), time_ns()
     row = {"host": host, "pid": pid, "status": status, "rchar": account[0], "wchar": account[1], "ns": ns}
+    if obstacle := programs.find_obstacle(command):
+        row |= {"untraced": obstacle.word, "program": obstacle.program}
     with suppress(OSError):
         directory = run_dir / "accounts"
         directory.mkdir(exist_ok=True)

@@ -15,6 +15,7 @@
 
 #include "build_info.h"
 #include "functions.h"
+#include "program.h"
 #include "seal.h"
 #include "settings.h"
 #include "tags.h"
@@ -70,6 +71,11 @@ std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
   return rows;
 }
 
+std::string program_obstacle(const std::string &path) {
+  int64_t read_bytes = 0;
+  return std::string(kObstacleNames[static_cast<int>(find_obstacle(path.c_str(), read_bytes))]);
+}
+
 std::string journal_directory(const std::string &run_dir, const std::string &journal_dir) {
   std::vector<char> buffer(run_dir.size() + journal_dir.size() + 128);
   Writer w(buffer.data(), buffer.size());
@@ -110,6 +116,8 @@ void bind_core(nb::module_ &m) {
         "The value of TAILRACE_CLOCK for processes that are started now on this node.");
   m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
+  m.def("obstacle", &program_obstacle, "path"_a,
+        "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
         "Where this user's journals of the run lie on this node. run_dir is a real, absolute path.");
   m.def("seal_journals", &seal_journals, "run_dir"_a, "journal_dir"_a,

@@ -17,7 +17,7 @@ struct GotchaBinding {
   void **handle;
 };
 
-constexpr size_t kMostBindings = 512;
+constexpr size_t kMostBindings = kFunctionCount;
 // GOTCHA keeps pointers into the table, so it lives as long as the process.
 GotchaBinding g_bindings[kMostBindings];
 void *g_handles[kMostBindings];

@@ -19,9 +19,31 @@ int64_t returned(const Slot &slot, const Function &f, int64_t size) {
 
 }  // namespace
 
+Obstacle obstacle_in(uint64_t field) {
+  return field < static_cast<uint64_t>(Obstacle::kCount) ? static_cast<Obstacle>(field) : Obstacle::kNone;
+}
+
+static char *put_obstacle(char *p, uint64_t field) {
+  Obstacle obstacle = obstacle_in(field);
+  if (obstacle == Obstacle::kNone) return p;
+  return put(put(put(p, ",\"untraced\":\""), kObstacleNames[static_cast<int>(obstacle)]), "\"");
+}
+
 char *put_field(char *p, string_view name, int64_t value) {
   p = put(p, name);
   return put_signed(p, value);
+}
+
+uint64_t second_file(const Slot &slot, const Function &f) {
+  switch (f.shape) {
+    case Shape::kItems:
+    case Shape::kMap:
+    case Shape::kMessages:
+    case Shape::kWait:
+    case Shape::kLibc:
+    case Shape::kExec: return 0;
+    default: return slot.file2;
+  }
 }
 
 int64_t moved_bytes(const Slot &slot, const Function &f) {
@@ -43,7 +65,9 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
       p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
       p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
       break;
+    case Shape::kSpawn: p = put_obstacle(p, slot.count); break;
     case Shape::kExec:
+      p = put_obstacle(p, slot.file2);
       if (slot.offset < 0 || slot.ret < 0) break;
       p = put_field(p, ",\"rchar\":", slot.offset);
       p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.count));

@@ -4,14 +4,21 @@
 
 #include "functions.h"
 #include "journal.h"
+#include "program.h"
 
 namespace tailrace {
 
 // Appends `name` (with its comma, quotes and colon) and the value.
 char *put_field(char *p, string_view name, int64_t value);
 
+// The slot's second file, or 0: other shapes keep other things in its place.
+uint64_t second_file(const Slot &slot, const Function &f);
+
 // Bytes that the call really moved.
 int64_t moved_bytes(const Slot &slot, const Function &f);
+
+// An Obstacle as a slot keeps it; a journal may hold anything.
+Obstacle obstacle_in(uint64_t field);
 
 // All args but those of `start` and `exit`, which are the process's and not the call's.
 char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size);

@@ -57,6 +57,8 @@ constexpr ShapeOf kShapes[] = {
     {"fsetpos", Shape::kSeek},
     {"fwscanf", Shape::kStatus},
     {"execve", Shape::kExec},
+    {"posix_spawn", Shape::kSpawn},
+    {"vfork", Shape::kSpawn},
     {"wait", Shape::kWait},
 };
 

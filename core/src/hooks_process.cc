@@ -31,6 +31,21 @@ TAILRACE_HOOK pid_t fork() noexcept {
   return pid;
 }
 
+namespace {
+void record_vfork(const Call &call, long pid) {
+  if (!call) return;
+  int saved = errno;
+  NamedFile file;
+  Event e;
+  e.fn = Fn::f_vfork;
+  e.ret = result_of(pid);
+  Obstacle obstacle = pid > 0 ? Program::take_from_child(static_cast<int>(pid), file) : Obstacle::kNone;
+  e.count = static_cast<uint64_t>(obstacle);
+  record_path(call, e, obstacle == Obstacle::kNone ? nullptr : &file);
+  errno = saved;
+}
+}  // namespace
+
 // vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C
 // can stand between. Here the return address is kept in a register, which the kernel saves, and both sides call back
 // for what they must do.
@@ -53,7 +68,7 @@ __attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) 
     pid = -1;
   }
   Call call;
-  record_plain(call, Fn::f_vfork, pid);
+  record_vfork(call, pid);
   return pid;
 }
 }
@@ -90,7 +105,7 @@ TAILRACE_HOOK pid_t vfork() noexcept {
   Call call;
   pid_t pid = REAL(fork)();
   if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  if (pid != 0) record_plain(call, Fn::f_vfork, pid);
+  if (pid != 0) record_vfork(call, pid);
   return pid;
 }
 #endif
@@ -111,9 +126,12 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
   if (!is_injecting()) return real_call(environment);
   Call call;
   PendingRecord pending;
-  if (call && path && reads_as_string(path)) {
+  Program program(path);
+  program.leave_to_parent();
+  if (call && program.path()) {
     Event e;
     e.fn = fn;
+    e.file2 = static_cast<uint64_t>(program.obstacle());
     settle_all_streams();
     Account account = take_account();
     leave_image(account);
@@ -127,11 +145,23 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
   }
   Injection injection(environment, Injection::kSameProcess);
   char **changed = injection.build(alloca(injection.bytes()));
-  int ret = real_call(carries_preload(path) ? changed : environment);
+  int ret = real_call(program.carries_preload() ? changed : environment);
   int saved = errno;
+  Program::take_back();
   amend_pending(pending, -saved);
   errno = saved;
   return ret;
+}
+
+void record_spawn(const Call &call, Fn fn, const Program &program, pid_t child) {
+  if (!call) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result_of(child);
+  e.count = static_cast<uint64_t>(program.obstacle());
+  NamedFile file;
+  if (program.path()) name_file(AT_FDCWD, program.path(), Look::kFollow, file);
+  record_path(call, e, program.path() ? &file : nullptr);
 }
 
 constexpr size_t kMostArguments = 1 << 16;
@@ -205,24 +235,25 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
   return execve(path, argv, envp);
 }
 
-#define SPAWN_HOOK(symbol, carried)                                                                             \
-  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,             \
-                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {       \
-    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                       \
-    Call call;                                                                                                  \
-    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                        \
-    char found[4096];                                                                                           \
-    (void)found;                                                                                                \
-    Injection injection(envp, Injection::kOtherProcess);                                                        \
-    char **changed = injection.build(alloca(injection.bytes()));                                                \
-    pid_t child = -1;                                                                                           \
-    int ret = REAL(symbol)(&child, path, actions, attributes, argv, carries_preload(carried) ? changed : envp); \
-    if (pid && ret == 0) *pid = child;                                                                          \
-    int saved = errno;                                                                                          \
-    errno = ret;                                                                                                \
-    record_plain(call, Fn::f_##symbol, ret == 0 ? child : -1);                                                  \
-    errno = saved;                                                                                              \
-    return ret;                                                                                                 \
+#define SPAWN_HOOK(symbol, carried)                                                                              \
+  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,              \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {        \
+    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                        \
+    Call call;                                                                                                   \
+    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                         \
+    char found[4096];                                                                                            \
+    (void)found;                                                                                                 \
+    Program program(carried);                                                                                    \
+    Injection injection(envp, Injection::kOtherProcess);                                                         \
+    char **changed = injection.build(alloca(injection.bytes()));                                                 \
+    pid_t child = -1;                                                                                            \
+    int ret = REAL(symbol)(&child, path, actions, attributes, argv, program.carries_preload() ? changed : envp); \
+    if (pid && ret == 0) *pid = child;                                                                           \
+    int saved = errno;                                                                                           \
+    errno = ret;                                                                                                 \
+    record_spawn(call, Fn::f_##symbol, program, ret == 0 ? child : -1);                                          \
+    errno = saved;                                                                                               \
+    return ret;                                                                                                  \
   }
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))

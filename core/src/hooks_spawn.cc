@@ -26,7 +26,7 @@ namespace {
 int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes) {
   Injection injection(environ, Injection::kOtherProcess);
-  char **changed = carries_preload("/bin/sh") ? injection.build(alloca(injection.bytes())) : environ;
+  char **changed = Program("/bin/sh").carries_preload() ? injection.build(alloca(injection.bytes())) : environ;
   // glibc 2.38 began to protect a command that begins with '-'.
   static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
   const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};

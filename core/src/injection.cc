@@ -1,7 +1,6 @@
 // See injection.h.
 #include "injection.h"
 
-#include <elf.h>
 #include <stdlib.h>
 
 #include "arena.h"
@@ -56,62 +55,6 @@ Injection::Injection(char *const *environment, Kind kind)
 
 namespace {
 
-#if defined(__x86_64__)
-constexpr uint16_t kMachine = EM_X86_64;
-#else
-constexpr uint16_t kMachine = EM_AARCH64;
-#endif
-
-long read_own(int fd, void *to, size_t n, int64_t at) {
-  long got = sys::pread(fd, to, n, at);
-  count_own(got, 0);
-  return got;
-}
-
-// The program's dynamic linker is musl's.
-bool wants_musl(int fd, const Elf64_Ehdr &elf) {
-  for (unsigned i = 0; i < elf.e_phnum && i < 64; ++i) {
-    Elf64_Phdr segment;
-    int64_t at = static_cast<int64_t>(elf.e_phoff) + static_cast<int64_t>(i) * elf.e_phentsize;
-    if (read_own(fd, &segment, sizeof segment, at) != sizeof segment) return false;
-    if (segment.p_type != PT_INTERP) continue;
-    char linker[256];
-    size_t n = segment.p_filesz < sizeof linker ? segment.p_filesz : sizeof linker;
-    long got = read_own(fd, linker, n, static_cast<int64_t>(segment.p_offset));
-    return got > 0 && string_view(linker, static_cast<size_t>(got)).find("/ld-musl-") != string_view::npos;
-  }
-  return false;
-}
-
-// Cuts "#!interpreter argument" down to the interpreter.
-bool interpreter_of(char *head, size_t n) {
-  if (n < 4 || head[0] != '#' || head[1] != '!') return false;
-  size_t from = 2, to;
-  while (from < n && (head[from] == ' ' || head[from] == '\t')) ++from;
-  for (to = from; to < n && head[to] != ' ' && head[to] != '\t' && head[to] != '\n' && head[to]; ++to) {
-  }
-  if (to == from || to == n) return false;
-  memmove(head, head + from, to - from);
-  head[to - from] = 0;
-  return true;
-}
-
-bool carries(const char *path, int depth) {
-  int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
-  if (fd < 0) return true;
-  char head[256];
-  long n = read_own(fd, head, sizeof head, 0);
-  bool able = true;
-  if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
-    Elf64_Ehdr elf;
-    memcpy(&elf, head, sizeof elf);
-    able = elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_machine == kMachine && !wants_musl(fd, elf);
-  }
-  sys::close(fd);
-  if (n > 0 && depth > 0 && interpreter_of(head, static_cast<size_t>(n))) return carries(head, depth - 1);
-  return able;
-}
-
 bool is_executable(const char *path) {
   struct statx s;
   return sys::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &s) == 0 && S_ISREG(s.stx_mode) &&
@@ -150,8 +93,46 @@ static bool is_left_out(const char *path) {
   return false;
 }
 
-bool carries_preload(const char *path) {
-  return library_is_here() && (!path || !reads_as_string(path) || (!is_left_out(path) && carries(path, 4)));
+Program::Program(const char *path) : path_(path && reads_as_string(path) ? path : nullptr) {
+  int64_t looked_at = 0;
+  if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, looked_at);
+  count_own(looked_at, 0);
+  carries_ = library_is_here() && !breaks(obstacle_);
+}
+
+namespace {
+// Where a vfork child, which may not record, leaves what it is about to execute. It runs in its parent's memory; the
+// parent takes it when the call is back there. One is enough: two at once are two threads that vfork what can't be
+// traced.
+struct VforkedProgram {
+  std::atomic<uint32_t> taken;
+  int pid;
+  Obstacle obstacle;
+  char path[1024];
+};
+VforkedProgram g_vforked;
+}  // namespace
+
+void Program::leave_to_parent() const {
+  uint32_t free = 0;
+  if (!t_vfork || obstacle_ == Obstacle::kNone || !g_vforked.taken.compare_exchange_strong(free, 1)) return;
+  Writer w(g_vforked.path, sizeof g_vforked.path);
+  w << path_;
+  w.c_str();
+  g_vforked.obstacle = obstacle_;
+  g_vforked.pid = sys::getpid();
+}
+
+void Program::take_back() {
+  if (t_vfork && g_vforked.taken.load() && g_vforked.pid == sys::getpid()) g_vforked.taken.store(0);
+}
+
+Obstacle Program::take_from_child(int pid, NamedFile &file) {
+  if (!g_vforked.taken.load(std::memory_order_acquire) || g_vforked.pid != pid) return Obstacle::kNone;
+  Obstacle obstacle = g_vforked.obstacle;
+  name_file(AT_FDCWD, g_vforked.path, Look::kFollow, file);
+  g_vforked.taken.store(0, std::memory_order_release);
+  return obstacle;
 }
 
 const char *search_path(const char *file, char *out, size_t size) {

@@ -2,6 +2,8 @@
 // carry us.
 #pragma once
 
+#include "files.h"
+#include "program.h"
 #include "session.h"
 
 namespace tailrace {
@@ -31,10 +33,26 @@ class Injection {
   ChildEnvironment child_;
 };
 
-// False where the library can't be reached, for a program that is left out by TAILRACE_UNTRACED, and for one that would
-// be broken or troubled by the preload: another machine's or word size's, or musl's (its loader fails on a glibc
-// library). A script counts as its interpreter. What can't be read counts as able: execve will say.
-bool carries_preload(const char *path);
+// A program that is about to be started. The path is the program's own and may be a bad pointer.
+class Program {
+ public:
+  explicit Program(const char *path);
+  const char *path() const { return path_; }  // null when it is no path
+  Obstacle obstacle() const { return obstacle_; }
+  // False where the library can't be reached or would break the program, and where TAILRACE_UNTRACED names it.
+  bool carries_preload() const { return carries_; }
+
+  // In a vfork child: for its parent's record, before execve; and when that failed.
+  void leave_to_parent() const;
+  static void take_back();
+  // In the parent.
+  static Obstacle take_from_child(int pid, NamedFile &file);
+
+ private:
+  const char *path_;
+  Obstacle obstacle_ = Obstacle::kNone;
+  bool carries_;
+};
 
 // Where execvp would find `file`, in `out`; or `file` itself. PATH is the caller's.
 const char *search_path(const char *file, char *out, size_t size);

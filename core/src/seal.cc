@@ -41,6 +41,7 @@ class SealScratch {
   char process_json[kHeaderProcessBytes];
   char exit_json[512];
   char reaped_json[4096];
+  char untraced_json[4096];
   char context_json[kContextJsonBytes];
   char text[16 * 1024];
   NameEntry names[kNameTableSize];
@@ -67,7 +68,8 @@ class Sealer {
         tid_(segment.first_tid),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
         contexts_json_(scratch.contexts_json, sizeof scratch.contexts_json),
-        reaped_json_(scratch.reaped_json, sizeof scratch.reaped_json) {
+        reaped_json_(scratch.reaped_json, sizeof scratch.reaped_json),
+        untraced_json_(scratch.untraced_json, sizeof scratch.untraced_json) {
     put_hex(hhash_, fnv32(segment.host_name()), 8);
   }
 
@@ -88,6 +90,7 @@ class Sealer {
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
   void list_reaped(const Slot &slot);
+  void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
   void write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot);
 
   char *put_metadata(char *p, string_view name);
@@ -117,7 +120,7 @@ class Sealer {
   uint32_t first_slot_ = 0;
   uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
   uint64_t uncounted_[2] = {0, 0};
-  Writer contexts_json_, reaped_json_;
+  Writer contexts_json_, reaped_json_, untraced_json_;
   string_view process_json_, exit_json_;
   uint32_t process_slot_ = UINT32_MAX;
   // What context_json holds.
@@ -206,6 +209,7 @@ void Sealer::begin_block(uint32_t slot) {
   t0_ = UINT64_MAX;
   contexts_json_.truncate(0);
   reaped_json_.truncate(0);
+  untraced_json_.truncate(0);
   uncounted_[0] = uncounted_[1] = 0;
   process_json_ = exit_json_ = {};
   context_valid_ = false;
@@ -331,13 +335,25 @@ void Sealer::list_reaped(const Slot &slot) {
   w.number(static_cast<int64_t>(slot.file2)) << ']';
 }
 
+// [pid, why, program] of what was started and can't be traced.
+void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
+  Obstacle obstacle = obstacle_in(field);
+  if (obstacle == Obstacle::kNone || slot.ret < 0) return;
+  NameEntry *name = slot.file ? find_name(slot.file) : nullptr;
+  Writer &w = untraced_json_;
+  size_t before = w.size();
+  w << (before ? ",[" : "[");
+  w.number(pid) << ",\"" << kObstacleNames[static_cast<int>(obstacle)] << "\",";
+  w.json(name && name->hash ? text_of(name->slot) : string_view()) << ']';
+  if (w.overflowed()) w.truncate(before);
+}
+
 void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
-  bool two_files = f.shape != Shape::kItems && f.shape != Shape::kMap && f.shape != Shape::kMessages &&
-                   f.shape != Shape::kWait && f.shape != Shape::kLibc && slot.file2 != 0;
-  const uint64_t files[2] = {slot.file, two_files ? slot.file2 : 0};
+  const uint64_t second = second_file(slot, f);
+  const uint64_t files[2] = {slot.file, second};
   bool named[2] = {false, false};
   for (int i = 0; i < 2; ++i) {
     if (!files[i]) continue;
@@ -377,6 +393,8 @@ void Sealer::add_event(uint32_t index) {
     default: p = put_event_args(p, slot, f, size); break;
   }
   if (f.shape == Shape::kWait) list_reaped(slot);
+  if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
+  if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
   p = put(p, string_view(s_.context_json, context_bytes_));
   p_ = put(p, "}}\n");
 
@@ -433,6 +451,7 @@ void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {
   }
   if (segment_.ledger.known) write_ledger(h, segment_.ledger);
   if (reaped_json_.size()) h << ",\"reaped\":[" << reaped_json_.view() << ']';
+  if (untraced_json_.size()) h << ",\"untraced\":[" << untraced_json_.view() << ']';
   h << ",\"contexts\":[" << contexts_json_.view() << ']';
   bool any = false;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
@@ -506,7 +525,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
     bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 ||
-                contexts_json_.size() >= kHeaderContextBytes || reaped_json_.room() < 128;
+                contexts_json_.size() >= kHeaderContextBytes || reaped_json_.room() < 128 ||
+                untraced_json_.room() < 512;
     if (full) {
       end_block(i);
       begin_block(i);

@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "ledger.h"
 #include "path_buffer.h"
+#include "program.h"
 #include "record.h"
 #include "segment.h"
 #include "segment_file.h"
@@ -134,6 +135,7 @@ void describe_process(char **argv) {
   n = sys::getcwd(path, sizeof path);
   w << ",\"cwd\":";
   w.json({path, n > 1 ? static_cast<size_t>(n) - 1 : 0});
+  if (is_go_program()) w << ",\"runtime\":\"go\"";
   w << ",\"uid\":";
   w.number(sys::getuid());
   w << ",\"argv\":[";

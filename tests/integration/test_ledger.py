@@ -4,6 +4,7 @@ What always holds: where every call goes through libc the two agree to the byte,
 how much is missing.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -180,16 +181,74 @@ def test_a_program_that_is_not_traced_is_named(traced: Run, tmp_path: Path) -> N
     starts = f"import subprocess; subprocess.run([{str(program)!r}], stdout=open('out', 'w'))"
     rows = traced(sys.executable, "-c", starts)
     (row,) = rows[~rows["traced"]].to_dict("records")
-    assert row["kernel_written"] == 90_000 and row["cause"] == ledger.NOT_TRACED
+    assert row["kernel_written"] == 90_000 and row["exe"] == str(program)
+    assert row["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['static']}"
     totals = ledger.totals(rows)
     assert totals["untraced"] == 1 and totals["share"] < 0.999
+
+
+def setuid_program(directory: Path) -> Path:
+    """dd with the rights of another user."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give a program another owner")
+    program = Path(shutil.copy(str(shutil.which("dd")), directory / "setuid"))
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    return program
+
+
+def go_program(directory: Path) -> Path:
+    """A static Go program; it writes 90,000 bytes to its output."""
+    source, program = directory / "program.go", directory / "go"
+    source.write_text('package main\nimport "os"\nfunc main() { os.Stdout.Write(make([]byte, 90000)) }\n')
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
+    if go is None:
+        pytest.skip("no go to build with")
+    env = {"HOME": str(directory), "PATH": os.environ["PATH"], "GOCACHE": str(directory / "cache"), "CGO_ENABLED": "0"}
+    subprocess.run([go, "build", "-o", program, source], check=True, env=env, timeout=300)
+    return program
+
+
+def musl_program(directory: Path) -> Path:
+    """A dynamic program of musl's; it writes 90,000 bytes to its output."""
+    source, program = directory / "musl.c", directory / "musl"
+    source.write_text("#include <unistd.h>\nstatic char b[90000]; int main() { return write(1, b, sizeof b) < 0; }\n")
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("no musl-gcc (Debian: musl-tools)")
+    subprocess.run(["musl-gcc", "-o", program, source], check=True)
+    return program
+
+
+STARTS = {
+    "vfork": "import subprocess; subprocess.run({words!r}, stdout=open('out', 'w'))",
+    "spawn": "import os; os.dup2(os.open('out', 65), 1); os.waitpid(os.posix_spawn({program!r}, {words!r}, {{}}), 0)",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("why", ["setuid", "go", "musl"])
+def test_what_keeps_a_program_from_being_traced_is_told(traced: Run, tmp_path: Path, why: str, start: str) -> None:
+    program = {"setuid": setuid_program, "go": go_program, "musl": musl_program}[why](tmp_path)
+    words = [str(program)]
+    if why == "setuid":
+        words += ["if=/dev/zero", "bs=90000", "count=1", "status=none"]
+    rows = traced(sys.executable, "-c", STARTS[start].format(words=words, program=str(program)))
+    (row,) = rows[~rows["traced"]].to_dict("records")
+    assert row["kernel_written"] == 90_000 and row["exe"] == str(program)
+    assert row["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES[why]}"
+
+
+def test_an_untraced_first_program_is_named(traced: Run, tmp_path: Path) -> None:
+    program = static_program(tmp_path)
+    (row,) = traced(program).to_dict("records")
+    assert row["exe"] == str(program) and row["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['static']}"
 
 
 def test_a_process_that_goes_on_untraced_is_named(traced: Run, tmp_path: Path) -> None:
     program = static_program(tmp_path)
     rows = traced("bash", "-c", f"{program} > out; true")
     (row,) = rows[rows["share"] < ledger.COMPLETE_SHARE].to_dict("records")
-    assert row["kernel_written"] == 90_000 and row["cause"] == ledger.WENT_ON
+    assert row["kernel_written"] == 90_000 and row["cause"] == f"{ledger.WENT_ON}: {ledger.OBSTACLES['static']}"
 
 
 def test_waiting_is_what_it_was(program: Callable[[str], Path], traced: Run, tmp_path: Path) -> None:

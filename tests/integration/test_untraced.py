@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Trace, run_cli
 
+import tailrace
+
 
 @pytest.mark.parametrize("called", ["path", "link", "PATH", "exec", "system"])
 def test_a_program_that_is_left_out_is_untraced_with_all_that_it_starts(tmp_path: Path, called: str) -> None:
@@ -32,3 +34,6 @@ def test_a_program_that_is_left_out_is_untraced_with_all_that_it_starts(tmp_path
     assert (tmp_path / "inner").read_text() == "data\n"
     assert "TAILRACE_RUN" not in (tmp_path / "seen").read_text()
     assert "libtailrace" not in (tmp_path / "seen").read_text()
+    coverage = tailrace.open(tmp_path / "run").info()["coverage"]
+    assert coverage["left_out"] == 1 and coverage["untraced"] == 0
+    assert "left out by TAILRACE_UNTRACED" in run_cli("info", tmp_path / "run").stdout

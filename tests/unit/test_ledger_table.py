@@ -57,10 +57,37 @@ def test_a_killed_child_has_its_parents_account_of_it(tmp_path: Path) -> None:
 def test_a_child_without_a_trace_is_a_row(tmp_path: Path) -> None:
     wait = {"ledger": LEDGER, "reaped": [[9, 0, 50, 950], [10, 0, None, None]]}
     rows = coverage(tmp_path, {"a": process(7, [write(7, 1000)], wait, {"rchar": 0, "wchar": 1000})})
-    assert set(rows) == {7, 9} and not rows[9]["traced"] and rows[9]["cause"] == ledger.NOT_TRACED
+    assert (
+        set(rows) == {7, 9}
+        and not rows[9]["traced"]
+        and rows[9]["cause"] == f"{ledger.NOT_TRACED}: {ledger.WITHOUT_SETTINGS}"
+    )
     run = tailrace.open(tmp_path / "run")
     assert ledger.totals(run.coverage)["share"] == pytest.approx(0.5)
     assert run.info()["coverage"]["untraced"] == 1 and len(run.processes) == 1
+
+
+@pytest.mark.parametrize("why", [*ledger.OBSTACLES, "a word of a later version"])
+def test_why_a_child_has_no_trace(tmp_path: Path, why: str) -> None:
+    header = {"ledger": LEDGER, "reaped": [[9, 0, 50, 950]], "untraced": [[9, why, "/bin/x"], "damaged", [1, 2, 3]]}
+    rows = coverage(tmp_path, {"a": process(7, [write(7, 1000)], header, {"rchar": 0, "wchar": 1000})})
+    assert rows[9]["exe"] == "/bin/x" and rows[9]["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES.get(why, why)}"
+
+
+def test_why_a_process_has_no_end(tmp_path: Path) -> None:
+    gone = process(8, [write(8, 10)], {"ledger": LEDGER, "untraced": [[8, "go", "/bin/x"]]})
+    parent = {"ledger": LEDGER, "reaped": [[8, 0, 1090, 5000]]}
+    wait = [event("wait", cat="PROCESS", ts_us=T0_US + 9)]
+    rows = coverage(tmp_path, {"a": process(7, wait, parent, {"rchar": 0, "wchar": 0}), "b": gone})
+    assert rows[8]["cause"] == f"{ledger.WENT_ON}: {ledger.OBSTACLES['go']}"
+
+
+def test_go_programs_call_the_kernel_themselves(tmp_path: Path) -> None:
+    start = {"process": {"ppid": 1, "exe": "/bin/g", "argv": [], "cwd": "/", "uid": 0, "runtime": "go"}}
+    rows = coverage(
+        tmp_path, {"a": process(7, [write(7, 5)], {"ledger": LEDGER, **start}, {"rchar": 0, "wchar": 9000})}
+    )
+    assert rows[7]["cause"] == ledger.GO
 
 
 def test_without_an_account_there_is_no_share(tmp_path: Path) -> None:
