@@ -227,6 +227,13 @@ class Run:
     # ---- what was declared ----
 
     @cached_property
+    def declared_workflows(self) -> pd.DataFrame:
+        """Workflows that were declared: workflow, manager, version, t_ns, config (JSON text)."""
+        table = self._table("SELECT * FROM declared_workflows ORDER BY t, workflow", ["t"])
+        renamed: pd.DataFrame = table.rename(columns={"t": "t_ns"})
+        return renamed
+
+    @cached_property
     def declared_tasks(self) -> pd.DataFrame:
         """Tasks that a workflow manager declared: workflow, stage, task, kind, name, executor, parent, t_submit_ns,
         t_launch_ns (of the first try), t_start_ns, t_end_ns, status, tries, error."""

@@ -21,6 +21,10 @@ COMMANDS = {
     "report": ("tailrace.cli.report", "Show a run: stages, files, dataflow; on the terminal or as a web page."),
     "query": ("tailrace.cli.query", "Ask for events or totals by stage, task, path, time."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
+    "export": (
+        "tailrace.cli.export",
+        "Write a run in a format of other tools: WfFormat, Perfetto, RO-Crate, PROV, ...",
+    ),
     "seal": ("tailrace.cli.seal", "Bring in what processes that died left on this node."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),

@@ -1,0 +1,331 @@
+"""What a run did, as jobs and versions of files: what the exchange formats (WfFormat, RO-Crate, PROV, OpenLineage)
+share.
+
+    run --> dataflow.model, flow_table --> Lineage(jobs, artifacts) --> wfformat, rocrate, prov, openlineage
+
+A job is a task, or a process that no task claims; where a run has tasks, only those of its other processes count that
+exchange files with one. An artifact is a version of a data file, or a pipe; sockets and software are left out. A path
+whose file was replaced or changed has several artifacts, numbered in the order of their first use, 0 for what was there
+before the run.
+
+What always holds: every input of a job is an artifact that other jobs wrote or that was there before; what a job reads
+of its own writing is none. `parents` may hold a cycle only where jobs ran at the same time (`acyclic`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow, fileclass
+from tailrace.analyzer import edges as et
+from tailrace.analyzer.dataflow import Model
+
+LEFT_OUT_TYPES = ("sock", "anon")
+"""Streams that go both ways, or whose ends are one process's: they order nothing."""
+
+
+@dataclass
+class Artifact:
+    """A version of a file.
+
+    number: 0 for what was there before the run; `versions`: how many the path had in the run.
+    size: bytes, the end of the highest byte range that was seen; for a pipe what was written.
+    """
+
+    path: str
+    number: int
+    versions: int
+    size: int
+    external: bool
+    base: Artifact | None
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass
+class Job:
+    """A task, or a process of its own. Times are ns since the epoch; cpu_ns and rss_bytes are None where unknown.
+
+    command: argv of its first process; empty when a worker did the task itself.
+    exe: the program's path; "" where it is not known.
+    inputs, outputs: positions in `Lineage.artifacts`.
+    """
+
+    key: tuple[str, ...]
+    workflow: str
+    stage: str
+    task: str
+    label: str
+    hosts: list[str]
+    command: list[str]
+    exe: str
+    first_ns: int
+    last_ns: int
+    read_bytes: int
+    written_bytes: int
+    cpu_ns: int | None = None
+    rss_bytes: int | None = None
+    status: str | None = None
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    parents: set[int] = field(default_factory=set)
+
+    @property
+    def program(self) -> str:
+        """The name of the program, else what the job is called."""
+        return fileclass.program(self.exe) or self.label or "unknown"
+
+
+@dataclass
+class Lineage:
+    """All jobs by their first event, all artifacts, and what of the run it can't hold, in words."""
+
+    jobs: list[Job]
+    artifacts: list[Artifact]
+    notes: list[str]
+
+
+def lineage(run: Any) -> Lineage:
+    """The lineage of a run. `parents` are who wrote what a job read, and the dependencies that were declared."""
+    m = run if isinstance(run, Model) else dataflow.model(run)
+    code, parties = dataflow.parties(m, "task")
+    flows = dataflow.flow_table(m, "task")
+    flows = flows[~_left_out(m)[flows["file"].to_numpy()]]
+    kept = _kept(parties, flows, m, code)
+    jobs = _jobs(m, code, parties, kept)
+    order = sorted(kept, key=lambda party: (jobs[party].first_ns, jobs[party].key))
+    position = {party: i for i, party in enumerate(order)}
+    artifacts = _link(m, code, flows, jobs, position)
+    ordered = [jobs[party] for party in order]
+    _add_declared(run, ordered)
+    notes = _notes(m, parties, kept)
+    return Lineage(ordered, artifacts, notes)
+
+
+def _left_out(m: Model) -> Any:
+    return m.table.files["ftype"].isin(LEFT_OUT_TYPES).to_numpy()
+
+
+def _kept(parties: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) -> set[int]:
+    """The parties that become jobs."""
+    tagged = set(np.flatnonzero((parties["task"] != "").to_numpy()).tolist())
+    if tagged:
+        data = ~m.table.files["ftype"].isin(et.STREAM_TYPES).to_numpy()
+        ends = flows[data[flows["file"].to_numpy()]][["producer", "consumer"]].to_numpy().tolist()
+        near = {party for pair in ends if not tagged.isdisjoint(pair) for party in pair}
+        return tagged | (near - {-1})
+    pick = m.classed(dataflow.DEFAULT_CLASSES) & ~_left_out(m)[m.spells["file"].to_numpy()]
+    return set(code[m.spells["who"].to_numpy()[pick]].tolist())
+
+
+def _jobs(m: Model, code: Any, parties: pd.DataFrame, kept: set[int]) -> dict[int, Job]:
+    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()]).groupby("party")
+    figures = counts.agg({"first_ns": "min", "last_ns": "max", "read_bytes": "sum", "written_bytes": "sum"})
+    numbers = {int(row.pop("party")): row for row in figures.reset_index().to_dict("records")}
+    who = m.who.assign(party=code)
+    hosts = who.groupby("party")["host"].agg(lambda values: sorted(set(values)))
+    processes = _own_processes(m, who)
+    out = {}
+    for party in kept:
+        row = parties.iloc[party]
+        own, whole = processes.get(party, ([], False))
+        first = min(own, key=lambda p: p["t0_ns"], default=None)
+        argv = list(map(str, first["argv"])) if first is not None and isinstance(first["argv"], list) else []
+        exe = str(row["exe"]) if first is None else str(first["exe"] or "")
+        out[party] = Job(
+            key=(str(row["workflow"]), str(row["stage"]) if row["task"] else "", str(row["task"]))
+            + (() if row["task"] else (str(row["host"]), str(row["pid"]))),
+            workflow=str(row["workflow"]),
+            stage=str(row["stage"]) if row["task"] else "",
+            task=str(row["task"]),
+            label=str(row["label"]),
+            hosts=[host for host in hosts[party] if host],
+            command=argv,
+            exe=exe,
+            cpu_ns=_account(own, whole, lambda a: int(a["utime"]) + int(a["stime"]), sum),
+            rss_bytes=_account(own, whole, lambda a: int(a["maxrss"]) * 1024, max),
+            **_sums(numbers.get(party)),
+        )
+    return out
+
+
+def _sums(figures: dict[Any, Any] | None) -> Any:
+    """The figures of a job as keywords; 0 for one without events."""
+    names = ("first_ns", "last_ns", "read_bytes", "written_bytes")
+    return {name: int(figures[name]) if figures else 0 for name in names}
+
+
+def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[dict[Any, Any]], bool]]:
+    """party -> (the processes that worked for it alone, whether these are all that worked for it)."""
+    if not len(m.processes):
+        return {}
+    parties_of: Any = who.groupby(["host", "pid"])["party"].agg(set)
+    out: dict[int, tuple[list[dict[Any, Any]], bool]] = {}
+    rows = {(row["host"], row["pid"]): row for row in m.processes.to_dict("records")}
+    for key, parties in parties_of.items():
+        for party in parties:
+            own, whole = out.get(party, ([], True))
+            mine = len(parties) == 1 and key in rows and "t0_ns" in rows[key]
+            out[party] = ([*own, rows[key]] if mine else own, whole and mine)
+    return out
+
+
+def _account(own: list[dict[Any, Any]], whole: bool, of: Any, how: Any) -> int | None:
+    accounts = [p.get("account") for p in own]
+    if not whole or not accounts or not all(isinstance(a, dict) and "maxrss" in a for a in accounts):
+        return None
+    return int(how(of(a) for a in accounts))
+
+
+# --- artifacts and edges ---------------------------------------------------------------------------------------------
+
+
+def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], position: dict[int, int]) -> list[Artifact]:
+    """Puts inputs, outputs and parents into the jobs; returns the artifacts that these name."""
+    rows, extents = dataflow.access_table(m, code, dataflow.DEFAULT_CLASSES)
+    rows = rows.assign(end=[ranges[-1][1] if ranges else 0 for ranges in extents])
+    keep = ~_left_out(m)[m.versions.table["file"].to_numpy()[rows["version"]]] & rows["party"].isin(list(jobs))
+    rows = rows[keep]
+    wrote: dict[int, set[int]] = {}
+    for party, version in rows.loc[rows["dir"] == et.WRITE, ["party", "version"]].to_numpy().tolist():
+        wrote.setdefault(version, set()).add(party)
+    reads: dict[int, set[int]] = {}
+    base = m.versions.table["base"].to_numpy()
+    for producer, consumer, version in flows[["producer", "consumer", "version"]].to_numpy().tolist():
+        if consumer not in jobs:
+            continue
+        while version >= 0 and consumer in wrote.get(version, ()):
+            version = int(base[version])  # what others wrote is in the version that the reader continued
+        if version >= 0:
+            reads.setdefault(version, set()).add(consumer)
+        if producer in jobs:
+            jobs[consumer].parents.add(position[producer])
+    used = sorted(set(wrote) | set(reads))
+    artifacts = _artifacts(m, rows, used)
+    for number, version in enumerate(used):
+        for party in sorted(wrote.get(version, ()), key=position.__getitem__):
+            jobs[party].outputs.append(number)
+        for party in sorted(reads.get(version, ()), key=position.__getitem__):
+            jobs[party].inputs.append(number)
+    return artifacts
+
+
+def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
+    table: Any = m.versions.table
+    ends: Any = rows.groupby("version")["end"].max()
+    first: Any = rows.groupby("version")["first_ns"].min()
+    moved: Any = rows[rows["dir"] == et.WRITE].groupby("version")["bytes"].sum()
+    paths = m.paths[table["file"].to_numpy()[used]] if used else []
+    begin = [int(table["begin_ns"].iat[v]) or int(first.get(v, 0)) for v in used]
+    external = [int(table["number"].iat[v]) == 0 for v in used]
+    numbers: dict[int, int] = {}
+    of_path: dict[str, list[int]] = {}
+    for i in sorted(range(len(used)), key=lambda i: (begin[i], used[i])):
+        of_path.setdefault(str(paths[i]), []).append(i)
+    for group in of_path.values():
+        group.sort(key=lambda i: not external[i])
+        start = 0 if external[group[0]] else 1
+        numbers.update({i: start + n for n, i in enumerate(group)})
+    out: list[Artifact] = []
+    place = {version: i for i, version in enumerate(used)}
+    for i, version in enumerate(used):
+        stream = bool(table["stream"].iat[version])
+        base = place.get(int(table["base"].iat[version]))
+        size = int(moved.get(version, 0)) if stream else int(ends.get(version, 0))
+        if not size and not stream:
+            size = int(moved.get(version, 0))
+        out.append(
+            Artifact(
+                path=clean(str(paths[i])),
+                number=numbers[i],
+                versions=len(of_path[str(paths[i])]),
+                size=size if base is None or base >= i else max(size, out[base].size),
+                external=external[i],
+                base=None if base is None or base >= i else out[base],
+                begin_ns=begin[i],
+                end_ns=int(table["end_ns"].iat[version]),
+            )
+        )
+    return out
+
+
+def _add_declared(run: Any, jobs: list[Job]) -> None:
+    """Declared dependencies between jobs become parents, and what became of the declared tasks their status."""
+    place = {(job.workflow, job.task): i for i, job in enumerate(jobs) if job.task}
+    deps = getattr(run, "declared_deps", None)
+    if deps is not None and len(deps):
+        for row in deps.to_dict("records"):
+            workflow = str(row["workflow"] or "")
+            parent, child = (place.get((workflow, str(row[end]))) for end in ("dep", "task"))
+            if parent is not None and child is not None and parent != child:
+                jobs[child].parents.add(parent)
+    tasks = getattr(run, "declared_tasks", None)
+    if tasks is not None and "status" in tasks:
+        for row in tasks.to_dict("records"):
+            at = place.get((str(row["workflow"] or ""), str(row["task"])))
+            if at is not None and isinstance(row["status"], str):
+                jobs[at].status = row["status"]
+
+
+def _notes(m: Model, parties: pd.DataFrame, kept: set[int]) -> list[str]:
+    sockets = dataflow.flow_table(m, "task")
+    sockets = sockets[_left_out(m)[sockets["file"].to_numpy()] & (sockets["producer"] >= 0)]
+    pairs = {(p, c) for p, c in sockets[["producer", "consumer"]].to_numpy().tolist() if {p, c} <= kept and p != c}
+    return [f"{len(pairs)} flows through sockets are not in it"] if pairs else []
+
+
+def acyclic(jobs: list[Job]) -> tuple[list[list[int]], int]:
+    """The parents of each job without cycles, sorted, and how many were dropped for it.
+
+    In a cycle (jobs that ran at the same time and fed each other) a job keeps the parents that began before it.
+    """
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(jobs)))
+    graph.add_edges_from((parent, i) for i, job in enumerate(jobs) for parent in job.parents)
+    component = {job: n for n, group in enumerate(nx.strongly_connected_components(graph)) for job in group}
+    kept = [sorted(p for p in job.parents if component[p] != component[i] or p < i) for i, job in enumerate(jobs)]
+    return kept, graph.number_of_edges() - sum(map(len, kept))
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def clean(text: str) -> str:
+    """`text` as UTF-8 can write it: lone surrogates become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def utc(ns: int) -> str:
+    """ns since the epoch as RFC 3339 with microseconds, in UTC."""
+    whole = datetime.fromtimestamp(ns // 1_000_000_000, timezone.utc)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{ns % 1_000_000_000 // 1000:06d}Z"
+
+
+def escaped(text: str, mark: str = "%", plain: str = "A-Za-z0-9_.-") -> str:
+    """`text` with each byte outside the class `plain` as `mark` and two hex digits; one to one if `mark` is outside."""
+
+    def spelled(found: re.Match[str]) -> str:
+        return "".join(f"{mark}{byte:02X}" for byte in found[0].encode("utf-8"))
+
+    return re.sub(f"[^{plain}]", spelled, clean(text))
+
+
+def file_uri(path: str) -> str:
+    """The file URI (RFC 8089) of an absolute path; what is no path (a pipe) is a URN."""
+    if path.startswith("/"):
+        return "file://" + escaped(path, plain="A-Za-z0-9_./~-")
+    return "urn:tailrace:stream:" + escaped(path)
+
+
+def distinct(names: Iterable[str]) -> bool:
+    """Whether no name is there twice, and none is empty."""
+    listed = list(names)
+    return len(set(listed)) == len(listed) and all(listed)

@@ -1,0 +1,192 @@
+"""A run as a timeline in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing.
+
+    https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+
+A task (or process of none) is a track group, named "stage / task"; in it lie its slice, from its first event to its
+last, and one track a thread. A flow arrow goes from the producer's write to the consumer's read, one a (producer,
+consumer, version of a file): from the last write that was over when the reading began, else from the first write to the
+last read.
+
+Times are us with three decimals since the run's first event, whose time stands in `otherData`: as us since the epoch
+they would not fit a double. Events are written a partition at a time; memory grows with tasks, threads and flows only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow
+from tailrace.analyzer import edges as et
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.exports.lineage import clean
+
+COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
+
+Thread = tuple[int, str, int, int]
+"""(track group, host, pid, tid)"""
+Ends = dict[tuple[str, int, str, int], list[tuple[int, str]]]
+"""(host, pid, file, ns at which the call began or ended) -> [(flow, "s" or "f")]"""
+
+
+def write(run: Any, file: TextIO) -> list[str]:
+    """Writes {"otherData", "displayTimeUnit", "traceEvents"}, one event a line; returns what is not in it, in words."""
+    m = dataflow.model(run)
+    code, parties = dataflow.parties(m, "task")
+    counts = m.table.counts
+    origin = int(counts["first_ns"].min()) if len(counts) else 0
+    ends, flows = _flow_ends(m, code)
+    whos = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
+    about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
+    file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
+    file.write(",\n".join(_tasks(m, code, parties, origin)))
+    tracks = _Tracks()
+    drawn: dict[int, set[str]] = {}
+    for events in _partitions(run):
+        for line in _lines(events, whos, origin, ends, tracks, drawn):
+            file.write(",\n" + line)
+    file.write("\n]}\n")
+    missing = flows - sum(len(way) == 2 for way in drawn.values())
+    return [f"{missing} flows have no arrow: their calls were not found"] if missing else []
+
+
+class _Tracks:
+    """The number of each thread's track: its id, or the next one that is free in the group (threads of two hosts).
+
+    The group's own number is the track of the task's slice: viewers show it first, as they do a process's main thread.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Thread, int] = {}
+        self._taken: set[tuple[int, int]] = set()
+
+    def of(self, thread: Thread) -> tuple[int, bool]:
+        """The number, and whether it is new."""
+        if thread in self._of:
+            return self._of[thread], False
+        group, track = thread[0], thread[3]
+        while track == group or (group, track) in self._taken:
+            track += 1
+        self._of[thread] = track
+        self._taken.add((group, track))
+        return track, True
+
+
+def _partitions(run: Any) -> Iterator[pd.DataFrame]:
+    events = run.events(columns=COLUMNS)
+    for number in range(events.npartitions):
+        yield (
+            events.partitions[number]
+            .compute(scheduler="synchronous")
+            .sort_values(["ts", "dur"], ascending=[True, False], kind="stable")
+        )
+
+
+def _us(ns: int) -> str:
+    """ns as us with three decimals."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(clean(str(value)))
+
+
+def _tasks(m: Model, code: Any, parties: pd.DataFrame, origin: int) -> Iterator[str]:
+    """The names of the track groups, in the order of their first events, and each one's own slice."""
+    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()])
+    spans = counts.groupby("party").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
+    for rank, (party, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
+        row = parties.iloc[int(party)]
+        name = f"{row['stage']} / {row['label']}" if row["task"] else str(row["label"])
+        group = int(party) + 1
+        head = f'"pid":{group},"tid":{group}'
+        yield f'{{"ph":"M","name":"process_name",{head},"args":{{"name":{_text(name)}}}}}'
+        yield f'{{"ph":"M","name":"process_sort_index",{head},"args":{{"sort_index":{rank}}}}}'
+        yield f'{{"ph":"M","name":"thread_name",{head},"args":{{"name":"task"}}}}'
+        keys = {key: clean(str(row[key])) for key in (*et.WHO, "exe") if str(row[key]) not in ("", "-1")}
+        times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}'
+        yield f'{{"ph":"X","cat":"task","name":{_text(name)},{head},{times},"args":{json.dumps(keys)}}}'
+
+
+def _lines(
+    events: pd.DataFrame,
+    whos: dict[tuple[Any, ...], int],
+    origin: int,
+    ends: Ends,
+    tracks: _Tracks,
+    drawn: dict[int, set[str]],
+) -> Iterator[str]:
+    """The events of a partition, each with the flow ends that bind to it, and names of threads not seen before."""
+    texts = {name: events[name].astype(object).where(events[name].notna(), "").to_numpy() for name in _TEXTS}
+    keys = zip(*(texts[name] for name in et.WHO[:4]), events["pid"].tolist(), strict=True)
+    spelled: dict[str, str] = {}
+
+    def quoted(value: str) -> str:
+        if value not in spelled:
+            spelled[value] = _text(value)
+        return spelled[value]
+
+    rows = zip(
+        keys,
+        *(texts[name] for name in _TEXTS[len(et.WHO) - 1 :]),
+        *(events[name].tolist() for name in ("ts", "dur", "tid")),
+        *(events[name].astype(object).where(events[name].notna(), None) for name in ("offset", "size", "errno")),
+        strict=True,
+    )
+    for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno in rows:
+        group = whos[who] + 1
+        track, new = tracks.of((group, who[3], who[4], tid))
+        if new:
+            label = _text(f"{who[3]} {who[4]}" if tid == who[4] else f"{who[3]} {who[4]} thread {tid}")
+            yield f'{{"ph":"M","name":"thread_name","pid":{group},"tid":{track},"args":{{"name":{label}}}}}'
+        head = f'"pid":{group},"tid":{track},"ts":{_us(ts - origin)}'
+        parts = [f'"{key}":{quoted(value)}' for key, value in (("path", path), ("to", path2)) if value] + [
+            f'"{key}":{value}'
+            for key, value in (("offset", offset), ("size", size), ("errno", errno))
+            if value is not None
+        ]
+        args = ",".join(parts)
+        yield f'{{"ph":"X","name":{quoted(name)},"cat":{quoted(cat)},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
+        for key in [(who[3], who[4], one, at) for one in (file, file2) if one for at in (ts, ts + dur)]:
+            for flow, way in ends.pop(key, ()):
+                drawn.setdefault(flow, set()).add(way)
+                bound = ',"bp":"e"' if way == "f" else ""
+                yield f'{{"ph":"{way}","name":"data","cat":"dataflow","id":{flow},{head}{bound}}}'
+
+
+_TEXTS = (*et.WHO[:4], "name", "cat", "path", "path2", "file", "file2")
+
+
+def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
+    """Where each flow's arrow begins and ends, and how many flows there are."""
+    rows = dataflow.flow_table(m, "task")
+    rows = rows[(rows["producer"] >= 0)]
+    spells = m.spells.assign(party=code[m.spells["who"].to_numpy()])
+    wrote = spells[spells["dir"] == et.WRITE].groupby(["party", "file"]).indices
+    read = spells[spells["dir"] == et.READ].assign(version=m.version[(spells["dir"] == et.READ).to_numpy()])
+    read_at = read.groupby(["party", "version"]).indices
+    writes = spells[spells["dir"] == et.WRITE]
+    identities = m.table.files["file"].to_numpy()
+    hosts, pids = m.who["host"].to_numpy(), m.who["pid"].to_numpy()
+    ends: Ends = {}
+    wanted = rows[["producer", "consumer", "version", "file"]].to_numpy().tolist()
+    for flow, (producer, consumer, version, file) in enumerate(wanted, 1):
+        source, sink = writes.iloc[wrote[(producer, file)]], read.iloc[read_at[(consumer, version)]]
+        begin = sink.iloc[int(np.argmin(sink["first_ns"]))]
+        before = source[source["last_ns"] <= begin["first_ns"]]
+        if len(before):
+            start = before.iloc[int(np.argmax(before["last_ns"]))]
+            places = (("s", start["who"], start["last_ns"]), ("f", begin["who"], begin["first_ns"]))
+        else:
+            start = source.iloc[int(np.argmin(source["first_ns"]))]
+            end = sink.iloc[int(np.argmax(sink["last_ns"]))]
+            places = (("s", start["who"], start["first_ns"]), ("f", end["who"], end["last_ns"]))
+        for way, who, at in places:
+            key = (str(hosts[who]), int(pids[who]), str(identities[file]), int(at))
+            ends.setdefault(key, []).append((flow, way))
+    return ends, len(wanted)

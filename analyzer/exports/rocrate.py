@@ -1,0 +1,112 @@
+"""A run as a Process Run Crate 0.5 (https://w3id.org/ro/wfrun/process/0.5), a profile of RO-Crate 1.1.
+
+The crate is the metadata file alone: the run's files stay where they are and are named by file URIs. A job is a
+CreateAction with the program as instrument, the files it read as object and the files it wrote as result. A version of
+a file that was not the path's only one is `file:///path#1`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+import tailrace
+from tailrace.analyzer.exports.lineage import Artifact, Job, clean, escaped, file_uri, lineage, utc
+
+METADATA = "ro-crate-metadata.json"
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+CRATE = "https://w3id.org/ro/crate/1.1"
+CONTEXT = f"{CRATE}/context"
+LICENSE = "https://spdx.org/licenses/CC0-1.0"
+FAILED = ("failed", "dep_failed")
+
+
+def write(run: Any, file: TextIO) -> list[str]:
+    """Writes ro-crate-metadata.json; returns what it can't hold, in words."""
+    flow = lineage(run)
+    files = [_uri(artifact) for artifact in flow.artifacts]
+    actions = [_action(job, n, files) for n, job in enumerate(flow.jobs)]
+    programs = {action["instrument"]["@id"]: job for action, job in zip(actions, flow.jobs, strict=True)}
+    user = str(run.meta.get("user") or "")
+    graph = [
+        {"@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": CRATE}, "about": {"@id": "./"}},
+        _root(run, files, actions),
+        {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
+        {"@id": LICENSE, "@type": "CreativeWork", "name": "CC0 1.0", "description": "Public domain dedication"},
+        *([_person(user)] if user else []),
+        *(_program(name, job) for name, job in programs.items()),
+        *(_file(artifact, name) for artifact, name in zip(flow.artifacts, files, strict=True)),
+        *({**action, **({"agent": {"@id": _person(user)["@id"]}} if user else {})} for action in actions),
+    ]
+    json.dump({"@context": CONTEXT, "@graph": graph}, file, indent=1)
+    file.write("\n")
+    return flow.notes
+
+
+def _root(run: Any, files: list[str], actions: list[dict[str, Any]]) -> dict[str, Any]:
+    run_id = str(run.meta.get("run_id") or "without id")
+    ended = [action["endTime"] for action in actions]
+    return {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": f"Run {run_id}",
+        "description": f"What the processes of the run did to files, observed by tailrace {tailrace.__version__}",
+        "datePublished": max(ended) if ended else str(run.meta.get("created") or "1970-01-01T00:00:00Z"),
+        "license": {"@id": LICENSE},
+        "conformsTo": {"@id": PROFILE},
+        "hasPart": [{"@id": name} for name in files],
+        "mentions": [{"@id": action["@id"]} for action in actions],
+    }
+
+
+def _uri(artifact: Artifact) -> str:
+    uri = file_uri(artifact.path)
+    return uri if artifact.versions == 1 else f"{uri}#{artifact.number}"
+
+
+def _file(artifact: Artifact, name: str) -> dict[str, Any]:
+    shown = clean(artifact.path)
+    entity: dict[str, Any] = {
+        "@id": name,
+        "@type": "File",
+        "name": shown.rsplit("/", 1)[-1] or shown,
+        "alternateName": shown,
+        "contentSize": str(artifact.size),
+    }
+    if not artifact.external:
+        entity["dateModified"] = utc(artifact.end_ns)
+    if artifact.versions > 1:
+        entity["version"] = str(artifact.number)
+    return entity
+
+
+def _person(user: str) -> dict[str, str]:
+    return {"@id": f"#user/{escaped(user)}", "@type": "Person", "name": clean(user)}
+
+
+def _program_id(job: Job) -> str:
+    return file_uri(job.exe) if job.exe.startswith("/") else f"#program/{escaped(job.program)}"
+
+
+def _program(name: str, job: Job) -> dict[str, str]:
+    out = {"@id": name, "@type": "SoftwareApplication", "name": clean(job.program), "softwareVersion": "unknown"}
+    return {**out, "url": name} if job.exe.startswith("/") else out
+
+
+def _action(job: Job, number: int, files: list[str]) -> dict[str, Any]:
+    label = f"{job.stage} / {job.task}" if job.task else job.label
+    failed = job.status in FAILED
+    action: dict[str, Any] = {
+        "@id": f"#action/{number}",
+        "@type": "CreateAction",
+        "name": clean(label) or f"job {number}",
+        "instrument": {"@id": _program_id(job)},
+        "startTime": utc(job.first_ns),
+        "endTime": utc(job.last_ns),
+        "actionStatus": {"@id": f"http://schema.org/{'Failed' if failed else 'Completed'}ActionStatus"},
+        "object": [{"@id": files[a]} for a in job.inputs],
+        "result": [{"@id": files[a]} for a in job.outputs],
+    }
+    if job.command:
+        action["description"] = clean(" ".join(job.command))
+    return action

@@ -1,0 +1,149 @@
+"""A run as an instance of WfFormat 1.6 (https://wfcommons.org/format), for WfCommons, WRENCH and what else reads it.
+
+Tasks are the run's tasks (and, where they exchange files with those, other processes); parents are who wrote what a
+task read, and what was declared. The format knows neither versions nor cycles nor most characters in identifiers:
+
+    a version of a file   `path` alone, or `path#1`, `path#2` for a path that changed; `path#0` was there before the run
+    identifiers           every byte outside [0-9a-zA-Z-_./] as `:` and two hex digits
+    a cycle               the parents that began later are left out, and counted in the notes
+    an empty argument     the shell's ''; the format wants at least one character
+
+`coreCount` is how many cores the task's CPU time would fill, rounded up: what it was given is not known. It and
+`avgCPU` are left out for tasks shorter than `SHORTEST_NS`, whose CPU time the kernel doesn't know well enough.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, TextIO
+
+import tailrace
+from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, clean, distinct, escaped, lineage, utc
+from tailrace.errors import RunError
+
+SHORTEST_NS = 100_000_000
+PLAIN = "A-Za-z0-9_./-"
+
+
+def write(run: Any, file: TextIO) -> list[str]:
+    """Writes the instance as one JSON object; returns what it can't hold, in words.
+
+    Raises:
+        RunError: the run has no task, and WfFormat wants one.
+    """
+    flow = lineage(run)
+    if not flow.jobs:
+        raise RunError("there is no task in the run, and WfFormat has no empty workflow")
+    parents, dropped = acyclic(flow.jobs)
+    json.dump(_instance(run, flow, parents), file, indent=1)
+    file.write("\n")
+    cycles = [f"{dropped} dependencies that close a cycle are left out"] if dropped else []
+    return [*flow.notes, *cycles]
+
+
+def task_ids(jobs: list[Job]) -> list[str]:
+    """The identifier of each job: its task tag where that is enough, else the whole key."""
+    tags = [escaped(job.task, ":", PLAIN) for job in jobs]
+    if distinct(tags):
+        return tags
+    return ["/".join(escaped(part, ":", "A-Za-z0-9_.-") for part in job.key) for job in jobs]
+
+
+def file_id(artifact: Artifact) -> str:
+    """The identifier of a version of a file."""
+    name = escaped(artifact.path, ":", PLAIN)
+    return name if artifact.versions == 1 else f"{name}#{artifact.number}"
+
+
+def _instance(run: Any, flow: Lineage, parents: list[list[int]]) -> dict[str, Any]:
+    meta = run.meta
+    jobs, ids = flow.jobs, task_ids(flow.jobs)
+    workflows = sorted({job.workflow for job in jobs if job.workflow})
+    first, last = min(job.first_ns for job in jobs), max(job.last_ns for job in jobs)
+    machines = _machines(meta, jobs)
+    return {
+        "name": clean(workflows[0] if len(workflows) == 1 else str(meta.get("run_id") or "run")),
+        "description": f"Observed by tailrace {tailrace.__version__}, run {meta.get('run_id') or 'without id'}",
+        "createdAt": utc(first),
+        "schemaVersion": "1.6",
+        "runtimeSystem": _system(run),
+        "workflow": {
+            "specification": _specification(flow, ids, parents),
+            "execution": {
+                "makespanInSeconds": (last - first) / 1e9,
+                "executedAt": utc(first),
+                "tasks": [_execution(job, name) for job, name in zip(jobs, ids, strict=True)],
+                **({"machines": machines} if machines else {}),
+            },
+        },
+    }
+
+
+def _system(run: Any) -> dict[str, str]:
+    """The workflow manager that declared the run, else tailrace, which started it."""
+    known = getattr(run, "declared_workflows", None)
+    if known is not None and len(known) == 1:
+        row = known.iloc[0]
+        return {"name": str(row["manager"]) or "unknown", "version": str(row["version"] or "unknown")}
+    return {"name": "tailrace", "version": tailrace.__version__}
+
+
+def _specification(flow: Lineage, ids: list[str], parents: list[list[int]]) -> dict[str, Any]:
+    files = [file_id(artifact) for artifact in flow.artifacts]
+    children: list[list[str]] = [[] for _ in ids]
+    for i, mine in enumerate(parents):
+        for parent in mine:
+            children[parent].append(ids[i])
+    tasks = [
+        {
+            "name": clean(job.stage or job.label) or ids[i],
+            "id": ids[i],
+            "parents": [ids[p] for p in parents[i]],
+            "children": children[i],
+            "inputFiles": [files[a] for a in job.inputs],
+            "outputFiles": [files[a] for a in job.outputs],
+        }
+        for i, job in enumerate(flow.jobs)
+    ]
+    sizes = [{"id": name, "sizeInBytes": a.size} for name, a in zip(files, flow.artifacts, strict=True)]
+    return {"tasks": tasks, "files": sizes}
+
+
+def _execution(job: Job, name: str) -> dict[str, Any]:
+    seconds = (job.last_ns - job.first_ns) / 1e9
+    out: dict[str, Any] = {
+        "id": name,
+        "runtimeInSeconds": seconds,
+        "executedAt": utc(job.first_ns),
+        "readBytes": job.read_bytes,
+        "writtenBytes": job.written_bytes,
+        "machines": [clean(host) for host in job.hosts],
+    }
+    program, *arguments = [clean(argument) or "''" for argument in job.command] or [clean(job.program)]
+    if program:
+        out["command"] = {"program": program, "arguments": arguments}
+    if job.cpu_ns is not None and job.last_ns - job.first_ns >= SHORTEST_NS:
+        out["avgCPU"] = round(job.cpu_ns / 1e7 / seconds, 3)
+        out["coreCount"] = max(1, math.ceil(job.cpu_ns / 1e9 / seconds))
+    if job.rss_bytes is not None:
+        out["memoryInBytes"] = job.rss_bytes
+    return out
+
+
+def _machines(meta: dict[str, Any], jobs: list[Job]) -> list[dict[str, Any]]:
+    """The nodes on which jobs ran, with what run.json says of them."""
+    known = {str(host.get("host")): host for host in (*meta.get("restarts", []), meta) if isinstance(host, dict)}
+    out = []
+    for name in sorted({host for job in jobs for host in job.hosts}):
+        machine: dict[str, Any] = {"nodeName": clean(name), "system": "linux"}
+        told = known.get(name, {})
+        if told.get("kernel"):
+            machine["release"] = str(told["kernel"])
+        cpu = told.get("cpu")
+        if isinstance(cpu, dict) and isinstance(cpu.get("count"), int) and cpu["count"] > 0:
+            machine["cpu"] = {"coreCount": cpu["count"]}
+            if cpu.get("model"):
+                machine["cpu"]["vendor"] = str(cpu["model"])
+        out.append(machine)
+    return out
