@@ -25,6 +25,7 @@ COMMANDS = {
         "tailrace.cli.export",
         "Write a run in a format of other tools: WfFormat, Perfetto, RO-Crate, PROV, ...",
     ),
+    "declare": ("tailrace.cli.declare", "Say what should depend on what, by a WfFormat instance."),
     "seal": ("tailrace.cli.seal", "Bring in what processes that died left on this node."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),

@@ -20,7 +20,7 @@ _log = logging.getLogger("tailrace.declared")
 # What docs/declared-dag.md asks of a line, by type; further keys are free.
 REQUIRED_KEYS = {
     "workflow": ("workflow", "manager", "version", "t_ns", "config"),
-    "task": ("workflow", "stage", "task", "kind", "name", "executor", "t_submit_ns", "deps", "inputs", "outputs"),
+    "task": ("workflow", "stage", "task", "kind", "name", "deps", "inputs", "outputs"),
     "try": ("workflow", "task", "try", "t_launch_ns"),
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),
 }

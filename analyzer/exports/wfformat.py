@@ -68,6 +68,8 @@ def _instance(run: Any, flow: Lineage, parents: list[list[int]]) -> dict[str, An
         "createdAt": utc(first),
         "schemaVersion": "1.6",
         "runtimeSystem": _system(run),
+        # Not of the format, which allows for more keys: how `tailrace declare` knows that identifiers are escaped.
+        "tailrace": {"escape": ":", "version": "#"},
         "workflow": {
             "specification": _specification(flow, ids, parents),
             "execution": {

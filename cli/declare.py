@@ -1,0 +1,44 @@
+"""`tailrace declare`: what should depend on what, from a WfFormat instance, to be held against what was seen."""
+
+from pathlib import Path
+
+import click
+
+import tailrace
+from tailrace.analyzer.words import count_text
+from tailrace.errors import CoreError
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--from", "source", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A WfFormat instance."
+)
+@click.option("--root", type=click.Path(path_type=Path), help="The folder of its files. Default: where the run began.")
+@click.option("--workflow", help="The workflow tag of its tasks. Default: the run's, if that has just one.")
+@click.option("--replace", is_flag=True, help="Forget what earlier instances declared.")
+def command(directory: Path, source: Path, root: Path | None, workflow: str | None, replace: bool) -> None:
+    """Add the tasks, dependencies and files of a WfFormat instance to what the run DIR declares.
+
+    `tailrace report DIR` then says which dependencies were observed, which were not, and which nobody declared. The
+    tasks of the run must bear the instance's task ids as their `task` tag.
+    """
+    from tailrace.integrations import rundir, wfformat
+
+    run_dir = rundir.existing_run_directory(directory)
+    instance = wfformat.read(source)
+    run = tailrace.open(run_dir)
+    seen = run.tasks
+    folder = (root or Path(str(run.meta.get("cwd") or "."))).resolve()
+    if workflow is None:
+        named = {"" if value is None else str(value) for value in seen.loc[seen["events"].notna(), "workflow"]}
+        workflow = named.pop() if len(named) == 1 else instance.name
+    if replace:
+        wfformat.forget(run_dir)
+    lost = wfformat.declare(run_dir, instance, folder, workflow)
+    if lost:
+        raise CoreError(f"{lost} lines could not be written to {run_dir / 'declared'}")
+    known = set(seen.loc[seen["events"].notna(), "task"])
+    missing = sum(name not in known for name in instance.tasks)
+    unseen = f", {missing:,} of them not in the trace" if missing else ""
+    click.echo(f"{count_text(len(instance.tasks), 'task')} of workflow {workflow!r} declared{unseen}", err=True)

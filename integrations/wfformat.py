@@ -1,0 +1,210 @@
+"""WfFormat instances (https://wfcommons.org/format, 1.5 and 1.6): the graph of any workflow manager, read and declared.
+
+    read(path) --> Instance --> declare(run_dir, instance): lines of the declared DAG (docs/declared-dag.md)
+
+What always holds: an instance that is read has tasks with distinct ids, and parents that are among them; a dependency
+that only one of its ends names counts. Of an instance that `tailrace export` wrote, names and versions are understood.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from tailrace.errors import UsageError
+from tailrace.integrations.declared import DeclaredLog
+
+MANAGER = "wfformat"
+NUMBERED = re.compile(r"[_.-](ID)?\d+$")
+"""What instances put behind a step's name to tell its tasks apart: mProject_ID0000006."""
+OURS = "tailrace"
+"""The key by which `tailrace export` marks an instance whose identifiers are escaped."""
+
+
+@dataclass(frozen=True)
+class InstanceTask:
+    """A task as declared: `inputs` and `outputs` are ids of files, `parents` of tasks, runtime_s is 0 if unknown."""
+
+    id: str
+    stage: str
+    program: str
+    parents: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    runtime_s: float
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A workflow: tasks by id, in an order in which each comes after its parents; sizes of files in bytes."""
+
+    name: str
+    system: str
+    version: str
+    tasks: Mapping[str, InstanceTask]
+    sizes: Mapping[str, int]
+    makespan_s: float
+
+    def producers(self) -> dict[str, list[str]]:
+        """file -> the tasks that write it."""
+        out: dict[str, list[str]] = {}
+        for task in self.tasks.values():
+            for file in task.outputs:
+                out.setdefault(file, []).append(task.id)
+        return out
+
+    def external_inputs(self) -> set[str]:
+        """Files that are read and that no task writes."""
+        return {file for task in self.tasks.values() for file in task.inputs} - set(self.producers())
+
+
+def read(path: str | Path) -> Instance:
+    """The instance in the file `path`.
+
+    Raises:
+        UsageError: it can't be read, is no WfFormat, or declares what can't be (a task twice, an unknown parent, a
+            cycle).
+    """
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+    try:
+        return _instance(data)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = f"has no {error}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{path} is no WfFormat instance of version 1.5 or 1.6: {what}") from error
+
+
+def _instance(data: Any) -> Instance:
+    workflow = data["workflow"]
+    specification, execution = workflow["specification"], workflow.get("execution") or {}
+    decoded = _decode if OURS in data else str
+    done = {str(task["id"]): task for task in execution.get("tasks", [])}
+    tasks: dict[str, InstanceTask] = {}
+    for task in specification["tasks"]:
+        name = decoded(str(task["id"]))
+        if name in tasks:
+            raise ValueError(f"the task {name!r} stands in it twice")
+        tasks[name] = _task(task, name, done.get(str(task["id"]), {}), decoded)
+    parents = {name: dict.fromkeys(task.parents) for name, task in tasks.items()}
+    for task in specification["tasks"]:
+        for child in task.get("children", []):
+            parents.setdefault(decoded(str(child)), {})[decoded(str(task["id"]))] = None
+    system = data.get("runtimeSystem") or {}
+    return Instance(
+        name=str(data["name"]),
+        system=str(system.get("name", "unknown")),
+        version=str(system.get("version", "unknown")),
+        tasks=_ordered(tasks, parents),
+        sizes={decoded(str(f["id"])): int(f["sizeInBytes"]) for f in specification.get("files", [])},
+        makespan_s=float(execution.get("makespanInSeconds", 0)),
+    )
+
+
+def _decode(name: str) -> str:
+    """An identifier that `tailrace export` escaped, without the number of a version."""
+    return unquote(name.split("#", 1)[0].replace(":", "%"), errors="replace")
+
+
+def _task(task: Any, name: str, done: Any, decoded: Any) -> InstanceTask:
+    command = done.get("command") or {}
+    stage = str(task.get("name") or name)
+    step = NUMBERED.sub("", stage) if decoded is str else stage
+    return InstanceTask(
+        id=name,
+        stage=step or stage,
+        program=str(command.get("program", "")),
+        parents=tuple(decoded(str(parent)) for parent in task.get("parents", [])),
+        inputs=tuple(dict.fromkeys(decoded(str(file)) for file in task.get("inputFiles", []))),
+        outputs=tuple(dict.fromkeys(decoded(str(file)) for file in task.get("outputFiles", []))),
+        runtime_s=float(done.get("runtimeInSeconds", 0)),
+    )
+
+
+def _ordered(tasks: dict[str, InstanceTask], parents: dict[str, dict[str, None]]) -> dict[str, InstanceTask]:
+    """The tasks with all their parents, each after these."""
+    after: dict[str, list[str]] = {name: [] for name in tasks}
+    waits: dict[str, int] = {}
+    for name, mine in parents.items():
+        for parent in mine:
+            if parent not in tasks or name not in tasks:
+                raise ValueError(f"{parent!r} is to come before {name!r}, and one of them is no task of it")
+            after[parent].append(name)
+        waits[name] = len(mine)
+    ready = [name for name in tasks if not waits[name]]
+    out: dict[str, InstanceTask] = {}
+    for name in ready:  # grows while it is gone through
+        task = tasks[name]
+        out[name] = InstanceTask(**{**task.__dict__, "parents": tuple(parents[name])})
+        for child in after[name]:
+            waits[child] -= 1
+            if not waits[child]:
+                ready.append(child)
+    if len(out) < len(tasks):
+        stuck = sorted(name for name in tasks if name not in out)
+        raise ValueError(f"its dependencies close a cycle among {', '.join(map(repr, stuck[:5]))}")
+    return out
+
+
+def declare(run_dir: str | Path, instance: Instance, root: str | Path, workflow: str) -> int:
+    """Appends the instance to what the run declares; returns how many lines could not be written.
+
+    Args:
+        root: the folder that relative file ids are in.
+        workflow: the tag that the run's tasks bear. Task tags are the instance's ids.
+    """
+    log = DeclaredLog(run_dir, MANAGER)
+    about = {"system": instance.system, "name": instance.name}
+    log.write("workflow", workflow=workflow, manager=MANAGER, version="1.6", t_ns=time.time_ns(), config=about)
+    producers = instance.producers()
+    for task in instance.tasks.values():
+        log.write(
+            "task",
+            workflow=workflow,
+            stage=task.stage,
+            task=task.id,
+            kind="job",
+            name=task.program or task.stage,
+            deps=_deps(task, instance, producers, root),
+            inputs=[_file(root, file) for file in task.inputs],
+            outputs=[_file(root, file) for file in task.outputs],
+        )
+    log.close()
+    return log.lost
+
+
+def forget(run_dir: str | Path) -> int:
+    """Removes what instances declared in the run; returns how many files that were."""
+    old = sorted((Path(run_dir) / "declared").glob(f"{MANAGER}-*.jsonl"))
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def _deps(
+    task: InstanceTask, instance: Instance, producers: Mapping[str, list[str]], root: str | Path
+) -> list[dict[str, str]]:
+    """A parent whose files the task declares to read is a dependency by these files, any other by order alone."""
+    files: dict[str, list[str]] = {parent: [] for parent in task.parents}
+    for file in task.inputs:
+        for producer in producers.get(file, ()):
+            if producer in files:
+                files[producer].append(file)
+    out: list[dict[str, str]] = []
+    for parent, shared in files.items():
+        out += [{"task": parent, "via": "file", "path": _file(root, file)["path"]} for file in shared]
+        if not shared:
+            out.append({"task": parent, "via": "future"})
+    return out
+
+
+def _file(root: str | Path, name: str) -> dict[str, str]:
+    path = str(Path(root) / name)
+    return {"path": path, "url": f"file://{path}"}

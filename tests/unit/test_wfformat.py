@@ -1,0 +1,89 @@
+"""Reading WfFormat: order, both ends of a dependency, ids that we escaped; and what is refused, with its reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace.errors import UsageError
+from tailrace.integrations import wfformat
+
+
+def task(name: str, parents: tuple[str, ...] = (), children: tuple[str, ...] = (), **keys: Any) -> dict[str, Any]:
+    return {"name": name, "id": name, "parents": list(parents), "children": list(children), **keys}
+
+
+def instance(*tasks: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"name": "w", "schemaVersion": "1.6", "workflow": {"specification": {"tasks": list(tasks)}}, **keys}
+
+
+def read(tmp_path: Path, data: Any) -> wfformat.Instance:
+    path = tmp_path / "i.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return wfformat.read(path)
+
+
+def test_parents_come_first_and_either_end_names_a_dependency(tmp_path: Path) -> None:
+    found = read(tmp_path, instance(task("c", parents=("b",)), task("b"), task("a", children=("b", "c"))))
+    assert {name: sorted(t.parents) for name, t in found.tasks.items()} == {"a": [], "b": ["a"], "c": ["a", "b"]}
+    assert list(found.tasks) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [("mProject_ID0000006", "mProject"), ("bwa", "bwa"), ("step-12", "step"), ("17", "17"), ("sha256", "sha256")],
+)
+def test_the_stage_is_the_name_without_its_number(tmp_path: Path, name: str, stage: str) -> None:
+    assert read(tmp_path, instance(task(name))).tasks[name].stage == stage
+
+
+def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
+    one = task("a:20b", outputFiles=["/d/x:20y#2", "/d/x:20y#1"])
+    assert read(tmp_path, instance(one)).tasks["a:20b"].outputs == ("/d/x:20y#2", "/d/x:20y#1")
+    ours = read(tmp_path, instance(one, task("step_1"), tailrace={"escape": ":"})).tasks
+    assert ours["a b"].outputs == ("/d/x y",)
+    assert ours["step_1"].stage == "step_1"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "no WfFormat instance of version 1.5 or 1.6"),
+        ({"name": "w", "workflow": {"tasks": []}}, "has no 'specification'"),
+        (instance(task("a"), task("a")), "the task 'a' stands in it twice"),
+        (instance(task("a", parents=("z",))), "'z' is to come before 'a', and one of them is no task"),
+        (instance(task("a", children=("z",))), "'a' is to come before 'z', and one of them is no task"),
+        (instance(task("a", parents=("b",)), task("b", parents=("a",))), "close a cycle among 'a', 'b'"),
+        (instance(task("a", parents=("a",))), "close a cycle among 'a'"),
+        (instance({"id": "a", "parents": 3}), "no WfFormat instance"),
+    ],
+)
+def test_what_can_not_be_is_refused(tmp_path: Path, data: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=r"i\.json") as error:
+        read(tmp_path, data)
+    assert reason in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"can't read .*none.json: No such file"):
+        wfformat.read(tmp_path / "none.json")
+
+
+def test_what_is_declared(tmp_path: Path) -> None:
+    (tmp_path / "declared").mkdir()
+    first, second = task("a", outputFiles=["x", "/abs"]), task("b", parents=("a",), inputFiles=["x"])
+    found = read(tmp_path, instance(first, second, task("c", parents=("a",))))
+    assert wfformat.declare(tmp_path, found, "/root", "wf") == 0
+    (log,) = (tmp_path / "declared").iterdir()
+    workflow, *tasks = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (workflow["workflow"], workflow["manager"]) == ("wf", "wfformat")
+    assert [t["deps"] for t in tasks] == [
+        [],
+        [{"task": "a", "via": "file", "path": "/root/x"}],
+        [{"task": "a", "via": "future"}],
+    ]
+    assert [file["path"] for file in tasks[0]["outputs"]] == ["/root/x", "/abs"]
+    assert wfformat.forget(tmp_path) == 1
+    assert list((tmp_path / "declared").iterdir()) == []
