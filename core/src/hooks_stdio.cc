@@ -171,7 +171,7 @@ TAILRACE_HOOK int fclose(FILE *stream) {
     s.settle();                                                  \
     int ret = REAL(symbol)(stream);                              \
     if (s) {                                                     \
-      s.resume();                                                \
+      s.flushed();                                               \
       record_fd(s.call(), Fn::f_##symbol, stream->_fileno, ret); \
     }                                                            \
     return ret;                                                  \

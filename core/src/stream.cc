@@ -93,6 +93,12 @@ void StreamCall::resume() {
   file_->stream_unwritten = unwritten_bytes(stream_);
 }
 
+void StreamCall::flushed() {
+  if (!file_) return;
+  count_ahead(file_->stream_unread - unread_bytes(stream_));
+  resume();
+}
+
 void StreamCall::pushed_back() {
   if (!file_) return;
   ++file_->stream_pushed;

@@ -48,6 +48,8 @@ class StreamCall {
   void settle_for_good();
   // After a call that changed the buffers without moving bytes.
   void resume();
+  // After a flush: of a stream that is read libc gives back to the file what it had read ahead.
+  void flushed();
   // One character was put back: to consume it again is no new byte.
   void pushed_back();
   // A seek forgets what was put back (ungetc(3)).

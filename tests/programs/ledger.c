@@ -26,7 +26,7 @@ static long raw_write(int fd, const void *from, size_t n) {
 #endif
 }
 
-/* Reads text.txt by stdio: back and forth, little of each buffer, and leaves some unread. */
+/* Reads text.txt by stdio: back and forth, little of each buffer, flushed now and then, and leaves some unread. */
 static void seek_about(void) {
   char some[100];
   FILE *in = fopen("text.txt", "r");
@@ -35,6 +35,7 @@ static void seek_about(void) {
     fread(some, 1, sizeof some, in);
     fseek(in, -50, SEEK_CUR);
     fread(some, 1, 10, in);
+    if (i % 7 == 0) fflush(in);
     fseek(in, 3, SEEK_CUR);
     getc(in);
   }
