@@ -15,22 +15,16 @@ The programs and the tutorial's alignments come from Debian's `hmmer` and `hmmer
 file says what must come out. Traced by its one line `trace(...)`: run it alone, or under `tailrace run`.
 """
 
-import argparse
 import gzip
-import json
-import os
 import shutil
 import sys
 from pathlib import Path
 
-import parsl
 from parsl.app.app import bash_app, python_app
-from parsl.config import Config
 from parsl.data_provider.files import File
-from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
-from parsl.providers import LocalProvider
 
-from tailrace.parsl import trace
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import local
 
 ALIGNMENTS = Path("/usr/share/doc/hmmer/examples/tutorial")
 FAMILIES = ("globins4", "fn3", "Pkinase")
@@ -149,42 +143,5 @@ def find_alignments(folder):
     return found
 
 
-def configuration(folder, executor, workers):
-    """A Parsl configuration for this node: `workers` processes (htex) or threads."""
-    executors = {
-        "threads": lambda: ThreadPoolExecutor(label="workers", max_threads=workers),
-        "htex": lambda: HighThroughputExecutor(
-            label="workers",
-            address="127.0.0.1",
-            encrypted=False,
-            max_workers_per_node=workers,
-            cores_per_worker=1e-6,
-            provider=LocalProvider(init_blocks=1, max_blocks=1),
-        ),
-    }
-    # Parsl starts its first workers when it has waited for one period; its default is 5 s.
-    return Config(
-        executors=[executors[executor]()], run_dir=str(folder / "runinfo"), strategy="none", strategy_period=0.2
-    )
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the workflow's files go")
-    parser.add_argument("--executor", choices=["htex", "threads"], default="htex")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--run", type=Path, help="the run directory (default: FOLDER/run)")
-    options = parser.parse_args()
-    if shutil.which("hmmbuild") is None:
-        sys.exit("hmmbuild is not on PATH: apt install hmmer hmmer-examples")
-    # Parsl starts its programs by name, and they lie beside the Python that runs us.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    folder = options.folder.resolve()
-    (folder / "files").mkdir(parents=True, exist_ok=True)
-    config = configuration(folder, options.executor, options.workers)
-    with parsl.load(trace(config, run_dir=options.run or folder / "run", workflow="hmmer")):
-        print(json.dumps(run_workflow(folder / "files", find_alignments(folder / "files"))))
-
-
 if __name__ == "__main__":
-    main()
+    local.main(__doc__, "hmmer", {"hmmbuild": "hmmer hmmer-examples"}, find_alignments, run_workflow)
