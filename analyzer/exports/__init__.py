@@ -96,7 +96,8 @@ def export(run: Any, to: str, output: str | os.PathLike[str] | None = None, leve
 @contextmanager
 def _published(path: Path) -> Iterator[TextIO]:
     """A text file that gets the name `path` when all went well; what is no regular file is written as it is."""
-    opened: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    # Level 9, Python's own choice, takes four times as long for a tenth less.
+    opened: Callable[..., Any] = partial(gzip.open, compresslevel=4) if path.suffix == ".gz" else open
     if path.exists() and not path.is_file():
         with opened(path, "wt", encoding="utf-8") as file:
             yield file

@@ -1,7 +1,8 @@
 """A graph as GraphML (http://graphml.graphdrawing.org/), for yEd, Gephi, Cytoscape and networkx.read_graphml.
 
 GraphML knows numbers, strings and booleans: lists (aliases, extents) become JSON text. XML 1.0 has no way to write most
-control characters, so they and lone surrogates are written as \\xNN or \\uNNNN; no other character changes.
+control characters, and reads a carriage return as a newline, so they and lone surrogates are written as \\xNN or
+\\uNNNN; no other character changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, TextIO
 
 import networkx as nx
 
-FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:

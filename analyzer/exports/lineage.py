@@ -27,6 +27,7 @@ import pandas as pd
 from tailrace.analyzer import dataflow, fileclass
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.words import count_text
 
 LEFT_OUT_TYPES = ("sock", "anon")
 """Streams that go both ways, or whose ends are one process's: they order nothing."""
@@ -279,7 +280,7 @@ def _notes(m: Model, parties: pd.DataFrame, kept: set[int]) -> list[str]:
     sockets = dataflow.flow_table(m, "task")
     sockets = sockets[_left_out(m)[sockets["file"].to_numpy()] & (sockets["producer"] >= 0)]
     pairs = {(p, c) for p, c in sockets[["producer", "consumer"]].to_numpy().tolist() if {p, c} <= kept and p != c}
-    return [f"{len(pairs)} flows through sockets are not in it"] if pairs else []
+    return [f"left out, since sockets go both ways: {count_text(len(pairs), 'flow')}"] if pairs else []
 
 
 def acyclic(jobs: list[Job]) -> tuple[list[list[int]], int]:

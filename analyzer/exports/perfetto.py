@@ -24,6 +24,7 @@ from tailrace.analyzer import dataflow
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.exports.lineage import clean
+from tailrace.analyzer.words import count_text
 
 COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
 
@@ -40,18 +41,18 @@ def write(run: Any, file: TextIO) -> list[str]:
     counts = m.table.counts
     origin = int(counts["first_ns"].min()) if len(counts) else 0
     ends, flows = _flow_ends(m, code)
-    whos = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
+    party_of = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
     about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
     file.write(",\n".join(_tasks(m, code, parties, origin)))
     tracks = _Tracks()
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
-        for line in _lines(events, whos, origin, ends, tracks, drawn):
+        for line in _lines(events, party_of, origin, ends, tracks, drawn):
             file.write(",\n" + line)
     file.write("\n]}\n")
     missing = flows - sum(len(way) == 2 for way in drawn.values())
-    return [f"{missing} flows have no arrow: their calls were not found"] if missing else []
+    return [f"without an arrow, since their calls were not found: {count_text(missing, 'flow')}"] if missing else []
 
 
 class _Tracks:
@@ -115,7 +116,7 @@ def _tasks(m: Model, code: Any, parties: pd.DataFrame, origin: int) -> Iterator[
 
 def _lines(
     events: pd.DataFrame,
-    whos: dict[tuple[Any, ...], int],
+    party_of: dict[tuple[Any, ...], int],
     origin: int,
     ends: Ends,
     tracks: _Tracks,
@@ -139,7 +140,7 @@ def _lines(
         strict=True,
     )
     for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno in rows:
-        group = whos[who] + 1
+        group = party_of[who] + 1
         track, new = tracks.of((group, who[3], who[4], tid))
         if new:
             label = _text(f"{who[3]} {who[4]}" if tid == who[4] else f"{who[3]} {who[4]} thread {tid}")

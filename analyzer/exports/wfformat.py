@@ -38,7 +38,8 @@ def write(run: Any, file: TextIO) -> list[str]:
     parents, dropped = acyclic(flow.jobs)
     json.dump(_instance(run, flow, parents), file, indent=1)
     file.write("\n")
-    cycles = [f"{dropped} dependencies that close a cycle are left out"] if dropped else []
+    what = "1 dependency" if dropped == 1 else f"{dropped:,} dependencies"
+    cycles = [f"left out, since the format has no cycles: {what}"] if dropped else []
     return [*flow.notes, *cycles]
 
 

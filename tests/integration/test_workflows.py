@@ -17,6 +17,8 @@ from file_edges import edges, seen_edges, strace_command
 
 import tailrace
 from tailrace.analyzer import compare, dataflow
+from tailrace.analyzer.exports import export
+from tailrace.integrations import wfformat
 
 WORKFLOWS = Path(__file__).parents[2] / "workflows"
 NEEDS = {  # workflow -> programs, packages that have them
@@ -133,6 +135,17 @@ def test_nearly_all_bytes_are_seen(done):
     coverage = done.run.info()["coverage"]
     assert coverage["share"] >= COMPLETE, done.run.coverage.to_string()
     assert not done.run.info()["losses"]
+
+
+def test_its_wfformat_has_what_was_seen_and_what_was_declared(done, tmp_path):
+    export(done.run, "wfformat", tmp_path / "out.json")
+    instance = wfformat.read(tmp_path / "out.json")
+    rows = done.compared()
+    between = set(zip(rows["producer"], rows["consumer"], strict=True))
+    tasks = set(done.run.declared_tasks["task"])
+    edges = {(parent, task.id) for task in instance.tasks.values() for parent in task.parents}
+    assert {(a, b) for a, b in edges if a in tasks and b in tasks} == between
+    assert {task.stage for name, task in instance.tasks.items() if name in tasks} == set(done.expected["tasks"])
 
 
 def test_the_variants_are_found(genomics):
