@@ -8,6 +8,7 @@
 //   task.init          the environment of a task, or the command line of an instance (nested.h)
 //   shell.exit         seals
 #define FLUX_SHELL_PLUGIN_NAME "tailrace"
+#include <dlfcn.h>
 #include <errno.h>
 #include <flux/core.h>
 #include <flux/shell.h>
@@ -23,7 +24,7 @@
 #include "nested.h"
 #include "policy.h"
 #include "rundir.h"
-#include "seal.h"
+#include "seal_journals.h"
 #include "settings.h"
 
 namespace tailrace::flux {
@@ -337,7 +338,15 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   return 0;
 }
 
-// Journals that dead tasks have left on this node become blocks.
+void say_what_waits(const char *run, const JournalCounts &counts) {
+  if (counts.failed) {
+    shell_warn("%llu events of %llu journals wait on this node, as %s can't be written to: do `tailrace seal %s`",
+               static_cast<unsigned long long>(counts.failed_events), static_cast<unsigned long long>(counts.failed),
+               run, run);
+  }
+}
+
+// Journals that dead tasks have left on this node become blocks. What that needs is loaded only when there are any.
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
   auto *state = static_cast<State *>(flux_shell_aux_get(shell, kState));
@@ -349,16 +358,17 @@ int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *
   Writer journals(directory, sizeof directory);
   write_journal_directory(journals, chosen ? string_view(chosen) : kSettings[kSetting].fallback, geteuid(),
                           state->run.get());
-  CString trace = formatted("%s/trace", state->run.get());
-  SealedJournals sealed;
-  int status = seal_dead_journals(journals.c_str(), sealed, trace.get());
+  if (rmdir(journals.c_str()) == 0 || errno == ENOENT) return 0;
+  CString module = beside(p, TAILRACE_SEAL_FROM_PLUGIN), trace = formatted("%s/trace", state->run.get());
+  void *library = module ? dlopen(module.get(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  auto *seal = library ? reinterpret_cast<SealJournals *>(dlsym(library, kSealJournals)) : nullptr;
+  JournalCounts counts;
+  int status = seal ? seal(journals.c_str(), trace.get(), &counts) : -ENOENT;
   if (status < 0) {
     shell_warn("%s: %s: do `tailrace seal %s` on this node", journals.c_str(), strerror(-status), state->run.get());
-  } else if (sealed.failed) {
-    shell_warn("%llu events of %llu journals wait on this node, as %s can't be written to: do `tailrace seal %s`",
-               static_cast<unsigned long long>(sealed.failed_events), static_cast<unsigned long long>(sealed.failed),
-               state->run.get(), state->run.get());
   }
+  say_what_waits(state->run.get(), counts);
+  if (library) dlclose(library);
   return 0;
 }
 

@@ -120,7 +120,7 @@ def flux(flux_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="session")
 def flux_plugins() -> FluxPlugins:
-    """The Flux plugins of the installed package; skips, or fails with TAILRACE_REQUIRE_FLUX=1, where they weren't built."""
+    """The Flux plugins of the installed package; skips or fails where they weren't built."""
     return require_plugins()
 
 

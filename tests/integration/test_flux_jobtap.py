@@ -1,4 +1,4 @@
-"""The jobtap plugin: which jobs it has traced, what it tells their shells, what it refuses, and that it forgets nothing."""
+"""The jobtap plugin: which jobs it has traced, what it tells their shells, what it refuses."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Instances in jobs: the batch script and the inner jobs are traced, each under its own name, and Flux itself is not."""
+"""Instances in jobs: the batch script and the inner jobs are traced, each under its own name; Flux itself is not."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_script_and_inner_jobs_are_traced_and_flux_is_not(traced_flux, batch, wo
 
 def test_an_instance_in_an_instance(traced_flux, batch, work):
     (work / "inner.sh").write_text("#!/bin/sh -e\ncat in > inner-out\nflux run --job-name=deep cp in deep-out\n")
-    job, output, trace = batch("flux batch -n1 --job-name=middle inner.sh\nflux queue drain", OUTER)
+    job, _, trace = batch("flux batch -n1 --job-name=middle inner.sh\nflux queue drain", OUTER)
     plain = traced_flux.ask("job", "id", "--to=f58plain", job)
     ((workflow, stage, middle, parent),) = trace.tags(
         trace.of(work / "inner-out"), "workflow", "stage", "job", "tag.parent"
@@ -90,7 +90,7 @@ def test_an_untraced_instance_is_untraced_in_all(batch, work):
 def test_an_inner_instance_that_refuses_is_untraced_in_all(batch, work):
     inner = "#!/bin/sh -e\ncat in > inner-out\nflux run cp in deep-out\n"
     (work / "inner.sh").write_text(inner)
-    _, output, trace = batch("flux batch -n1 --setattr=user.trace=false inner.sh\nflux queue drain", OUTER)
+    _, _, trace = batch("flux batch -n1 --setattr=user.trace=false inner.sh\nflux queue drain", OUTER)
     assert (work / "deep-out").stat().st_size == 5000
     assert not trace.of(work / "inner-out")
     assert not trace.of(work / "deep-out")

@@ -1,12 +1,12 @@
 """Run by flux-modprobe(1) when an instance starts: loads tailrace in an instance that runs in a traced job.
 
-The shell plugin of the instance around it sets TAILRACE_FLUX (flux-plugin/nested.h). Elsewhere this does nothing. Nothing
-here may keep an instance from starting: what can't be done is said on stderr.
+The shell plugin of the instance around it sets TAILRACE_FLUX (flux-plugin/nested.h). Elsewhere this does nothing.
+Nothing here may keep an instance from starting: what can't be done is said on stderr.
 """
 
 import json
-import os
 import sys
+from pathlib import Path
 
 from flux.modprobe import task
 
@@ -31,7 +31,7 @@ def load_jobtap(context):
         return
     try:
         loaded = context.rpc("job-manager.jobtap", {"query_only": True}).get()["plugins"]
-        if os.path.basename(told["jobtap"]) not in loaded:
+        if Path(told["jobtap"]).name not in loaded:
             request = {"load": told["jobtap"], "conf": told.get("conf", {})}
             context.rpc("job-manager.jobtap", request).get()
     except (OSError, KeyError, TypeError) as error:
@@ -42,14 +42,14 @@ def load_jobtap(context):
 def find_shell_plugin(context):
     """The shell plugin's folder in the search path of this broker's shells, unless it is there."""
     folder = _told(context).get("shell")
-    if not folder:
+    if not isinstance(folder, str) or not folder:
         return
     try:
         from flux.conf_builtin import conf_builtin_get
 
         path = context.attr_get("conf.shell_pluginpath") or conf_builtin_get("shell_pluginpath") or ""
-        known = [os.path.realpath(one) for one in path.split(":") if one]
-        if os.path.realpath(folder) not in known:
+        known = [Path(one).resolve() for one in path.split(":") if one]
+        if Path(folder).resolve() not in known:
             context.handle.attr_set("conf.shell_pluginpath", f"{path}:{folder}" if path else folder)
     except OSError as error:
         _warn(error)
