@@ -143,6 +143,14 @@ void destroy_restored(void *raw) {
   free(raw);
 }
 
+// Under which the plugin holds what it waits for.
+const char *key_of(flux_jobid_t id, char *buffer, size_t size) {
+  Writer w(buffer, size);
+  w << "tailrace::";
+  w.hex(id, 16);
+  return w.c_str();
+}
+
 bool has_event(const char *eventlog) {
   for (const char *line = eventlog; line && *line;) {
     const char *end = strchr(line, '\n');
@@ -164,11 +172,13 @@ void on_eventlog(flux_future_t *f, void *arg) {
   } else if (!has_event(eventlog)) {
     post(restored->p, restored->id, restored->event.get());
   }
-  flux_plugin_aux_delete_value(restored->p, f);
+  char key[64];
+  // Destroys the future, and `restored` with it.
+  flux_plugin_aux_set(restored->p, key_of(restored->id, key, sizeof key), nullptr, nullptr);
 }
 
 void post_unless_posted_before(flux_plugin_t *p, flux_jobid_t id, Json &&event) {
-  char key[128];
+  char key[128], own_key[64];
   void *raw = calloc(1, sizeof(Restored));
   if (!raw) return;
   auto *restored = new (raw) Restored{p, id, static_cast<Json &&>(event)};
@@ -182,7 +192,8 @@ void post_unless_posted_before(flux_plugin_t *p, flux_jobid_t id, Json &&event) 
   }
   auto destroy = [](void *future) { flux_future_destroy(static_cast<flux_future_t *>(future)); };
   // The plugin owns it, so that none is left to call us when the plugin is removed.
-  if (flux_future_then(f, -1., on_eventlog, restored) < 0 || flux_plugin_aux_set(p, nullptr, f, destroy) < 0) {
+  if (flux_future_then(f, -1., on_eventlog, restored) < 0 ||
+      flux_plugin_aux_set(p, key_of(id, own_key, sizeof own_key), f, destroy) < 0) {
     flux_future_destroy(f);
   }
 }

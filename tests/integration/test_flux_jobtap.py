@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -318,14 +319,28 @@ def test_a_restart_of_the_job_manager_loses_nothing_and_doubles_nothing(
     )
 
 
+@pytest.mark.skipif(shutil.which("strace") is None, reason="no strace to see what the job manager opens")
 def test_the_plugin_opens_no_file(start_traced_flux, tmp_path):
-    instance = start_traced_flux("jobs=all", cwd=tmp_path)
+    instance = start_traced_flux("jobs=all", f"run={tmp_path}/the-run", cwd=tmp_path)
     (broker,) = instance.broker_pids()
+    log = tmp_path / "strace"
+    command = ["strace", "-f", "-e", "trace=%file,execve", "-o", str(log), "-p", str(broker)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
+        try:
+            assert strace.stderr is not None
+            assert "attached" in strace.stderr.readline()
+            job = instance.submit("--setattr=user.trace.stage=s", "true")
+            instance.wait(job)
+        finally:
+            strace.terminate()
+    # Its children, the shells, do: only what the broker's own threads did counts.
+    threads = {path.name for path in Path(f"/proc/{broker}/task").iterdir()}
+    opened = [line for line in log.read_text().splitlines() if line.split()[0] in threads]
+    assert opened
+    assert not [line for line in opened if "tailrace" in line.split("(", 1)[-1] or "the-run" in line]
 
-    def descriptors():
-        links = (link.readlink() for link in Path(f"/proc/{broker}/fd").iterdir())
-        return sorted(str(link) for link in links if link.is_absolute() and not str(link).startswith("/dev"))
 
-    before = descriptors()
-    instance.run("run", "true")
-    assert descriptors() == before
+def test_the_manual_has_every_key(traced_flux, flux_plugins):
+    page = (flux_plugins.root / "man" / "tailrace-jobtap.7").read_text()
+    described = set(re.findall(r"^\.BR ([a-z-]+) \" = ", page, flags=re.MULTILINE))
+    assert described == set(settings(traced_flux))
