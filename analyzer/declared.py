@@ -16,8 +16,9 @@ from typing import Any
 TABLES = """
 CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
 CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, name TEXT, executor TEXT, parent TEXT,
-  t_submit INTEGER, t_launch INTEGER, t_start INTEGER, t_end INTEGER, status TEXT, tries INTEGER, error TEXT,
-  PRIMARY KEY (workflow, task));
+  t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
+  t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
+  annotations TEXT, PRIMARY KEY (workflow, task));
 CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
 CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
 CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
@@ -33,10 +34,14 @@ _NEEDED: dict[str, dict[str, type]] = {
 }
 # JSON key -> column of declared_tasks, by the type of line that carries it
 _TASK_KEYS = {
-    "task": {k: k for k in ("stage", "kind", "name", "executor", "parent")} | {"t_submit_ns": "t_submit"},
+    "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "nodes", "ranks", "cores", "annotations")}
+    | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
     "try": {"t_launch_ns": "t_launch"},
-    "end": {"t_end_ns": "t_end", "t_start_ns": "t_start", "status": "status", "tries": "tries", "error": "error"},
+    "end": {f"{t}_ns": t for t in ("t_end", "t_start", "t_clean")}
+    | {k: k for k in ("status", "tries", "error", "result")},
 }
+_INTEGERS = ("tries", "cores")
+_JSON = ("nodes", "annotations")
 _DIRECTIONS = {"inputs": "r", "outputs": "w"}
 
 
@@ -95,12 +100,17 @@ def _add_task(db: sqlite3.Connection, value: dict[str, Any]) -> None:
     key = _texts(value, "workflow", "task")
     db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
     for name, column in _TASK_KEYS[value["type"]].items():
-        numeric = column.startswith("t_") or column == "tries"
-        stored = _integer(value.get(name)) if numeric else _text(value.get(name))
+        stored = _stored(column, value.get(name))
         # Of several tries the first launch counts; of anything else the last word.
         kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
         if stored is not None:
             db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
+
+
+def _stored(column: str, value: Any) -> str | int | None:
+    if column.startswith("t_") or column in _INTEGERS:
+        return _integer(value)
+    return json.dumps(value) if column in _JSON and value is not None else _text(value)
 
 
 def _add_links(db: sqlite3.Connection, value: dict[str, Any]) -> None:

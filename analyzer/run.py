@@ -186,8 +186,7 @@ class Run:
     @cached_property
     def tasks(self) -> pd.DataFrame:
         """Tasks by start: workflow, stage, task, job, processes, events, read_bytes, written_bytes, t0_ns, t1_ns, and
-        of declared ones kind, name, executor, parent, t_submit_ns, t_launch_ns, t_start_ns, t_end_ns, status, tries,
-        error. A declared task without events has null figures."""
+        of declared ones the columns of `declared_tasks`. A declared task without events has null figures."""
         seen = self._usage[self._usage["task"] != ""].groupby(_KEYS, as_index=False).agg(_SUMS)
         seen = seen.merge(self._processes_of(_KEYS), on=_KEYS, how="left")
         told = self.declared_tasks.rename(columns={"stage": "declared_stage"})
@@ -236,9 +235,14 @@ class Run:
     @cached_property
     def declared_tasks(self) -> pd.DataFrame:
         """Tasks that a workflow manager declared: workflow, stage, task, kind, name, executor, parent, t_submit_ns,
-        t_launch_ns (of the first try), t_start_ns, t_end_ns, status, tries, error."""
-        times = ["t_submit", "t_launch", "t_start", "t_end"]
-        table = self._table("SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task", [*times, "tries"])
+        t_depend_ns (waits for no other task any more), t_launch_ns (of the first try), t_alloc_ns (has its nodes),
+        t_start_ns, t_end_ns, t_clean_ns, status, tries, error, result, nodes (list), ranks, cores, annotations (dict);
+        null where the manager doesn't say."""
+        times = ["t_submit", "t_depend", "t_launch", "t_alloc", "t_start", "t_end", "t_clean"]
+        query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
+        table = self._table(query, [*times, "tries", "cores"])
+        for name in ("nodes", "annotations"):
+            table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
         renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
         return renamed
 

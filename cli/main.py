@@ -28,6 +28,7 @@ COMMANDS = {
     "declare": ("tailrace.cli.declare", "Say what should depend on what, by a WfFormat instance."),
     "seal": ("tailrace.cli.seal", "Bring in what processes that died left on this node."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
+    "flux": ("tailrace.cli.flux", "Collect Flux's job history; find the Flux plugins."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),
 }
 

@@ -2,7 +2,8 @@
 
 One file a writer process, each line in one write to a descriptor opened with O_APPEND, so that a reader sees whole
 lines at any time and no two writers share a file. A failure (full disk, directory gone) is said once and the lines
-counted in `lost`: declaring must never stop a workflow.
+counted in `lost`: declaring must never stop a workflow. Who reads a manager's history afterwards publishes a whole file
+instead (`publish`), which may be done again.
 """
 
 import json
@@ -12,6 +13,8 @@ import re
 import socket
 import threading
 import time
+import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,26 @@ REQUIRED_KEYS = {
     "try": ("workflow", "task", "try", "t_launch_ns"),
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),
 }
-END_STATUSES = ("done", "failed", "memoized", "dep_failed")
+END_STATUSES = ("done", "failed", "memoized", "dep_failed", "canceled")
+
+
+def declared_line(type_: str, /, **keys: Any) -> str:
+    """A declared line without its end; a key whose value is None is left out. Raises TypeError for a missing key."""
+    given = {key: value for key, value in keys.items() if value is not None}
+    missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
+    if missing:
+        raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
+    return json.dumps({"type": type_, **given}, separators=(",", ":"), default=str)
+
+
+def publish(path: Path, lines: Iterable[str]) -> None:
+    """Makes `path` a declared file of these lines, or replaces it by one, whole at every moment. Raises OSError."""
+    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        scratch.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 class DeclaredLog:
@@ -46,11 +68,7 @@ class DeclaredLog:
 
     def write(self, type_: str, /, **keys: Any) -> None:
         """Appends a line of type `type_`; a key whose value is None is left out. Raises TypeError for a missing key."""
-        given = {key: value for key, value in keys.items() if value is not None}
-        missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
-        if missing:
-            raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
-        line = json.dumps({"type": type_, **given}, separators=(",", ":"), default=str) + "\n"
+        line = declared_line(type_, **keys) + "\n"
         try:
             self._append(line.encode("utf-8", "replace"))
         except OSError as error:

@@ -109,7 +109,7 @@ def describe_host(directory: Path, command: Sequence[str], tags: str = "") -> No
 
 def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
     path = directory / DESCRIPTION
-    with _locked(directory):
+    with locked(directory):
         try:
             known = json.loads(path.read_bytes())
         except ValueError as error:
@@ -121,7 +121,8 @@ def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, 
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """Holds the run directory's lock, where its file system has locks. Raises OSError when it can't be opened."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # Not every network file system locks directories; without a lock, two restarts in one instant may lose one.

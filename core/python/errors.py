@@ -7,6 +7,7 @@
     |   +-- NotARunError          the directory isn't a run
     |   +-- TraceError            a trace file in it is torn, foreign or of another version
     |   +-- QueryError            a query names a column, stage or aggregate that isn't there
+    +-- ManagerError              a workflow manager can't be found or asked (exit code 1)
     +-- CoreError                 the native core is missing or could not do its work (exit code 1)
 
 A message names what, where, and what to do.
@@ -39,6 +40,10 @@ class TraceError(RunError):
 
 class QueryError(RunError):
     """A query names something that the run does not have."""
+
+
+class ManagerError(TailraceError):
+    """A workflow manager can't be found, asked or made to run something."""
 
 
 class CoreError(TailraceError):

@@ -1,0 +1,44 @@
+"""`tailrace flux`: what Flux knows of its jobs, and where the parts lie that Flux loads."""
+
+from pathlib import Path
+
+import click
+
+from tailrace.analyzer.words import count_text
+from tailrace.errors import UsageError
+
+
+@click.group()
+def command() -> None:
+    """Trace Flux jobs: collect their history, find the plugins."""
+
+
+@command.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option(
+    "--since", default="", metavar="TIME", help="Leave out jobs that were over before TIME (as in `flux jobs`)."
+)
+@click.option("--workflow", metavar="NAME", help="The workflow of jobs that don't say theirs.")
+@click.option("--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: by PATH.")
+def collect(directory: Path | None, since: str, workflow: str | None, flux: Path | None) -> None:
+    """Write what Flux knows of its jobs to the run DIR: dependencies, times, nodes, results.
+
+    Asks the instance that this is run in (or that FLUX_URI names), and those that run inside its jobs. May be done
+    again at any time. Without DIR: to every run that jobs of the instance were traced into.
+    """
+    from tailrace.flux import collect as history
+
+    try:
+        done = history.collect(directory, since, workflow, flux)
+    except OSError as error:
+        raise UsageError(f"can't write to {error.filename}: {error.strerror}") from error
+    for each in done:
+        for path, reason in each.unreachable:
+            click.echo(
+                f"tailrace: the instance in job {path} can't be asked ({reason}): collect inside of it", err=True
+            )
+        left = f", {count_text(each.elsewhere, 'job')} left out (not traced into this run)" if each.elsewhere else ""
+        jobs, instances = count_text(each.jobs, "job"), count_text(each.instances, "instance")
+        click.echo(f"tailrace: {jobs} of {instances}{left}; {each.run_dir}", err=True)
+    if not done:
+        click.echo("tailrace: no job of this instance was traced into a run that can be written to", err=True)

@@ -1,0 +1,96 @@
+"""Asking for a job to be traced, from Python: attributes.user.trace of its jobspec, which the jobtap plugin reads.
+
+    job = flux.job.submit(handle, traced(JobspecV1.from_command(["./sim"]), stage="sim"))
+
+What always holds: a jobspec is taken as it comes, Flux's object or the plain dict, changed in place and handed back;
+tags are checked here, so that a wrong one is an error where it was written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from tailrace.errors import TagError, UsageError
+from tailrace.tags import TagValue, encode
+
+_Jobspec = TypeVar("_Jobspec")
+_Executor = TypeVar("_Executor")
+
+OWN_KEYS = ("workflow", "stage", "task", "job")
+"""The tags that have a place of their own beside the free ones, or that Flux gives."""
+
+
+def traced(
+    jobspec: _Jobspec,
+    stage: str | None = None,
+    *,
+    workflow: str | None = None,
+    task: str | None = None,
+    tags: Mapping[str, TagValue] | None = None,
+    run: str | None = None,
+    trace: bool = True,
+) -> _Jobspec:
+    """`jobspec` with the wish to be traced; changed in place.
+
+    jobspec: a flux.job.Jobspec, or a jobspec as a dict. stage: default: the job's name. workflow: default: the
+    surrounding one. task: default: the job's id. tags: free tags. run: the run directory, absolute; default: as the
+    instance's tailrace is configured. trace: False asks for not being traced, where all jobs are.
+
+    Raises TagError when a tag breaks the rules; UsageError when `jobspec` is no jobspec.
+    """
+    attributes = _attributes(jobspec)
+    attributes.setdefault("user", {})["trace"] = trace_attribute(stage, workflow, task, tags, run) if trace else False
+    return jobspec
+
+
+def trace_attribute(
+    stage: str | None = None,
+    workflow: str | None = None,
+    task: str | None = None,
+    tags: Mapping[str, TagValue] | None = None,
+    run: str | None = None,
+) -> dict[str, Any]:
+    """What attributes.user.trace must be; see `traced`."""
+    taken = [key for key in OWN_KEYS if key in (tags or {})]
+    if taken:
+        how = "Flux gives it" if taken[0] == "job" else f"write {taken[0]}="
+        raise TagError(f"tag {taken[0]!r} is no free tag: {how}")
+    named = {"stage": stage, "workflow": workflow, "task": task}
+    own = {key: value for key, value in named.items() if value is not None}
+    encode({**own, **(tags or {})})
+    if run is not None and not run.startswith("/"):
+        raise UsageError(f"run directory {run!r} is relative: a job may start anywhere, so give an absolute path")
+    free = {key: str(value) for key, value in (tags or {}).items()}
+    return {**own, **({"tags": free} if free else {}), **({"run": run} if run is not None else {})}
+
+
+def trace_executor(
+    executor: _Executor,
+    stage: str | Callable[[Any], str | None] | None = None,
+    *,
+    workflow: str | None = None,
+    tags: Mapping[str, TagValue] | None = None,
+) -> _Executor:
+    """A flux.job.FluxExecutor whose jobs are traced; the same object.
+
+    stage: the stage of all jobs, or a callable that is given the jobspec; where there is none, the job's name. A
+    jobspec that says itself whether it is traced is left as it is. Raises TagError when a tag breaks the rules.
+    """
+    trace_attribute(stage if isinstance(stage, str) else None, workflow, None, tags)
+    inner: Any = executor
+    submit = inner.submit
+
+    def submit_traced(jobspec: Any, *args: Any, **kwargs: Any) -> Any:
+        if "trace" not in _attributes(jobspec).get("user", {}):
+            name = stage(jobspec) if callable(stage) else stage
+            traced(jobspec, name, workflow=workflow, tags=tags)
+        return submit(jobspec, *args, **kwargs)
+
+    inner.submit = submit_traced
+    return executor
+
+
+def _attributes(jobspec: Any) -> dict[str, Any]:
+    found = jobspec.setdefault("attributes", {}) if isinstance(jobspec, dict) else getattr(jobspec, "attributes", None)
+    if not isinstance(found, dict):
+        raise UsageError(f"a {type(jobspec).__name__} is no jobspec: give flux.job's object, or its dict")
+    return found

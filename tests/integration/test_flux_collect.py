@@ -1,0 +1,126 @@
+"""`tailrace flux collect` in real Flux instances: what it writes is what Flux itself says of the jobs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tailrace
+
+
+def collect(instance, *words, check=True):
+    """`tailrace flux collect WORDS...` with the instance's environment."""
+    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", *map(str, words)]
+    done = subprocess.run(command, env=instance.env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+def told_by_flux(instance):
+    """What `flux jobs` says: id -> object."""
+    return {job["jobid"]: job for job in json.loads(instance.ask("jobs", "-a", "--json"))["jobs"]}
+
+
+def test_a_chain_of_jobs_is_declared_as_flux_tells_it(flux, tmp_path):
+    run_dir = tmp_path / "run"
+    make = flux.submit("--setattr=user.trace.stage=make", "-N1", "sleep", "0.3")
+    use = flux.submit(f"--dependency=afterok:{make}", "--job-name=use", "true")
+    bad = flux.submit("-n1", "sh", "-c", "sleep 1; exit 3")
+    never = flux.submit(f"--dependency=afterok:{bad}", "true")
+    for job in (make, use, bad, never):
+        flux.wait(job)
+    collect(flux, run_dir)
+    run = tailrace.open(run_dir)
+    assert run.declared_problems.empty
+    tasks = {row["task"]: row for row in run.declared_tasks.to_dict("records")}
+    assert [tasks[job]["stage"] for job in (make, use, bad)] == ["make", "use", "sh"]
+    assert [tasks[job]["status"] for job in (make, use, bad, never)] == ["done", "done", "failed", "dep_failed"]
+    assert tasks[bad]["error"] == "exit code 3"
+    assert tasks[make]["cores"] >= tasks[use]["cores"] == 1
+    edges = run.declared_deps[["task", "dep", "via"]].to_numpy().tolist()
+    assert [use, make, "afterok"] in edges and [never, bad, "afterok"] in edges
+    flux_says = told_by_flux(flux)
+    # flux jobs has its own names: its t_depend is when waiting on dependencies began, its t_run the alloc event.
+    names = {"t_submit_ns": "t_submit", "t_alloc_ns": "t_run", "t_end_ns": "t_cleanup", "t_clean_ns": "t_inactive"}
+    for job in (make, use, bad):
+        for ours, theirs in names.items():
+            assert tasks[job][ours] / 1e9 == pytest.approx(flux_says[job][theirs], abs=2e-6), (job, ours)
+        assert tasks[job]["t_alloc_ns"] < tasks[job]["t_start_ns"] < tasks[job]["t_end_ns"]
+        assert ",".join(tasks[job]["nodes"]) == flux_says[job]["nodelist"]
+        assert tasks[job]["ranks"] == flux_says[job]["ranks"]
+    assert tasks[use]["t_depend_ns"] >= tasks[make]["t_end_ns"] > tasks[use]["t_submit_ns"]
+    assert tasks[never]["t_start_ns"] is None or tasks[never]["t_start_ns"] != tasks[never]["t_start_ns"]
+
+
+def test_collecting_twice_doubles_nothing_and_since_keeps_what_is_there(start_flux, tmp_path):
+    instance = start_flux()
+    first = instance.submit("true")
+    instance.wait(first)
+    collect(instance, tmp_path / "run")
+    (file,) = (tmp_path / "run" / "declared").iterdir()
+    before = file.read_bytes()
+    collect(instance, tmp_path / "run")
+    assert file.read_bytes() == before
+    end = instance.events(first, "clean")[0]["timestamp"]
+    assert "0 jobs" in collect(instance, "--since=+1h", tmp_path / "run").stderr
+    assert "1 job " in collect(instance, "--since=-1h", tmp_path / "run").stderr
+    second = instance.submit("true")
+    instance.wait(second)
+    done = collect(instance, "--since", f"{end + 0.001:.6f}", tmp_path / "run")
+    assert "1 job of 1 instance" in done.stderr
+    assert tailrace.open(tmp_path / "run").declared_tasks["task"].tolist() == [first, second]
+
+
+def test_an_inner_instance_that_runs_is_collected_along(start_flux, tmp_path):
+    instance = start_flux(size=2, cwd=tmp_path)
+    script = tmp_path / "script"
+    waiting = "touch ready; while [ -e ready ]; do sleep 0.1; done"
+    script.write_text(f"#!/bin/sh\nflux submit --job-name=inner true > id; flux queue drain; {waiting}\n")
+    outer = instance.ask("batch", "-n1", "--job-name=outer", script)
+    instance.wait(outer, "memo")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    done = collect(instance, tmp_path / "run")
+    inner = (tmp_path / "id").read_text().strip()
+    (tmp_path / "ready").unlink()
+    instance.wait(outer)
+    assert "2 jobs of 2 instances" in done.stderr
+    tasks = {row["task"]: row for row in tailrace.open(tmp_path / "run").declared_tasks.to_dict("records")}
+    assert set(tasks) == {outer, f"{outer}/{inner}"}
+    assert (tasks[outer]["kind"], tasks[f"{outer}/{inner}"]["parent"]) == ("instance", outer)
+    collect(instance, tmp_path / "run")
+    again = {row["task"]: row for row in tailrace.open(tmp_path / "run").declared_tasks.to_dict("records")}
+    assert set(again) == set(tasks)
+    assert again[outer]["status"] == "done"
+
+
+def test_outside_of_flux_the_message_says_so(flux, tmp_path):
+    env = {**flux.env, "FLUX_URI": f"local://{tmp_path}/nothing"}
+    flux.run("getattr", "size")
+    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", str(tmp_path / "run")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "FLUX_URI" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_time_that_flux_does_not_know_is_an_error(flux, tmp_path):
+    done = collect(flux, "--since=yesterish", tmp_path / "run", check=False)
+    assert done.returncode == 1
+    assert "yesterish" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_run_that_cannot_be_written_is_an_error(flux, tmp_path):
+    (tmp_path / "run" / "declared").mkdir(parents=True)
+    (tmp_path / "run" / "trace").mkdir()
+    flux.wait(flux.submit("true"))
+    (tmp_path / "run" / "declared").chmod(0o500)
+    done = collect(flux, tmp_path / "run", check=False)
+    assert done.returncode == 2
+    assert "declared" in done.stderr

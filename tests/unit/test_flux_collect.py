@@ -1,0 +1,224 @@
+"""A Flux job history as declared lines: what each event, dependency and end becomes, and that collecting adds up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailrace
+from tailrace.errors import ManagerError, UsageError
+from tailrace.flux import collect
+from tailrace.integrations import rundir
+
+T0 = 1_795_181_800.25
+
+
+def event(name: str, at: float, **context: Any) -> dict[str, Any]:
+    return {"name": name, "timestamp": T0 + at, "context": context}
+
+
+def job(
+    name: str = "ƒA", status: int | None = 0, extra: list[dict[str, Any]] | None = None, **keys: Any
+) -> dict[str, Any]:
+    events = [event("submit", 0, userid=7), event("depend", 1), event("alloc", 3), event("start", 3.5)]
+    events += [*(extra or []), *([] if status is None else [event("finish", 9, status=status), event("clean", 9.5)])]
+    jobspec = {"tasks": [{"command": ["/bin/sim", "-x"]}], "attributes": {"system": {}}}
+    exec_events = [event("shell.init", 3.6), event("shell.start", 3.75)]
+    return {"id": name, "events": events, "exec_events": exec_events, "jobspec": jobspec, "waits_for": [], **keys}
+
+
+def instance(*jobs: dict[str, Any], path: str = "/") -> collect.Instance:
+    return collect.Instance(
+        path, {"path": path, "host": "n1", "hosts": "n[1-4]", "version": "0.88.0", "started": T0}, list(jobs)
+    )
+
+
+def lines(*jobs: dict[str, Any], path: str = "/") -> list[dict[str, Any]]:
+    groups = collect.describe(instance(path=path), jobs, "w")
+    return [json.loads(line) for group in groups for line in group]
+
+
+def traced_event(run: Path | str, **tags: str) -> dict[str, Any]:
+    return event("tailrace.trace", 0.5, version=1, library="/lib/libtailrace.so", run=str(run), tags=tags)
+
+
+def ns(at: float) -> int:
+    return round((T0 + at) * 1e6) * 1000
+
+
+def test_a_job_becomes_a_task_with_all_its_times() -> None:
+    given = job(
+        resources={"nodes": ["n1", "n2"], "ranks": "0-1", "cores": 8, "gpus": 0}, annotations={"user": {"x": 1}}
+    )
+    workflow, task, end = lines(given)
+    assert (workflow["type"], workflow["workflow"], workflow["manager"], workflow["t_ns"]) == (
+        "workflow",
+        "w",
+        "flux",
+        ns(0),
+    )
+    assert (task["task"], task["stage"], task["name"], task["kind"], task["job"]) == ("ƒA", "sim", "sim", "job", "/ƒA")
+    times = [task[f"t_{name}_ns"] for name in ("submit", "depend", "alloc", "start")]
+    assert times == [ns(0), ns(1), ns(3), ns(3.75)]
+    assert (task["nodes"], task["ranks"], task["cores"], task["annotations"]) == (
+        ["n1", "n2"],
+        "0-1",
+        8,
+        {"user": {"x": 1}},
+    )
+    assert "gpus" not in task and "parent" not in task
+    assert (end["t_end_ns"], end["t_clean_ns"], end["status"], end["result"]) == (ns(9), ns(9.5), "done", "COMPLETED")
+
+
+def test_a_job_whose_shell_left_no_log_began_when_its_shells_ran() -> None:
+    assert lines(job(exec_events=[]))[1]["t_start_ns"] == ns(3.5)
+
+
+def test_a_running_job_has_no_end() -> None:
+    assert [line["type"] for line in lines(job(status=None))] == ["workflow", "task"]
+
+
+@pytest.mark.parametrize(
+    ("status", "extra", "said", "result", "error"),
+    [
+        (256, [], "failed", "FAILED", "exit code 1"),
+        (9, [], "failed", "FAILED", "signal 9"),
+        (
+            15,
+            [event("exception", 5, type="cancel", severity=0, note="by hand")],
+            "canceled",
+            "CANCELED",
+            "cancel: by hand",
+        ),
+        (36608, [event("exception", 5, type="timeout", severity=0, note="")], "failed", "TIMEOUT", "timeout"),
+        (0, [event("exception", 5, type="odd", severity=3, note="only a warning")], "done", "COMPLETED", None),
+    ],
+)
+def test_every_end_has_its_status_and_reason(
+    status: int, extra: list[dict[str, Any]], said: str, result: str, error: str | None
+) -> None:
+    end = lines(job(status=status, extra=extra))[-1]
+    assert (end["status"], end["result"], end.get("error")) == (said, result, error)
+
+
+def test_a_job_whose_dependency_failed_never_ran() -> None:
+    events = [
+        event("submit", 0),
+        event("exception", 2, type="dependency", severity=0, note="afterok"),
+        event("clean", 3),
+    ]
+    _, task, end = lines({**job(), "events": events, "exec_events": []})
+    assert (end["status"], end["tries"], end["t_end_ns"]) == ("dep_failed", 0, ns(3))
+    assert "t_start_ns" not in task
+
+
+def test_dependencies_on_jobs_are_edges_and_others_are_named() -> None:
+    waits = [["afterok", "ƒA"], ["afterany", "ƒold"], ["begin-time", "1795181945"], ["singleton", ""]]
+    first = job("ƒA", extra=[traced_event("/r", workflow="w", stage="s", task="mine")])
+    task = lines(first, job("ƒB", waits_for=waits))[3]
+    assert task["deps"] == [{"task": "mine", "via": "afterok"}, {"task": "ƒold", "via": "afterany"}]
+    assert task["holds"] == ["begin-time=1795181945", "singleton"]
+
+
+def test_the_plugins_word_goes_before_the_jobspecs_and_that_before_the_name() -> None:
+    asked = job()
+    asked["jobspec"]["attributes"]["user"] = {"trace": {"stage": "asked", "tags": {"a": "b"}}}
+    told = {**asked, "events": [*asked["events"], traced_event("/r", workflow="v", stage="told", task="t")]}
+    refused = job()
+    refused["jobspec"]["attributes"]["user"] = {"trace": False}
+    named = [lines(each)[1] for each in (asked, told, refused)]
+    assert [(line["workflow"], line["stage"], line["task"]) for line in named] == [
+        ("w", "asked", "ƒA"),
+        ("v", "told", "t"),
+        ("w", "sim", "ƒA"),
+    ]
+
+
+def test_jobs_of_an_inner_instance_have_its_job_as_parent() -> None:
+    outer = job("ƒO")
+    outer["jobspec"]["tasks"][0]["command"] = ["flux", "broker", "script"]
+    assert lines(outer)[1]["kind"] == "instance"
+    inner = lines(job("ƒI", waits_for=[["afterok", "ƒH"]]), path="/ƒO")[1]
+    assert (inner["task"], inner["parent"], inner["job"]) == ("ƒO/ƒI", "ƒO", "/ƒO/ƒI")
+    assert inner["deps"] == [{"task": "ƒO/ƒH", "via": "afterok"}]
+
+
+def test_each_instance_has_a_file_of_its_own() -> None:
+    names = [collect.file_name(instance(path=path)) for path in ("/", "/ƒA", "/ƒA/ƒB")]
+    assert names == ["flux-n1.jsonl", "flux-n1-fA.jsonl", "flux-n1-fA-fB.jsonl"]
+
+
+@pytest.mark.parametrize("value", [None, "x", [], {"task": "t"}])
+def test_a_trace_attribute_of_any_type_is_survived(value: object) -> None:
+    given = job()
+    given["jobspec"]["attributes"]["user"] = {"trace": value}
+    assert lines(given)[1]["stage"] == "sim"
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return rundir.open_run_directory(tmp_path / "run", ["test"])
+
+
+def test_collecting_again_replaces_and_adds(run_dir: Path) -> None:
+    histories = [
+        instance(job("ƒA", status=None), job("ƒB")),
+        instance(job("ƒA", status=256)),
+        instance(job("ƒA", status=256), job("ƒC")),
+    ]
+    for history in histories:
+        collect.store([history], [], run_dir)
+    assert [path.name for path in (run_dir / "declared").iterdir()] == ["flux-n1.jsonl"]
+    run = tailrace.open(run_dir)
+    assert run.declared_problems.empty
+    assert dict(run.declared_tasks[["task", "status"]].to_numpy()) == {"ƒA": "failed", "ƒB": "done", "ƒC": "done"}
+    assert len((run_dir / "declared" / "flux-n1.jsonl").read_text().splitlines()) == 7
+
+
+def test_a_damaged_file_costs_its_lines_only(run_dir: Path) -> None:
+    (run_dir / "declared" / "flux-n1.jsonl").write_text('{"type":"task","workf\n\n[1]\n\xff"x"\n')
+    history = [instance(job())]
+    collect.store(history, [], run_dir)
+    assert tailrace.open(run_dir).declared_tasks["task"].tolist() == ["ƒA"]
+
+
+def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path) -> None:
+    other = rundir.open_run_directory(tmp_path / "other", ["test"])
+    here = job("ƒA", extra=[traced_event(run_dir, workflow="w", stage="s")])
+    there = job("ƒB", extra=[traced_event(other, workflow="w", stage="s")])
+    history = [instance(here, there, job("ƒC"))]
+    (done,) = collect.store(history, [], run_dir)
+    assert (done.jobs, done.elsewhere) == (2, 1)
+    both = collect.store(history, [])
+    assert {each.run_dir: (each.jobs, each.elsewhere) for each in both} == {run_dir: (1, 2), other: (1, 2)}
+    assert tailrace.open(other).declared_tasks["task"].tolist() == ["ƒB"]
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    history = [instance(job())]
+    with pytest.raises(UsageError, match="no run directory"):
+        collect.store(history, [], tmp_path)
+
+
+def test_what_is_no_history_is_refused() -> None:
+    with pytest.raises(ManagerError, match="no job history"):
+        collect.parse_history(["Welcome to the cluster!"])
+
+
+def test_without_flux_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("FLUX_EXEC_PATH", raising=False)
+    with pytest.raises(ManagerError, match="--flux"):
+        collect.find_flux()
+    with pytest.raises(UsageError, match="--flux"):
+        collect.find_flux(tmp_path / "flux")
+    program = tmp_path / "bin" / "flux"
+    program.parent.mkdir()
+    program.touch()
+    monkeypatch.setenv("FLUX_EXEC_PATH", f"{tmp_path}/x:{tmp_path}/libexec/flux/cmd")
+    (tmp_path / "libexec/flux/cmd").mkdir(parents=True)
+    assert collect.find_flux() == program
