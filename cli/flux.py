@@ -1,11 +1,14 @@
 """`tailrace flux`: what Flux knows of its jobs, and where the parts lie that Flux loads."""
 
+import json
+import os
+import shlex
 from pathlib import Path
 
 import click
 
 from tailrace.analyzer.words import count_text
-from tailrace.errors import UsageError
+from tailrace.errors import ManagerError, UsageError
 
 
 @click.group()
@@ -42,3 +45,46 @@ def collect(directory: Path | None, since: str, workflow: str | None, flux: Path
         click.echo(f"tailrace: {jobs} of {instances}{left}; {each.run_dir}", err=True)
     if not done:
         click.echo("tailrace: no job of this instance was traced into a run that can be written to", err=True)
+
+
+@command.command()
+@click.argument("name", required=False, metavar="[PART]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "shell", "toml", "json"]),
+    default="table",
+    help="shell: exports for ~/.bashrc. toml: broker configuration. json: one object.",
+)
+def paths(name: str | None, form: str) -> None:
+    """Say where the parts lie that Flux loads; or the path of one PART: jobtap, shell, shellrc, cli, modprobe.
+
+    \b
+        eval "$(tailrace flux paths --format shell)"          what a user sets, without any rights
+        tailrace flux paths --format toml                     what an administrator adds to the configuration
+        flux jobtap load "$(tailrace flux paths jobtap)"      in an instance of your own
+    """
+    from tailrace.flux.paths import PARTS, user_settings
+
+    if name is not None:
+        part = next((part for part in PARTS if part.name == name), None)
+        if part is None:
+            raise UsageError(f"no part {name!r}; parts are {', '.join(part.name for part in PARTS)}")
+        if not part.there:
+            raise ManagerError(
+                f"{part.path} is missing: build tailrace where flux-core's headers are (see docs/flux.md)"
+            )
+        click.echo(part.path)
+    elif form == "shell":
+        for variable, value in user_settings(os.environ).items():
+            click.echo(f"export {variable}={shlex.quote(value)}")
+    elif form == "toml":
+        plugin = next(part for part in PARTS if part.name == "jobtap")
+        click.echo(f"[[job-manager.plugins]]\nload = {json.dumps(str(plugin.path))}")
+    elif form == "json":
+        click.echo(json.dumps({part.name: str(part.path) if part.there else None for part in PARTS}, indent=1))
+    else:
+        from tailrace.cli.tables import render
+
+        rows = [[p.name, str(p.path) if p.there else "not built", p.variable, p.what] for p in PARTS]
+        render(["part", "path", "found by", "what it does"], rows, numbers=False)

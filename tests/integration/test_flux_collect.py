@@ -9,6 +9,10 @@ import time
 import pytest
 
 import tailrace
+from tailrace.flux.paths import PARTS
+from tailrace.integrations import rundir
+
+MODPROBE = str(next(part.path for part in PARTS if part.name == "modprobe"))
 
 
 def collect(instance, *words, check=True):
@@ -26,10 +30,12 @@ def told_by_flux(instance):
 
 def test_a_chain_of_jobs_is_declared_as_flux_tells_it(flux, tmp_path):
     run_dir = tmp_path / "run"
-    make = flux.submit("--setattr=user.trace.stage=make", "-N1", "sleep", "0.3")
+    gate = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    make = flux.submit("--setattr=user.trace.stage=make", "-N1", "sh", "-c", gate)
     use = flux.submit(f"--dependency=afterok:{make}", "--job-name=use", "true")
-    bad = flux.submit("-n1", "sh", "-c", "sleep 1; exit 3")
+    bad = flux.submit("-n1", "sh", "-c", f"{gate}; exit 3")
     never = flux.submit(f"--dependency=afterok:{bad}", "true")
+    (tmp_path / "go").touch()
     for job in (make, use, bad, never):
         flux.wait(job)
     collect(flux, run_dir)
@@ -124,3 +130,34 @@ def test_a_run_that_cannot_be_written_is_an_error(flux, tmp_path):
     done = collect(flux, tmp_path / "run", check=False)
     assert done.returncode == 2
     assert "declared" in done.stderr
+
+
+def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_path):
+    run_dir = rundir.open_run_directory(tmp_path / "run", ["test"])
+    instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE})
+    job = instance.submit("sleep", "0.5")
+    tags = json.dumps({"workflow": "w", "stage": "s", "task": "t"})
+    instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={run_dir}", f"tags={tags}")
+    instance.wait(job)
+    assert instance.stop() == 0
+    tasks = tailrace.open(run_dir).declared_tasks
+    assert tasks[["workflow", "stage", "task", "status"]].to_numpy().tolist() == [["w", "s", "t", "done"]]
+
+
+def test_an_instance_without_traced_jobs_ends_without_us(start_flux, tmp_path):
+    told = tmp_path / "told"
+    command = tmp_path / "command"
+    command.write_text(f"#!/bin/sh\ntouch {told}\n")
+    command.chmod(0o700)
+    instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "TAILRACE_COMMAND": str(command)})
+    instance.wait(instance.submit("true"))
+    assert instance.stop() == 0
+    assert not told.exists()
+
+
+def test_a_collect_that_fails_keeps_no_instance_from_ending(start_flux, tmp_path):
+    instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "TAILRACE_COMMAND": str(tmp_path / "nothing")})
+    job = instance.submit("sleep", "0.5")
+    instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={tmp_path}")
+    instance.wait(job)
+    assert instance.stop() == 0

@@ -1,0 +1,47 @@
+"""At the end of a Flux instance: what it knows of its traced jobs goes to their runs (`tailrace flux collect`).
+
+Found by FLUX_MODPROBE_PATH_APPEND, or in Flux's own etc/flux/modprobe. It runs on rank 0, before anything is taken
+down. Without a traced job it does nothing; whatever fails is a line on stderr and never keeps an instance from ending.
+The `tailrace` command is $TAILRACE_COMMAND, that of the installation which this file is part of, or the one on PATH.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from flux.job import JournalConsumer
+from flux.modprobe import task
+
+TIMEOUT_S = 300
+
+
+@task("tailrace-collect", ranks="0", before=["*"])
+def collect(context):
+    """Runs `tailrace flux collect`, when this instance had a traced job."""
+    try:
+        if traced_jobs(context.handle):
+            subprocess.run([tailrace_command(), "flux", "collect"], timeout=TIMEOUT_S, check=True)
+    except Exception as error:
+        sys.stderr.write(f"tailrace: the history of this instance's jobs was not collected: {error}\n")
+
+
+def traced_jobs(handle):
+    """Whether the jobtap plugin has had a job traced."""
+    consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
+    while True:
+        event = consumer.poll(timeout=60.0)
+        if event is None or event.is_empty():
+            consumer.stop()
+            return False
+        if event.name == "tailrace.trace":
+            consumer.stop()
+            return True
+
+
+def tailrace_command():
+    """The command; where none is found, its bare name, so that the error says what is missing."""
+    beside = (str(parent / "bin" / "tailrace") for parent in Path(__file__).absolute().parents)
+    given = os.environ.get("TAILRACE_COMMAND")
+    return given or next(filter(os.path.isfile, beside), None) or shutil.which("tailrace") or "tailrace"

@@ -1,0 +1,133 @@
+"""The Flux command line plugin in Flux's own Python, and `tailrace flux paths`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tailrace.flux.paths import PARTS
+
+PLUGINS = next(part.folder for part in PARTS if part.name == "cli")
+
+
+@pytest.fixture
+def asked(flux):
+    """`flux PROG --dry-run WORDS...` with the plugin: the result, with `trace` and `environment` of the jobspec."""
+
+    def run(prog, *words, env=None):
+        environment = {**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS), **(env or {})}
+        done = flux.run(prog, "--dry-run", *words, env=environment, check=False)
+        attributes = json.loads(done.stdout)["attributes"] if done.returncode == 0 else {"system": {}}
+        done.trace = (attributes.get("user") or {}).get("trace")
+        done.environment = attributes["system"].get("environment", {})
+        return done
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "trace"),
+    [
+        (["prog"], None),
+        (["--trace", "-n1", "prog", "--trace=mine"], {}),
+        (["--trace", "--", "prog", "-x"], {}),
+        (["--trace=sim", "prog"], {"stage": "sim"}),
+        (["--trace", "--trace-tag=stage=sim", "prog"], {"stage": "sim"}),
+        (
+            ["--trace=a", "--trace-tag", "workflow=w", "--trace-tag", "k.x=1=2, ü", "p"],
+            {"stage": "a", "workflow": "w", "tags": {"k.x": "1=2, ü"}},
+        ),
+        (["--trace=new", "--setattr=user.trace.tags.x=y", "prog"], {"stage": "new", "tags": {"x": "y"}}),
+        (["--trace", "--trace-run=/data/run", "prog"], {"run": "/data/run"}),
+        (["--no-trace", "prog"], False),
+    ],
+)
+def test_the_options_become_an_attribute(asked, words, trace):
+    assert asked("submit", *words).trace == trace
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--trace", "prog", "-n1"], ["--trace=prog", "--trace -- prog"]),
+        (["--trace=", "prog"], ["--trace=STAGE"]),
+        (["--trace", "--no-trace", "prog"], ["exclude each other"]),
+        (["--trace-tag=a=b", "prog"], ["add --trace"]),
+        (["--trace", "--trace-tag=ab", "prog"], ["'ab'", "key=value"]),
+        (["--trace", "--trace-tag=A=b", "prog"], ['"A"', "[a-z]"]),
+        (["--trace", "--trace-tag=a=", "prog"], ['"a"', "empty"]),
+        (["--trace=" + "x" * 1025, "prog"], ['"stage"', "1024"]),
+        (["--trace=a\nb", "prog"], ['"stage"']),
+        (["--trace", "--trace-tag=job=1", "prog"], ["'job'", "Flux"]),
+        (["--trace=a", "--trace-tag=stage=b", "prog"], ["two stages"]),
+    ],
+)
+def test_a_wrong_option_is_named_with_the_rule(asked, words, said):
+    done = asked("submit", *words)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    for part in said:
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize("prog", ["submit", "run", "bulksubmit", "batch", "alloc"])
+def test_every_way_to_submit_has_the_option(flux, prog):
+    done = flux.run(prog, "--help", env={**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)})
+    for option in ("--trace", "--trace-tag", "--trace-run", "--no-trace"):
+        assert option in done.stdout
+
+
+def test_a_batch_script_can_ask_for_it(asked, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n# flux: -n1\n# flux: --trace=campaign\ntrue\n")
+    done = asked("batch", script)
+    assert done.trace == {"stage": "campaign"}
+
+
+def test_a_traced_job_finds_what_it_needs_and_others_are_left_alone(asked):
+    etc = PLUGINS.parents[1]
+    traced = asked("batch", "--trace", "-n1", "--wrap", "true", env={"FLUX_MODPROBE_PATH_APPEND": "/mine"})
+    assert traced.environment["FLUX_MODPROBE_PATH_APPEND"] == f"{etc / 'modprobe'}:/mine"
+    plain = asked("batch", "-n1", "--wrap", "true", env={"FLUX_MODPROBE_PATH_APPEND": "/mine"})
+    assert plain.environment["FLUX_MODPROBE_PATH_APPEND"] == "/mine"
+    assert "FLUX_MODPROBE_PATH_APPEND" not in asked("submit", "--trace", "-n1", "true").environment
+
+
+def test_without_the_core_beside_it_the_plugin_still_works(asked, tmp_path):
+    (tmp_path / "tailrace_trace.py").write_text((PLUGINS / "tailrace_trace.py").read_text())
+    done = asked(
+        "submit",
+        "--trace=s",
+        "--trace-tag=A=left to the jobtap plugin",
+        "true",
+        env={"FLUX_CLI_PLUGINPATH": str(tmp_path)},
+    )
+    assert done.trace == {"stage": "s", "tags": {"A": "left to the jobtap plugin"}}
+
+
+def test_help_of_the_option_says_how(flux):
+    done = flux.run("submit", "--help=trace", env={**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)})
+    assert "--trace=STAGE" in done.stdout
+
+
+def paths(*words, env=None):
+    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "paths", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_printed_settings_make_flux_find_the_option(flux):
+    exports = paths("--format", "shell").stdout
+    script = f"{exports}\nexec {flux.flux} submit --dry-run --trace=sim true"
+    done = subprocess.run(["sh", "-c", script], env=flux.env, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["attributes"]["user"]["trace"] == {"stage": "sim"}
+
+
+def test_a_part_can_be_asked_for_by_name():
+    done = paths("cli")
+    assert done.stdout.strip() == str(PLUGINS / "tailrace_trace.py")
+    wrong = paths("clx")
+    assert wrong.returncode == 2
+    assert "modprobe" in wrong.stderr
+    listed = json.loads(paths("--format", "json").stdout)
+    assert set(listed) == {part.name for part in PARTS}
