@@ -46,8 +46,13 @@ class Instance:
         return str(self.facts["host"])
 
     def task(self, job: str) -> str:
-        """The task name of a job of this instance: its job id path without the first slash."""
-        return f"{self.path.rstrip('/')}/{job}".lstrip("/")
+        """The task name of a job of this instance, as the jobtap plugin makes it: its job id path in ASCII."""
+        return ascii_path(f"{self.path}/{job}")
+
+
+def ascii_path(job_path: str) -> str:
+    """A job id path as a task name: "/ƒA/ƒB" is "fA/fB"."""
+    return job_path.strip("/").replace("//", "/").replace("ƒ", "f")
 
 
 @dataclass
@@ -191,11 +196,8 @@ def _belongs(job: Mapping[str, Any], run_dir: Path, untraced: bool) -> bool:
 
 def file_name(instance: Instance) -> str:
     """The declared file of an instance: the same one each time, another one for any other instance of a run."""
-    parts = [instance.host, *instance.path.split("/")]
-    return (
-        "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part.replace("ƒ", "f")) for part in parts if part)])
-        + ".jsonl"
-    )
+    parts = [part for part in (instance.host, *ascii_path(instance.path).split("/")) if part]
+    return "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part) for part in parts)]) + ".jsonl"
 
 
 def default_workflow(instance: Instance, jobs: Iterable[Mapping[str, Any]]) -> str:
@@ -246,7 +248,7 @@ def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks:
         name=name,
         executor=str(system.get("queue") or "flux"),
         job=f"{instance.path.rstrip('/')}/{job['id']}",
-        parent=instance.path.lstrip("/") or None,
+        parent=ascii_path(instance.path) or None,
         deps=[{"task": tasks.get(value) or instance.task(value), "via": scheme} for scheme, value in after],
         holds=[f"{scheme}={value}" if value else scheme for scheme, value in waits if [scheme, value] not in after],
         inputs=[],
