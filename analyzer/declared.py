@@ -18,7 +18,7 @@ CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t IN
 CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, name TEXT, executor TEXT, parent TEXT,
   t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
   t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
-  annotations TEXT, PRIMARY KEY (workflow, task));
+  holds TEXT, annotations TEXT, PRIMARY KEY (workflow, task));
 CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
 CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
 CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
@@ -34,14 +34,15 @@ _NEEDED: dict[str, dict[str, type]] = {
 }
 # JSON key -> column of declared_tasks, by the type of line that carries it
 _TASK_KEYS = {
-    "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "nodes", "ranks", "cores", "annotations")}
+    "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
+    | {"annotations": "annotations"}
     | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
     "try": {"t_launch_ns": "t_launch"},
     "end": {f"{t}_ns": t for t in ("t_end", "t_start", "t_clean")}
     | {k: k for k in ("status", "tries", "error", "result")},
 }
 _INTEGERS = ("tries", "cores")
-_JSON = ("nodes", "annotations")
+_JSON = ("nodes", "holds", "annotations")
 _DIRECTIONS = {"inputs": "r", "outputs": "w"}
 
 

@@ -106,7 +106,14 @@ def show(data: dict[str, Any], console: Console) -> None:
     console.print(critical_text(data["critical"]), highlight=False)
     console.print(footprint_text(data["footprint"]), highlight=False)
     _show_findings(data["findings"], console)
-    tables = (_stages(data, console.width), _flows(data), _files(data), _never_read(data), _declared(data))
+    tables = (
+        _stages(data, console.width),
+        _waits(data, console.width),
+        _flows(data),
+        _files(data),
+        _never_read(data),
+        _declared(data),
+    )
     for table in tables:
         if table is not None:
             console.print()
@@ -190,6 +197,22 @@ def _stages(data: dict[str, Any], width: int) -> Table:
         times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
         moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
         table.add_row(printable(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved)
+    return table
+
+
+def _waits(data: dict[str, Any], width: int) -> Table | None:
+    """Where the tasks' time went; what nobody knows is a dash. The time to start is left out on a narrow terminal."""
+    rows = data["waits"][:TERMINAL_ROWS]
+    if not rows:
+        return None
+    start = {"starting": "start"} if width >= WIDE else {}
+    names = {"on data": "data", "on order": "order", "queued": "queue", **start, "I/O": "io", "computing": "compute"}
+    columns = (("stage", "left"), ("tasks", "right"), *((name, "right") for name in names))
+    table = _table("Where the tasks' time went (sums over tasks)", columns, len(data["waits"]), len(rows))
+    for row in rows:
+        times = [row[f"{name}_ms"] for name in names.values()]
+        shown = ["-" if ms is None else time_text(ms * 1e6) for ms in times]
+        table.add_row(printable(row["stage"]), str(row["tasks"]), *shown)
     return table
 
 

@@ -236,12 +236,12 @@ class Run:
     def declared_tasks(self) -> pd.DataFrame:
         """Tasks that a workflow manager declared: workflow, stage, task, kind, name, executor, parent, t_submit_ns,
         t_depend_ns (waits for no other task any more), t_launch_ns (of the first try), t_alloc_ns (has its nodes),
-        t_start_ns, t_end_ns, t_clean_ns, status, tries, error, result, nodes (list), ranks, cores, annotations (dict);
-        null where the manager doesn't say."""
+        t_start_ns, t_end_ns, t_clean_ns, status, tries, error, result, nodes (list), ranks, cores, holds (list: what
+        else it waited for), annotations (dict); null where the manager doesn't say."""
         times = ["t_submit", "t_depend", "t_launch", "t_alloc", "t_start", "t_end", "t_clean"]
         query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
         table = self._table(query, [*times, "tries", "cores"])
-        for name in ("nodes", "annotations"):
+        for name in ("nodes", "holds", "annotations"):
             table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
         renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
         return renamed
@@ -260,6 +260,14 @@ class Run:
     def declared_problems(self) -> pd.DataFrame:
         """Lines of declared files that could not be used: file, line, problem."""
         return self._table("SELECT * FROM declared_problems ORDER BY file, line", ["line"])
+
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """Where each declared task's time went: waiting for data, for order, in the queue, I/O, computing; see
+        tailrace.analyzer.waits.table. Looks at events when it is first asked for."""
+        from tailrace.analyzer import waits
+
+        return waits.table(self)
 
     # ---- all at a glance ----
 

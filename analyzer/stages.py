@@ -88,12 +88,13 @@ def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
     out = {}
     for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
-        out[name] = _covered(m, party, kind == number, size)
-    out["io_ns"] = _covered(m, party, kind < et.STREAM, size)
+        out[name] = covered(m, party, kind == number, size)
+    out["io_ns"] = covered(m, party, kind < et.STREAM, size)
     return out
 
 
-def _covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
+def covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
+    """Wall time (ns) in the busy intervals of `pick`, by party 0 .. size - 1; both arrays are parallel to them."""
     busy = m.table.busy
     rows = iv.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
     return iv.length(iv.union(rows), size)
@@ -102,7 +103,7 @@ def _covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
 def io_ns(m: Model) -> int:
     """Wall time of the run with at least one read, write or metadata call running anywhere."""
     everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
-    return int(_covered(m, everyone, m.table.busy.group % len(et.KINDS) < et.STREAM, 1)[0])
+    return int(covered(m, everyone, m.table.busy.group % len(et.KINDS) < et.STREAM, 1)[0])
 
 
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:

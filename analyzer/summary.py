@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import compare, dataflow, fileclass, ledger, stages
+from tailrace.analyzer import compare, dataflow, fileclass, ledger, stages, waits
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights, insights
@@ -48,6 +48,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "about": _about(run, start_ns),
         "numbers": _numbers(m, table, end_ns - start_ns),
         "stages": [_stage(row, start_ns) for row in table.to_dict("records")],
+        "waits": _waits(run, m),
         "flows": _flows(m, code, index),
         "tasks": _tasks(m, code, index, start_ns),
         "files": files,
@@ -187,6 +188,16 @@ def _stage(row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
     out["end_ms"] = (row["last_ns"] - start_ns) / 1e6
     for name in ("span", "io", "read", "write", "metadata", "stream"):
         out[f"{name}_ms"] = row[f"{name}_ns"] / 1e6
+    return out
+
+
+def _waits(run: Any, m: Model) -> list[dict[str, Any]]:
+    """Where the tasks' time went, a row a declared stage of which any time is known, in ms; null where it is not."""
+    table = waits.by_stage(waits.table(run, m))
+    out = []
+    for row in table[table[list(waits.TIMES)].notna().any(axis=1)].to_dict("records"):
+        times = {f"{n[:-3]}_ms": None if pd.isna(row[n]) else int(row[n]) / 1e6 for n in waits.TIMES}
+        out.append({key: _json(row[key]) for key in ("workflow", "stage", "tasks", "known")} | times)
     return out
 
 

@@ -506,6 +506,14 @@ function stageTable() {
   ], data.stages, 50);
 }
 
+function waitTable() {
+  const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];
+  table("wait-table", [
+    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("On data", "data_ms"), column("On order", "order_ms"), column("Queued", "queue_ms"),
+    column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
+  ], data.waits, 50);
+}
+
 function flowTable() {
   const rows = [...data.flows].sort((a, b) => b.bytes - a.bytes);
   table("flow-table", [
@@ -567,11 +575,13 @@ function lossTable() {
 }
 
 if (!data.declared.rows.length) byId("declared").hidden = true;
+if (!data.waits.length) byId("waits").hidden = true;
 header();
 sankey();
 chooseRange();
 timeline();
 stageTable();
+waitTable();
 flowTable();
 fileTable();
 unreadTable();

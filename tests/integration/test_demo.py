@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import tailrace
+
 pytest.importorskip("parsl", reason="the demo needs Parsl: pip install 'tailrace[parsl]'")
 
 STAGES = {"stopwords": 1, "collect": 6, "count": 6, "merge": 1, "rank": 1, "summary": 1}
@@ -32,6 +34,12 @@ def test_the_demo_shows_its_stages_and_writes_its_page(tmp_path, cli, declared, 
     # The dependency that the workflow does not declare: summary reads the stop words.
     summary = [event for event in trace.of(tmp_path / "demo" / "files" / "stopwords.txt") if event["args"].get("size")]
     assert "summary" in {event["args"].get("stage") for event in summary}
+    # Parsl doesn't say when a task got its worker; all other parts of each task's life are known.
+    waits = tailrace.open(tmp_path / "demo" / "run").waits
+    known = waits[["depend_ns", "data_ns", "order_ns", "queue_ns", "run_ns", "io_ns", "compute_ns"]]
+    assert len(waits) == sum(STAGES.values())
+    assert known.notna().all(axis=None)
+    assert (known["data_ns"] > 0).to_list() == (waits["stage"].isin(["count", "merge", "rank", "summary"])).to_list()
 
 
 def test_the_demo_does_not_write_over_anything(tmp_path, cli):

@@ -1,0 +1,140 @@
+"""Where the tasks' time went: from declared times and events told by hand."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pandas as pd
+import pytest
+from flowcase import MS, T0_NS, FakeRun, Story
+from rich.console import Console
+
+from tailrace.analyzer import report, summary, waits
+
+TIMES = ("submit", "depend", "launch", "alloc", "start", "end")
+
+
+def at(ms: float | None) -> int | None:
+    return None if ms is None else T0_NS + round(ms * MS)
+
+
+def declared(*tasks: dict[str, Any]) -> pd.DataFrame:
+    rows = [{"workflow": "w", "stage": task["task"][0], **task} for task in tasks]
+    out = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in waits.KEYS})
+    for name in TIMES:
+        out[f"t_{name}_ns"] = pd.array([at(row.get(name)) for row in rows], dtype="Int64")
+    out["holds"] = pd.Series([row.get("holds") for row in rows], dtype=object)
+    return out
+
+
+def told(run: FakeRun) -> dict[str, list[float | None]]:
+    """task -> depend, data, order, queue, start, run, io, compute in ms."""
+    table = waits.table(run)
+    assert list(table.columns) == [*waits.KEYS, *waits.TIMES]
+    assert {str(table[name].dtype) for name in waits.TIMES} == {"Int64"}
+    rows = table.to_dict("records")
+    return {r["task"]: [None if pd.isna(r[n]) else r[n] / MS for n in waits.TIMES] for r in rows}
+
+
+def pipeline() -> FakeRun:
+    """a1 writes x until 30 ms and runs on until 100; b1 waits for it, runs 120 to 200, and reads for 8 ms."""
+    story = Story()
+    story.write("/x", 0, 10, at_ms=20, dur=10 * MS, stage="a", task="a1", pid=1)
+    story.write("/log", 0, 1, at_ms=99, stage="a", task="a1", pid=1, dur=0)
+    story.read("/x", 0, 10, at_ms=130, dur=8 * MS, stage="b", task="b1", pid=2)
+    run = story.run()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
+        {"task": "b1", "submit": 6, "depend": 100, "alloc": 110, "start": 120, "end": 200},
+    )
+    run.declared_deps = pd.DataFrame([{"workflow": "w", "task": "b1", "dep": "a1", "via": "afterok", "path": None}])
+    return run
+
+
+def test_the_parts_of_two_tasks_lives() -> None:
+    assert told(pipeline()) == {
+        "a1": [0, 0, 0, 5, 5, 90, 10, 80],
+        "b1": [94, 24, 70, 10, 10, 80, 8, 72],
+    }
+
+
+def test_data_that_was_there_before_is_not_waited_for() -> None:
+    run = pipeline()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
+        {"task": "b1", "submit": 60, "depend": 100, "alloc": 110, "start": 120, "end": 200},
+    )
+    assert told(run)["b1"][:3] == [40, 0, 40]
+
+
+def test_data_that_comes_after_the_wait_fills_it() -> None:
+    run = pipeline()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 15},
+        {"task": "b1", "submit": 6, "depend": 15, "alloc": 110, "start": 120, "end": 200},
+    )
+    assert told(run)["b1"][:3] == [9, 9, 0]
+
+
+def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
+    run = pipeline()
+    tasks = [{"task": "c1", "submit": 0, "depend": 7, "alloc": 9, "start": 10, "end": 30, "holds": ["begin-time=9"]}]
+    run.declared_tasks = declared(*tasks)
+    assert told(run) == {"c1": [7, None, None, 2, 1, 20, None, None]}
+
+
+def test_a_task_that_has_not_ended_is_told_as_far_as_it_came() -> None:
+    run = pipeline()
+    run.declared_tasks = declared({"task": "c1", "submit": 3}, {"task": "c2", "submit": 3, "depend": 4, "alloc": 9})
+    assert told(run) == {"c1": [None] * 8, "c2": [0, None, None, 6, None, None, None, None]}
+
+
+def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
+    run = pipeline()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "launch": 1, "end": 100}, {"task": "b1", "submit": 6, "launch": 101, "end": 200}
+    )
+    assert told(run) == {
+        "a1": [0, 0, 0, 20, None, 80, 10, 70],
+        "b1": [95, 24, 71, 29, None, 70, 8, 62],
+    }
+
+
+def test_clocks_that_disagree_make_nothing_negative() -> None:
+    run = pipeline()
+    run.declared_tasks = declared({"task": "a1", "submit": 9, "depend": 8, "alloc": 7, "start": 6, "end": 5})
+    assert told(run) == {"a1": [0, 0, 0, 0, 0, 0, 0, 0]}
+
+
+def test_stages_are_sums_and_what_is_known_of_none_is_null() -> None:
+    run = pipeline()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
+        {"task": "a2", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 40},
+        {"task": "c1", "submit": 0},
+    )
+    first, second = waits.by_stage(waits.table(run)).to_dict("records")
+    assert (first["stage"], first["tasks"], first["known"]) == ("a", 2, 2)
+    assert (first["run_ns"], first["io_ns"], first["queue_ns"]) == (120 * MS, 10 * MS, 10 * MS)
+    assert (second["tasks"], second["known"]) == (1, 0)
+    assert pd.isna(second["run_ns"])
+
+
+@pytest.mark.parametrize("tasks", [None, declared()])
+def test_nothing_declared_is_an_empty_table(tasks: pd.DataFrame | None) -> None:
+    run = pipeline()
+    run.declared_tasks = tasks
+    assert len(waits.table(run)) == 0
+    assert summary.collect(run)["waits"] == []
+
+
+def test_the_terminal_shows_it() -> None:
+    out = io.StringIO()
+    run = pipeline()
+    run.declared_tasks = pd.concat([run.declared_tasks, declared({"task": "c1", "submit": 0, "depend": 1, "alloc": 4})])
+    run.declared_tasks = run.declared_tasks.reset_index(drop=True)
+    report.render_terminal(run, Console(file=out, width=160))
+    rows = {line.split()[0]: line for line in out.getvalue().split("time went")[1].splitlines() if line.strip()}
+    assert [part in rows["b"] for part in ("24.0 ms", "70.0 ms", "10.0 ms", "8.00 ms", "72.0 ms")] == [True] * 5
+    assert "-" in rows["c"]
