@@ -11,6 +11,7 @@ out.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -95,7 +96,8 @@ def model(run: Any) -> Model:
         return _models[run]
     except (KeyError, TypeError):
         pass
-    own = [str(run.path)] if getattr(run, "path", None) else []
+    # Paths in the trace are absolute, with links resolved.
+    own = [os.path.realpath(run.path)] if getattr(run, "path", None) else []
     result = build(chunks.build(run), getattr(run, "processes", None), declared_paths(run), own)
     with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
         _models[run] = result

@@ -116,7 +116,7 @@ def _io(m: Model, code: Ints, size: int) -> pd.Series[Any]:
     kinds = len(et.KINDS)
     party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
     # Whoever is no declared task's is one more party, which nobody asks for.
-    io = stages.covered(m, np.where(party < 0, size, party), kind != et.STREAM, size + 1)[:size]
+    io = stages.covered(m, np.where(party < 0, size, party), kind < et.STREAM, size + 1)[:size]
     return _nullable(io, np.ones(size, dtype=np.bool_))
 
 

@@ -1,6 +1,8 @@
 """`tailrace report`: what a run did to its data, on the terminal or as one web page."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,18 +13,32 @@ from tailrace.errors import UsageError
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained page to this file instead.")
-def command(directory: Path, html: Path | None) -> None:
+@click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
+def command(directory: Path, html: Path | None, flux_workers: int | None) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost."""
     from rich.console import Console
 
-    from tailrace.analyzer import report
+    from tailrace.analyzer import report, summary
 
-    run = tailrace.open(directory)
+    # The workers may start in another directory.
+    run = tailrace.open(directory if flux_workers is None else directory.absolute())
+    with _cluster(run.path, flux_workers):
+        data = summary.collect(run)
     if html is None:
-        report.render_terminal(run, Console())
+        report.show(data, Console())
         return
     try:
-        report.write_html(run, html)
+        html.write_text(report.html(data), encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"can't write {html}: {error.strerror}") from error
     click.echo(f"{html}: open it in a browser", err=True)
+
+
+def _cluster(directory: Path, workers: int | None) -> AbstractContextManager[Any]:
+    """What Dask computes with: this machine, or a Flux job of so many workers."""
+    if workers is None:
+        return nullcontext()
+    from tailrace.flux import analysis
+
+    # Beside the trace, which the workers must be able to read anyway.
+    return analysis.cluster(workers, directory, say=lambda line: click.echo(f"tailrace: {line}", err=True))

@@ -3,7 +3,7 @@
     flux python history.py [--since TIME]      TIME as `flux jobs --since` takes it
 
 This file is run by the Python that Flux was built with, which need not be the one that tailrace is installed in: it
-imports the standard library and Flux's bindings, nothing else, and keeps to Python 3.6 (so dict[...] is quoted).
+imports the standard library and Flux's bindings, nothing else, and keeps to Python 3.6.
 `collect.py` runs it and makes declared lines of what it says.
 
 One object a line, by its only key:
@@ -23,7 +23,7 @@ import json
 import os
 import platform
 import sys
-from typing import Any
+from typing import Any, Dict, List
 
 import flux
 from flux.constants import FLUX_USERID_UNKNOWN
@@ -137,7 +137,7 @@ def attribute(handle: Any, name: str) -> Any:
         return None
 
 
-def size_of(handle: Any) -> "dict[str, int]":
+def size_of(handle: Any) -> Dict[str, int]:
     """The instance's nodes and cores."""
     try:
         everything = resource_list(handle).get().all
@@ -146,9 +146,9 @@ def size_of(handle: Any) -> "dict[str, int]":
         return {}
 
 
-def journal(handle: Any) -> "dict[int, Any]":
+def journal(handle: Any) -> Dict[int, Any]:
     """Every job that the job manager remembers: id -> events, jobspec, R."""
-    jobs: dict[int, Any] = {}
+    jobs: Dict[int, Any] = {}
     consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
     while True:
         event = consumer.poll(timeout=60.0)
@@ -164,14 +164,14 @@ def journal(handle: Any) -> "dict[int, Any]":
     return jobs
 
 
-def listed_jobs(handle: Any, owner: bool) -> "dict[int, Any]":
+def listed_jobs(handle: Any, owner: bool) -> Dict[int, Any]:
     """What job-list knows of each job, annotations among it, which no eventlog has: id -> object."""
     user = FLUX_USERID_UNKNOWN if owner else os.getuid()
     rows = job_list(handle, max_entries=0, attrs=["all"], userid=user).get_jobs()
     return {int(row["id"]): row for row in rows}
 
 
-def lookups(handle: Any, jobs: "list[int]", keys: "list[str]") -> "dict[int, Any]":
+def lookups(handle: Any, jobs: List[int], keys: List[str]) -> Dict[int, Any]:
     """id -> jobspec, R, events, exec_events, of those of `keys` that the KVS has; jobs that lack one are left out."""
     found = {}
     for start in range(0, len(jobs), LOOKUPS_AT_ONCE):
@@ -185,7 +185,7 @@ def lookups(handle: Any, jobs: "list[int]", keys: "list[str]") -> "dict[int, Any
     return found
 
 
-def resources(assigned: Any) -> "dict[str, Any]":
+def resources(assigned: Any) -> Dict[str, Any]:
     """What the job was given, of its R (RFC 20)."""
     if not assigned:
         return {}
@@ -198,17 +198,17 @@ def resources(assigned: Any) -> "dict[str, Any]":
     }
 
 
-def happened(events: "list[Any]", name: str) -> bool:
+def happened(events: List[Any], name: str) -> bool:
     """Whether an event of this name is among `events`."""
     return any(event["name"] == name for event in events)
 
 
-def over_before(events: "list[Any]", since: float) -> bool:
+def over_before(events: List[Any], since: float) -> bool:
     """Whether the job was inactive before `since` (s since the epoch)."""
     return any(event["name"] == "clean" and event["timestamp"] < since for event in events)
 
 
-def inner_uri(events: "list[Any]") -> Any:
+def inner_uri(events: List[Any]) -> Any:
     """Where the instance that the job runs can be reached; None when it runs none."""
     uris = [event["context"].get("uri") for event in events if event["name"] == "memo"]
     return next((uri for uri in reversed(uris) if isinstance(uri, str)), None)
@@ -221,7 +221,7 @@ def without_environment(jobspec: Any) -> Any:
     return jobspec
 
 
-def dependencies(job: Any) -> "list[list[str]]":
+def dependencies(job: Any) -> List[List[str]]:
     """What the job had to wait for: [scheme, job id in f58] where it is a job, else [scheme, text].
 
     By its jobspec, and by dependency-add events, which plugins post for what no jobspec says. Those events name the
@@ -240,7 +240,7 @@ def dependencies(job: Any) -> "list[list[str]]":
     return found
 
 
-def plain(scheme: Any, value: Any) -> "list[str]":
+def plain(scheme: Any, value: Any) -> List[str]:
     """A dependency with its job id in f58, where it is one."""
     scheme, value = str(scheme), str(value)
     if scheme.startswith("after"):

@@ -78,6 +78,17 @@ def test_every_way_to_submit_has_the_option(flux, prog):
         assert option in done.stdout
 
 
+def test_every_job_of_bulksubmit_asks_for_it(flux):
+    env = {**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)}
+    words = ["--trace=bulk", "--trace-tag=k=v", "--job-name={}", "true", ":::", "one", "two"]
+    jobs = flux.run("bulksubmit", *words, env=env).stdout.split()
+    for job in jobs:
+        flux.wait(job)
+        attributes = json.loads(flux.ask("job", "info", job, "jobspec"))["attributes"]
+        assert attributes["user"]["trace"] == {"stage": "bulk", "tags": {"k": "v"}}
+    assert len(jobs) == 2
+
+
 def test_a_batch_script_can_ask_for_it(asked, tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n# flux: -n1\n# flux: --trace=campaign\ntrue\n")

@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import sys
 from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
 from urllib.parse import quote
 
 from flux.cli.plugin import CLIPlugin
@@ -22,7 +23,7 @@ _GIVEN = ("job", "rank")
 _MESSAGE_BYTES = 512
 
 
-class TracePlugin(CLIPlugin):
+class TracePlugin(CLIPlugin):  # type: ignore[misc]
     """Trace what jobs do to their data (tailrace).
 
     --trace              trace the job; its stage is the job's name
@@ -35,7 +36,7 @@ class TracePlugin(CLIPlugin):
     shows what is traced; `tailrace report DIR` shows what came out.
     """
 
-    def __init__(self, prog, prefix=None, version=None):
+    def __init__(self, prog: str, prefix: Any = None, version: Any = None) -> None:
         super().__init__(prog, prefix=prefix, version=version)
         self.add_option(
             "--trace",
@@ -66,7 +67,7 @@ class TracePlugin(CLIPlugin):
             help="Don't trace the job, where all jobs are traced",
         )
 
-    def preinit(self, args):
+    def preinit(self, args: Any) -> None:
         """Checks the options. Raises ValueError."""
         if args.tailrace_refused and args.tailrace_stage is not None:
             raise ValueError("--trace and --no-trace exclude each other")
@@ -78,8 +79,10 @@ class TracePlugin(CLIPlugin):
         if fault:
             raise ValueError(fault)
 
-    def modify_jobspec(self, args, jobspec):
+    def modify_jobspec(self, args: Any, jobspec: Any) -> None:
         """Writes attributes.user.trace, and lets the job's shell and the instance in it find tailrace."""
+        # Of a job of bulksubmit, Flux 0.88 hands out what differs from job to job; the options lie one level below.
+        args = getattr(args, "_orig_args", args)
         if args.tailrace_refused:
             jobspec.setattr("user.trace", False)
         elif args.tailrace_stage is not None:
@@ -91,7 +94,7 @@ class TracePlugin(CLIPlugin):
                 _prepend(environment, "FLUX_MODPROBE_PATH_APPEND", _ETC / "modprobe")
             jobspec.environment = environment
 
-    def _attribute(self, args):
+    def _attribute(self, args: Any) -> Dict[str, Any]:
         """attributes.user.trace as the options ask for it. Raises ValueError."""
         tags = dict(_assignment(text) for text in args.tailrace_tags or [])
         for key in _GIVEN:
@@ -99,7 +102,7 @@ class TracePlugin(CLIPlugin):
                 raise ValueError(f"--trace-tag {key}=...: Flux gives the tag {key!r}")
         if args.tailrace_stage and tags.get("stage", args.tailrace_stage) != args.tailrace_stage:
             raise ValueError(f"two stages: --trace={args.tailrace_stage} and --trace-tag stage={tags['stage']}")
-        attribute = {key: tags.pop(key) for key in _NAMED if key in tags}
+        attribute: Dict[str, Any] = {key: tags.pop(key) for key in _NAMED if key in tags}
         if args.tailrace_stage:
             attribute["stage"] = args.tailrace_stage
         if tags:
@@ -115,7 +118,7 @@ class _StageAction(argparse.Action):
     argparse would also take the next word, which is the command more often than not: `flux run --trace hostname`.
     """
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         words = sys.argv
         apart = any(words[at : at + 2] == [option_string, values] for at in range(len(words)))
         if values and apart and f"{option_string}={values}" not in words:
@@ -128,14 +131,14 @@ class _StageAction(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _assignment(text):
+def _assignment(text: str) -> Tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--trace-tag {text!r} has no '=': write it as key=value")
     return key, value
 
 
-def tag_fault(tags):
+def tag_fault(tags: Dict[str, str]) -> Optional[str]:
     """What is wrong with `tags`, by the core's own rules, or None; None also where the core isn't to be found."""
     # As tailrace.tags.encode writes them; the rules are the core's.
     text = ",".join(f"{_quoted(key, '')}={_quoted(value, '_.:/@+-')}" for key, value in tags.items())
@@ -151,11 +154,11 @@ def tag_fault(tags):
     return message.value.decode("utf-8", "replace") if check(text.encode(), message, _MESSAGE_BYTES) else None
 
 
-def _quoted(text, unquoted):
+def _quoted(text: str, unquoted: str) -> str:
     return quote(text, safe=unquoted, errors="surrogateescape").replace("~", "%7E")
 
 
-def _prepend(environment, name, directory):
+def _prepend(environment: Dict[str, str], name: str, directory: Path) -> None:
     """Puts a directory of ours, where it exists, before what a path variable has."""
     if directory.is_dir():
         others = [entry for entry in environment.get(name, "").split(":") if entry and entry != str(directory)]

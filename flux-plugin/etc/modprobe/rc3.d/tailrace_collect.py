@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from flux.job import JournalConsumer
 from flux.modprobe import task
@@ -17,8 +18,8 @@ from flux.modprobe import task
 TIMEOUT_S = 300
 
 
-@task("tailrace-collect", ranks="0", before=["*"])
-def collect(context):
+@task("tailrace-collect", ranks="0", before=["*"])  # type: ignore[misc]
+def collect(context: Any) -> None:
     """Runs `tailrace flux collect`, when this instance had a traced job."""
     try:
         if traced_jobs(context.handle):
@@ -27,7 +28,7 @@ def collect(context):
         sys.stderr.write(f"tailrace: the history of this instance's jobs was not collected: {error}\n")
 
 
-def traced_jobs(handle):
+def traced_jobs(handle: Any) -> bool:
     """Whether the jobtap plugin has had a job traced."""
     consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
     while True:
@@ -40,7 +41,7 @@ def traced_jobs(handle):
             return True
 
 
-def tailrace_command():
+def tailrace_command() -> str:
     """The command; where none is found, its bare name, so that the error says what is missing."""
     beside = (str(parent / "bin" / "tailrace") for parent in Path(__file__).absolute().parents)
     given = os.environ.get("TAILRACE_COMMAND")
