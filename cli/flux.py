@@ -21,9 +21,10 @@ def command() -> None:
 @click.option(
     "--since", default="", metavar="TIME", help="Leave out jobs that were over before TIME (as in `flux jobs`)."
 )
-@click.option("--workflow", metavar="NAME", help="The workflow of jobs that don't say theirs.")
+@click.option("--workflow", metavar="NAME", help="The workflow of jobs that were not traced.")
+@click.option("-q", "--quiet", is_flag=True, help="Say only what is wrong.")
 @click.option("--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: by PATH.")
-def collect(directory: Path | None, since: str, workflow: str | None, flux: Path | None) -> None:
+def collect(directory: Path | None, since: str, workflow: str | None, quiet: bool, flux: Path | None) -> None:
     """Write what Flux knows of its jobs to the run DIR: dependencies, times, nodes, results.
 
     Asks the instance that this is run in (or that FLUX_URI names), and those that run inside its jobs. May be done
@@ -42,7 +43,8 @@ def collect(directory: Path | None, since: str, workflow: str | None, flux: Path
             )
         left = f", {count_text(each.elsewhere, 'job')} left out (not traced into this run)" if each.elsewhere else ""
         jobs, instances = count_text(each.jobs, "job"), count_text(each.instances, "instance")
-        click.echo(f"tailrace: {jobs} of {instances}{left}; {each.run_dir}", err=True)
+        if not quiet:
+            click.echo(f"tailrace: {jobs} of {instances}{left}; {each.run_dir}", err=True)
     if not done:
         click.echo("tailrace: no job of this instance was traced into a run that can be written to", err=True)
 

@@ -19,11 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tailrace import context
-from tailrace.errors import ManagerError, TagError, UsageError
+from tailrace.errors import ManagerError, UsageError
 from tailrace.integrations import rundir
 from tailrace.integrations.declared import declared_line, publish
-from tailrace.tags import decode
 
 TRACE_EVENT = "tailrace.trace"
 HISTORY_TIMEOUT_S = 300
@@ -139,7 +137,7 @@ def collect(
 
     run_dir: the run; None: every run that a job of these instances was traced into, on whose directory we may write;
     jobs that were not traced go along where that is one run. since: as in `read_history`. workflow: the workflow of
-    jobs that don't say it. Raises ManagerError, UsageError; OSError when a declared file can't be written.
+    jobs that are not traced. Raises ManagerError, UsageError; OSError when a declared file can't be written.
     """
     return store(*read_history(find_flux(flux), since), run_dir, workflow)
 
@@ -190,7 +188,7 @@ def _collect_into(
 
 
 def _belongs(job: Mapping[str, Any], run_dir: Path, untraced: bool) -> bool:
-    run = trace_event(job).get("run")
+    run = trace_event(job).get("run", (asked(job) or {}).get("run"))
     return Path(run).resolve() == run_dir if isinstance(run, str) else untraced
 
 
@@ -200,17 +198,23 @@ def file_name(instance: Instance) -> str:
     return "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part) for part in parts)]) + ".jsonl"
 
 
+def workflow_of(instance: Instance, job: Mapping[str, Any]) -> str | None:
+    """The workflow tag that the plugins gave a traced job; None for a job that is not traced.
+
+    As in flux-plugin/shell.cc: an instance in a job is one workflow with all in it, named after the outermost such job,
+    unless another name was given; a job beside others has none.
+    """
+    if not trace_event(job) and asked(job) is None:
+        return None
+    told = tags_of(job).get("workflow")
+    outermost, *inner = instance.task(job["id"]).split("/")
+    return str(told) if told is not None else outermost if inner or _runs_instance(job) else ""
+
+
 def default_workflow(instance: Instance, jobs: Iterable[Mapping[str, Any]]) -> str:
-    """The workflow of jobs that don't say theirs: the one that all who say it agree on, the one that this process is
-    part of, or else the instance's own name, as the jobtap plugin makes it."""
-    told = {str(tags_of(job)["workflow"]) for job in jobs if "workflow" in tags_of(job)}
-    if len(told) == 1:
-        return told.pop()
-    surrounding = ""
-    with suppress(TagError):
-        text = os.environ.get("TAILRACE_TAGS") or context.setting("TAILRACE_TAGS") or ""
-        surrounding = decode(text).get("workflow", "")
-    return surrounding or f"flux-{instance.host}-{int(instance.facts.get('started') or 0)}"
+    """The workflow of jobs that are not traced: that of those which are, when they agree, else the instance's."""
+    told = {name for job in jobs if (name := workflow_of(instance, job)) is not None}
+    return told.pop() if len(told) == 1 else ascii_path(instance.path).split("/")[0]
 
 
 # --- one job as lines ------------------------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def describe(instance: Instance, jobs: Iterable[Mapping[str, Any]], workflow: st
     jobs = list(jobs)
     tasks = {job["id"]: str(tags_of(job).get("task") or instance.task(job["id"])) for job in jobs}
     groups = [list(_job_lines(instance, job, workflow, tasks)) for job in jobs]
-    names = dict.fromkeys(str(tags_of(job).get("workflow") or workflow) for job in jobs)
+    names = dict.fromkeys(_key(instance, job, workflow, tasks)["workflow"] for job in jobs)
     keys = ("hosts", "level", "nodes", "cores")
     config = {"instance": instance.path, **{key: instance.facts.get(key) for key in keys}}
     version = str(instance.facts.get("version") or "")
@@ -234,7 +238,7 @@ def describe(instance: Instance, jobs: Iterable[Mapping[str, Any]], workflow: st
 
 
 def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks: Mapping[str, str]) -> Iterator[str]:
-    key = {"workflow": str(tags_of(job).get("workflow") or workflow), "task": tasks[job["id"]]}
+    key = _key(instance, job, workflow, tasks)
     system = _dig(job.get("jobspec"), "attributes", "system")
     waits = job.get("waits_for", [])
     after = [wait for wait in waits if wait[0].startswith("after")]
@@ -266,6 +270,11 @@ def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks:
     )
     if _time(job, "finish") or _time(job, "clean"):
         yield declared_line("end", **key, **_end(job))
+
+
+def _key(instance: Instance, job: Mapping[str, Any], workflow: str, tasks: Mapping[str, str]) -> dict[str, str]:
+    tagged = workflow_of(instance, job)
+    return {"workflow": workflow if tagged is None else tagged, "task": tasks[job["id"]]}
 
 
 def _end(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,13 +312,20 @@ def trace_event(job: Mapping[str, Any]) -> dict[str, Any]:
     return _context(job, TRACE_EVENT, last=True)
 
 
+def asked(job: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How the job asks to be traced; None when it doesn't."""
+    user = _dig(job.get("jobspec"), "attributes", "user")
+    wish = user.get("trace")
+    return wish if isinstance(wish, dict) else {} if wish is True else None
+
+
 def tags_of(job: Mapping[str, Any]) -> dict[str, Any]:
     """The job's tags by the jobtap plugin's word; of one without it, what its jobspec asks for."""
     tags = trace_event(job).get("tags")
     if isinstance(tags, dict):
         return tags
-    asked = _dig(job.get("jobspec"), "attributes", "user", "trace")
-    return {key: asked[key] for key in ("workflow", "stage", "task") if isinstance(asked.get(key), str)}
+    wish = asked(job) or {}
+    return {key: wish[key] for key in ("workflow", "stage", "task") if isinstance(wish.get(key), str)}
 
 
 def to_ns(seconds: float | None) -> int | None:
@@ -381,8 +397,8 @@ def _groups_of(path: Path) -> Iterator[list[str]]:
 def _merged(*groups: Iterable[list[str]]) -> Iterator[str]:
     """The lines of all groups; a later one stands for an earlier one of the same workflow or job.
 
-    A job is known by its task and when it was submitted, not by its workflow: that of an untraced job may be named
-    otherwise when the instance was restarted.
+    A job is known by its task and when it was submitted, not by its workflow: that of an untraced job may be another
+    one when more is known.
     """
     kept: dict[Any, list[str]] = {}
     for group in chain(*groups):

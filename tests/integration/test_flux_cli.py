@@ -96,13 +96,11 @@ def test_a_batch_script_can_ask_for_it(asked, tmp_path):
     assert done.trace == {"stage": "campaign"}
 
 
-def test_a_traced_job_finds_what_it_needs_and_others_are_left_alone(asked):
-    etc = PLUGINS.parents[1]
-    traced = asked("batch", "--trace", "-n1", "--wrap", "true", env={"FLUX_MODPROBE_PATH_APPEND": "/mine"})
-    assert traced.environment["FLUX_MODPROBE_PATH_APPEND"] == f"{etc / 'modprobe'}:/mine"
-    plain = asked("batch", "-n1", "--wrap", "true", env={"FLUX_MODPROBE_PATH_APPEND": "/mine"})
-    assert plain.environment["FLUX_MODPROBE_PATH_APPEND"] == "/mine"
-    assert "FLUX_MODPROBE_PATH_APPEND" not in asked("submit", "--trace", "-n1", "true").environment
+def test_a_traced_job_finds_the_shell_plugin_and_others_are_left_alone(asked):
+    folder = PLUGINS.parents[1] / "shell"
+    mine = {"FLUX_SHELL_RC_PATH": f"/mine:{folder}"}
+    assert asked("submit", "--trace", "-n1", "true", env=mine).environment["FLUX_SHELL_RC_PATH"] == f"{folder}:/mine"
+    assert asked("submit", "-n1", "true", env=mine).environment["FLUX_SHELL_RC_PATH"] == mine["FLUX_SHELL_RC_PATH"]
 
 
 def test_without_the_core_beside_it_the_plugin_still_works(asked, tmp_path):

@@ -131,7 +131,7 @@ def test_the_plugins_word_goes_before_the_jobspecs_and_that_before_the_name() ->
     refused["jobspec"]["attributes"]["user"] = {"trace": False}
     named = [lines(each)[1] for each in (asked, told, refused)]
     assert [(line["workflow"], line["stage"], line["task"]) for line in named] == [
-        ("w", "asked", "fA"),
+        ("", "asked", "fA"),
         ("v", "told", "t"),
         ("w", "sim", "fA"),
     ]
@@ -144,6 +144,21 @@ def test_jobs_of_an_inner_instance_have_its_job_as_parent() -> None:
     inner = lines(job("ƒI", waits_for=[["afterok", "ƒH"]]), path="/ƒO")[1]
     assert (inner["task"], inner["parent"], inner["job"]) == ("fO/fI", "fO", "/ƒO/ƒI")
     assert inner["deps"] == [{"task": "fO/fH", "via": "afterok"}]
+
+
+def test_the_workflow_is_the_one_in_the_trace() -> None:
+    beside, named = (
+        job("ƒA", extra=[traced_event("/r", stage="s")]),
+        job("ƒB", extra=[traced_event("/r", workflow="v")]),
+    )
+    outer = job("ƒO", extra=[traced_event("/r", stage="s")])
+    outer["jobspec"]["tasks"][0]["command"] = ["flux", "broker", "script"]
+    top, inner = instance(), instance(path="/ƒO/ƒP")
+    assert [collect.workflow_of(top, each) for each in (beside, named, outer, job())] == ["", "v", "fO", None]
+    assert [collect.workflow_of(inner, each) for each in (beside, named, job())] == ["fO", "v", None]
+    assert collect.default_workflow(top, [beside, job()]) == ""
+    assert collect.default_workflow(top, [named, job()]) == "v"
+    assert collect.default_workflow(inner, [beside, named]) == "fO"
 
 
 def test_each_instance_has_a_file_of_its_own() -> None:

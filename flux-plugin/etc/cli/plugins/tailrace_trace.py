@@ -80,7 +80,7 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             raise ValueError(fault)
 
     def modify_jobspec(self, args: Any, jobspec: Any) -> None:
-        """Writes attributes.user.trace, and lets the job's shell and the instance in it find tailrace."""
+        """Writes attributes.user.trace, and lets the job's shell find tailrace."""
         # Of a job of bulksubmit, Flux 0.88 hands out what differs from job to job; the options lie one level below.
         args = getattr(args, "_orig_args", args)
         if args.tailrace_refused:
@@ -88,11 +88,7 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
         elif args.tailrace_stage is not None:
             given = (jobspec.attributes.get("user") or {}).get("trace")
             jobspec.setattr("user.trace", {**(given if isinstance(given, dict) else {}), **self._attribute(args)})
-            environment = dict(jobspec.environment)
-            _prepend(environment, "FLUX_SHELL_RC_PATH", _ETC / "shell")
-            if self.prog in ("batch", "alloc"):
-                _prepend(environment, "FLUX_MODPROBE_PATH_APPEND", _ETC / "modprobe")
-            jobspec.environment = environment
+            jobspec.environment = _with_shell_plugin(jobspec.environment)
 
     def _attribute(self, args: Any) -> Dict[str, Any]:
         """attributes.user.trace as the options ask for it. Raises ValueError."""
@@ -158,8 +154,10 @@ def _quoted(text: str, unquoted: str) -> str:
     return quote(text, safe=unquoted, errors="surrogateescape").replace("~", "%7E")
 
 
-def _prepend(environment: Dict[str, str], name: str, directory: Path) -> None:
-    """Puts a directory of ours, where it exists, before what a path variable has."""
-    if directory.is_dir():
-        others = [entry for entry in environment.get(name, "").split(":") if entry and entry != str(directory)]
-        environment[name] = ":".join([str(directory), *others])
+def _with_shell_plugin(environment: Dict[str, str]) -> Dict[str, str]:
+    """`environment` with the shell plugin's folder first in FLUX_SHELL_RC_PATH, where it lies beside this file."""
+    folder = _ETC / "shell"
+    if not (folder / "tailrace.lua").is_file():
+        return environment
+    others = [entry for entry in environment.get("FLUX_SHELL_RC_PATH", "").split(":") if entry and entry != str(folder)]
+    return {**environment, "FLUX_SHELL_RC_PATH": ":".join([str(folder), *others])}

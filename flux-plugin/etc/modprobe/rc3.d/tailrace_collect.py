@@ -23,7 +23,7 @@ def collect(context: Any) -> None:
     """Runs `tailrace flux collect`, when this instance had a traced job."""
     try:
         if traced_jobs(context.handle):
-            subprocess.run([tailrace_command(), "flux", "collect"], timeout=TIMEOUT_S, check=True)
+            subprocess.run([tailrace_command(), "flux", "collect", "--quiet"], timeout=TIMEOUT_S, check=True)
     except Exception as error:
         sys.stderr.write(f"tailrace: the history of this instance's jobs was not collected: {error}\n")
 
