@@ -25,6 +25,7 @@ from tailrace.integrations.declared import declared_line, publish
 
 TRACE_EVENT = "tailrace.trace"
 HISTORY_TIMEOUT_S = 300
+_TEMPLATE = re.compile(r"\{\{([a-z0-9.]+)\}\}")
 # The signals that a wait status names, of 8 bits each: wait(2).
 _SIGNAL, _EXIT_SHIFT = 0x7F, 8
 _CANCELED = {"cancel": "CANCELED", "timeout": "TIMEOUT"}
@@ -161,8 +162,31 @@ def store(
 
 def traced_into(instances: Iterable[Instance]) -> list[Path]:
     """The run directories that jobs of these instances were traced into."""
-    runs = (trace_event(job).get("run") for instance in instances for job in instance.jobs)
-    return sorted({Path(run).resolve() for run in runs if isinstance(run, str) and run.startswith("/")})
+    runs = (run_of(job) for instance in instances for job in instance.jobs)
+    return sorted({run for run in runs if run is not None})
+
+
+def run_of(job: Mapping[str, Any]) -> Path | None:
+    """The run directory of a traced job; None when it isn't traced, or only its shell knew the directory.
+
+    The directory may be a template of the job's shell (flux-submit(1), MUSTACHE TEMPLATES), relative to the job's
+    working directory. Of the templates, those are filled in that name the job.
+    """
+    told = trace_event(job).get("run", (asked(job) or {}).get("run"))
+    if not isinstance(told, str):
+        return None
+    plain = str(job["id"]).replace("ƒ", "f")
+    names = {"id.f58plain": plain, "id.dec": job.get("number"), "name": job_name(job)}
+    # In a job without a UTF-8 locale, f58 is the plain form.
+    spellings = [{**names, "id": id_, "id.f58": id_, "jobid": id_} for id_ in (str(job["id"]), plain)]
+    cwd = _dig(job.get("jobspec"), "attributes", "system").get("cwd")
+    filled = [Path(str(cwd or "/"), _filled(told, names)) for names in spellings]
+    found = next((path for path in filled if path.is_dir()), filled[0])
+    return None if "{{" in str(found) else found.resolve()
+
+
+def _filled(template: str, names: Mapping[str, Any]) -> str:
+    return _TEMPLATE.sub(lambda match: str(names.get(match[1], match[0])), template)
 
 
 def _collect_into(
@@ -188,8 +212,8 @@ def _collect_into(
 
 
 def _belongs(job: Mapping[str, Any], run_dir: Path, untraced: bool) -> bool:
-    run = trace_event(job).get("run", (asked(job) or {}).get("run"))
-    return Path(run).resolve() == run_dir if isinstance(run, str) else untraced
+    run = run_of(job)
+    return untraced if run is None else run == run_dir
 
 
 def file_name(instance: Instance) -> str:
@@ -243,7 +267,7 @@ def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks:
     waits = job.get("waits_for", [])
     after = [wait for wait in waits if wait[0].startswith("after")]
     resources = job.get("resources") or {}
-    name = str(_dig(system, "job").get("name") or _program(job))
+    name = job_name(job)
     yield declared_line(
         "task",
         **key,
@@ -360,6 +384,11 @@ def _runs_instance(job: Mapping[str, Any]) -> bool:
 
 def _program(job: Mapping[str, Any]) -> str:
     return Path(str((_command(job) or ["job"])[0])).name or "job"
+
+
+def job_name(job: Mapping[str, Any]) -> str:
+    """The job's name, or that of its program."""
+    return str(_dig(job.get("jobspec"), "attributes", "system", "job").get("name") or _program(job))
 
 
 def _command(job: Mapping[str, Any]) -> list[Any]:

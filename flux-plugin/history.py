@@ -10,8 +10,8 @@ One object a line, by its only key:
 
     instance     path ("/" or the job id path of the job it runs in), host (of rank 0), hosts, level, owner, version,
                  started (s), nodes, cores, jobs_seen
-    job          instance (its path), id (f58), events, exec_events (RFC 21, as Flux has them), jobspec (the environment
-                 is taken out), resources (nodes, ranks, cores, gpus; {} before it has any), annotations, waits_for
+    job          instance (its path), id (f58), number, events, exec_events (RFC 21, as Flux has them), jobspec (less
+                 its environment), resources (nodes, ranks, cores, gpus; {} before it has any), annotations, waits_for
                  (list of [scheme, f58 or text])
     unreachable  path, reason: an inner instance that runs and can't be asked
 
@@ -106,6 +106,7 @@ def tell_instance(handle: Any, since: float) -> None:
             "job",
             instance=path,
             id=JobID(job).f58,
+            number=job,
             events=found["events"],
             exec_events=execs.get(job, {}).get("exec_events", []),
             jobspec=without_environment(found.get("jobspec")),

@@ -212,6 +212,29 @@ def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path
     assert tailrace.open(other).declared_tasks["task"].tolist() == ["fB"]
 
 
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("/data/run", "/data/run"),
+        ("runs/{{id.f58plain}}", "/work/runs/fA"),
+        ("/r/{{name}}/{{id.dec}}", "/r/sim/77"),
+        ("/r/{{id}}", "/r/ƒA"),
+        ("/r/{{tmpdir}}", None),
+        (7, None),
+    ],
+)
+def test_the_run_of_a_job_is_found_where_its_shell_made_it(run: object, expected: str | None) -> None:
+    given = job(number=77, extra=[event("tailrace.trace", 0.5, version=1, run=run)])
+    given["jobspec"]["attributes"]["system"]["cwd"] = "/work"
+    assert collect.run_of(given) == (None if expected is None else Path(expected))
+    assert collect.run_of(job()) is None
+
+
+def test_the_spelling_of_the_id_is_the_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "fA").mkdir()
+    assert collect.run_of(job(extra=[traced_event(f"{tmp_path}/{{{{id}}}}")])) == tmp_path / "fA"
+
+
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     history = [instance(job())]
