@@ -1,0 +1,285 @@
+"""What the dataflow graph costs at the size of real campaigns: algorithms on arrays, NetworkX beside them.
+
+    python tests/bench/graph.py [--only graph edges report] [--instance FILE.json ...] [--json FILE]
+
+    graph    100,000 tasks and 500,000 files with 970,000 edges: building, critical path and slack, the stage graph; the
+             same with NetworkX. 10,000,000 edges under a limit of 4 GiB of address space.
+    edges    10,000,000 events to the edge table, and a plain group-by over the same frame.
+    report   a run of 100,000 tasks and 500,000 files, written as trace files and shown by `tailrace report`. With
+             `--instance`, its tasks are those of WfFormat instances, repeated; else a made-up Montage.
+
+Each figure is of the least of `--rounds`; every result is checked against what was put in, so that a step that drops
+rows is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import replay
+from rich.console import Console
+from rich.table import Table
+
+from tailrace.analyzer import chunks, csr, dataflow
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+
+TASKS, FILES, STAGES = 100_000, 500_000, 10
+READS = 470_000
+GIB = 1 << 30
+T0_NS = 1_763_600_000_000_000_000
+
+
+def layered(tasks: int, files: int, reads: int, seed: int = 1) -> tuple[Any, Any]:
+    """Who wrote each file, and (task, file) of each read: a task reads what tasks of the stages before it wrote."""
+    r = np.random.default_rng(seed)
+    writer = np.sort(r.integers(0, tasks, files))
+    reader = r.integers(tasks // STAGES, tasks, reads)
+    before = reader // (tasks // STAGES) * (tasks // STAGES)
+    limit = np.searchsorted(writer, before)
+    file = (r.random(reads) * limit).astype(np.int64)
+    return writer, np.column_stack((reader, file))
+
+
+def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
+    """The edge table that such a run has: one spell an edge, one extent a spell."""
+    files, size = len(writer), 4096
+    who = pd.DataFrame({"workflow": "w", "stage": [f"s{t * STAGES // tasks}" for t in range(tasks)]})
+    who["task"] = [f"t{t}" for t in range(tasks)]
+    who["host"], who["pid"] = "n1", np.arange(tasks)
+    start = T0_NS + (np.arange(tasks) * STAGES // tasks) * 10**9
+    pairs = np.concatenate([np.column_stack((writer, np.arange(files))), reads])
+    pairs = np.unique(pairs, axis=0) if len(pairs) < 2_000_000 else pairs
+    wrote = writer[pairs[:, 1]] == pairs[:, 0]
+    first = start[pairs[:, 0]] + np.where(wrote, 5 * 10**8, 10**8)
+    spells = pd.DataFrame({"who": pairs[:, 0], "file": pairs[:, 1], "dir": wrote.astype(np.int64)})
+    spells["first_ns"], spells["last_ns"] = first, first + 1000
+    spells["fresh"], spells["exact"] = wrote, True
+    for name, value in (("bytes", size), ("calls", 1), ("loose_bytes", 0), ("mapped_bytes", 0)):
+        spells[name] = np.int64(value)
+    every, zero = np.arange(len(spells)), np.zeros(len(spells), dtype=np.int64)
+    names = np.array([f"n1:8:1:{i}:{T0_NS}" for i in range(files)], dtype=object)
+    paths = np.array([f"/d/{i % 1000}/{i}" for i in range(files)], dtype=object)
+    times = {"first_ns": np.int64(T0_NS), "last_ns": np.int64(T0_NS)}
+    actor = np.arange(tasks)
+    counts = pd.DataFrame({"who": actor, "kind": et.READ, "calls": 1, "failed": 0, "read_bytes": size})
+    counts = counts.assign(written_bytes=size, unnamed_bytes=0, first_ns=start, last_ns=start + 9 * 10**8)
+    facts = pd.DataFrame({"who": writer, "file": np.arange(files), "what": "create", "path": "", "path2": "", **times})
+    return et.Partial(
+        who=who,
+        files=pd.DataFrame({"file": names, "ftype": "reg"}),
+        aliases=pd.DataFrame({"file": np.arange(files), "path": paths, **times}),
+        spells=spells,
+        extents=iv.make(every, zero, zero + size),
+        times=iv.make(every, first, first + 1000),
+        busy=iv.make(actor * len(et.KINDS), start, start + 1000),
+        counts=counts,
+        facts=facts,
+        kin=pd.DataFrame({"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}),
+    )
+
+
+def least(rounds: int, step: Callable[[], Any]) -> tuple[float, Any]:
+    """The least wall time of `rounds`, and what the last one returned."""
+    times = []
+    result = None
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = step()
+        times.append(time.perf_counter() - begin)
+    return min(times), result
+
+
+# --- the graph -------------------------------------------------------------------------------------------------------
+
+
+def graph(rounds: int) -> dict[str, Any]:
+    writer, reads = layered(TASKS, FILES, READS)
+    source = np.concatenate([writer, TASKS + reads[:, 1]])
+    target = np.concatenate([TASKS + np.arange(FILES), reads[:, 0]])
+    weight = np.concatenate([np.random.default_rng(2).integers(1, 10**9, TASKS), np.zeros(FILES, dtype=np.int64)])
+    nodes = TASKS + FILES
+    out: dict[str, Any] = {"nodes": nodes, "edges": len(source)}
+    out["build_s"], g = least(rounds, lambda: csr.build(nodes, source, target))
+    out["critical_s"], found = least(rounds, lambda: csr.longest(g, weight))
+    out["slack_s"], _ = least(rounds, lambda: csr.slack(g, weight, found))
+    out["model_s"], m = least(1, lambda: dataflow.build(edge_table(TASKS, writer, reads)))
+    out["stage_graph_s"], stage = least(rounds, lambda: dataflow.graph(_anew(m), "stage"))
+    passed = sum(d["bytes"] for _, _, d in stage.edges(data=True))
+    assert passed == 4096 * len(np.unique(reads, axis=0)), "every read is in a flow"
+
+    begin = time.perf_counter()
+    peer: nx.DiGraph[int] = nx.DiGraph()
+    peer.add_nodes_from(range(nodes))
+    lengths = weight[source].tolist()
+    peer.add_weighted_edges_from(zip(source.tolist(), target.tolist(), lengths, strict=True))
+    out["networkx_build_s"] = time.perf_counter() - begin
+    begin = time.perf_counter()
+    longest = nx.dag_longest_path_length(peer)
+    out["networkx_critical_s"] = time.perf_counter() - begin
+    ends = found.length - weight
+    assert int(ends.max()) == longest, "the same path, but for the last node's own weight"
+    return out
+
+
+def _anew(m: dataflow.Model) -> dataflow.Model:
+    """The model without what it remembers."""
+    from dataclasses import replace
+
+    return replace(m, _flows={}, _insights=[])
+
+
+LARGE = """
+import resource, sys, time
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+import numpy as np
+from tailrace.analyzer import csr
+r = np.random.default_rng(1)
+nodes, edges = 6_000_000, 10_000_000
+source = r.integers(0, nodes - 1, edges)
+target = source + 1 + (r.random(edges) * (nodes - 1 - source)).astype(np.int64)
+begin = time.perf_counter()
+g = csr.build(nodes, source, target)
+found = csr.longest(g, np.ones(nodes, dtype=np.int64))
+assert found.reached.all()
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def large() -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
+    seconds, peak = done.stdout.split()
+    return {"edges": 10_000_000, "build_and_critical_s": float(seconds), "peak_gib": float(peak) / GIB}
+
+
+# --- the edge table --------------------------------------------------------------------------------------------------
+
+
+def events(count: int, seed: int = 3) -> pd.DataFrame:
+    """Reads and writes as the loader gives them: text in categories."""
+    r = np.random.default_rng(seed)
+    tasks, files = 2000, 5000
+    task, file = r.integers(0, tasks, count), r.integers(0, files, count)
+
+    def text(codes: Any, names: list[str]) -> Any:
+        return pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
+
+    nothing = pd.array(np.zeros(count, dtype=np.int64), dtype="Int64")
+    nothing[:] = pd.NA
+    paths = [f"/d/{i}" for i in range(files)]
+    identities = [f"n1:8:1:{i}:5" for i in range(files)]
+    zero = np.zeros(count, dtype=np.int64)
+    columns = {
+        "name": text(task % 2, ["read", "write"]),
+        "cat": text(zero, ["POSIX"]),
+        "ts": T0_NS + np.arange(count) * 10_000,
+        "dur": np.full(count, 1000),
+        "host": text(zero, ["n1"]),
+        "pid": (task + 1).astype(np.int32),
+        "path": text(file, paths),
+        "file": text(file, identities),
+        "ftype": text(zero, ["reg"]),
+        "path2": text(zero - 1, ["x"]),
+        "file2": text(zero - 1, ["x"]),
+        "offset": pd.array(r.integers(0, 1000, count) * 4096, dtype="Int64"),
+        "size": pd.array(np.full(count, 4096), dtype="Int64"),
+        "count": pd.array(np.full(count, 4096), dtype="Int64"),
+        "ret": pd.array(np.full(count, 4096), dtype="Int64"),
+        "errno": nothing.astype("Int32"),
+        "dir": text(task % 2, ["r", "w"]),
+        "flags": nothing.astype("Int32"),
+        "calls": np.ones(count, dtype=np.int32),
+        "workflow": text(zero, ["w"]),
+        "stage": text(task % STAGES, [f"s{i}" for i in range(STAGES)]),
+        "task": text(task, [f"t{i}" for i in range(tasks)]),
+    }
+    return pd.DataFrame(columns)
+
+
+def table_of_events(rounds: int, count: int) -> dict[str, Any]:
+    """As the analyzer does it: partitions, one after the other, folded; and a group-by over the same partitions."""
+    part = 350_000
+    parts = [events(min(part, count - at), seed=at) for at in range(0, count, part)]
+    keys = ["workflow", "stage", "task", "host", "pid", "file", "dir"]
+    hows = {"size": "sum", "ts": ["min", "max"], "calls": "sum"}
+
+    def group() -> Any:
+        tables = [p.groupby(keys, observed=True).agg(hows) for p in parts]
+        return pd.concat(tables).groupby(level=list(range(len(keys)))).sum()
+
+    def ours() -> Any:
+        partials = [chunks.chunk(p) for p in parts]
+        while len(partials) > 1:
+            step = chunks.SPLIT_EVERY
+            partials = [et.combine(partials[i : i + step]) for i in range(0, len(partials), step)]
+        return partials[0]
+
+    group_s, _ = least(rounds, group)
+    ours_s, table = least(rounds, ours)
+    assert int(table.spells["bytes"].sum()) == 4096 * count
+    return {"events": count, "group_by_s": group_s, "edge_table_s": ours_s, "ratio": ours_s / group_s}
+
+
+# --- a report --------------------------------------------------------------------------------------------------------
+
+
+def report(instances: list[Path], tasks: int, files: int, directory: Path | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="tailrace-graph-", dir=directory) as made:
+        run = Path(made) / "run"
+        workflows = [replay.load(path) for path in instances] or [replay.montage(2000)]
+        told = replay.write_many(run, workflows, tasks, files)
+        times = {}
+        for step in ("first", "again"):
+            begin = time.perf_counter()
+            done = subprocess.run(["tailrace", "report", str(run)], capture_output=True, text=True, check=True)
+            times[f"report_{step}_s"] = time.perf_counter() - begin
+            assert f"{told['tasks']} tasks" in " ".join(done.stdout.replace(",", "").split())
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / GIB
+        return {**told, **times, "peak_gib": peak}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures the dataflow graph at the size of a campaign.")
+    parser.add_argument("--only", nargs="+", choices=["graph", "edges", "report"], default=["graph", "edges", "report"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks of the run that is reported")
+    parser.add_argument("--files", type=int, default=FILES, help="its files")
+    parser.add_argument("--instance", type=Path, action="append", default=[], help="a WfFormat instance to replay")
+    parser.add_argument("--dir", type=Path, help="where the run lies meanwhile (default: $TMPDIR)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    options = parser.parse_args()
+    results: dict[str, dict[str, Any]] = {}
+    if "graph" in options.only:
+        results["graph"] = graph(options.rounds)
+        results["10M edges"] = large()
+    if "edges" in options.only:
+        results["edge table"] = table_of_events(options.rounds, options.events)
+    if "report" in options.only:
+        results["report"] = report(options.instance, options.tasks, options.files, options.dir)
+    table = Table(title="the dataflow graph", title_justify="left")
+    for heading in ("part", "figure", "value"):
+        table.add_column(heading, justify="right" if heading == "value" else "left")
+    for part, numbers in results.items():
+        for name, value in numbers.items():
+            table.add_row(part, name, f"{value:.3f}" if isinstance(value, float) else f"{value:,}")
+    Console(width=None if sys.stdout.isatty() else 100).print(table)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
