@@ -158,14 +158,17 @@ def classify(
 
 def _settled(table: EdgeTable, spells: pd.DataFrame, paths: Any, scene: Scene) -> npt.NDArray[np.int64]:
     """The class of each file by rules 1 to 8, which need no reader; -1 when the reader decides."""
-    aliases = table.aliases.groupby("file")["path"].agg(list)
-    ftypes = table.files["ftype"].to_numpy()
+    told = np.zeros(len(paths), dtype=np.bool_)
+    if scene.declared:
+        named = table.aliases["path"].isin(scene.declared).to_numpy(dtype=np.bool_)
+        told[table.aliases["file"].to_numpy()[named]] = True
+        told |= pd.Series(paths, dtype=object).isin(scene.declared).to_numpy(dtype=np.bool_)
+    ftypes = table.files["ftype"].to_numpy(dtype=object)
     written = np.zeros(len(paths), dtype=np.bool_)
     written[spells["file"].to_numpy()[(spells["dir"].to_numpy() == WRITE)]] = True
     out = np.full(len(paths), -1, dtype=np.int64)
     for code, path in enumerate(paths):
-        declared = path in scene.declared or any(a in scene.declared for a in aliases.get(code, ()))
-        out[code] = _by_file(str(path), str(ftypes[code]), bool(written[code]), declared, scene)
+        out[code] = _by_file(str(path), str(ftypes[code]), bool(written[code]), bool(told[code]), scene)
     return out
 
 

@@ -137,6 +137,12 @@ def file_fates(m: Model) -> pd.DataFrame:
     passed_on: a unit read bytes that another one wrote. never_read: written, and no actor (process in a task) but a
     writer read it: what one process of a task hands to another was of use.
     """
+    if "fates" not in m._flows:
+        m._flows["fates"] = _file_fates(m)
+    return m._flows["fates"]
+
+
+def _file_fates(m: Model) -> pd.DataFrame:
     spells = m.spells.assign(unit=m.unit)
     size = len(m.table.files)
     read, wrote = spells[spells["dir"] == et.READ], spells[spells["dir"] == et.WRITE]
@@ -169,11 +175,13 @@ def never_read(m: Model) -> pd.DataFrame:
     fates = file_fates(m)
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
     code, stages = dataflow.parties(m, "stage")
-    wrote = m.spells["dir"].to_numpy() == et.WRITE
-    names = stages["stage"].to_numpy()[code[m.spells["who"].to_numpy()[wrote]]]
-    by_file = pd.Series(names, index=m.spells["file"][wrote]).groupby(level=0).agg(lambda s: sorted(set(s)))
+    wrote = (m.spells["dir"].to_numpy() == et.WRITE) & np.isin(m.spells["file"].to_numpy(), rows.index.to_numpy())
+    names = stages["stage"].to_numpy(dtype=object)[code[m.spells["who"].to_numpy()[wrote]]]
+    by_file: dict[int, set[str]] = {}
+    for file, name in zip(m.spells["file"].to_numpy()[wrote].tolist(), names, strict=True):
+        by_file.setdefault(file, set()).add(str(name))
     out = pd.DataFrame({"path": m.paths[rows.index], "written_bytes": rows["written_bytes"].to_numpy()})
-    out["stages"] = [by_file[code] for code in rows.index]
+    out["stages"] = pd.Series([sorted(by_file[code]) for code in rows.index], dtype=object)
     out["removed"] = rows["removed"].to_numpy()
     result: pd.DataFrame = out.sort_values(
         ["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True

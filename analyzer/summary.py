@@ -274,16 +274,17 @@ def _tasks(m: Model, code: Any, index: Any, start_ns: int) -> dict[str, Any]:
     stage = np.zeros(len(parties), dtype=np.int64)
     stage[task_code] = index[code]
     order = (sums["last"] - sums["first"]).sort_values(ascending=False, kind="stable").index[: LIMITS["tasks"]]
+    shown = sums.loc[order].assign(stage=stage[order], label=parties["label"].to_numpy(dtype=object)[order])
     rows = [
         {
-            "stage": int(stage[party]),
-            "name": str(parties["label"].iat[party]),
-            "start": (int(sums.at[party, "first"]) - start_ns) / 1e6,
-            "end": (int(sums.at[party, "last"]) - start_ns) / 1e6,
-            "read": int(sums.at[party, "read"]),
-            "wrote": int(sums.at[party, "wrote"]),
+            "stage": int(row["stage"]),
+            "name": str(row["label"]),
+            "start": (int(row["first"]) - start_ns) / 1e6,
+            "end": (int(row["last"]) - start_ns) / 1e6,
+            "read": int(row["read"]),
+            "wrote": int(row["wrote"]),
         }
-        for party in sorted(order, key=lambda p: (stage[p], sums.at[p, "first"]))
+        for row in shown.sort_values(["stage", "first"], kind="stable").to_dict("records")
     ]
     return {"total": len(sums), "rows": rows}
 
@@ -299,8 +300,10 @@ def _files(m: Model, code: Any, index: Any) -> dict[str, Any]:
     spells = pd.DataFrame(
         {"file": m.spells["file"], "dir": m.spells["dir"], "stage": index[code[m.spells["who"].to_numpy()]]}
     )
-    stages_of = spells.drop_duplicates().groupby(["file", "dir"])["stage"].agg(lambda s: sorted(int(v) for v in s))
-    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
+    spells = spells[spells["file"].isin(shown.index)].drop_duplicates()
+    stages_of = spells.groupby(["file", "dir"])["stage"].agg(lambda s: sorted(int(v) for v in s))
+    aliases = m.table.aliases[m.table.aliases["file"].isin(shown.index)]
+    aliases = aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
     rows = []
     for file, row in shown.iterrows():
         path = str(m.paths[file])

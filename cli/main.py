@@ -20,6 +20,7 @@ COMMANDS = {
     "info": ("tailrace.cli.info", "Say what a run holds, and what was lost."),
     "report": ("tailrace.cli.report", "Show a run: stages, files, dataflow; on the terminal or as a web page."),
     "query": ("tailrace.cli.query", "Ask for events or totals by stage, task, path, time."),
+    "compare": ("tailrace.cli.compare", "Compare two runs, or two groups of repeated runs; fail beyond a limit."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
     "export": (
         "tailrace.cli.export",

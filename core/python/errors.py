@@ -8,6 +8,7 @@
     |   +-- TraceError            a trace file in it is torn, foreign or of another version
     |   +-- QueryError            a query names a column, stage or aggregate that isn't there
     +-- ManagerError              a workflow manager can't be found or asked (exit code 1)
+    +-- RegressionError           compared runs differ beyond a limit that was asked for (exit code 1)
     +-- CoreError                 the native core is missing or could not do its work (exit code 1)
 
 A message names what, where, and what to do.
@@ -44,6 +45,10 @@ class QueryError(RunError):
 
 class ManagerError(TailraceError):
     """A workflow manager can't be found, asked or made to run something."""
+
+
+class RegressionError(TailraceError):
+    """Compared runs differ beyond a limit that was asked for."""
 
 
 class CoreError(TailraceError):
