@@ -1,4 +1,5 @@
-"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared, never of events.
+"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared; and, once somebody asked
+for the dataflow, the edge table (edgecache.py).
 
     trace/*.pfw.gz  -scan_blocks->  files, blocks, contexts, block_contexts, processes, losses
     run.json, declared/*.jsonl  ->  meta, declared_*
@@ -18,7 +19,7 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,8 @@ CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
   written INTEGER, t1 INTEGER);
 CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
+CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
+CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
 CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
 """
 
@@ -138,6 +141,29 @@ class Catalogue:
             return [column[0] for column in cursor.description], cursor.fetchall()
         except sqlite3.Error as error:
             raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
+
+    def keep(self, change: Callable[[sqlite3.Connection], None]) -> bool:
+        """Publishes the catalogue with what `change` puts in; this one stays as it was opened.
+
+        False where that can't be: the directory is not ours or can't be written, or somebody published a newer one.
+        """
+        if not self.layout.owned:
+            return False
+        handle, name = tempfile.mkstemp(prefix="tailrace-", suffix=".db")
+        os.close(handle)
+        published, local = self.layout.directory / FILE_NAME, Path(name)
+        try:
+            shutil.copyfile(published, local)
+            with closing(sqlite3.connect(local)) as connection:
+                if _version(connection) != VERSION or _stamps(connection) != _stamps(self._connection):
+                    return False
+                change(connection)
+                connection.commit()
+            return _publish(local, published)
+        except (OSError, sqlite3.Error):
+            return False
+        finally:
+            local.unlink()
 
     def close(self) -> None:
         """Gives the file back."""
@@ -275,6 +301,10 @@ class _Filler:
         self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
 
     def _forget(self, name: str) -> None:
+        if self._db.execute("SELECT 1 FROM edge_files WHERE file = ?", (name,)).fetchone():
+            # What came of one file can't be told apart in them.
+            self._db.execute("DELETE FROM edge_files")
+            self._db.execute("DELETE FROM edge_tables")
         blocks = "SELECT b.id FROM blocks b JOIN files f ON f.id = b.file_id WHERE f.file = ?"
         self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})", (name,))
         self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM files WHERE file = ?)", (name,))

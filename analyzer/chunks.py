@@ -71,7 +71,11 @@ def build(run: Source) -> EdgeTable:
     Raises:
         RunError: the trace can't be read; a reader's errors pass through.
     """
-    frame = run.events(columns=COLUMNS)
+    return reduce(run.events(columns=COLUMNS))
+
+
+def reduce(frame: Any) -> EdgeTable:
+    """The edge table of a Dask frame of events with the columns `COLUMNS`."""
     layer = [dask.delayed(chunk)(part) for part in frame.to_delayed()]
     while len(layer) > 1:
         groups = [layer[i : i + SPLIT_EVERY] for i in range(0, len(layer), SPLIT_EVERY)]

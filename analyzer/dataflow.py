@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +23,12 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import chunks, clocks, fileclass, flows, ledger
+from tailrace.analyzer import chunks, clocks, confidence, fileclass, flows, ledger
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
 from tailrace.analyzer.intervals import Bools, Ints
+from tailrace.analyzer.packages import package
 from tailrace.errors import QueryError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -49,7 +50,8 @@ class Model:
 
     Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown). `ahead`:
-    host -> ns that were taken off its times, since its clock contradicted another's (clocks.py).
+    host -> ns that were taken off its times, since its clock contradicted another's (clocks.py). `lossy`: (host, pid)
+    of processes that lost events.
     """
 
     table: et.EdgeTable
@@ -63,8 +65,14 @@ class Model:
     paths: Any
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
+    lossy: frozenset[tuple[str, int]] = frozenset()
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _insights: list[Any] = field(default_factory=list, repr=False)
+
+    def of_processes(self, wanted: Collection[tuple[str, int]]) -> Bools:
+        """True for the actors of these (host, pid)."""
+        pairs = zip(self.who["host"], self.who["pid"].astype(int), strict=True)
+        return np.fromiter((pair in wanted for pair in pairs), dtype=np.bool_, count=len(self.who))
 
     @property
     def version(self) -> Ints:
@@ -98,7 +106,9 @@ def model(run: Any) -> Model:
         pass
     # Paths in the trace are absolute, with links resolved.
     own = [os.path.realpath(run.path)] if getattr(run, "path", None) else []
-    result = build(chunks.build(run), getattr(run, "processes", None), declared_paths(run), own)
+    table = run.edges() if hasattr(run, "edges") else chunks.build(run)
+    lossy = getattr(run, "lossy_processes", ())
+    result = build(table, getattr(run, "processes", None), declared_paths(run), own, lossy=lossy)
     with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
         _models[run] = result
     return result
@@ -111,8 +121,9 @@ def build(
     own: Sequence[str] = (),
     data: Sequence[str] = (),
     software: Sequence[str] = (),
+    lossy: Collection[tuple[str, int]] = (),
 ) -> Model:
-    """The model from an edge table; the other arguments are those of `fileclass.classify`."""
+    """The model from an edge table; `lossy` as in `Model`, the other arguments are those of `fileclass.classify`."""
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
     spells = ver.with_created(table)
@@ -137,6 +148,7 @@ def build(
         paths=et.last_paths(table),
         processes=processes if processes is not None else pd.DataFrame(),
         ahead=ahead,
+        lossy=frozenset(lossy),
     )
 
 
@@ -245,26 +257,29 @@ def graph(
     level: str = "stage",
     files: str | None = None,
     classes: Sequence[str] = DEFAULT_CLASSES,
+    packages: Sequence[str] = (),
 ) -> nx.MultiDiGraph[Any]:
     """The dataflow graph of a run (or of a `Model`).
 
-    Nodes have `kind` ("workflow", "stage", "task", "process", "file"), `label`, and by kind: workflow, stage, task,
-    host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent that was read), ftype,
-    cls, external. Edges have `kind`:
+    Nodes have `kind` ("workflow", "stage", "task", "process", "file", "package"), `label`, and by kind: workflow,
+    stage, task, host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent read),
+    ftype, external; for a package: files. Edges have `kind`:
         flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
         read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced
         write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
         base   version -> the next one, which still holds what was not overwritten
 
-    Edges but `base` have `confidence` where the run has the kernel's accounts: "complete", or "partial" when a process
-    at either end was not fully seen, or nobody knows (tailrace.analyzer.ledger).
+    Edges but `base` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (how many times can't
+    resolve) and `clocks_ahead_ns` (host -> ns that were taken off its times, clocks.py).
 
     Args:
         level: one of `LEVELS`.
         files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
         another;
             default: "none" at the levels workflow and stage, "all" at task and process.
-        classes: which classes of files (`fileclass.CLASSES`) to show; by default software and system files are folded.
+        classes: which classes of files (`fileclass.CLASSES`) to show file by file; by default software and system files
+            are left out.
+        packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
 
     Raises:
         QueryError: no such level, files or class.
@@ -285,7 +300,12 @@ def graph(
         _add_flows(out, m, level, ids, classes)
     else:
         _add_files(out, m, code, ids, shown, classes)
-    _add_confidence(out, partial_parties(m, code), ids)
+    if packages and shown != "none":
+        _add_packages(out, m, code, ids, packages)
+    partial = partial_parties(m, code)
+    lossy = {int(party) for party in code[m.of_processes(m.lossy)]}
+    confidence.mark(out, None if partial is None else {ids[p] for p in partial}, {ids[p] for p in lossy})
+    out.graph["clocks_ahead_ns"] = dict(m.ahead)
     return out
 
 
@@ -294,17 +314,26 @@ def partial_parties(m: Model, code: Ints) -> set[int] | None:
     partial = ledger.partial_processes(m.processes)
     if partial is None:
         return None
-    unseen = [key in partial for key in zip(m.who["host"], m.who["pid"].astype(int), strict=True)]
-    return {int(party) for party in code[np.array(unseen, dtype=np.bool_)]}
+    return {int(party) for party in code[m.of_processes(partial)]}
 
 
-def _add_confidence(out: nx.MultiDiGraph[Any], partial: set[int] | None, ids: list[str]) -> None:
-    if partial is None:
-        return
-    names = {ids[party] for party in partial}
-    for source, target, attributes in out.edges(data=True):
-        if attributes["kind"] != "base":
-            attributes["confidence"] = "partial" if names & {source, target} else "complete"
+def _add_packages(out: nx.MultiDiGraph[Any], m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
+    """A node for each package of the software of `classes`, with an edge to every party that read it."""
+    pick = m.classed(classes) & (m.spells["dir"].to_numpy() == et.READ)
+    rows = m.spells.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
+        party=code[m.spells["who"].to_numpy()[pick]]
+    )
+    names = {file: package(str(m.paths[file])) for file in rows["file"].unique().tolist()}
+    rows["package"] = rows["file"].map(names)
+    sums = {"bytes": ("bytes", "sum"), "calls": ("calls", "sum"), "files": ("file", "nunique")}
+    spans = {"first_ns": ("first_ns", "min"), "last_ns": ("last_ns", "max")}
+    for row in rows.groupby(["package", "party"], as_index=False).agg(**sums, **spans).to_dict("records"):
+        name, party = str(row.pop("package")), ids[int(row.pop("party"))]
+        node = "package:" + quote(name, safe="")
+        if node not in out:
+            out.add_node(node, kind="package", label=name, files=0)
+        out.nodes[node]["files"] = max(out.nodes[node]["files"], int(row["files"]))
+        out.add_edge(node, party, key="read", kind="read", **{str(k): int(v) for k, v in row.items()})
 
 
 def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from tailrace.errors import QueryError
 if TYPE_CHECKING:
     import networkx as nx
 
+    from tailrace.analyzer.edges import EdgeTable
     from tailrace.analyzer.insights import Finding, Insights
 
 _KEYS = ["workflow", "stage", "task", "job"]
@@ -167,6 +168,15 @@ class Run:
     def coverage(self) -> pd.DataFrame:
         """The trace against the kernel's own account, a row a process; see tailrace.analyzer.ledger.table."""
         return ledger.table(self._catalogue)
+
+    @cached_property
+    def lossy_processes(self) -> set[tuple[str, int]]:
+        """(host, pid) of the processes whose trace files lost something."""
+        rows = self._catalogue.rows(
+            "SELECT DISTINCT p.host, p.pid FROM losses l JOIN files f ON f.file = l.file"
+            " JOIN blocks b ON b.file_id = f.id JOIN processes p ON p.id = b.process_id WHERE l.count > 0"
+        )
+        return {(str(host), int(pid)) for host, pid in rows}
 
     @cached_property
     def losses(self) -> pd.DataFrame:
@@ -315,6 +325,12 @@ class Run:
         return {name: self._catalogue.rows(query)[0][0] for name, query in queries.items()}
 
     # ---- what colleagues' modules make of it ----
+
+    def edges(self) -> EdgeTable:
+        """The edge table (tailrace.analyzer.edges): from the catalogue, after a look at what is new since."""
+        from tailrace.analyzer import edgecache
+
+        return edgecache.build(self._catalogue, mount_rows(self.meta))
 
     def dataflow(self, level: str = "stage") -> nx.MultiDiGraph[Any]:
         """The dataflow graph between workflows, stages, tasks or processes; see tailrace.analyzer.dataflow.graph."""

@@ -25,17 +25,26 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
     help="File nodes: none (edges from stage to stage), those that pass from one to another, or all. "
     "Default: none at the levels workflow and stage, all at task and process.",
 )
-@click.option("--software", is_flag=True, help="Also show programs, libraries and system files.")
+@click.option(
+    "--software",
+    type=click.Choice(["packages", "files"]),
+    is_flag=False,
+    flag_value="packages",
+    help="Also show programs and libraries, folded into packages (the default of this option) or file by file with"
+    " system files.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
 def command(
-    directory: Path, level: str, form: str | None, files: str | None, software: bool, output: Path | None
+    directory: Path, level: str, form: str | None, files: str | None, software: str | None, output: Path | None
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
     from tailrace.analyzer import dataflow
     from tailrace.analyzer.exports import WRITERS
 
-    classes = ("data", "stream", "software", "system") if software else dataflow.DEFAULT_CLASSES
-    graph = dataflow.graph(tailrace.open(directory), level=level, files=files, classes=classes)
+    classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
+    packages = ("software",) if software == "packages" else ()
+    run = tailrace.open(directory)
+    graph = dataflow.graph(run, level=level, files=files, classes=classes, packages=packages)
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
     try:
         with click.open_file(str(output or "-"), "w", encoding="utf-8") as file:

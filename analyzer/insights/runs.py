@@ -280,7 +280,8 @@ def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
     if len(rows) == 0:
         there = sorted(set(table["scope"]) - {RUN})
         raise QueryError(f"{limit.text!r}: no such figure in these runs; stages are {', '.join(there)}")
-    return rows
+    result: pd.DataFrame = rows
+    return result
 
 
 def _value(row: Mapping[Any, Any], limit: Gate) -> tuple[float, str]:

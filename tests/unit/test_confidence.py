@@ -1,0 +1,145 @@
+"""What the graph says of its own edges: confidence, cycles, clocks; and software in packages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import pandas as pd
+import pytest
+from flowcase import MS, Story
+
+from tailrace.analyzer import confidence, dataflow
+from tailrace.analyzer.packages import package
+
+
+def words(story: Story, level: str = "task", **values: Any) -> dict[tuple[str, str], str]:
+    g = dataflow.graph(story.run(2, **values), level)
+    return {(g.nodes[a]["label"], g.nodes[b]["label"]): d.get("confidence") for a, b, d in g.edges(data=True)}
+
+
+def accounts(*shares: float) -> pd.DataFrame:
+    rows = [
+        {"host": "n1", "pid": pid, "exe": "/bin/x", "argv": None, "share": share, "cause": ""}
+        for pid, share in enumerate(shares, 1)
+    ]
+    return pd.DataFrame(rows).astype({"share": "Float64"})
+
+
+def relay() -> Story:
+    """1 reads what was there and writes /a, 2 reads that."""
+    story = Story()
+    story.read("/in", task="t1", pid=1)
+    story.create("/a", task="t1", pid=1)
+    story.write("/a", task="t1", pid=1)
+    story.read("/a", task="t2", pid=2)
+    return story
+
+
+def test_without_accounts_it_is_unknown_but_for_what_shows() -> None:
+    assert words(relay()) == {("in", "t1"): "external", ("t1", "a"): "unknown", ("a", "t2"): "unknown"}
+
+
+def test_what_is_accounted_for_is_complete() -> None:
+    assert words(relay(), processes=accounts(1.0, 1.0))["t1", "a"] == "complete"
+    half = words(relay(), processes=accounts(1.0, 0.5))
+    assert (half["t1", "a"], half["a", "t2"]) == ("complete", "partial")
+
+
+def test_a_process_that_lost_events_says_so() -> None:
+    run: Any = relay().run(processes=accounts(1.0, 1.0))
+    run.lossy_processes = {("n1", 2)}
+    g = dataflow.graph(run, "task")
+    found = {g.nodes[b]["label"]: d["confidence"] for _, b, d in g.edges(data=True)}
+    assert found == {"t1": "external", "a": "complete", "t2": "losses"}
+    stage = dataflow.graph(run, "task", files="none")
+    assert [d["confidence"] for *_, d in stage.edges(data=True)] == ["losses"]
+
+
+def test_a_read_that_was_overtaken_is_raced() -> None:
+    story = relay()
+    story.read("/a", task="t3", at_ms=10, dur=10 * MS)
+    story.write("/a", task="t4", at_ms=15)
+    assert words(story)["a", "t3"] == "raced"
+
+
+def crossing() -> Story:
+    """Two tasks at the same time, each of which read what the other one wrote: their times tell no order."""
+    story = Story()
+    for me, other, at in (("x", "y", 1.0), ("y", "x", 2.0)):
+        story.create(f"/{me}", task=me, at_ms=at)
+        story.write(f"/{me}", task=me, at_ms=at + 2)
+        story.read(f"/{other}", task=me, at_ms=at + 10)
+    return story
+
+
+def test_a_cycle_that_times_can_not_resolve_is_said_and_the_graph_still_comes() -> None:
+    g = dataflow.graph(crossing().run(), "task")
+    assert not nx.is_directed_acyclic_graph(g)
+    assert g.graph["cycles"] == 1
+    assert {d["confidence"] for *_, d in g.edges(data=True)} == {"unordered"}
+
+
+def test_reading_back_what_one_wrote_is_no_cycle() -> None:
+    story = relay()
+    story.read("/a", task="t1", pid=1)
+    g = dataflow.graph(story.run(), "task")
+    assert g.graph["cycles"] == 0
+    assert "unordered" not in {d["confidence"] for *_, d in g.edges(data=True)}
+
+
+def test_a_conversation_over_two_pipes_is_no_cycle() -> None:
+    story = Story()
+    for at, (writer, reader, pipe) in enumerate((("a", "b", "1"), ("b", "a", "2"))):
+        values = {"ftype": "fifo"}
+        story.write(f"pipe:[{pipe}]", None, 5, task=writer, at_ms=10 * at, **values)
+        story.read(f"pipe:[{pipe}]", None, 5, task=reader, at_ms=10 * at + 5, **values)
+    assert dataflow.graph(story.run(), "task").graph["cycles"] == 0
+
+
+def test_every_word_is_documented() -> None:
+    assert confidence.__doc__ is not None
+    for word in confidence.CONFIDENCES:
+        assert f"\n    {word} " in confidence.__doc__
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/u/venv/lib/python3.11/site-packages/numpy/core/_core.cpython-311-x86_64-linux-gnu.so", "numpy"),
+        ("/home/u/venv/lib/python3.11/site-packages/numpy-2.1.0.dist-info/METADATA", "numpy"),
+        ("/home/u/venv/lib/python3.11/site-packages/numpy.libs/libopenblas-1.so", "numpy"),
+        ("/home/u/venv/lib/python3.11/site-packages/six.py", "six"),
+        ("/usr/lib/python3/dist-packages/yaml/__init__.py", "yaml"),
+        ("/usr/lib/python3.11/json/decoder.py", "python3.11"),
+        ("/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so", "python3.11"),
+        ("/usr/lib/x86_64-linux-gnu/libz.so.1.2.13", "libz"),
+        ("/lib64/ld-linux-x86-64.so.2", "ld-linux-x86-64"),
+        (
+            "/opt/spack/opt/spack/linux-debian12-zen/gcc-12.2.0/hdf5-1.14.3-k7xqpb2/lib/libhdf5.so",
+            "hdf5-1.14.3-k7xqpb2",
+        ),
+        ("/nix/store/0c1d2e3f4g-samtools-1.19/bin/samtools", "samtools-1.19"),
+        ("/usr/share/perl/5.36.0/Config.pm", "perl5.36.0"),
+        ("/usr/share/hmmer/matrices/x.tab", "hmmer"),
+        ("/usr/bin/hmmsearch", "hmmsearch"),
+        ("/srv/tool/run.sh", "/srv/tool"),
+        ("/run.sh", "/"),
+    ],
+)
+def test_packages(path: str, name: str) -> None:
+    assert package(path) == name
+
+
+def test_software_is_one_node_a_package() -> None:
+    story = Story()
+    story.process(1, "/usr/bin/python3.11", "python3 x.py")
+    for name in ("a.so", "b.so", "__pycache__/c.cpython-311.pyc"):
+        story.read(f"/venv/lib/python3.11/site-packages/pkg/{name}", 0, 10, task="t", pid=1)
+    story.read("/data", task="t", pid=1)
+    run = story.run()
+    plain, folded = dataflow.graph(run, "task"), dataflow.graph(run, "task", packages=("software",))
+    assert folded.number_of_nodes() == plain.number_of_nodes() + 1
+    (edge,) = [d for a, _, d in folded.edges(data=True) if a == "package:pkg"]
+    assert (edge["files"], edge["bytes"]) == (3, 30)
+    assert folded.nodes["package:pkg"] == {"kind": "package", "label": "pkg", "files": 3}
