@@ -6,6 +6,7 @@ make no edge. Nothing here loops over events in Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import dask as untyped_dask
@@ -71,12 +72,12 @@ def build(run: Source) -> EdgeTable:
     Raises:
         RunError: the trace can't be read; a reader's errors pass through.
     """
-    return reduce(run.events(columns=COLUMNS))
+    return reduce(run.events(columns=COLUMNS).to_delayed())
 
 
-def reduce(frame: Any) -> EdgeTable:
-    """The edge table of a Dask frame of events with the columns `COLUMNS`."""
-    layer = [dask.delayed(chunk)(part) for part in frame.to_delayed()]
+def reduce(parts: Sequence[Any]) -> EdgeTable:
+    """The edge table of events in delayed pandas frames with the columns `COLUMNS`."""
+    layer = [dask.delayed(chunk)(part) for part in parts]
     while len(layer) > 1:
         groups = [layer[i : i + SPLIT_EVERY] for i in range(0, len(layer), SPLIT_EVERY)]
         layer = [dask.delayed(combine)(group) for group in groups]

@@ -67,6 +67,7 @@ class Model:
     ahead: Mapping[str, int] = field(default_factory=dict)
     lossy: frozenset[tuple[str, int]] = frozenset()
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _parties: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
     _insights: list[Any] = field(default_factory=list, repr=False)
 
     def of_processes(self, wanted: Collection[tuple[str, int]]) -> Bools:
@@ -171,6 +172,13 @@ def parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     """
     if level not in LEVELS:
         raise QueryError(f"no level {level!r}; levels are {', '.join(LEVELS)}")
+    if level not in m._parties:
+        m._parties[level] = _parties(m, level)
+    codes, table = m._parties[level]
+    return codes, table.copy()
+
+
+def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     out = m.who.drop(columns="label").assign(stage=m.who["label"])
     if level == "stage":
         out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one party
@@ -258,6 +266,7 @@ def graph(
     files: str | None = None,
     classes: Sequence[str] = DEFAULT_CLASSES,
     packages: Sequence[str] = (),
+    stage: Sequence[str] | str = (),
 ) -> nx.MultiDiGraph[Any]:
     """The dataflow graph of a run (or of a `Model`).
 
@@ -280,9 +289,10 @@ def graph(
         classes: which classes of files (`fileclass.CLASSES`) to show file by file; by default software and system files
             are left out.
         packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
+        stage: only these stages, as they are shown, with the files and parties next to them.
 
     Raises:
-        QueryError: no such level, files or class.
+        QueryError: no such level, files, class or stage.
     """
     m = run if isinstance(run, Model) else model(run)
     shown = files or ("none" if level in ("workflow", "stage") else "all")
@@ -306,7 +316,25 @@ def graph(
     lossy = {int(party) for party in code[m.of_processes(m.lossy)]}
     confidence.mark(out, None if partial is None else {ids[p] for p in partial}, {ids[p] for p in lossy})
     out.graph["clocks_ahead_ns"] = dict(m.ahead)
-    return out
+    return _of_stages(out, ids, table, [stage] if isinstance(stage, str) else list(stage))
+
+
+def _of_stages(
+    out: nx.MultiDiGraph[Any], ids: list[str], table: pd.DataFrame, wanted: list[str]
+) -> nx.MultiDiGraph[Any]:
+    """The part of a graph around the parties of some stages; all of it where none is named."""
+    if not wanted:
+        return out
+    there = sorted(set(table["stage"].astype(str)))
+    for name in wanted:
+        if name not in there:
+            raise QueryError(f"there is no stage {name!r}; there are {', '.join(there)}")
+    mine = {node for node, name in zip(ids, table["stage"].astype(str), strict=True) if name in wanted}
+    near = {end for node in mine for end in (*out.predecessors(node), *out.successors(node))}
+    part: nx.MultiDiGraph[Any] = out.subgraph(mine | near).copy()
+    others = [edge for edge in part.edges(keys=True) if not mine & set(edge[:2]) and edge[2] != "base"]
+    part.remove_edges_from(others)
+    return part
 
 
 def partial_parties(m: Model, code: Ints) -> set[int] | None:

@@ -42,8 +42,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     new = [block for block in found if block[2] >= upto.get(block[0], 0)]
     if kept is not None and not new:
         return kept
-    frame = loader.frame(catalogue, chunks.COLUMNS, loader.Where(), mounts, new)
-    table = chunks.reduce(frame)
+    table = chunks.reduce(loader.delayed(catalogue, chunks.COLUMNS, new, mounts))
     if kept is not None:
         table = edges.combine([kept, table])
     for file, _, offset, member_bytes, *_ in found:

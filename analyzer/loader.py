@@ -252,22 +252,25 @@ def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     return frame
 
 
-def frame(
-    catalogue: Catalogue,
-    columns: Sequence[str],
-    asked: Where,
-    mounts: Sequence[Mount],
-    found: list[Block] | None = None,
-) -> Any:
-    """A lazy dask.dataframe.DataFrame of the matching events, of the blocks `found` where they are given. Raises
-    QueryError on an unknown column."""
+def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Any]:
+    """The events of the blocks `found` as delayed pandas frames, one a partition: without Dask's dataframes, whose
+    tokens of a hundred thousand files cost more than reading them. Raises QueryError on an unknown column."""
+    import dask
+
+    schema.empty_frame(columns)
+    reading = Reading(tuple(dict.fromkeys(columns)), Where(), tuple(mounts))
+    return [dask.delayed(partial(read_partition, part, reading=reading))() for part in _cut(catalogue, found)]
+
+
+def frame(catalogue: Catalogue, columns: Sequence[str], asked: Where, mounts: Sequence[Mount]) -> Any:
+    """A lazy dask.dataframe.DataFrame of the matching events. Raises QueryError on an unknown column."""
     import dask.dataframe as dd
     from dask.dataframe.utils import clear_known_categories
 
     names = tuple(dict.fromkeys(columns))
     meta = schema.empty_frame(names)
     meta = clear_known_categories(meta, cols=[name for name in names if schema.column(name).kind == schema.TEXT])
-    parts = (partitions(catalogue, asked) if found is None else _cut(catalogue, found)) or [()]
+    parts = partitions(catalogue, asked) or [()]
     read = partial(_read_or_empty, reading=Reading(names, asked, tuple(mounts)))
     return dd.from_map(read, parts, meta=meta, label="tailrace-events", enforce_metadata=False)
 

@@ -332,11 +332,13 @@ class Run:
 
         return edgecache.build(self._catalogue, mount_rows(self.meta))
 
-    def dataflow(self, level: str = "stage") -> nx.MultiDiGraph[Any]:
+    def dataflow(
+        self, level: str = "stage", stage: Sequence[str] | str = (), files: str | None = None
+    ) -> nx.MultiDiGraph[Any]:
         """The dataflow graph between workflows, stages, tasks or processes; see tailrace.analyzer.dataflow.graph."""
         from tailrace.analyzer import dataflow
 
-        return dataflow.graph(self, level)
+        return dataflow.graph(self, level, files=files, stage=stage)
 
     def insights(self) -> Insights:
         """Critical path, conflicts, lifetimes and the other analyses; see tailrace.analyzer.insights."""

@@ -18,6 +18,7 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
 @click.option(
     "--level", type=click.Choice(LEVELS), default="stage", show_default=True, help="What the nodes stand for."
 )
+@click.option("--stage", multiple=True, help="Only this stage and what is next to it. May be repeated.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of the output, else dot.")
 @click.option(
     "--files",
@@ -35,16 +36,25 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
 def command(
-    directory: Path, level: str, form: str | None, files: str | None, software: str | None, output: Path | None
+    directory: Path,
+    level: str,
+    stage: tuple[str, ...],
+    form: str | None,
+    files: str | None,
+    software: str | None,
+    output: Path | None,
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
     from tailrace.analyzer import dataflow
     from tailrace.analyzer.exports import WRITERS
+    from tailrace.analyzer.insights import insights
+    from tailrace.analyzer.insights.annotate import annotate
 
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
     run = tailrace.open(directory)
-    graph = dataflow.graph(run, level=level, files=files, classes=classes, packages=packages)
+    graph = dataflow.graph(run, level=level, files=files, classes=classes, packages=packages, stage=stage)
+    annotate(graph, insights(run))
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
     try:
         with click.open_file(str(output or "-"), "w", encoding="utf-8") as file:

@@ -72,7 +72,14 @@ def _spells(s: Scene) -> pd.DataFrame:
     rows["loose"] = rows["loose_bytes"] > 0
     groups = rows.groupby("file")
     shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
-    result: pd.DataFrame = rows[shared].reset_index(drop=True)
+    rows = rows[shared]
+    # A file written before anyone read it, by one task, is the common case, and has no pairs.
+    wrote, read = (rows[rows["dir"] == way] for way in (et.WRITE, et.READ))
+    never = np.iinfo(np.int64).max
+    per_file = wrote.groupby("file").agg(writers=("task", "nunique"), done=("last_ns", "max"))
+    per_file["read"] = read.groupby("file")["first_ns"].min().reindex(per_file.index, fill_value=never)
+    odd = per_file.index[(per_file["writers"] > 1) | (per_file["read"] < per_file["done"])]
+    result: pd.DataFrame = rows[rows["file"].isin(odd)].reset_index(drop=True)
     return result
 
 
@@ -89,10 +96,6 @@ def _pairs(spells: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     bounds = np.flatnonzero(new)
     for low, high in pairwise([*bounds.tolist(), len(file)]):
         writers = np.flatnonzero(write[low:high]) + low
-        # A file written before anyone read it, by one task, is the common case, and has no pairs.
-        readers = np.flatnonzero(~write[low:high]) + low
-        if len(readers) and first[readers].min() >= last[writers].max() and len(np.unique(task[writers])) == 1:
-            continue
         if seen + len(writers) * (high - low) > MAX_PAIRS:
             out += 1
             continue

@@ -138,7 +138,7 @@ def _anew(m: dataflow.Model) -> dataflow.Model:
     """The model without what it remembers."""
     from dataclasses import replace
 
-    return replace(m, _flows={}, _insights=[])
+    return replace(m, _flows={}, _parties={}, _insights=[])
 
 
 LARGE = """

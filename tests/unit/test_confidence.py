@@ -10,7 +10,10 @@ import pytest
 from flowcase import MS, Story
 
 from tailrace.analyzer import confidence, dataflow
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.annotate import annotate
 from tailrace.analyzer.packages import package
+from tailrace.errors import QueryError
 
 
 def words(story: Story, level: str = "task", **values: Any) -> dict[tuple[str, str], str]:
@@ -143,3 +146,43 @@ def test_software_is_one_node_a_package() -> None:
     (edge,) = [d for a, _, d in folded.edges(data=True) if a == "package:pkg"]
     assert (edge["files"], edge["bytes"]) == (3, 30)
     assert folded.nodes["package:pkg"] == {"kind": "package", "label": "pkg", "files": 3}
+
+
+def test_a_stage_and_what_is_next_to_it() -> None:
+    story = Story()
+    for n, name in enumerate("abcd"):
+        if n:
+            story.read(f"/{'abcd'[n - 1]}", task=f"t{name}", stage=name)
+        story.create(f"/{name}", task=f"t{name}", stage=name)
+        story.write(f"/{name}", task=f"t{name}", stage=name)
+    run = story.run()
+    labels = lambda g: sorted(d["label"] for _, d in g.nodes(data=True))  # noqa: E731
+    assert labels(dataflow.graph(run, "stage", stage="b")) == ["a", "b", "c"]
+    assert labels(dataflow.graph(run, "task", stage=["b"])) == ["a", "b", "tb"]
+    with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b, c, d"):
+        dataflow.graph(run, "stage", stage="z")
+
+
+def test_the_graph_knows_the_critical_path() -> None:
+    story = Story()
+    for name, start, reads in (("a", 0, ""), ("b", 50, "/a"), ("side", 3, "/a")):
+        if reads:
+            story.read(reads, task=name, stage=f"s{name}", at_ms=start + 20)
+        story.create(f"/{name}", task=name, stage=f"s{name}", at_ms=start)
+        story.write(f"/{name}", task=name, stage=f"s{name}", at_ms=start + 10, dur=30 * MS if name == "b" else 1000)
+    run = story.run()
+    tasks = dataflow.graph(run, "task")
+    annotate(tasks, insights(run))
+    by_name = {d["label"]: d for _, d in tasks.nodes(data=True) if d["kind"] == "task"}
+    assert (by_name["b"]["critical"], by_name["side"]["critical"]) == (True, False)
+    assert by_name["side"]["slack_ns"] > 0 and by_name["side"]["path_ns"] == 0
+    kinds = {
+        (tasks.nodes[a]["label"], tasks.nodes[b]["label"]) for a, b, d in tasks.edges(data=True) if d.get("critical")
+    }
+    assert len(kinds) == 2 and {"a", "b"} == {name for pair in kinds for name in pair}
+    stages = dataflow.graph(run, "stage")
+    annotate(stages, insights(run))
+    by_stage = {d["label"]: d for _, d in stages.nodes(data=True)}
+    total = sum(d[f"{part}_ns"] for d in by_stage.values() for part in ("compute", "io", "stream", "gap"))
+    assert total == stages.graph["makespan_ns"]
+    assert [d.get("critical") for a, b, d in stages.edges(data=True)].count(True) == 1

@@ -46,14 +46,13 @@ def anew(path: Path) -> pd.DataFrame:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many blocks each building reads from here on."""
     seen: list[int] = []
-    real = edgecache.loader.frame
+    real = edgecache.loader.delayed
 
     def counting(*args: Any) -> Any:
-        if len(args) > 4:  # not for `Run.events`
-            seen.append(len(args[4]))
+        seen.append(len(args[2]))
         return real(*args)
 
-    monkeypatch.setattr(edgecache.loader, "frame", counting)
+    monkeypatch.setattr(edgecache.loader, "delayed", counting)
     return seen
 
 

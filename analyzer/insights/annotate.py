@@ -1,0 +1,88 @@
+"""The analyses on the graph: what nodes and edges of `dataflow.graph` know of the critical path and of findings.
+
+task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack)
+stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)
+file            size, live_ns, again_bytes, never_read, intermediate (lifetime.py), of data files
+flow, read      critical: the path goes over it
+the graph       makespan_ns, bound_ns
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+from tailrace.analyzer import dataflow
+from tailrace.analyzer.insights.critical import PARTS
+from tailrace.analyzer.insights.findings import Insights
+
+
+def annotate(out: nx.MultiDiGraph[Any], found: Insights) -> None:
+    """Puts what the module's table says into a graph of the same model, in place."""
+    s, level = found.scene, str(out.graph["level"])
+    out.graph["makespan_ns"], out.graph["bound_ns"] = s.makespan_ns, found.critical.bound_ns
+    names = {
+        "task": [dataflow.party_id("task", row) for row in s.tasks.to_dict("records")],
+        "stage": [dataflow.party_id("stage", row) for row in s.stages.to_dict("records")],
+    }
+    if level == "task":
+        _tasks(out, found, names["task"])
+    if level == "stage":
+        _stages(out, found, names["stage"])
+    _files(out, found)
+    if level in names:
+        _path(out, found, names, level)
+
+
+def _tasks(out: nx.MultiDiGraph[Any], found: Insights, ids: list[str]) -> None:
+    for name, row in zip(ids, found.critical.tasks.to_dict("records"), strict=True):
+        if name in out:
+            out.nodes[name].update(
+                slack_ns=int(row["slack_ns"]), path_ns=int(row["path_ns"]), critical=bool(row["critical"])
+            )
+
+
+def _stages(out: nx.MultiDiGraph[Any], found: Insights, ids: list[str]) -> None:
+    place = dict(zip(zip(found.scene.stages["workflow"], found.scene.stages["stage"], strict=True), ids, strict=True))
+    fans = {(row["workflow"], row["stage"]): row for row in found.fans.to_dict("records")}
+    for row in found.critical.stages.to_dict("records"):
+        key = (row["workflow"], row["stage"])
+        if place[key] in out:
+            out.nodes[place[key]].update(
+                path_ns=int(row["path_ns"]),
+                least_slack_ns=int(row["least_slack_ns"]),
+                **{f"{part}_ns": int(row[part]) for part in PARTS},
+                **{name: int(fans[key][name]) for name in ("in_max", "out_max")},
+            )
+
+
+def _files(out: nx.MultiDiGraph[Any], found: Insights) -> None:
+    wanted = {d["file"] for _, d in out.nodes(data=True) if d["kind"] == "file"}
+    if not wanted:
+        return
+    files = found.lifetime.files
+    identity = found.scene.m.table.files["file"].to_numpy(dtype=object)[files.index.to_numpy()]
+    columns = ["size", "live_ns", "again_bytes", "never_read", "intermediate"]
+    rows = dict(zip(identity, files[columns].to_dict("records"), strict=True))
+    for _, attributes in out.nodes(data=True):
+        row = rows.get(attributes.get("file"))
+        if row is not None:
+            attributes.update({str(k): v if isinstance(v, bool) else int(v) for k, v in row.items()})
+
+
+def _path(out: nx.MultiDiGraph[Any], found: Insights, names: dict[str, list[str]], level: str) -> None:
+    s = found.scene
+    code = range(len(s.tasks)) if level == "task" else s.tasks["stage_code"].tolist()
+    rows = found.critical.path
+    hops = zip(rows["task"].tolist()[:-1], rows["task"].tolist()[1:], rows["version"].tolist()[1:], strict=True)
+    for before, task, version in hops:
+        if before < 0 or task < 0 or version < 0:
+            continue
+        producer, consumer = (names[level][code[t]] for t in (before, task))
+        if out.has_edge(producer, consumer, key="flow"):
+            out.edges[producer, consumer, "flow"]["critical"] = True
+        file = dataflow.file_id(s.m, version)
+        for ends, key in (((producer, file), "write"), ((file, consumer), "read")):
+            if out.has_edge(ends[0], ends[1], key):
+                out.edges[ends[0], ends[1], key]["critical"] = True
