@@ -18,9 +18,10 @@ from typing import Any
 
 from tailrace.analyzer import compare, dataflow
 from tailrace.analyzer.insights.findings import Finding, Insights
-from tailrace.analyzer.insights.scene import Scene, scene
+from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.insights.scene import scene as scene_of
 
-__all__ = ["Finding", "Insights", "Scene", "insights", "scene"]
+__all__ = ["Finding", "Insights", "Scene", "insights"]
 
 
 def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None) -> Insights:
@@ -33,7 +34,7 @@ def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None
     if m.insights is None:
         table = compare.compare_declared(run, m) if declared is None else declared
         files = getattr(run, "declared_files", None)
-        made = scene(m, table, declared_files=files)
+        made = scene_of(m, table, declared_files=files)
         m.remember(Insights(made, str(getattr(run, "path", "") or "RUN")))
     found: Insights = m.insights
     return found
