@@ -90,6 +90,11 @@ bool read_trace(json_t *trace, Request &out, Writer &fault) {
   return true;
 }
 
+string_view base_name(string_view path) {
+  size_t slash = path.rfind('/');
+  return slash == string_view::npos ? path : slice(path, slash + 1, path.size() - slash - 1);
+}
+
 // The sentence about the first tag that breaks a rule, with the attribute in front.
 bool check_tags(const json_t *tags, Writer &fault) {
   char text[kMaxTagsBytes + 1], sentence[512];
@@ -148,12 +153,11 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
 
 Json job_name(const json_t *jobspec) {
   string_view name = text_of(member(member(member(member(jobspec, "attributes"), "system"), "job"), "name"));
-  if (name.empty()) {
-    json_t *task = json_array_get(member(jobspec, "tasks"), 0);
-    name = text_of(json_array_get(member(task, "command"), 0));
-    size_t slash = name.rfind('/');
-    if (slash != string_view::npos) name = slice(name, slash + 1, name.size() - slash - 1);
-  }
+  json_t *task = json_array_get(member(jobspec, "tasks"), 0);
+  bool given = !name.empty();
+  if (!given) name = text_of(json_array_get(member(task, "command"), 0));
+  // flux-batch(1) names a job by the path of its script; another name may well have a '/'.
+  if (!given || starts_with(name, "/") || starts_with(name, "./") || starts_with(name, "../")) name = base_name(name);
   char encoded[3 * kMaxTagValueBytes], decoded[kMaxTagValueBytes];
   Writer kept(encoded, sizeof encoded), text(decoded, sizeof decoded);
   encode_tag_value(name, kept);
@@ -164,9 +168,7 @@ Json job_name(const json_t *jobspec) {
 bool starts_instance(const json_t *jobspec) {
   json_t *command = member(json_array_get(member(jobspec, "tasks"), 0), "command");
   string_view program = text_of(json_array_get(command, 0)), sub = text_of(json_array_get(command, 1));
-  size_t slash = program.rfind('/');
-  if (slash != string_view::npos) program = slice(program, slash + 1, program.size() - slash - 1);
-  return program == "flux" && (sub == "broker" || sub == "start");
+  return base_name(program) == "flux" && (sub == "broker" || sub == "start");
 }
 
 }  // namespace tailrace::flux

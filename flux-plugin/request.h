@@ -21,7 +21,8 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
 // The canonical form of an object of tags (string or integer values). False, with a sentence, when a rule is broken.
 bool encode_tags(const json_t *tags, Writer &out, Writer &fault);
 
-// attributes.system.job.name, else the name of the job's program, made to keep the rules of a tag; null without any.
+// attributes.system.job.name, else the name of the job's program, without folders, made to keep the rules of a tag;
+// null without any.
 Json job_name(const json_t *jobspec);
 
 // The job is a Flux instance of its own: flux batch, flux alloc, flux broker.

@@ -177,7 +177,18 @@ bool make_base_tags(flux_shell_t *shell, State &state, Writer &fault) {
   return true;
 }
 
-bool make_run(flux_shell_t *shell, State &state, Writer &fault) {
+// What run.json says was run. Jobs of one workflow share a run, which isn't any one's of them.
+Json describe_command(const State &state, const char *named_workflow) {
+  const json_t *task = json_array_get(member(state.jobspec.get(), "tasks"), 0);
+  bool of_one_job = text_of(member(state.event.get(), "run")).find("id") != string_view::npos &&
+                    text_of(member(state.event.get(), "run")).find("{{") != string_view::npos;
+  if (named_workflow && !of_one_job) return Json(json_pack("[s s s]", "flux:", "workflow", named_workflow));
+  Json name = job_name(state.jobspec.get());
+  if (state.nested && name) return Json(json_pack("[s s O]", "flux:", "batch", name.get()));
+  return Json::share(member(task, "command"));
+}
+
+bool make_run(flux_shell_t *shell, State &state, const char *named_workflow, Writer &fault) {
   const json_t *system = member(member(state.jobspec.get(), "attributes"), "system");
   const char *cwd = json_string_value(member(system, "cwd"));
   CString wanted(flux_shell_mustache_render(shell, json_string_value(member(state.event.get(), "run"))));
@@ -186,8 +197,8 @@ bool make_run(flux_shell_t *shell, State &state, Writer &fault) {
     return false;
   }
   if (wanted.get()[0] != '/') wanted = formatted("%s/%s", cwd ? cwd : "/", wanted.get());
-  const json_t *task = json_array_get(member(state.jobspec.get(), "tasks"), 0);
-  RunDescription description{member(task, "command"), cwd ? cwd : "/", state.base.get()};
+  Json command = describe_command(state, named_workflow);
+  RunDescription description{command.get(), cwd ? cwd : "/", state.base.get()};
   bool made = make_run_directory(wanted.get(), description, state.run, fault);
   if (made && fault.size()) shell_warn("%s", fault.c_str());
   return made;
@@ -210,7 +221,9 @@ CString flux_programs(flux_shell_t *shell) {
 void begin(flux_shell_t *shell, State &state) {
   char sentence[1024];
   Writer fault(sentence, sizeof sentence);
-  if (!check_event(state, fault) || !make_base_tags(shell, state, fault) || !make_run(shell, state, fault)) {
+  Json named = Json::share(member(member(state.event.get(), "tags"), "workflow"));
+  if (!check_event(state, fault) || !make_base_tags(shell, state, fault) ||
+      !make_run(shell, state, json_string_value(named.get()), fault)) {
     shell_warn("not traced: %s", fault.c_str());
     state.event = Json();
     return;

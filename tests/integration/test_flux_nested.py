@@ -1,6 +1,7 @@
 """Instances in jobs: the batch script and the inner jobs are traced, each under its own name; Flux itself is not."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_script_and_inner_jobs_are_traced_and_flux_is_not(traced_flux, batch, wo
         assert task == f"{plain}/f{path.rpartition('ƒ')[2]}"
     assert not trace.of(work / "refused-out")
     assert (work / "refused-out").stat().st_size == 5000
+    assert json.loads((trace.run_dir / "run.json").read_text())["command"] == ["flux:", "batch", "script.sh"]
     assert programs(trace) <= {"dash", "sh", "bash", "cat", "cp", "env", "sort"}
 
 
@@ -175,6 +177,18 @@ def test_an_inner_instance_starts_whatever_it_is_told(flux, flux_plugins, work, 
     flux.wait(job, timeout=120)
     assert flux.events(job, "finish")[0]["context"]["status"] == 0, (work / "output").read_text()
     assert (work / "out").stat().st_size == 5000
+
+
+def test_two_copies_of_the_drop_in_load_the_plugins_once(traced_flux, flux_plugins, batch, work):
+    shutil.copytree(flux_plugins.root / "etc" / "modprobe", work / "modprobe")
+    _, output, trace = batch(
+        "flux jobtap list; flux getattr conf.shell_pluginpath; flux run cp in out",
+        OUTER,
+        env={"FLUX_MODPROBE_PATH_APPEND": f"{work}/modprobe"},
+    )
+    assert output.count("tailrace-jobtap.so") == 1
+    assert output.count(str(flux_plugins.shell_folder)) == 1
+    assert trace.tags(trace.of(work / "out"), "stage") == {("cp",)}
 
 
 def test_what_the_inner_instance_is_told_is_whole(traced_flux, batch, flux_plugins, work):

@@ -91,6 +91,12 @@ def test_the_run_directory_is_the_users_own_and_described(submit_in, work):
     assert info["coverage"]
 
 
+def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):
+    shared = f"--setattr=user.trace.run={work}/shared"
+    submit_in(shared, "--setattr=user.trace.workflow=campaign", "cp", "in", "out")
+    assert json.loads((work / "shared" / "run.json").read_text())["command"] == ["flux:", "workflow", "campaign"]
+
+
 def test_an_untraced_job_sees_nothing_of_us(traced_flux, submit_in, work):
     _, run, done = submit_in("--env=-*", "env")
     _, _, refused = submit_in("--env=-*", "--setattr=user.trace=false", "env")
