@@ -1,6 +1,7 @@
 // Records into JSON lines, lines into blocks. The format is docs/trace-format.md; seal_dead.cc calls this for the dead.
 #include "seal.h"
 
+#include "block_summary.h"
 #include "event_args.h"
 #include "path_buffer.h"
 #include "sys.h"
@@ -10,11 +11,6 @@ namespace tailrace {
 namespace {
 
 constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots there can be
-constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
-// Contexts are listed in the header until it reaches this; then the block is sealed. The rest is for the process
-// record.
-constexpr size_t kHeaderContextBytes = 36 * 1024;
-constexpr size_t kHeaderProcessBytes = 20 * 1024;
 
 struct NameEntry {
   uint64_t hash;
@@ -36,12 +32,8 @@ class SealScratch {
   char raw[kBlockRawBytes + kLineSlackBytes];
   char headroom[kFrameBytes + kMaxHeaderBytes];  // the frame is put here, right before the stream
   char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
-  char contexts_json[kHeaderContextBytes + kContextJsonBytes];
   char header[kMaxHeaderBytes];
-  char process_json[kHeaderProcessBytes];
-  char exit_json[512];
-  char reaped_json[4096];
-  char untraced_json[4096];
+  SummaryRoom summary;
   char context_json[kContextJsonBytes];
   char text[16 * 1024];
   NameEntry names[kNameTableSize];
@@ -67,9 +59,7 @@ class Sealer {
         epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
         tid_(segment.first_tid),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
-        contexts_json_(scratch.contexts_json, sizeof scratch.contexts_json),
-        reaped_json_(scratch.reaped_json, sizeof scratch.reaped_json),
-        untraced_json_(scratch.untraced_json, sizeof scratch.untraced_json) {
+        summary_(scratch.summary) {
     put_hex(hhash_, fnv32(segment.host_name()), 8);
   }
 
@@ -85,13 +75,10 @@ class Sealer {
   void add_file_line(NameEntry &name);
   void add_context(uint32_t index);
   void use_context(uint32_t id);
-  void list_context(string_view text);
   string_view take_members();
   char *put_start_args(char *p);
   char *put_exit_args(char *p, const Slot &slot);
-  void list_reaped(const Slot &slot);
   void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
-  void write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot);
 
   char *put_metadata(char *p, string_view name);
   NameEntry *find_name(uint64_t hash);
@@ -118,10 +105,7 @@ class Sealer {
   // The block that is being built.
   char *p_ = nullptr;
   uint32_t first_slot_ = 0;
-  uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
-  uint64_t uncounted_[2] = {0, 0};
-  Writer contexts_json_, reaped_json_, untraced_json_;
-  string_view process_json_, exit_json_;
+  BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
   // What context_json holds.
   bool context_valid_ = false;
@@ -198,20 +182,14 @@ char *Sealer::put_metadata(char *p, string_view name) {
   p = put(p, ",\"tid\":");
   p = put_decimal(p, tid_);
   p = put(p, ",\"args\":{");
-  ++lines_;
+  summary_.add_line();
   return p;
 }
 
 void Sealer::begin_block(uint32_t slot) {
   ++s_.block_number;
   first_slot_ = slot;
-  lines_ = events_ = read_ = written_ = t1_ = 0;
-  t0_ = UINT64_MAX;
-  contexts_json_.truncate(0);
-  reaped_json_.truncate(0);
-  untraced_json_.truncate(0);
-  uncounted_[0] = uncounted_[1] = 0;
-  process_json_ = exit_json_ = {};
+  summary_.clear();
   context_valid_ = false;
   char *p = put_metadata(s_.raw, "HH");
   Writer host(p, 8192);
@@ -252,20 +230,6 @@ void Sealer::add_file_line(NameEntry &name) {
   p_ = p + w.size();
 }
 
-// Adds the tags to the header's list, once. Tags need no escape in JSON, so their quoted form can be looked for as it
-// is.
-void Sealer::list_context(string_view text) {
-  size_t before = contexts_json_.size();
-  contexts_json_.json(text);
-  string_view all = contexts_json_.view();
-  string_view quoted = slice(all, before, all.size() - before);
-  bool listed = slice(all, 0, before).find(quoted) != string_view::npos;
-  contexts_json_.truncate(before);
-  if (listed) return;
-  if (before) contexts_json_ << ',';
-  contexts_json_.json(text);
-}
-
 // Lists the context in the block's header and renders its part of a line, which holds until the context changes.
 void Sealer::use_context(uint32_t id) {
   if (context_valid_ && id == context_id_) return;
@@ -282,7 +246,7 @@ void Sealer::use_context(uint32_t id) {
   string_view text = entry->slot == UINT32_MAX ? string_view() : text_of(entry->slot);
   if (entry->listed_in != s_.block_number) {
     entry->listed_in = s_.block_number;
-    list_context(text);
+    summary_.add_context(text);
   }
   TagSet tags;
   size_t fault_at;
@@ -303,49 +267,19 @@ string_view Sealer::take_members() {
 char *Sealer::put_start_args(char *p) {
   string_view members = take_members();
   if (members.empty()) return p;
-  Writer w(s_.process_json, sizeof s_.process_json);
-  w << members;
-  process_json_ = w.overflowed() ? string_view() : w.view();
+  summary_.set_process(members);
   return put(put(p, ","), members);
 }
 
 char *Sealer::put_exit_args(char *p, const Slot &slot) {
-  Writer w(s_.exit_json, sizeof s_.exit_json);
-  w << "\"code\":";
-  w.number(slot.ret);
-  string_view members = take_members();
-  if (!members.empty() && members.size() + 1 < w.room()) w << ',' << members;
-  exit_json_ = w.view();
-  return put(put(p, ","), exit_json_);
+  return put(put(p, ","), summary_.set_exit(slot.ret, take_members()));
 }
 
-// [pid, status, rchar, wchar]; the last two are null where they could not be read.
-void Sealer::list_reaped(const Slot &slot) {
-  if (slot.ret <= 0) return;
-  Writer &w = reaped_json_;
-  w << (w.size() ? ",[" : "[");
-  w.number(slot.ret) << ',';
-  w.number(static_cast<int64_t>(slot.count));
-  if (slot.offset < 0) {
-    w << ",null,null]";
-    return;
-  }
-  w << ',';
-  w.number(slot.offset) << ',';
-  w.number(static_cast<int64_t>(slot.file2)) << ']';
-}
-
-// [pid, why, program] of what was started and can't be traced.
 void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
   Obstacle obstacle = obstacle_in(field);
   if (obstacle == Obstacle::kNone || slot.ret < 0) return;
   NameEntry *name = slot.file ? find_name(slot.file) : nullptr;
-  Writer &w = untraced_json_;
-  size_t before = w.size();
-  w << (before ? ",[" : "[");
-  w.number(pid) << ",\"" << kObstacleNames[static_cast<int>(obstacle)] << "\",";
-  w.json(name && name->hash ? text_of(name->slot) : string_view()) << ']';
-  if (w.overflowed()) w.truncate(before);
+  summary_.add_untraced(pid, obstacle, name && name->hash ? text_of(name->slot) : string_view());
 }
 
 void Sealer::add_event(uint32_t index) {
@@ -392,81 +326,13 @@ void Sealer::add_event(uint32_t index) {
     case Shape::kExit: p = put_exit_args(p, slot); break;
     default: p = put_event_args(p, slot, f, size); break;
   }
-  if (f.shape == Shape::kWait) list_reaped(slot);
+  if (f.shape == Shape::kWait) summary_.add_reaped(slot);
   if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
   if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
   p = put(p, string_view(s_.context_json, context_bytes_));
   p_ = put(p, "}}\n");
 
-  ++lines_, ++events_;
-  if (t0 < t0_) t0_ = t0;
-  if (t1 > t1_) t1_ = t1;
-  bool uncounted = f.uncounted;
-  auto bytes = static_cast<uint64_t>(size);
-  if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;
-  if (f.direction == Direction::W || f.direction == Direction::RW)
-    written_ += bytes, uncounted_[1] += bytes * uncounted;
-}
-
-// What stands against the kernel's account of a process that left none itself (ledger.h).
-static void write_ledger(Writer &h, const Ledger &l) {
-  auto pair = [&](const char *key, const std::atomic<uint64_t> *n) {
-    h << key;
-    h.number(static_cast<int64_t>(n[0].load())) << ',';
-    h.number(static_cast<int64_t>(n[1].load())) << ']';
-  };
-  pair(",\"ledger\":{\"base\":[", l.base);
-  pair(",\"own\":[", l.own);
-  pair(",\"reaped\":[", l.reaped);
-  pair(",\"done\":[", l.done);
-  h << ",\"ahead\":";
-  h.number(l.ahead) << ",\"loaded\":";
-  // Unsigned: a journal may hold anything.
-  auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
-  h.number(static_cast<int64_t>((u(l.objects) - u(l.base_objects)) * kReadPerLibrary)) << '}';
-}
-
-void Sealer::write_header(Writer &h, size_t deflate_bytes, uint32_t next_slot) {
-  auto number = [&](const char *key, uint64_t v) { h << ",\"" << key << "\":", h.number(static_cast<int64_t>(v)); };
-  h << "{\"v\":1";
-  number("comp", deflate_bytes);
-  number("raw", static_cast<uint64_t>(p_ - s_.raw));
-  number("lines", lines_);
-  number("events", events_);
-  number("t0", events_ ? t0_ : 0);
-  number("t1", t1_);
-  number("pid", static_cast<uint64_t>(segment_.pid));
-  h << ",\"start\":\"";
-  h.short_hex(segment_.start_realtime_ns) << "\",\"host\":";
-  h.json(segment_.host_name());
-  number("seg", segment_.segment);
-  number("epoch", segment_.epoch.load(std::memory_order_relaxed));
-  number("slots", next_slot);
-  number("read", read_);
-  number("written", written_);
-  if (uncounted_[0] || uncounted_[1]) {
-    h << ",\"uncounted\":[";
-    h.number(static_cast<int64_t>(uncounted_[0])) << ',';
-    h.number(static_cast<int64_t>(uncounted_[1])) << ']';
-  }
-  if (segment_.ledger.known) write_ledger(h, segment_.ledger);
-  if (reaped_json_.size()) h << ",\"reaped\":[" << reaped_json_.view() << ']';
-  if (untraced_json_.size()) h << ",\"untraced\":[" << untraced_json_.view() << ']';
-  h << ",\"contexts\":[" << contexts_json_.view() << ']';
-  bool any = false;
-  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
-    uint64_t n = segment_.lost[i].load(std::memory_order_relaxed);
-    if (!n) continue;
-    h << (any ? "," : ",\"lost\":{") << '"' << kLossNames[i] << "\":";
-    h.number(static_cast<int64_t>(n));
-    any = true;
-  }
-  if (any) h << '}';
-  // The line in the block has it all the same.
-  bool fits = process_json_.size() + sizeof s_.exit_json + 64 < h.room();
-  if (!process_json_.empty() && fits) h << ",\"process\":{" << process_json_ << '}';
-  if (!exit_json_.empty()) h << ",\"exit\":{" << exit_json_ << '}';
-  h << '}';
+  summary_.add_event(f, t0, t1, size);
 }
 
 void Sealer::end_block(uint32_t next_slot) {
@@ -474,16 +340,16 @@ void Sealer::end_block(uint32_t next_slot) {
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
   }
-  if (events_ == 0 && lost_in_all == 0) return;
+  if (summary_.events() == 0 && lost_in_all == 0) return;
   // Blocks lie in the file in the order of their slots: behind one that failed none is written.
   if (status_ < 0) {
-    unwritten_ += events_;
+    unwritten_ += summary_.events();
     return;
   }
   auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
   size_t n = deflate_block(s_.deflate_work, s_.raw, raw_bytes, s_.out, sizeof s_.out - kGzipTrailerBytes);
   Writer header(s_.header, sizeof s_.header);
-  write_header(header, n, next_slot);
+  summary_.write(header, segment_, n, raw_bytes, next_slot);
   int status = -1;
   size_t member_bytes = 0;
   if (n && !header.overflowed()) {
@@ -493,7 +359,7 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   if (status < 0) {
     if (!status_) status_ = status;
-    unwritten_ += events_;
+    unwritten_ += summary_.events();
     return;
   }
   segment_.first_slot.store(next_slot, std::memory_order_release);
@@ -502,10 +368,10 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   if (!totals_) return;
   totals_->blocks += 1;
-  totals_->events += events_;
+  totals_->events += summary_.events();
   totals_->file_bytes += member_bytes;
-  totals_->read_bytes += read_;
-  totals_->written_bytes += written_;
+  totals_->read_bytes += summary_.read_bytes();
+  totals_->written_bytes += summary_.written_bytes();
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) totals_->lost[i] += lost[i];
 }
 
@@ -524,9 +390,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
-    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 ||
-                contexts_json_.size() >= kHeaderContextBytes || reaped_json_.room() < 128 ||
-                untraced_json_.room() < 512;
+    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {
       end_block(i);
       begin_block(i);
