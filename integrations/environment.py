@@ -18,11 +18,14 @@ _OF_A_RUN = ("TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_CLOCK", "TAILRACE_PROCES
 
 
 def library_path() -> Path:
-    """The core's library in the installed package.
+    """The core's library: the installed package's, or the build that TAILRACE_CORE_LIBRARY names.
 
     Raises CoreError when it isn't there, or lies where LD_PRELOAD can't name it.
     """
-    path = Path(tailrace.__file__).absolute().parent / "lib" / _LIBRARY
+    chosen = os.environ.get("TAILRACE_CORE_LIBRARY")
+    path = Path(chosen) if chosen else Path(tailrace.__file__).absolute().parent / "lib" / _LIBRARY
+    if chosen and not (path.is_absolute() and path.name == _LIBRARY and path.is_file()):
+        raise CoreError(f"TAILRACE_CORE_LIBRARY is {chosen}: name a {_LIBRARY} by its whole path, or unset it")
     if not path.is_file():
         raise CoreError(f"{path} is missing: tailrace was installed without its core; `pip install` it anew")
     if any(separator in str(path) for separator in " :\t\n$"):
@@ -63,9 +66,12 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
     base = dict(os.environ if base_env is None else base_env)
     library = str(library_path())
     preloaded = [entry for entry in base.get("LD_PRELOAD", "").replace(":", " ").split() if entry != library]
+    # ThreadSanitizer's runtime calls what it replaces before it can bear to be called back.
+    first = [entry for entry in preloaded if "/libtsan.so" in entry]
+    preloaded = [*first, library, *(entry for entry in preloaded if entry not in first)]
     # A traced process doesn't see its own variables, so its tags are to be had from the core.
     tags = merge(base.get("TAILRACE_TAGS") or context.setting("TAILRACE_TAGS") or "", tags)
-    return {**base, **trace_settings(run_dir, tags), "LD_PRELOAD": ":".join([library, *preloaded])}
+    return {**base, **trace_settings(run_dir, tags), "LD_PRELOAD": ":".join(preloaded)}
 
 
 def journal_directory(environment: Mapping[str, str] | None = None) -> str:

@@ -1,22 +1,25 @@
 """Fixtures of all tests: the C++ side, built once a session into build/tests of the source tree.
 
 $TAILRACE_TEST_BUILD names another build directory. What can't be built skips the tests that need it, and says why.
+$TAILRACE_SANITIZE (address or thread) runs the tests with a core that is built with that sanitizer (sanitizer.py).
 """
 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sanitizer
 
 SOURCE = Path(__file__).resolve().parent.parent
 
 
 def build_directory() -> Path:
     """Where the C++ side is built."""
-    return Path(os.environ.get("TAILRACE_TEST_BUILD", SOURCE / "build" / "tests"))
+    build = Path(os.environ.get("TAILRACE_TEST_BUILD", SOURCE / "build" / "tests"))
+    return build.with_name(f"{build.name}-{sanitizer.CHOSEN}") if sanitizer.CHOSEN else build
 
 
 def run_step(command: list[str]) -> None:
@@ -35,7 +38,8 @@ def cpp_build() -> Path:
     build = build_directory()
     if not (build / "CMakeCache.txt").exists():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        run_step(["cmake", "-S", str(SOURCE), "-B", str(build), "-DTAILRACE_TESTS=ON", *generator])
+        flags = ["-DTAILRACE_TESTS=ON", *sanitizer.cmake_flags()]
+        run_step(["cmake", "-S", str(SOURCE), "-B", str(build), *flags, *generator])
     run_step(["cmake", "--build", str(build), "--parallel", "2"])
     return build
 
@@ -44,3 +48,27 @@ def cpp_build() -> Path:
 def program(cpp_build: Path) -> Callable[[str], Path]:
     """The path of a test program (tests/programs) by its name."""
     return lambda name: cpp_build / "tests" / "programs" / name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sanitized_core(request: pytest.FixtureRequest) -> None:
+    """Puts the sanitizer's core in the installed one's place."""
+    if sanitizer.CHOSEN:
+        sanitizer.install(request.getfixturevalue("cpp_build") / "core" / "libtailrace.so")
+
+
+@pytest.fixture(autouse=True)
+def _no_reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A test fails when the sanitizer reports anything in any process that it started."""
+    if not sanitizer.CHOSEN:
+        yield
+        return
+    reason = sanitizer.obstacle(request.node.nodeid)
+    if reason:
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("reports")
+    with sanitizer.reports_in(directory):
+        yield
+    reports = [file.read_text(errors="replace") for file in sorted(directory.iterdir())]
+    if reports:
+        pytest.fail("\n".join(reports)[:8000], pytrace=False)

@@ -126,7 +126,8 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const c
 
 #if defined(__x86_64__)
 // RTLD_DEFAULT is 0, RTLD_NEXT is -1: for both the caller decides what is found, and RTLD_DEFAULT finds our wrapper
-// anyway.
+// anyway. A sanitizer's runtime calls dlsym before there is memory for its own account, so there it is libc's.
+#ifndef TAILRACE_SANITIZED
 __asm__(R"(
   .text
   .globl dlsym
@@ -146,7 +147,10 @@ dlsym:
 1:
   jmp tailrace_dlsym_handle
   .size dlsym, .-dlsym
-
+)");
+#endif
+__asm__(R"(
+  .text
   .globl dlopen
   .type dlopen, @function
 dlopen:
@@ -161,6 +165,7 @@ dlopen:
   .size dlopen, .-dlopen
 )");
 #elif defined(__aarch64__)
+#ifndef TAILRACE_SANITIZED
 __asm__(R"(
   .text
   .globl dlsym
@@ -179,7 +184,10 @@ dlsym:
 1:
   b tailrace_dlsym_handle
   .size dlsym, .-dlsym
-
+)");
+#endif
+__asm__(R"(
+  .text
   .globl dlopen
   .type dlopen, %function
 dlopen:

@@ -48,9 +48,15 @@ void record_vfork(const Call &call, long pid) {
 
 // vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C
 // can stand between. Here the return address is kept in a register, which the kernel saves, and both sides call back
-// for what they must do.
-#if defined(__x86_64__)
+// for what they must do. ThreadSanitizer's account of a thread can't be shared by two.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
+#ifdef __SANITIZE_ADDRESS__
+// What the child's frames left in the account of the stack is over (libasan's own vfork, which ours replaces).
+void __asan_handle_vfork(void *stack);
+#else
+static void __asan_handle_vfork(void *) {}
+#endif
 __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
   // Open file descriptions are shared from here on.
   if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
@@ -61,6 +67,7 @@ __attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() {
   t_vfork = 1;
 }
 __attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
+  __asan_handle_vfork(__builtin_frame_address(0));
   if (t_vfork) t_thread = t_thread_before_vfork;
   t_vfork = 0;
   if (pid < 0) {
@@ -385,13 +392,23 @@ struct ThreadStart {
   Context *context;
 };
 
+// ThreadSanitizer's own beginning of a thread is the function that is called here: nothing before it can be
+// instrumented, so the block isn't given back.
+#ifdef __SANITIZE_THREAD__
+#define TAILRACE_BEFORE_SANITIZER __attribute__((no_sanitize("thread")))
+constexpr bool kGivesBack = false;
+#else
+#define TAILRACE_BEFORE_SANITIZER
+constexpr bool kGivesBack = true;
+#endif
+
 // A thread begins in its creator's context.
-void *start_thread(void *raw) {
+TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   auto *start = static_cast<ThreadStart *>(raw);
   void *(*function)(void *) = start->function;
   void *argument = start->argument;
   t_context = start->context;
-  give_thread_start(start);
+  if (kGivesBack) give_thread_start(start);
   return function(argument);
 }
 

@@ -106,7 +106,7 @@ struct Ledger {
 enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2 };
 
 struct SegmentHeader {
-  uint32_t magic;
+  std::atomic<uint32_t> magic;  // 0 while the header is written
   uint32_t version;
   uint32_t slots;  // capacity
   std::atomic<uint32_t> allocated_slots;

@@ -12,8 +12,7 @@ namespace {
 void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint32_t tid) {
   const Session &g = g_session;
   ClockSample now = sample_clock(g.clock_kind);
-  s->magic = 0;
-  std::atomic_thread_fence(std::memory_order_release);
+  s->magic.store(0, std::memory_order_release);
   s->version = kJournalVersion;
   s->slots = kSegmentSlots;
   s->allocated_slots.store(slots, std::memory_order_relaxed);
@@ -32,8 +31,7 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   memcpy(s->host, g.host, s->host_bytes);
   s->path_bytes = static_cast<uint32_t>(strlen(g.trace_path));
   memcpy(s->trace_path, g.trace_path, s->path_bytes + 1);
-  std::atomic_thread_fence(std::memory_order_release);
-  s->magic = kJournalMagic;
+  s->magic.store(kJournalMagic, std::memory_order_release);
 }
 
 void settle_in(SegmentHeader *s) {

@@ -258,10 +258,32 @@ void Sealer::use_context(uint32_t id) {
   context_bytes_ = w.size();
 }
 
+// What a program has written over would make the block's header unreadable, and all of the block with it.
+bool are_members(string_view text) {
+  char closing[8];
+  size_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (static_cast<unsigned char>(c) < ' ') return false;
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '{' || c == '[')) {
+      if (depth == sizeof closing) return false;
+      closing[depth++] = c == '{' ? '}' : ']';
+    } else if (!quoted && (c == '}' || c == ']')) {
+      if (depth == 0 || closing[--depth] != c) return false;
+    }
+  }
+  return !quoted && depth == 0;
+}
+
 string_view Sealer::take_members() {
   string_view members = process_slot_ == UINT32_MAX ? string_view() : text_of(process_slot_);
   process_slot_ = UINT32_MAX;
-  return members;
+  return are_members(members) ? members : string_view();
 }
 
 char *Sealer::put_start_args(char *p) {

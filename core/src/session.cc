@@ -33,13 +33,20 @@ namespace {
 pthread_key_t g_thread_key;
 char **g_argv;
 
+// PTHREAD_DESTRUCTOR_ITERATIONS. In the last ThreadSanitizer takes leave of the thread.
+#ifdef __SANITIZE_THREAD__
+constexpr uintptr_t kDestructorRounds = 2;
+#else
+constexpr uintptr_t kDestructorRounds = 4;
+#endif
+
 // Destructors of other libraries' keys may still do I/O; as long as rounds are left, ours asks to come last.
 void thread_ends(void *value) {
   // Cancelled in a call on a stream, the thread never came back to let go of it.
   if (t_held_stream) funlockfile(static_cast<FILE *>(t_held_stream));
   t_held_stream = nullptr;
   auto rounds = reinterpret_cast<uintptr_t>(value);
-  if (rounds < 4) {
+  if (rounds < kDestructorRounds) {
     pthread_setspecific(g_thread_key, reinterpret_cast<void *>(rounds + 1));
     return;
   }

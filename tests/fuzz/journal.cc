@@ -28,6 +28,8 @@ void put_right(SegmentHeader &segment, uint32_t slots) {
   segment.slots = kSegmentSlots;
   segment.allocated_slots.store(slots);
   segment.pid = 4194304;  // more than the kernel gives
+  segment.pid_namespace = pid_namespace();
+  segment.homeless.store(0);
   segment.host_bytes = 4;
   segment.path_bytes = static_cast<uint32_t>(strlen(segment.trace_path));
   if (slots) segment.epoch.store(mark_epoch(segment.slot(0)->mark.load()));

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sanitizer
 from truth import Seen, read_run
 
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
@@ -48,7 +49,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 def clean_environment(extra: dict[str, str]) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
-    return {**kept, "LC_ALL": "C.UTF-8", **extra}
+    return {**kept, "LC_ALL": "C.UTF-8", **extra, **sanitizer.variables(extra.get("LD_PRELOAD", ""))}
 
 
 def as_shell(returncode: int) -> int:

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import sanitizer
 
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 ALL = bool(os.environ.get("TAILRACE_ALL_CPYTHON"))
@@ -133,7 +134,7 @@ def run_module(prefix: list[str], python: str, module: Module, work: Path) -> Ou
     options = ["--tempdir", str(work), "--junit-xml", str(report)]
     command = [*prefix, python, "-E", "-s", "-m", "test", *options, *module.arguments]
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
-    env = {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+    env = {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", **sanitizer.variables()}
     with (work / "output").open("wb") as output:
         process = subprocess.Popen(
             command,

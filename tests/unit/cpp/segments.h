@@ -67,6 +67,7 @@ class Segment {
     h.allocated_slots.store(kSegmentSlots);
     h.segment = index;
     h.pid = pid;
+    h.pid_namespace = pid_namespace();
     h.start_realtime_ns = 1'700'000'000'000'000'000;
     h.start_monotonic_ns = 5'000'000'000;
     h.reference_rate_q32 = 1ULL << 32;

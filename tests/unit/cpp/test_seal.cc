@@ -266,6 +266,18 @@ TEST_F(Seal, ProcessAndExitAreInTheHeader) {
   EXPECT_EQ(count(b.json, R"("ppid":1,"exe":"/bin/x")"), 1);
 }
 
+TEST_F(Seal, AProcessRecordThatIsNoneLeavesTheHeaderReadable) {
+  for (const char *damaged : {R"("exe":"/bin/x)", R"("argv":["x")", R"("argv":["x"}])", "\"exe\":\"a\nb\"", "]["}) {
+    Segment s(trace_);
+    s.text_record(kProcessRecord, 0, damaged);
+    s.event(Fn::kStart, 0, 0, 1);
+    ASSERT_EQ(s.seal(), 0);
+    Block b = read_blocks(trace_).back();
+    EXPECT_EQ(b.header.find("process"), std::string::npos) << b.header;
+    EXPECT_EQ(number(b, "events"), 1u);
+  }
+}
+
 TEST_F(Seal, LossesAreTakenAlongOnce) {
   Segment s(trace_);
   s.header()->lost[static_cast<int>(Loss::kNoJournal)].store(5);
@@ -316,6 +328,38 @@ TEST_F(Seal, TheDeadAreSealedAndRemoved) {
   EXPECT_NE(access(journal.c_str(), F_OK), 0);
   EXPECT_EQ(number(read_blocks(trace_)[0], "events"), 10u);
   EXPECT_EQ(seal_dead_journals((directory_ / "absent").c_str(), result), 0);
+}
+
+TEST_F(Seal, InAnotherPidNamespaceWhoHasAMappingLives) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  SealedJournals result;
+  {
+    Segment s(trace_, journal, 0, 1);
+    s.header()->pid_namespace = 1;
+    s.event(Fn::f_fsync, 0, 0, 1);
+    ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+    EXPECT_EQ(result.alive, 1u);
+    EXPECT_EQ(result.sealed, 0u);
+  }
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.sealed, 1u);
+  EXPECT_EQ(result.totals.events, 1u);
+}
+
+TEST_F(Seal, AReserveIsRemovedWhenNobodyHasIt) {
+  std::string journal = directory_ / "node-7-1.1.tj";
+  SealedJournals result;
+  {
+    Segment s(trace_, journal, 1, dead_pid());
+    s.header()->holding = kReserve;
+    ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+    EXPECT_EQ(access(journal.c_str(), F_OK), 0);
+    EXPECT_EQ(s.header()->holding, kReserve);
+  }
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_NE(access(journal.c_str(), F_OK), 0);
+  EXPECT_EQ(result.sealed + result.alive, 0u);
+  EXPECT_NE(access(trace_.c_str(), F_OK), 0);
 }
 
 TEST_F(Seal, TheLivingKeepTheirJournals) {
