@@ -28,10 +28,16 @@ _OPTIONS = {"address": ("ASAN_OPTIONS", "UBSAN_OPTIONS"), "thread": ("TSAN_OPTIO
 _OBSTACLES: dict[str, list[tuple[str, str]]] = {
     "": [],
     "address": [
-        ("test_fork_while_threads_do_io", "a child forked while a thread allocates hangs in libasan's malloc, untraced too"),
+        (
+            "test_fork_while_threads_do_io",
+            "forked while a thread allocates, a child hangs in libasan, untraced too",
+        ),
         ("test_small_stacks_are_enough.handler", "AddressSanitizer's frames don't fit the stack of 8 KiB"),
         ("deepbind", "libasan refuses RTLD_DEEPBIND"),
-        ("full_disk_under|full_journal|limit_on_file_sizes", "dd wants one byte at a page's start, which libasan refuses"),
+        (
+            "full_disk_under|full_journal|limit_on_file_sizes",
+            "libasan refuses dd its one byte at a page's start",
+        ),
     ],
     "thread": [
         ("deepbind", "the runtime of a sanitizer refuses RTLD_DEEPBIND"),

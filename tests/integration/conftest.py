@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
-from harm import Harm
+from harm import Harm, Table
 
 from tailrace import _native
 
@@ -145,3 +145,21 @@ def traced_flux(
     instance = start_traced(flux_program, flux_plugins, cwd=tmp_path_factory.mktemp("traced-flux"))
     yield instance
     instance.stop()
+
+
+_TABLES = pytest.StashKey[dict[str, Table]]()
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    """The table of the test's module, printed when all tests are over."""
+    tables = request.config.stash.setdefault(_TABLES, {})
+    return tables.setdefault(request.module.__name__, Table())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Prints the tables."""
+    for found in config.stash.get(_TABLES, {}).values():
+        terminalreporter.section(found.heading)
+        for row in found.rows:
+            terminalreporter.write_line(row)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ class Outcome:
         seen = self.seen
         for name in names:
             assert seen.written(self.work / name) == (self.work / name).stat().st_size, name
+
+
+@dataclass
+class Table:
+    """Lines that stand under their heading at the end of the tests' output."""
+
+    heading: str = ""
+    rows: list[str] = field(default_factory=list)
 
 
 def files_of(directory: Path) -> dict[str, bytes]:

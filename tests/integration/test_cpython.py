@@ -4,7 +4,8 @@ The suite drives the hooks as hard as any program does: thousands of odd calls w
 else. Each module runs twice, untraced and traced, each in a process of its own; the outcomes of the single tests are
 compared, and those of the tests that don't pass untraced (no network, another locale, a slow machine) are not.
 
-A few quick modules are in every run. All of them, which takes about half an hour:
+A few quick modules are in every run. All of them, which takes about half an hour; the run ends with a table of both
+results:
 
     TAILRACE_ALL_CPYTHON=1 pytest tests/integration/test_cpython.py
 
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +27,7 @@ from pathlib import Path
 
 import pytest
 import sanitizer
+from harm import Table
 
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 ALL = bool(os.environ.get("TAILRACE_ALL_CPYTHON"))
@@ -167,6 +170,12 @@ def differences(plain: Outcome, traced: Outcome) -> list[str]:
     return found
 
 
+def counted(outcome: Outcome) -> str:
+    """How many tests went how."""
+    counts = Counter(outcome.results.values())
+    return " ".join(f"{counts[result]:5}" for result in ("passed", "failed", "skipped"))
+
+
 def was_lost(output: str) -> list[str]:
     """The lines of `tailrace run`'s summary that tell of losses."""
     summary = [line for line in output.splitlines() if line.startswith("tailrace:")]
@@ -174,7 +183,7 @@ def was_lost(output: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if ALL or m.quick], ids=lambda module: module.name)
-def test_the_suite_has_the_same_results(tmp_path: Path, module: Module) -> None:
+def test_the_suite_has_the_same_results(tmp_path: Path, module: Module, table: Table) -> None:
     python = python_with(module.name)
     if python is None:
         pytest.skip(f"no Python here has test.{module.name} (Debian: libpython3-testsuite)")
@@ -184,6 +193,8 @@ def test_the_suite_has_the_same_results(tmp_path: Path, module: Module) -> None:
     prefix = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--tag", "stage=cpython", "--"]
     traced = run_module(prefix, python, module, tmp_path / "traced")
     found = differences(plain, traced)
+    table.heading = f"{'CPython suite: passed, failed, skipped':40} {'untraced':>17}   {'traced':>17}   differ"
+    table.rows.append(f"{module.name:40} {counted(plain)}   {counted(traced)}   {len(found):6}")
     if found:
         # Excused is only what is seen to fail untraced too; a second traced run could hide harm that is rare.
         found = [
