@@ -95,6 +95,12 @@ def test_a_thread_begins_in_its_creators_context(harm: Harm, program: Program) -
     assert tasks == {"one": {"one"}, "two": {"two"}, "inherited": {"one", "two"}}
 
 
+def test_a_constructor_that_is_first_and_a_thread_with_its_own_directory(harm: Harm, program: Program) -> None:
+    done = harm(program("early"))
+    assert done.stdout == "42\n"
+    done.check_written("early", "file", "sub/file")
+
+
 # ---- children ------------------------------------------------------------------------------------------------------
 
 
