@@ -45,6 +45,11 @@ OPENS = frozenset(
     {"open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "freopen64", "creat", "creat64"}
 )
 MAKES = frozenset({"creat", "creat64", "mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"})
+MAPS = frozenset({"mmap", "mremap"})
+"""What makes a mapping; `munmap` and `msync` end or write back what was stored through a shared one."""
+PROT_WRITE, MAP_TYPE = 0x2, 0xF
+SHARED = (0x1, 0x3)
+"""MAP_SHARED and MAP_SHARED_VALIDATE (mmap(2))."""
 MOVES = frozenset({"rename", "renameat", "renameat2"})
 LINKS = frozenset({"link", "linkat"})
 FORKS = frozenset({"fork", "vfork", "posix_spawn", "posix_spawnp", "clone", "popen"})
@@ -54,7 +59,7 @@ UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
 O_ACCMODE, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC = 0o3, 0o1, 0o2, 0o100, 0o1000
 COLUMNS = [
     *("name", "cat", "ts", "dur", "host", "pid", "path", "file", "ftype", "path2", "file2", "offset", "size", "count"),
-    *("ret", "errno", "dir", "flags", "calls", "workflow", "stage", "task"),
+    *("ret", "errno", "dir", "flags", "prot", "calls", "workflow", "stage", "task"),
 ]
 """The columns of the event frame that the edge table is made from."""
 
@@ -150,7 +155,7 @@ def _plain(events: pd.DataFrame) -> pd.DataFrame:
         out[column] = _strings(out[column])
     for column, null in (("ts", 0), ("dur", 0), ("pid", -1), ("offset", -1), ("size", 0), ("count", 0), ("calls", 1)):
         out[column] = _integers(out[column], null)
-    for column in ("ret", "errno", "flags"):
+    for column in ("ret", "errno", "flags", "prot"):
         out[column] = _integers(out[column], 0)
     result: pd.DataFrame = pd.DataFrame(out)
     return result
@@ -206,13 +211,16 @@ def _accesses(events: pd.DataFrame) -> pd.DataFrame:
     truncating = events["name"].isin(OPENS) & (flags & O_TRUNC != 0) & (flags & O_ACCMODE != 0)
     truncating |= events["name"].isin({"creat", "creat64"})
     truncating |= events["name"].isin({"truncate", "ftruncate"}) & (events["offset"] == 0)
-    mapping = events["cat"].eq("MMAP") & (events["ftype"] == "reg") & (events["dir"] == "")
+    mapping = layer & events["cat"].eq("MMAP") & (events["ftype"] == "reg") & (events["dir"] == "")
+    begins = mapping & events["name"].isin(MAPS)
+    stores = mapping & (events["prot"] & PROT_WRITE != 0) & (flags & MAP_TYPE).isin(SHARED)
     picks = [
         (moving & (events["dir"] != "w"), READ, events["file_code"], "size", ""),
         (moving & (events["dir"] == "w"), WRITE, events["file_code"], "size", ""),
         (both, WRITE, target, "size", ""),
         (layer & truncating, WRITE, events["file_code"], "", ""),
-        (layer & mapping, READ, events["file_code"], "", "count"),
+        (begins, READ, events["file_code"], "", "count"),
+        (stores, WRITE, events["file_code"], "", "count"),
     ]
     parts = [_access(events, *pick) for pick in picks]
     return pd.concat(parts, ignore_index=True)

@@ -62,7 +62,8 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
     case Shape::kRange: p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
     case Shape::kMap:
-      p = put_field(p, ",\"prot\":", static_cast<int64_t>(slot.file2));
+      p = put_field(p, ",\"prot\":", static_cast<int32_t>(slot.file2));
+      p = put_field(p, ",\"flags\":", static_cast<int32_t>(slot.file2 >> 32));
       p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
       break;
     case Shape::kSpawn: p = put_obstacle(p, slot.count); break;

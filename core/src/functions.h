@@ -35,7 +35,7 @@ enum class Shape : uint8_t {
   kStatus,    // the same, ret is not the size: 0, or -1 after a failure
   kChars,     // calls, size: a run of single-character calls
   kSeek,      // offset (where it is now), ret
-  kMap,       // offset, count, prot, ret as pointer
+  kMap,       // offset, count, prot and flags (of the mapping; the low and high half of file2), ret as pointer
   kExit,      // code, the account
   kExec,      // ret, the account: offset is what was read, count what was written; file2 is the program's Obstacle
   kSpawn,     // ret; count is the program's Obstacle

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -153,15 +152,3 @@ MESSAGE_HOOK(int, mq_timedsend, (mqd_t fd, const char *buf, size_t n, unsigned p
   }
 LSEEK_HOOK(lseek, off_t)
 LSEEK_HOOK(lseek64, off64_t)
-
-// Only mappings of files: an allocator's are no access to data.
-#define MMAP_HOOK(symbol, offset_type)                                                                              \
-  TAILRACE_HOOK void *symbol(void *address, size_t n, int protection, int flags, int fd, offset_type at) noexcept { \
-    if (fd < 0 || (flags & MAP_ANONYMOUS)) return REAL(symbol)(address, n, protection, flags, fd, at);              \
-    Call call;                                                                                                      \
-    void *map = REAL(symbol)(address, n, protection, flags, fd, at);                                                \
-    record_fd(call, Fn::f_##symbol, fd, map == MAP_FAILED ? -1 : 1, n, at, static_cast<uint64_t>(protection));      \
-    return map;                                                                                                     \
-  }
-MMAP_HOOK(mmap, off_t)
-MMAP_HOOK(mmap64, off64_t)

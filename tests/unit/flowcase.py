@@ -37,7 +37,7 @@ STRINGS = (
     "job",
     "region",
 )
-INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "calls", "rank")
+INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "prot", "calls", "rank")
 
 
 def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

@@ -173,6 +173,17 @@ class TestEdgeTable:
         table = et.frame(chunks.build(story.run()))
         assert table[["direction", "bytes", "mapped_bytes"]].to_numpy().tolist() == [["r", 0, 4096]]
 
+    @pytest.mark.parametrize(("prot", "flags", "ways"), [(1, 1, "r"), (3, 1, "rw"), (3, 3, "rw"), (3, 2, "r")])
+    def test_what_may_be_stored_through_a_shared_mapping_is_written(self, prot: int, flags: int, ways: str) -> None:
+        story = Story()
+        mapping = {"cat": "MMAP", "count": 4096, "offset": 8192, "prot": prot, "flags": flags}
+        story.event("mmap", "/a", **mapping)
+        story.event("munmap", "/a", **{**mapping, "count": 100})
+        table = et.build(story.run())
+        frame = sorted_frame(table)
+        assert "".join(frame["direction"]) == ways
+        assert (frame["bytes"] == 0).all() and frame["mapped_bytes"].tolist() == [4096, 4196][: len(ways)]
+
     def test_a_file_keeps_its_names_and_shows_the_last(self) -> None:
         story = Story()
         story.write("/d/tmp.part")

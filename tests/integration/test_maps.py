@@ -1,0 +1,81 @@
+"""Mappings of files: which part of which file, by which calls; and the edges that shared ones make."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truth import read_run
+
+import tailrace
+
+PAGE = 4096
+READ_ONLY, WRITABLE, SHARED, PRIVATE = 1, 3, 1, 2
+
+
+def traced(run: Path, directory: Path, *command: Any) -> None:
+    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", *map(str, command)]
+    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[str]:
+    name = f"/tailrace-maps-{os.getpid()}"
+    yield name
+    Path("/dev/shm", name[1:]).unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(os.sysconf("SC_PAGE_SIZE") != PAGE, reason="the program counts in pages of 4 KiB")
+def test_every_mapping_of_a_file_is_an_access_with_its_part(
+    program: Callable[[str], Path], tmp_path: Path, shared_memory: str
+) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(bytes(16 * PAGE))
+    traced(tmp_path / "run", tmp_path, program("maps"), shared_memory)
+    seen = read_run(tmp_path / "run")
+    kinds = ("mmap", "munmap", "msync", "mremap")
+    fields = ("offset", "count", "prot", "flags")
+    found = [
+        (event["name"], *(event["args"][field] // (PAGE if field in fields[:2] else 1) for field in fields))
+        for event in seen.named(*kinds)
+        if seen.path(event) == str(data.resolve())
+    ]
+    assert found == [
+        ("mmap", 0, 16, WRITABLE, SHARED),
+        ("mmap", 2, 1, WRITABLE, PRIVATE),
+        ("msync", 4, 1, WRITABLE, SHARED),
+        ("munmap", 8, 1, WRITABLE, SHARED),
+        ("mremap", 2, 3, WRITABLE, PRIVATE),
+        ("munmap", 0, 8, WRITABLE, SHARED),
+        ("munmap", 9, 3, WRITABLE, SHARED),
+        ("munmap", 13, 3, WRITABLE, SHARED),
+        ("munmap", 2, 3, WRITABLE, PRIVATE),
+    ]
+    memory = [event["name"] for event in seen.named(*kinds) if seen.path(event) == f"/dev/shm{shared_memory}"]
+    assert memory == ["mmap", "munmap"]
+    assert {seen.path(event) for event in seen.named(*kinds)} == {str(data.resolve()), f"/dev/shm{shared_memory}"}
+
+
+def test_what_one_process_stores_and_another_reads_is_an_edge(
+    program: Callable[[str], Path], tmp_path: Path, shared_memory: str
+) -> None:
+    (tmp_path / "data").write_bytes(bytes(16 * PAGE))
+    script = f"{program('maps')} {shared_memory}; cat data > copy; cat /dev/shm{shared_memory} > said"
+    traced(tmp_path / "run", tmp_path, "bash", "-c", script)
+    assert (tmp_path / "said").read_bytes().startswith(b"for the other")
+    run = tailrace.open(tmp_path / "run")
+    graph = run.dataflow(level="process")
+    programs = {int(row.pid): Path(row.exe).name for row in run.processes.itertuples()}
+    for path in (tmp_path / "data", Path(f"/dev/shm{shared_memory}")):
+        (node,) = [n for n, values in graph.nodes(data=True) if values.get("path") == str(path.resolve())]
+        writers = {
+            programs[graph.nodes[u]["pid"]] for u, _, d in graph.in_edges(node, data=True) if d["kind"] == "write"
+        }
+        readers = {
+            programs[graph.nodes[v]["pid"]] for _, v, d in graph.out_edges(node, data=True) if d["kind"] == "read"
+        }
+        assert writers == {"maps"} and "cat" in readers
