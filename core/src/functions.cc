@@ -98,6 +98,8 @@ constexpr Function kFunctions[kFunctionCount] = {
     {"", "vmsplice", "POSIX", Direction::R, Shape::kTransfer, true},
     {"", "aio_return", "AIO", Direction::R, Shape::kTransfer, false},
     {"", "aio_return", "AIO", Direction::W, Shape::kTransfer, false},
+    {"", "io_getevents", "AIO", Direction::R, Shape::kTransfer, true},
+    {"", "io_getevents", "AIO", Direction::W, Shape::kTransfer, true},
     {"", "ficlone", "POSIX", Direction::RW, Shape::kDone, true},
 };
 

@@ -18,6 +18,8 @@ enum class Fn : uint16_t {
   kVmspliceRead,
   kAioRead,
   kAioWritten,
+  kIoRead,
+  kIoWritten,
   kClone,
   kCount
 };

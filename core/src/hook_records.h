@@ -5,6 +5,9 @@
 
 #include "record.h"
 
+struct iocb;
+struct io_event;
+
 namespace tailrace {
 
 // hooks_open.cc. A call that opens `path` (null where the descriptor has none); after a failure fd is negative.
@@ -20,6 +23,11 @@ void set_appending(int fd, int flags);
 
 // hooks_meta.cc. A call on the file of that name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look);
+
+// hooks_libaio.cc. Before and after io_submit(2), the result being -errno after a failure; and after io_getevents(2).
+void expect_requests(long count, struct iocb **list);
+void record_submit(const Call &call, long result);
+void record_results(const Call &call, const struct io_event *results, long count);
 
 constexpr uint64_t kNoCount = UINT64_MAX;  // no number was asked for: `count` is left out
 

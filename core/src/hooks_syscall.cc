@@ -143,6 +143,24 @@ COPY_CALL(copy_file_range, f_copy_file_range, a, GIVEN(b), c, GIVEN(d), e)
 COPY_CALL(splice, f_splice, a, GIVEN(b), c, GIVEN(d), e)
 COPY_CALL(sendfile, f_sendfile, b, GIVEN(c), a, kHere, d)
 
+long on_io_submit(ARGUMENTS) {
+  Call call;
+  if (call) expect_requests(b, reinterpret_cast<struct iocb **>(c));
+  long ret = REAL_CALL;
+  record_submit(call, result_of(ret));
+  return ret;
+}
+
+#define RESULTS_CALL(name)                                                   \
+  long on_##name(ARGUMENTS) {                                                \
+    Call call;                                                               \
+    long ret = REAL_CALL;                                                    \
+    record_results(call, reinterpret_cast<const struct io_event *>(d), ret); \
+    return ret;                                                              \
+  }
+RESULTS_CALL(io_getevents)
+RESULTS_CALL(io_pgetevents)
+
 struct Row {
   long number;
   long (*handler)(ARGUMENTS);
@@ -150,11 +168,11 @@ struct Row {
 #define ROW(name) \
   { SYS_##name, on_##name }
 constexpr Row kRows[] = {
-    ROW(read),         ROW(write),   ROW(pread64),    ROW(pwrite64), ROW(readv),    ROW(writev),
-    ROW(preadv),       ROW(pwritev), ROW(preadv2),    ROW(pwritev2), ROW(openat),   ROW(close),
-    ROW(dup),          ROW(dup3),    ROW(fcntl),      ROW(sendfile), ROW(splice),   ROW(copy_file_range),
-    ROW(memfd_create), ROW(prctl),   ROW(seccomp),    ROW(setuid),   ROW(setreuid), ROW(setresuid),
-    ROW(setfsuid),     ROW(chroot),  ROW(pivot_root),
+    ROW(read),         ROW(write),   ROW(pread64),    ROW(pwrite64),  ROW(readv),        ROW(writev),
+    ROW(preadv),       ROW(pwritev), ROW(preadv2),    ROW(pwritev2),  ROW(openat),       ROW(close),
+    ROW(dup),          ROW(dup3),    ROW(fcntl),      ROW(sendfile),  ROW(splice),       ROW(copy_file_range),
+    ROW(memfd_create), ROW(prctl),   ROW(seccomp),    ROW(setuid),    ROW(setreuid),     ROW(setresuid),
+    ROW(setfsuid),     ROW(chroot),  ROW(pivot_root), ROW(io_submit), ROW(io_getevents), ROW(io_pgetevents),
 #ifdef SYS_close_range
     ROW(close_range),
 #endif

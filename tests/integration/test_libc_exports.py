@@ -8,7 +8,7 @@ from libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excu
 
 from tailrace import _native
 
-HOOKED = {symbol for symbol, _, _ in _native.hooks()}
+HOOKED = {symbol for symbol, _, _ in _native.hooks() if not symbol.startswith("io_")}  # libaio's
 
 
 def libc_path() -> str:

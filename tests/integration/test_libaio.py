@@ -1,0 +1,33 @@
+"""The kernel's asynchronous requests: every result with its bytes, whoever asked for it and however."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from truth import read_run
+
+PAGE = 4096
+
+
+@pytest.mark.parametrize("way", ["linked", "number"])
+def test_results_have_their_bytes_and_bad_requests_their_error(
+    program: Callable[[str], Path], tmp_path: Path, way: str
+) -> None:
+    if not program("libaio").exists():
+        pytest.skip("no libaio to link with (Debian: libaio-dev)")
+    bare = subprocess.run([program("libaio"), way], cwd=tmp_path, capture_output=True, check=False)
+    if bare.returncode:
+        pytest.skip("this kernel has no io_submit")
+    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "run"), "--"]
+    done = subprocess.run([*words, program("libaio"), way], cwd=tmp_path, capture_output=True, check=False)
+    assert done.stdout == bare.stdout
+    seen = read_run(tmp_path / "run")
+    data = tmp_path / "data"
+    assert seen.written(data) == 16 * PAGE + 30
+    assert seen.read(data) == 16 * PAGE - 100
+    results = seen.named("io_getevents")
+    assert {event["args"]["offset"] for event in results} == {*range(0, 16 * PAGE, PAGE), *range(100, 16 * PAGE, PAGE)}
+    assert len(results) == 33 and len(seen.named("io_submit")) == 6
+    assert len([event for event in seen.named("io_submit") if event["args"].get("errno")]) == 3
