@@ -1,8 +1,8 @@
 """The report of a run: tables on a terminal, or one self-contained web page.
 
-Both show the same data (summary.py). The page is page/page.html.j2 with page.css and page.js inlined and the data in a
-JSON block; it loads nothing, and its content security policy allows only that one script, so a name in the trace stays
-a name.
+Both show the same data (summary/). The page is page/page.html.j2 with the style and the scripts of page/ inlined and
+the data in a JSON block; it loads nothing, and its content security policy allows only that one script, so a name in
+the trace stays a name.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tailrace.analyzer import summary
 from tailrace.analyzer.words import bytes_text, count_text, time_text
 
 PAGE = Path(__file__).parent / "page"
+SCRIPTS = ("dom", "panel", "overview", "layers", "sankey", "strips", "timeline", "heat", "tables", "files", "start")
+"""page/*.js in their order: each uses what those before it define."""
 TERMINAL_ROWS = 15
 WIDE = 110
 SHOWN_FINDINGS = 10
@@ -61,15 +63,45 @@ def html(data: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    style, script = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, script = (PAGE / "page.css").read_text(encoding="utf-8"), joined_scripts()
     return environment.get_template("page.html.j2").render(
         title=data["about"]["title"] or data["about"]["directory"] or "run",
         style=style,
         style_hash=digest(style),
         script=script,
         script_hash=digest(script),
-        data=embedded(data),
+        data=embedded(packed(data)),
     )
+
+
+def joined_scripts() -> str:
+    """The page's scripts as one, with a scope of its own."""
+    parts = [(PAGE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+
+
+def packed(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with its long lists as columns: names of keys are written once, and what the page leaves out is out."""
+    out = {**data, "never_read": {k: v for k, v in data["never_read"].items() if k != "rows"}}
+    for name in ("tasks", "files", "declared"):
+        out[name] = {**data[name], "rows": columns(data[name]["rows"])}
+    return out
+
+
+def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows as {"n": number of rows, "columns": {key: values}}; a row that lacks a key has null.
+
+    Texts that come again and again are {"texts": distinct ones, "at": positions in them}.
+    """
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {"n": len(rows), "columns": {key: _column([row.get(key) for row in rows]) for key in keys}}
+
+
+def _column(values: list[Any]) -> Any:
+    if not values or not all(isinstance(value, str) for value in values):
+        return values
+    place = {text: i for i, text in enumerate(dict.fromkeys(values))}
+    return {"texts": list(place), "at": [place[text] for text in values]} if 2 * len(place) < len(values) else values
 
 
 def digest(text: str) -> str:
@@ -105,7 +137,7 @@ def show(data: dict[str, Any], console: Console) -> None:
         console.print(f"Declared dependencies: {words}", highlight=False)
     console.print(critical_text(data["critical"]), highlight=False)
     console.print(footprint_text(data["footprint"]), highlight=False)
-    _show_findings(data["findings"], console)
+    _show_findings(data["findings"]["rows"], console)
     tables = (
         _stages(data, console.width),
         _waits(data, console.width),
@@ -128,7 +160,7 @@ def headline(numbers: dict[str, Any]) -> str:
         f"{count_text(numbers['processes'], 'process', 'es')} on {count_text(numbers['hosts'], 'host')}",
         f"{bytes_text(numbers['read_bytes'])} read",
         f"{bytes_text(numbers['written_bytes'])} written",
-        f"{time_text(numbers['span_ms'] * 1e6)}, {numbers['io_share']:.0%} of it with I/O running",
+        f"{time_text(numbers['span_ns'])}, {numbers['io_share']:.0%} of it with I/O running",
     )
     return ", ".join(parts)
 

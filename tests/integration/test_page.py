@@ -1,22 +1,23 @@
-"""The page in a browser: it draws, answers keys and clicks, says nothing on the console, loads nothing, runs no name.
+"""The page in a browser, used as a person would: it draws, answers clicks and keys, finds, loads nothing, runs no name.
 
-Headless Chromium opens the page and dumps the document after its script has run. A probe, added to the page as one more
-script that its policy is told of, does what a person would do and writes down what happened.
+Playwright drives the Chromium that the machine has; both are asked for, and without one of them these tests skip.
 """
 
 from __future__ import annotations
 
-import html
-import json
-import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 from tailrace.analyzer import report, summary
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -25,7 +26,7 @@ from flowcase import MS, Story
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt install chromium")
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -34,57 +35,9 @@ NAMES = (
     "\"'&amp;<!--",
     "javascript:alert(1)",
     "\u202eevil\u2028\x1b[31m",
+    "it's [a] *star*? $(touch x) `y` \\",
 )
-
-PROBE = """
-const out = {errors: window.probeErrors, title: document.title};
-const all = q => [...document.querySelectorAll(q)];
-const press = (e, key) => e.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
-out.ready = document.documentElement.dataset.ready;
-out.nodes = all("#sankey .node").length;
-out.ribbons = all("#sankey .ribbon").length;
-out.stubs = all("#sankey .stub").length;
-out.bars = all("#bars .task").length;
-const attributes = all("#sankey svg *, #bars svg *").flatMap(e => [...e.attributes]);
-out.finite = attributes.every(a => !/NaN|undefined|Infinity/.test(a.value));
-const figure = document.querySelector("#sankey svg");
-const height = +figure.getAttribute("height"), boxes = q => all(q).map(e => e.getBBox());
-out.inside = boxes("#sankey .node, #sankey .stub").every(b => b.y >= 0 && b.y + b.height <= height);
-const bars = boxes("#sankey .node"), before = (a, b) => a.x + a.width <= b.x || a.y + a.height <= b.y;
-out.apart = bars.every((a, i) => bars.slice(i + 1).every(b => before(a, b) || before(b, a)));
-const parts = all("#sankey .node, #sankey .ribbon, #sankey .stub");
-out.focusable = parts.every(e => e.tabIndex === 0 && e.getAttribute("aria-label"));
-press(document.querySelector("#sankey .node"), "Enter");
-out.stage = document.getElementById("details").textContent;
-document.querySelector("#sankey .ribbon").dispatchEvent(new MouseEvent("click", {bubbles: true}));
-out.flow = document.getElementById("details").textContent;
-press(document.body, "Escape");
-out.cleared = document.getElementById("details").textContent;
-press(document.querySelector("#bars svg"), "ArrowRight");
-out.tip = document.getElementById("tip").textContent;
-const search = document.getElementById("search");
-const only = document.getElementById("tasks-only");
-only.click();
-out.only = all("#bars .task").length;
-search.value = "MIDDLE-1";
-search.dispatchEvent(new Event("input"));
-out.found = all("#file-table tbody tr").map(r => r.cells[0].textContent);
-const sort = document.querySelector("#stage-table th.num button");
-sort.click();
-out.sorted = all("#stage-table tbody tr").map(r => +r.cells[1].textContent);
-out.tags = all("main *").map(e => e.localName).filter(n => ["script", "img", "iframe"].includes(n));
-out.text = document.body.innerText;
-out.loaded = performance.getEntriesByType("resource").length;
-out.wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
-const result = document.createElement("pre");
-result.id = "probe";
-result.textContent = JSON.stringify(out);
-document.body.append(result);
-"""
-CATCH = (
-    "window.probeErrors = []; addEventListener('error', e => probeErrors.push(String(e.message)));"
-    "addEventListener('securitypolicyviolation', e => probeErrors.push(e.violatedDirective + e.blockedURI));"
-)
+MANY = 240
 
 
 def story() -> Story:
@@ -109,97 +62,350 @@ def story() -> Story:
     return s
 
 
-def browse(page: Path, *options: str) -> tuple[str, str]:
-    """The document after its scripts ran, and what the browser wrote on stderr."""
-    assert BROWSER is not None
-    profile = page.parent / "profile"
-    command = [
-        BROWSER,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--enable-logging=stderr",
-    ]
-    command += [
-        f"--user-data-dir={profile}",
-        "--window-size=1300,900",
-        "--virtual-time-budget=5000",
-        *options,
-        page.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    return done.stdout.decode(), done.stderr.decode(errors="replace")
+def crowd() -> Story:
+    """More tasks of two types in a stage than a page of the tree holds, and more files than a page of the table."""
+    s = Story()
+    for i in range(MANY):
+        values = {"stage": "work", "task": f"{'odd' if i % 2 else 'even'}-{i}", "pid": 100 + i}
+        s.create(f"/w/out-{i}", at_ms=i / 10, **values)
+        s.write(f"/w/out-{i}", 0, 10 + i, at_ms=i / 10 + 100, **values)
+    return s
 
 
-def probed(data: dict[str, Any], directory: Path) -> tuple[dict[str, Any], str]:
-    """What the probe saw on the page of `data`, and the browser's console."""
-    text = report.html(data)
-    for script in (CATCH, PROBE):
-        text = text.replace("script-src '", f"script-src '{report.digest(script)}' '", 1)
-    text = text.replace("<title>", f"<script>{CATCH}</script><title>", 1).replace(
-        "</body>", f"<script>{PROBE}</script></body>", 1
-    )
-    page = directory / "page.html"
-    page.write_text(text, encoding="utf-8")
-    document, errors = browse(page, "--dump-dom")
-    found = re.search('<pre id="probe">(.*?)</pre>', document, re.S)
-    assert found, f"the probe did not run:\n{errors}"
-    return json.loads(html.unescape(found[1])), errors
+@dataclass
+class Opened:
+    """A page in a tab, and what went wrong or out while it was open."""
+
+    tab: Any
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        return str(self.tab.locator(selector).first.inner_text())
+
+    def panel(self) -> str:
+        return self.text("#panel")
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    return probed(summary.collect(story().run(2)), tmp_path_factory.mktemp("page"))
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
-def test_it_draws_everything_inside_the_figure(seen: tuple[dict[str, Any], str]) -> None:
-    out, _ = seen
-    assert out["ready"] == "yes"
-    assert (out["nodes"], out["ribbons"]) == (4, 3), "a process that no stage claims has no flows"
-    assert out["stubs"] == 3, "inputs of the first stage, results of the first and the second"
-    assert (out["bars"], out["only"]) == (9, 8)
-    assert out["finite"] and out["inside"] and out["apart"]
-    assert not out["wide"], "the page does not scroll sideways"
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages, written once."""
+    folder = tmp_path_factory.mktemp("pages")
+    out = {}
+    for name, told in (("story", story()), ("crowd", crowd()), ("empty", Story())):
+        out[name] = folder / f"{name}.html"
+        out[name].write_text(report.html(summary.collect(told.run(2))), encoding="utf-8")
+    return out
 
 
-def test_no_errors_and_nothing_loaded(seen: tuple[dict[str, Any], str]) -> None:
-    out, console = seen
-    assert out["errors"] == []
-    assert out["loaded"] == 0
-    assert "CONSOLE" not in console
+@pytest.fixture
+def show(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    """show(name, width=..., scheme=...) opens a page in a tab of its own."""
+    contexts = []
+
+    def opened(name: str = "story", width: int = 1300, scheme: str = "light") -> Opened:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        out = Opened(context.new_page())
+        out.tab.on("pageerror", lambda error: out.errors.append(str(error)))
+        out.tab.on("console", lambda message: out.errors.append(message.text))
+        out.tab.on("request", lambda request: out.requests.append(request.url))
+        out.tab.goto(pages[name].as_uri())
+        out.tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+        return out
+
+    yield opened
+    for context in contexts:
+        context.close()
 
 
-def test_names_stay_names(seen: tuple[dict[str, Any], str]) -> None:
-    out, _ = seen
-    assert out["title"] != "owned"
-    assert out["tags"] == []
-    for name in (NAMES[0], NAMES[2]):
-        assert name in out["text"]
+# --- it draws --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_clicks(seen: tuple[dict[str, Any], str]) -> None:
-    out, _ = seen
-    assert out["focusable"]
-    assert out["stage"].startswith("first") and "Files written" in out["stage"]
-    assert "→" in out["flow"] and "/mid/MIDDLE-" in out["flow"]
-    assert out["cleared"] == ""
-    assert "read" in out["tip"]
+def test_it_draws_everything_inside_the_figure(show: Any) -> None:
+    page = show()
+    counts = {part: page.tab.locator(f"#sankey .{part}").count() for part in ("node", "ribbon", "stub")}
+    assert counts == {"node": 4, "ribbon": 3, "stub": 3}, "a process that no stage claims has no flows"
+    assert page.tab.locator("#bars [role=row]").count() == 4
+    assert page.tab.locator("#numbers li").count() == 10
+    assert page.tab.locator("#heat-time canvas").count() >= 4
+    assert page.tab.locator("#heat-files tbody tr").count() >= 2
+    whole = page.tab.evaluate("""() => {
+      const svg = document.querySelector("#sankey svg"), height = +svg.getAttribute("height");
+      const boxes = [...svg.querySelectorAll(".node, .stub")].map(e => e.getBBox());
+      const bars = [...svg.querySelectorAll(".node")].map(e => e.getBBox());
+      const before = (a, b) => a.x + a.width <= b.x || a.y + a.height <= b.y;
+      return {
+        finite: [...document.querySelectorAll("svg *")].flatMap(e => [...e.attributes])
+          .every(a => !/NaN|undefined|Infinity/.test(a.value)),
+        inside: boxes.every(b => b.y >= 0 && b.y + b.height <= height),
+        apart: bars.every((a, i) => bars.slice(i + 1).every(b => before(a, b) || before(b, a))),
+      };
+    }""")
+    assert whole == {"finite": True, "inside": True, "apart": True}
 
 
-def test_search_and_sort(seen: tuple[dict[str, Any], str]) -> None:
-    out, _ = seen
-    assert out["found"] == ["/mid/MIDDLE-1"]
-    assert out["sorted"] == sorted(out["sorted"], reverse=True)
+@pytest.mark.parametrize("name", ["story", "crowd", "empty"])
+def test_no_errors_and_nothing_loaded(show: Any, pages: dict[str, Path], name: str) -> None:
+    page = show(name)
+    assert page.errors == []
+    assert page.requests == [pages[name].as_uri()]
 
 
-def test_an_empty_run_has_a_page_too(tmp_path: Path) -> None:
-    out, console = probed_empty(tmp_path)
-    assert out == {"ready": True, "errors": False}, console
+@pytest.mark.parametrize("width", [390, 768, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_never_scrolls_sideways(show: Any, width: int, scheme: str) -> None:
+    page = show(width=width, scheme=scheme)
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def probed_empty(directory: Path) -> tuple[dict[str, bool], str]:
-    page = directory / "empty.html"
-    page.write_text(report.html(summary.collect(Story().run())), encoding="utf-8")
-    document, console = browse(page, "--dump-dom")
-    return {"ready": 'data-ready="yes"' in document, "errors": "CONSOLE" in console}, console
+def test_names_stay_names(show: Any) -> None:
+    page = show()
+    assert "owned" not in page.tab.title()
+    assert page.tab.locator("main script, main img, main iframe, #panel script, #panel img").count() == 0
+    page.tab.locator("#by-stage").select_option(label=NAMES[0])
+    text = page.text("#file-table")
+    for name in NAMES[:5]:
+        assert name in text
+    page.tab.get_by_role("button", name=f"/out/0/{NAMES[2]}").first.click()
+    assert NAMES[2] in page.panel()
+    assert page.errors == []
+
+
+# --- clicks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stage_leads_to_its_files_and_tasks(show: Any) -> None:
+    page = show()
+    page.tab.locator("#sankey .node").first.click()
+    assert "first" in page.panel() and "/mid/MIDDLE-" in page.panel()
+    page.tab.locator("#panel button", has_text="/mid/MIDDLE-0").first.click()
+    assert "File" in page.panel() and "Writers" in page.panel()
+    page.tab.locator("#panel button", has_text="f0").click()
+    assert "Task" in page.panel() and "/in/0" in page.panel()
+    page.tab.keyboard.press("Escape")
+    assert page.tab.locator("#panel").is_hidden()
+
+
+def test_a_flow_leads_to_its_files(show: Any) -> None:
+    page = show()
+    page.tab.locator("#sankey .ribbon").first.dispatch_event("click")
+    assert "→" in page.panel() and "/mid/MIDDLE-" in page.panel()
+    assert page.tab.locator("#sankey.dim .ribbon.on").count() == 1
+
+
+def test_every_number_has_its_query(show: Any) -> None:
+    page = show()
+    for tile in page.tab.locator("#numbers button").all():
+        tile.click()
+        assert "run = tailrace.open" in page.panel()
+        page.tab.keyboard.press("Escape")
+    for at in page.tab.locator(".head .small-button:visible").all():
+        at.click()
+        assert "/runs/story" in page.text("#panel pre"), "the query names the run"
+        page.tab.keyboard.press("Escape")
+
+
+def test_a_query_is_copied_whole(show: Any) -> None:
+    page = show()
+    page.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.tab.locator("#numbers button").nth(1).click()
+    page.tab.get_by_role("button", name="Copy: On the command line").click()
+    page.tab.locator("#panel [role=status]", has_text="copied").wait_for()
+    copied = page.tab.evaluate("navigator.clipboard.readText()")
+    assert copied == "tailrace query /runs/story --by stage --agg nunique:task"
+
+
+def test_a_query_gives_the_shell_the_name_and_nothing_else(show: Any) -> None:
+    page = show()
+    for name in NAMES:
+        page.tab.locator("#search").fill(name.split("\u2028")[0])
+        page.tab.locator("#file-table tbody button", has_text="/out/0/").first.click()
+        command = page.tab.locator("#panel pre code").first.text_content()
+        done = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
+        words = done.stdout.decode().split("\n")
+        path = words[words.index("--path") + 1]
+        pattern = "".join(f"[{c}]" if c in "*?[" else c for c in f"/out/0/{name}")
+        assert path == pattern
+        if name.isprintable():
+            assert shlex.split(command)[:3] == ["tailrace", "query", "/runs/story"]
+
+
+def test_sorting(show: Any) -> None:
+    page = show()
+    page.tab.locator("#stage-table th button", has_text="Processes").click()
+    column = page.tab.locator("#stage-table tbody tr td:nth-child(3)")
+    numbers = [int(text) for text in column.all_inner_texts()]
+    assert numbers == sorted(numbers, reverse=True) and len(set(numbers)) > 1
+    assert page.tab.locator('#stage-table th[aria-sort="descending"]').count() == 1
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_search_by_words_kind_and_stage(show: Any) -> None:
+    page = show()
+    names = page.tab.locator("#file-table tbody tr td:first-child")
+    page.tab.locator("#search").fill("MIDDLE-1")
+    assert names.all_inner_texts() == ["/mid/MIDDLE-1"]
+    page.tab.locator("#search").fill("mid 3")
+    assert names.all_inner_texts() == ["/mid/MIDDLE-3"]
+    assert page.text("#found").startswith("1 of ")
+    page.tab.locator("#search").fill("")
+    page.tab.locator("#kind").select_option("inputs")
+    assert sorted(names.all_inner_texts()) == ["/in/0", "/in/1", "/in/2", "/in/3"]
+    page.tab.locator("#kind").select_option("unread")
+    page.tab.locator("#by-stage").select_option(label="first")
+    assert names.all_inner_texts() == ["/mid/MIDDLE-3"]
+    page.tab.locator("#search").fill("nowhere")
+    assert page.text("#file-table") == "None."
+
+
+def test_a_long_table_comes_in_pages(show: Any) -> None:
+    page = show("crowd")
+    rows = page.tab.locator("#file-table tbody tr")
+    assert rows.count() == 25
+    page.tab.locator("#file-table .more").click()
+    assert rows.count() == 125
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_dataflow_by_keys(show: Any) -> None:
+    page = show()
+    assert page.tab.locator('#sankey [tabindex="0"]').count() == 1, "one tab stop"
+    page.tab.locator('#sankey svg [tabindex="0"]').focus()
+    seen = set()
+    for _ in range(10):
+        seen.add(page.tab.evaluate("document.activeElement.getAttribute('aria-label')"))
+        page.tab.keyboard.press("ArrowRight")
+    assert len(seen) == 10, "four stages, three flows, three stubs"
+    page.tab.keyboard.press("Enter")
+    assert page.tab.evaluate("document.activeElement.id") == "panel-title"
+    page.tab.keyboard.press("Escape")
+    assert page.tab.evaluate("document.activeElement.closest('#sankey') !== null"), "the focus is back"
+
+
+def test_the_timeline_by_keys(show: Any) -> None:
+    page = show("crowd")
+    rows = page.tab.locator("#bars [role=row]")
+    assert rows.count() == 1
+    rows.first.focus()
+    page.tab.keyboard.press("ArrowRight")
+    assert rows.count() == 3, "a stage opens to its types of task"
+    page.tab.keyboard.press("ArrowDown")
+    page.tab.keyboard.press("ArrowRight")
+    assert rows.count() == 3 + 100 + 1, "a type to a page of its tasks, and a row for more"
+    assert page.tab.locator('[aria-expanded="true"]').count() == 2
+    page.tab.keyboard.press("ArrowDown")
+    page.tab.keyboard.press("Enter")
+    assert "even-0" in page.panel()
+    page.tab.keyboard.press("Escape")
+    page.tab.keyboard.press("ArrowLeft")
+    page.tab.keyboard.press("ArrowLeft")
+    assert rows.count() == 3
+    assert page.tab.evaluate("document.activeElement.getAttribute('aria-level')") == "2"
+
+
+def test_more_tasks_on_demand(show: Any) -> None:
+    page = show("crowd")
+    rows = page.tab.locator("#bars [role=row]")
+    rows.first.locator(".tree-name").click()
+    rows.nth(1).locator(".tree-name").click()
+    page.tab.locator(".tree-name", has_text="Show 20 more of 120").click()
+    assert rows.count() == 3 + 120
+
+
+def test_the_heat_map_by_keys(show: Any) -> None:
+    page = show()
+    page.tab.locator("#heat-time .heat").focus()
+    page.tab.keyboard.press("ArrowRight")
+    page.tab.keyboard.press("ArrowDown")
+    assert "read" in page.text("#heat-time [role=status]")
+    page.tab.keyboard.press("Enter")
+    assert "--since" in page.panel() and "--until" in page.panel()
+
+
+def test_zooming(show: Any) -> None:
+    page = show("crowd")
+    before = page.text("#bars .axis")
+    page.tab.get_by_role("button", name="Zoom in").click()
+    assert page.text("#bars .axis") != before
+    page.tab.get_by_role("button", name="All of the range").click()
+    assert page.text("#bars .axis") == before
+    box = page.tab.locator("#bars canvas").first.bounding_box()
+    page.tab.mouse.move(box["x"] + 100, box["y"] + 10)
+    page.tab.mouse.down()
+    page.tab.mouse.move(box["x"] + 300, box["y"] + 10, steps=4)
+    page.tab.mouse.up()
+    assert page.text("#bars .axis") != before
+
+
+# --- for those who don't see it --------------------------------------------------------------------------------------
+
+
+def test_everything_that_acts_has_a_name(show: Any) -> None:
+    page = show()
+    page.tab.locator("#numbers button").first.click()
+    nameless = page.tab.evaluate("""() => [...document.querySelectorAll("button, a, input, select, [tabindex]")]
+      .filter(e => !(e.getAttribute("aria-label") || e.textContent.trim() || (e.labels && e.labels.length)))
+      .map(e => e.outerHTML)""")
+    assert nameless == []
+
+
+def test_headings_and_landmarks(show: Any) -> None:
+    page = show()
+    levels = page.tab.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(e => +e.localName[1])")
+    assert levels.count(1) == 1 and all(b - a <= 1 for a, b in pairwise(levels))
+    for tag in ("header", "nav", "main", "footer"):
+        assert page.tab.locator(tag).count() == 1
+    page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate("document.activeElement.textContent") == "Skip to the report"
+
+
+def test_each_picture_has_a_table(show: Any) -> None:
+    page = show()
+    page.tab.locator("#dataflow details summary").click()
+    assert "/mid/MIDDLE-" in page.text("#flow-table")
+    page.tab.locator("#heat-time details summary").click()
+    assert "Most in a cell" in page.text("#heat-time table")
+    rows = page.tab.locator("#bars [role=row]")
+    assert all("from" in (row.get_attribute("aria-label") or "") for row in rows.all())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast(show: Any, scheme: str) -> None:
+    """WCAG 2.2, 1.4.3 and 1.4.11: 4.5 for text, 3 for what is drawn."""
+    page = show(scheme=scheme)
+    drawn = ["read", "write", "metadata", "s-other", *(f"s{i}" for i in range(10))]
+    names = ["paper", "panel", "raised", "ink", "soft", "accent", "warn", "warn-paper", *drawn]
+    values = "names => names.map(n => getComputedStyle(document.documentElement).getPropertyValue(`--${n}`).trim())"
+    colours = dict(zip(names, page.tab.evaluate(values, names), strict=True))
+    for ground in ("paper", "panel", "raised"):
+        for name in ("ink", "soft", "accent"):
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+    assert contrast(colours["warn"], colours["warn-paper"]) >= 4.5
+    for name in drawn:
+        assert contrast(colours[name], colours["raised"]) >= 3, name
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast ratio of two colours "#rgb" or "#rrggbb", as WCAG defines it."""
+
+    def luminance(text: str) -> float:
+        digits = "".join(c * (2 if len(text) == 4 else 1) for c in text[1:])
+        parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)

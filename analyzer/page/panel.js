@@ -1,0 +1,142 @@
+// The panel at the side: what was chosen, and the query behind it. It takes the focus when it opens and gives it back at Escape.
+
+const panel = byId("panel");
+let opener = null;
+
+// Words for a POSIX shell, whatever is in the name; control characters as $'\x1b', which bash, zsh and ksh take.
+function quoted(text) {
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (/[\x00-\x1f\x7f]/.test(text)) {
+    const escape = c => c === "'" || c === "\\" ? `\\${c}` : `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`;
+    return `$'${text.replace(/['\\\x00-\x1f\x7f]/g, escape)}'`;
+  }
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+// In a value of --path, --stage, --task and --name the characters *, ? and [ begin a pattern.
+const literal = text => quoted(text.replace(/[*?[]/g, "[$&]"));
+const runShell = quoted(data.about.directory || "DIR");
+const shell = template => template.replaceAll("{run}", () => runShell);
+// The path as Python spells it: JSON's escapes are Python's, too.
+const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR"))}\n${expression}`;
+
+const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
+const stageQuery = i => ask(`--stage ${stageName(i) === UNTAGGED ? "''" : literal(stageName(i))}`, "--by dir,cat --agg sum:size --agg sum:dur --agg count");
+const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
+const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `--task ${literal(t.name)}`,
+  "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
+
+// No task claims it: it is asked for by host and pid.
+const isProcess = t => t.pid !== null && t.pid !== undefined;
+
+// A query with a button that copies it.
+function queryBox(title, text) {
+  const code = make("code", {}, text), done = make("span", {role: "status", class: "hint"});
+  const copy = button("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      done.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      done.textContent = "selected: press Ctrl+C";
+    }
+  }, {class: "small-button", "aria-label": `Copy: ${title}`});
+  return make("div", {class: "query"}, make("div", {class: "query-head"}, make("h4", {}, title), done, copy),
+    make("pre", {tabindex: "0", role: "region", "aria-label": title}, code));
+}
+
+const queries = (shellText, pythonText) => [
+  shellText ? queryBox("On the command line", shellText) : null, pythonText ? queryBox("In Python", python(pythonText)) : null,
+];
+
+const facts = rows => make("dl", {class: "facts"}, ...rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+
+// rows: [name, value, class of the name, what a click does]
+const list = (title, rows) => rows.length ? make("div", {}, make("h4", {}, title), make("ul", {class: "list"}, ...rows.map(([name, value, cls, act]) =>
+  make("li", {}, act ? button(name, act, {class: `link ${cls || ""}`}) : make("span", {class: cls || ""}, name), make("span", {}, value))))) : null;
+
+function openPanel(title, kind, ...children) {
+  if (panel.hidden) opener = document.activeElement;
+  const heading = make("h3", {id: "panel-title", tabindex: "-1"}, title);
+  panel.replaceChildren(make("div", {class: "panel-head"}, make("span", {class: "kind"}, kind), button("Close", closePanel, {class: "small-button", "aria-label": "Close the panel"})),
+    heading, ...children.flat().filter(c => c !== null && c !== undefined));
+  panel.hidden = false;
+  panel.scrollTop = 0;
+  document.body.classList.add("with-panel");
+  heading.focus({preventScroll: true});
+}
+
+function closePanel() {
+  if (panel.hidden) return;
+  panel.hidden = true;
+  panel.replaceChildren();
+  document.body.classList.remove("with-panel");
+  for (const element of document.querySelectorAll(".on")) element.classList.remove("on");
+  byId("sankey").classList.remove("dim");
+  if (opener && opener.isConnected) opener.focus({preventScroll: true});
+  opener = null;
+}
+
+addEventListener("keydown", e => { if (e.key === "Escape") { hideTip(); closePanel(); } });
+
+// A button beside a heading that shows how to ask for what the section shows.
+function queryButton(id, title, meaning, shellText, pythonText) {
+  byId(id).append(button("Query", () => openPanel(title, "Query", make("p", {}, meaning), queries(shellText, pythonText)),
+    {class: "small-button", "aria-label": `Query for: ${title}`}));
+}
+
+// --- what can be chosen: stages, flows, tasks, files ------------------------------------------------------------------------------
+
+const taskLine = t => `${t.name}\n${stageName(t.stage)}, ${timeText(t.dur)} from ${timeText(t.start)} on\n${timeText(t.io)} in I/O, ${bytesText(t.read)} read, ${bytesText(t.wrote)} written`;
+
+function showTask(t) {
+  const files = data.files.rows, mine = (key, amount) => files.filter(f => f[key].includes(t.index)).slice(0, 12)
+    .map(f => [f.path, bytesText(f[amount]), "path", () => showFile(f)]);
+  openPanel(t.name, "Task", facts([
+    ["Stage", [swatch(t.stage), stageName(t.stage)]], ["Type", data.tasks.types[t.type]], ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
+    ["in I/O", `${timeText(t.io)}, ${shareText(t.io / Math.max(t.dur, 1e-9))}`], ["Read", bytesText(t.read)], ["Written", bytesText(t.wrote)],
+  ]), list("Files it read, bytes by all", mine("to", "read_bytes")), list("Files it wrote, bytes by all", mine("by", "written_bytes")), queries(taskQuery(t)));
+}
+
+function showFile(f) {
+  const kinds = [f.cls === "stream" ? "pipe or socket" : "file", f.removed ? "removed" : "", f.unread ? "never read by others" : ""].filter(Boolean).join(", ");
+  const tasks = key => f[key].map(i => data.tasks.rows[i]).map(t => [t.name, stageName(t.stage), "", () => showTask(t)]);
+  const more = (total, shown) => total > shown ? [[`and ${numberText(total - shown)} more`, ""]] : [];
+  openPanel(make("span", {class: "path"}, f.path), "File", facts([
+    ["What", kinds], ["Read", bytesText(f.read_bytes)], ["Written", bytesText(f.written_bytes)], ["Versions", numberText(f.versions)],
+    ["Written by", f.wrote.map(stageName).join(", ") || "nobody in this run"], ["Read by", f.read.map(stageName).join(", ") || "nobody in this run"],
+  ]), f.aliases.length ? list("Earlier and other names", f.aliases.map(a => [a, "", "path"])) : null,
+  list("Writers", [...tasks("by"), ...more(f.writers, f.by.length)]), list("Readers", [...tasks("to"), ...more(f.readers, f.to.length)]), queries(fileQuery(f.path)));
+}
+
+function fileNamed(path) {
+  const f = data.files.rows.find(row => row.path === path);
+  return f ? () => showFile(f) : null;
+}
+
+function showStage(i) {
+  const s = data.stages[i], top = (rows, key) => [...rows].sort((a, b) => b[key] - a[key]).slice(0, 8);
+  const tasks = top(data.tasks.rows.filter(t => t.stage === i), "dur").map(t => [t.name, timeText(t.dur), "", () => showTask(t)]);
+  const files = (key, amount) => top(data.files.rows.filter(f => f[key].includes(i)), amount).map(f => [f.path, bytesText(f[amount]), "path", () => showFile(f)]);
+  openPanel([swatch(i), s.stage], "Stage", facts([
+    ["Tasks", numberText(s.tasks)], ["Processes", numberText(s.processes)], ["Wall time", timeText(s.span_ms)],
+    ["with I/O running", `${timeText(s.io_ms)}, ${shareText(s.io_ms / Math.max(s.span_ms, 1e-9))}`], ["reading", timeText(s.read_ms)], ["writing", timeText(s.write_ms)],
+    ["metadata", timeText(s.metadata_ms)], ["on pipes, sockets", timeText(s.stream_ms)], ["Read", bytesText(s.read_bytes)], ["Written", bytesText(s.written_bytes)],
+    ["Files read", numberText(s.files_read)], ["from before the run", numberText(s.files_external)], ["Files written", numberText(s.files_written)],
+    ["read by others", numberText(s.files_passed_on)], ["never read", numberText(s.files_never_read)], ["Failed calls", numberText(s.failed_calls)],
+  ]), list("Longest tasks", tasks), list("Largest files read, bytes by all", files("read", "read_bytes")),
+  list("Largest files written, bytes by all", files("wrote", "written_bytes")), queries(stageQuery(i), "stages.table(run)"));
+}
+
+const flowEnds = f => [f.source < 0 ? BEFORE : stageName(f.source), f.target < 0 ? LEFT : stageName(f.target)];
+
+function showFlow(f) {
+  const rest = f.files - f.largest.length, files = f.largest.map(x => [x.path, bytesText(x.bytes), "path", fileNamed(x.path)]);
+  if (rest > 0) files.push([`and ${count(rest, "more file")}`, ""]);
+  const pairs = f.tasks.map(t => [t.producer ? `${t.producer} → ${t.consumer}` : t.consumer, bytesText(t.bytes)]);
+  if (f.pairs > pairs.length) pairs.push([`and ${count(f.pairs - pairs.length, "more pair")}`, ""]);
+  const doubt = f.confidence === "partial" ? make("p", {class: "lost"}, "Partial: not all that these processes did was seen.") : null;
+  openPanel(flowEnds(f).join(" → "), "Flow", facts([["Bytes", bytesText(f.bytes)], ["Files", numberText(f.files)], ["Pairs of tasks", numberText(f.pairs)]]),
+    doubt, list("Files, by bytes", files), list("Tasks, by bytes", pairs),
+    queries(shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')"));
+}

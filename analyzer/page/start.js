@@ -1,0 +1,40 @@
+// Draws the page, and again what depends on its width or its colours.
+
+function sectionQueries() {
+  queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
+    shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')");
+  queryButton("timeline-query", "Timeline", "First and last event of each task, and the bytes it moved.", shell("tailrace query {run} --by stage,task --agg min:ts --agg max:ts --agg sum:size"), "run.tasks");
+  queryButton("heat-query", "Heat maps", "Bytes of each access, spread over the time of its calls; a cell has a query of its own.", shell("tailrace query {run} --by stage,path,dir --agg sum:size"), "summary.collect(run)['heat']");
+  queryButton("stages-query", "Stages", "One row a stage; a stage has a query of its own.", shell("tailrace query {run} --by stage,dir,cat --agg sum:size --agg sum:dur --agg count"), "stages.table(run)");
+  queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, by what it waited for or did.", shell("tailrace report {run}"), "waits.table(run)");
+  queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
+  queryButton("declared-query", "Declared and observed", "What the workflow manager declared, held against the bytes that passed between tasks.", shell("tailrace report {run}"), "dataflow.compare_declared(run)");
+  queryButton("losses-query", "Losses and coverage", "What could not be recorded, by cause, and each process's bytes by the kernel's account.", shell("tailrace info {run}"), "run.losses, run.coverage");
+}
+
+sectionQueries();
+header();
+overview();
+sankey();
+flowTable();
+timelineTools();
+timeline();
+heatTools();
+heatMaps();
+stageTable();
+waitTable();
+fileTable();
+declaredTable();
+lossTable();
+navigation();
+
+const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); };
+let timer, width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  clearTimeout(timer);
+  timer = setTimeout(redraw, 150);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,103 @@
+// Tables: sorted by a click on a head, long ones page by page, wide ones in a region that scrolls by itself.
+
+// columns: [title, value for sorting, cell (text, node or list) by default the value, class].
+function table(box, caption, columns, rows, first) {
+  if (!rows.length) { box.replaceChildren(make("p", {class: "none"}, "None.")); return; }
+  let shown = first, sorted = rows;
+  const body = make("tbody"), heads = columns.map(([title, value, , cls], i) => {
+    const th = make("th", {scope: "col", class: cls || null});
+    th.append(title ? button(title, () => {
+      const up = th.getAttribute("aria-sort") === "descending" || (th.getAttribute("aria-sort") === null && cls !== "num");
+      heads.forEach(h => h.removeAttribute("aria-sort"));
+      th.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const sign = up ? 1 : -1, compare = (a, b) => typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+      sorted = [...rows].sort((a, b) => sign * compare(value(a), value(b)));
+      shown = first;
+      refill();
+    }) : make("span", {class: "unseen"}, "Notes"));
+    return th;
+  });
+  const more = button("", () => { shown += Math.max(100, first); refill(); }, {class: "more"});
+  const refill = () => {
+    body.replaceChildren(...sorted.slice(0, shown).map(row => make("tr", {}, ...columns.map(([, value, cell, cls]) => make("td", {class: cls || null}, cell ? cell(row) : value(row))))));
+    more.hidden = sorted.length <= shown;
+    more.textContent = `Show more: ${numberText(Math.min(Math.max(100, first), sorted.length - shown))} of ${numberText(sorted.length - shown)}`;
+  };
+  refill();
+  box.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}`}, make("table", {}, make("caption", {class: "unseen"}, caption), make("thead", {}, make("tr", {}, heads)), body)), more);
+}
+
+const named = i => [swatch(i), stageName(i)];
+const stageLink = i => i < 0 ? BEFORE : button(named(i), () => showStage(i), {class: "link"});
+const pathLink = (path, act) => act ? button(path, act, {class: "link path", dir: "ltr"}) : make("span", {class: "path", dir: "ltr"}, path);
+const bytesColumn = (title, key) => [title, r => r[key], r => bytesText(r[key]), "num"];
+const timeColumn = (title, key) => [title, r => r[key], r => timeText(r[key]), "num"];
+const countColumn = (title, key) => [title, r => r[key], r => numberText(r[key]), "num"];
+
+function ioStrip(s) {
+  const svg = draw("svg", {width: 120, height: 10, class: "strip", role: "img", "aria-label": `I/O ${timeText(s.io_ms)} of ${timeText(s.span_ms)}`}, draw("rect", {class: "room", width: 120, height: 10, rx: 2}));
+  let x = 0;
+  for (const kind of ["read", "write", "metadata"]) {
+    const width = Math.min(120 - x, 120 * s[`${kind}_ms`] / Math.max(s.span_ms, 1e-9));
+    svg.append(draw("rect", {class: kind, x, width: Math.max(0, width), height: 10}));
+    x += width;
+  }
+  return svg;
+}
+
+const callsOf = r => r.read_calls + r.write_calls + r.metadata_calls + r.stream_calls;
+
+function stageTable() {
+  table(byId("stage-table"), "Stages", [
+    ["Stage", r => r.stage, r => stageLink(data.stages.indexOf(r))], countColumn("Tasks", "tasks"), countColumn("Processes", "processes"),
+    timeColumn("Wall", "span_ms"), timeColumn("I/O", "io_ms"), ["Share", r => r.io_ms / Math.max(r.span_ms, 1e-9), ioStrip, "keep"],
+    bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), ["Calls", callsOf, r => numberText(callsOf(r)), "num"],
+    countColumn("Files read", "files_read"), countColumn("written", "files_written"), countColumn("passed on", "files_passed_on"), countColumn("never read", "files_never_read"),
+  ], data.stages, 50);
+}
+
+function waitTable() {
+  if (!data.waits.length) { byId("waits").hidden = true; return; }
+  const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];
+  table(byId("wait-table"), "Where the tasks' time went", [
+    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("On data", "data_ms"), column("On order", "order_ms"), column("Queued", "queue_ms"),
+    column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
+  ], data.waits, 50);
+}
+
+function flowTable() {
+  table(byId("flow-table"), "Flows between stages", [
+    ["Flow", r => flowEnds(r).join(" → "), r => button(flowEnds(r).join(" → "), () => showFlow(r), {class: "link"})],
+    bytesColumn("Bytes", "bytes"), countColumn("Files", "files"), countColumn("Pairs of tasks", "pairs"),
+    ["Largest file", r => r.largest[0] ? r.largest[0].path : "", r => r.largest[0] ? pathLink(r.largest[0].path, fileNamed(r.largest[0].path)) : ""],
+  ], [...data.flows].sort((a, b) => b.bytes - a.bytes), 20);
+}
+
+const MEANING = {
+  "observed": "bytes passed as declared", "value only": "a future passed, no file", "not observed": "a file was declared, no bytes passed",
+  "undeclared": "bytes passed, nothing was declared",
+};
+
+const taskName = (r, end) => !r[`${end}_stage`] || r[end].includes(r[`${end}_stage`]) ? r[end] : `${r[`${end}_stage`]} ${r[end]}`;
+const statusTag = (status, words, bad) => make("span", {class: `tag${bad && /^(not|undeclared)/.test(status) ? " bad" : ""}`}, words);
+
+function declaredTable() {
+  const counts = data.declared.counts, rows = data.declared.rows;
+  if (!rows.length) { byId("declared").hidden = true; return; }
+  byId("declared-counts").append(...Object.keys(MEANING).map(s => make("li", {}, statusTag(s, `${numberText(counts[s] || 0)} ${s}`, counts[s]), ` ${MEANING[s]}`)));
+  table(byId("declared-table"), "Declared and observed dependencies", [
+    ["From task", r => taskName(r, "producer")], ["To task", r => taskName(r, "consumer")], ["Declared by", r => r.via],
+    ["Status", r => r.status, r => statusTag(r.status, r.status, true)], bytesColumn("Bytes", "bytes"), countColumn("Files", "files"),
+    ["", r => r.path, r => r.through ? `through ${r.through}` : r.status === "undeclared" ? (r.ordered ? "ordered by other dependencies" : "nothing orders them") : r.path ? pathLink(r.path, fileNamed(r.path)) : ""],
+  ], rows, 15);
+}
+
+function lossTable() {
+  table(byId("loss-table"), "Losses", [["What was lost", r => r.text]], data.losses, 50);
+  if (!data.losses.length) byId("loss-table").replaceChildren(make("p", {class: "none"}, "Nothing was lost."));
+  if (!data.coverage.below.length) { byId("below-part").hidden = true; return; }
+  table(byId("below-table"), "Processes not fully seen", [
+    ["Process", r => `${r.host}:${r.pid}`], ["Program", r => r.exe.split("/").pop()], bytesColumn("By the kernel", "kernel_bytes"), bytesColumn("Missing", "missing_bytes"),
+    ["Share", r => r.share, r => shareText(r.share), "num"], ["Cause", r => r.cause],
+  ], data.coverage.below, 15);
+}

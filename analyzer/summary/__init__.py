@@ -1,0 +1,97 @@
+"""What a report says, as plain data: made once, shown by the terminal (report.py) and the page (page/).
+
+    model -> numbers, stage table, flows, tasks, files, heat maps, declared, losses -> one dict of JSON
+
+Everything here is JSON: dicts, lists, str, int, float, bool, None. Times are ms since the run's first event (a
+browser's numbers can't hold ns since the epoch), bytes are integers. Lists that may be long are cut at limits.LIMITS,
+and the cut is told: `total` beside the rows. Names are as the trace has them, unescaped: each renderer escapes for its
+medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import compare, dataflow, stages, waits
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.summary import files, heat, insight, numbers, seen, stageflows, tasks
+from tailrace.analyzer.summary.limits import cut, ms, plain
+from tailrace.analyzer.summary.seen import below, losses
+from tailrace.analyzer.summary.stageflows import RESULT
+
+__all__ = ["RESULT", "below", "collect", "losses"]
+
+
+def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
+    """The report's data; the keys are those of the dict below."""
+    m = model or dataflow.model(run)
+    table = stages.table(m)
+    start_ns = int(table["first_ns"].min()) if len(table) else 0
+    code, parties = dataflow.parties(m, "stage")
+    index = _positions(table, parties)
+    declared, unread = compare.compare_declared(run, m), stages.never_read(m)
+    shown_tasks = tasks.tasks(m, code, index, start_ns, getattr(run, "declared_tasks", None))
+    task_row = shown_tasks.pop("party")
+    found, coverage = insights(run, m, declared), seen.coverage(run, m)
+    for row, slack in insight.slack_ms(found, task_row).items():
+        shown_tasks["rows"][row]["slack"] = slack
+    return {
+        "about": numbers.about(run, start_ns),
+        "numbers": numbers.numbers(m, table, found, coverage),
+        "overview": numbers.overview(),
+        "prelude": numbers.PRELUDE,
+        "stages": [_stage(row, start_ns) for row in table.to_dict("records")],
+        "waits": _waits(run, m),
+        "flows": stageflows.flows(m, code, index),
+        "files": files.files(m, code, index, task_row),
+        "tasks": shown_tasks,
+        "heat": heat.over_time(m, code, index, start_ns, _window(table), len(table)),
+        "families": heat.families(m, code, index, len(table)),
+        "never_read": {"removed": int(unread["removed"].sum()), **cut(unread.to_dict("records"), "never_read")},
+        "declared": {
+            "counts": declared["status"].value_counts().to_dict(),
+            **cut(declared.to_dict("records"), "declared"),
+        },
+        "findings": insight.findings(found),
+        "critical": insight.critical(found, start_ns, index, task_row),
+        "footprint": insight.footprint(found, start_ns),
+        "losses": losses(run),
+        "coverage": coverage,
+    }
+
+
+def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The position in the stage table (ordered by time) of each party."""
+    place = pd.MultiIndex.from_frame(table[["workflow", "stage"]])
+    return np.asarray(place.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "stage"]])), dtype=np.int64)
+
+
+def _window(table: pd.DataFrame) -> tuple[int, int]:
+    """From the first event to the last of the stages; of the run, when there is no stage. ns since the epoch."""
+    named = table[table["stage"] != dataflow.UNTAGGED]
+    rows = named if len(named) else table
+    return (int(rows["first_ns"].min()), int(rows["last_ns"].max())) if len(rows) else (0, 0)
+
+
+def _stage(row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
+    """A row of the stage table with times in ms."""
+    out = {str(k): plain(v) for k, v in row.items() if not str(k).endswith("_ns")}
+    out["start_ms"], out["end_ms"] = ms(row["first_ns"] - start_ns), ms(row["last_ns"] - start_ns)
+    for name in ("span", "io", "read", "write", "metadata", "stream"):
+        out[f"{name}_ms"] = ms(row[f"{name}_ns"])
+    return out
+
+
+def _waits(run: Any, m: Model) -> list[dict[str, Any]]:
+    """Where the tasks' time went, a row a declared stage of which any time is known, in ms; null where it is not."""
+    table = waits.by_stage(waits.table(run, m))
+    out = []
+    for row in table[table[list(waits.TIMES)].notna().any(axis=1)].to_dict("records"):
+        times = {f"{n[:-3]}_ms": None if pd.isna(row[n]) else ms(row[n]) for n in waits.TIMES}
+        out.append({key: plain(row[key]) for key in ("workflow", "stage", "tasks", "known")} | times)
+    return out

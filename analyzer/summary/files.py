@@ -1,0 +1,70 @@
+"""Data files and streams by bytes moved, with who wrote and read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow, fileclass, stages
+from tailrace.analyzer import edges as et
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.summary.limits import LIMITS
+
+
+def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
+    """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, versions, writers, readers
+    (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed."""
+    fates = stages.file_fates(m)
+    fates = fates[fates["cls"].isin((fileclass.DATA, fileclass.STREAM))]
+    moved = fates["read_bytes"] + fates["written_bytes"]
+    fates = fates.assign(moved=moved).sort_values("moved", ascending=False, kind="stable")
+    shown = fates.head(LIMITS["files"])
+    who = m.spells["who"].to_numpy()
+    task_code, _ = dataflow.parties(m, "task")
+    spells = pd.DataFrame(
+        {
+            "file": m.spells["file"].to_numpy(),
+            "dir": m.spells["dir"].to_numpy(),
+            "stage": index[code[who]],
+            "task": task_row[task_code[who]],
+            "bytes": m.spells["bytes"].to_numpy(),
+        }
+    )
+    spells = spells[np.isin(spells["file"], shown.index)]
+    pairs = spells[["file", "dir", "stage"]].drop_duplicates()
+    stages_of = pairs.groupby(["file", "dir"])["stage"].agg(lambda s: sorted(int(v) for v in s)).to_dict()
+    units_of = _units(spells)
+    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list).to_dict()
+    rows = []
+    for file, row in zip(shown.index.tolist(), shown.to_dict("records"), strict=True):
+        path = str(m.paths[file])
+        others = [str(a) for a in aliases.get(file, []) if a != path]
+        rows.append(
+            {
+                "path": path,
+                "aliases": others[-LIMITS["aliases"] :],
+                "cls": fileclass.CLASSES[int(row["cls"])],
+                **{k: int(row[k]) for k in ("read_bytes", "written_bytes", "versions", "writers", "readers")},
+                "wrote": stages_of.get((file, et.WRITE), []),
+                "read": stages_of.get((file, et.READ), []),
+                "by": units_of.get((file, et.WRITE), []),
+                "to": units_of.get((file, et.READ), []),
+                "unread": bool(row["never_read"]),
+                "removed": bool(row["removed"]),
+            }
+        )
+    return {"total": len(fates), "rows": rows}
+
+
+def _units(spells: pd.DataFrame) -> dict[Any, list[int]]:
+    """(file, dir) -> the tasks' rows that moved most of it, at most `LIMITS`."""
+    rows = spells[spells["task"] >= 0].groupby(["file", "dir", "task"], as_index=False).agg({"bytes": "sum"})
+    rows = rows.sort_values("bytes", ascending=False, kind="stable")
+    rows = rows[rows.groupby(["file", "dir"]).cumcount() < LIMITS["units_of_file"]]
+    out: dict[Any, list[int]] = {}
+    for file, direction, task in zip(rows["file"].tolist(), rows["dir"].tolist(), rows["task"].tolist(), strict=True):
+        out.setdefault((file, direction), []).append(task)
+    return out

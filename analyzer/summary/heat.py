@@ -1,0 +1,131 @@
+"""Heat maps: bytes and I/O by stage over time, and which stage moves which family of files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tailrace.analyzer import edges as et
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.summary.limits import LIMITS, ms
+from tailrace.analyzer.summary.tasks import type_name
+
+BINS = 120
+"""Columns of a map over time: what fits a page at a width that can still be pointed at."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def over_time(
+    m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple[int, int], stages: int
+) -> dict[str, Any]:
+    """By stage and time bin: read and wrote (bytes, spread evenly over each access's time), busy (mean number of
+    actors inside a read, write or metadata call).
+
+    Rows are the stages that moved most, `stage` has their positions; `from_ms` is the start of the first bin and
+    `bin_ms` the width of one. What lies outside of the window is left out.
+    """
+    origin_ns = window_ns[0]
+    width = max(window_ns[1] - origin_ns, 1) / BINS
+    stage_of_who = index[code]
+    spell_stage = stage_of_who[m.spells["who"].to_numpy()]
+    direction = m.spells["dir"].to_numpy()
+    maps: dict[str, Floats] = {}
+    for name, which in (("read", et.READ), ("wrote", et.WRITE)):
+        maps[name] = _moved(m, spell_stage, direction == which, origin_ns, width, stages)
+    busy, kinds = m.table.busy, len(et.KINDS)
+    pick = busy.group % kinds != et.STREAM
+    rows = stage_of_who[busy.group[pick] // kinds]
+    inside = np.minimum(busy.weight[pick], busy.end[pick] - busy.start[pick]).astype(np.float64)
+    maps["busy"] = spread(rows, busy.start[pick], busy.end[pick], inside, origin_ns, width, stages) / width
+    order = np.argsort(-(maps["read"] + maps["wrote"]).sum(axis=1), kind="stable")[: LIMITS["heat_rows"]]
+    kept = np.sort(order)
+    return {
+        "from_ms": ms(origin_ns - start_ns),
+        "bin_ms": round(width / 1e6, 6),
+        "stage": kept.tolist(),
+        "read": np.rint(maps["read"][kept]).astype(np.int64).tolist(),
+        "wrote": np.rint(maps["wrote"][kept]).astype(np.int64).tolist(),
+        "busy": np.round(maps["busy"][kept], 3).tolist(),
+    }
+
+
+def _moved(m: Model, stage: Ints, pick: Any, origin_ns: int, width: float, stages: int) -> Floats:
+    """Bytes by stage and bin: each spell's bytes, in proportion over the times of its calls."""
+    times = m.table.times
+    keep = pick[times.group]
+    group, start, end = times.group[keep], times.start[keep], times.end[keep]
+    length = np.maximum(end - start, 1).astype(np.float64)
+    whole = np.bincount(group, weights=length, minlength=len(stage))
+    amount = m.spells["bytes"].to_numpy()[group] * length / whole[group]
+    return spread(stage[group], start, end, amount, origin_ns, width, stages)
+
+
+def spread(row: Ints, start: Ints, end: Ints, amount: Floats, origin_ns: int, width: float, rows: int) -> Floats:
+    """A matrix (rows, BINS): each interval's amount, even over its time; only what lies in the window counts.
+
+    The first and last bin of an interval take their parts; the bins between take a full part each by a step up and a
+    step down in a running sum, so that the work does not grow with an interval's length.
+    """
+    meets = (end >= origin_ns) & (start <= origin_ns + width * BINS)
+    row, start, end, amount = row[meets], start[meets], end[meets], amount[meets]
+    first, last = ((np.clip((edge - origin_ns) / width, 0, BINS)) for edge in (start, end))
+    length = (end - start) / width
+    amount = np.where(length > 0, amount * (last - first) / np.maximum(length, 1e-300), amount)
+    low, high = (np.minimum(position.astype(np.int64), BINS - 1) for position in (first, last))
+    out = np.zeros((rows, BINS))
+    inner = low == high
+    np.add.at(out, (row[inner], low[inner]), amount[inner])
+    row, low, high, first, last = (column[~inner] for column in (row, low, high, first, last))
+    a_bin = amount[~inner] / (last - first)
+    np.add.at(out, (row, low), a_bin * (low + 1 - first))
+    np.add.at(out, (row, high), a_bin * (last - high))
+    steps = np.zeros((rows, BINS + 1))
+    np.add.at(steps, (row, low + 1), a_bin)
+    np.add.at(steps, (row, high), -a_bin)
+    result: Floats = out + np.maximum(np.cumsum(steps[:, :BINS], axis=1), 0.0)
+    return result
+
+
+def families(m: Model, code: Ints, index: Ints, stages: int) -> dict[str, Any]:
+    """Which stage read and wrote how much of which family of data files: names that differ in numbers only.
+
+    The families that moved most: rows name, files, read and wrote (bytes by stage).
+    """
+    data = m.classed(("data",))
+    file = m.spells["file"].to_numpy()[data]
+    paths = {int(f): str(m.paths[f]) for f in np.unique(file)}
+    names = {f: _family(path) for f, path in paths.items()}
+    alone = {name for name, number in Counter(names.values()).items() if number == 1}
+    names = {f: paths[f] if name in alone else name for f, name in names.items()}
+    rows = pd.DataFrame(
+        {
+            "file": file,
+            "family": [names[f] for f in file.tolist()],
+            "dir": m.spells["dir"].to_numpy()[data],
+            "stage": index[code[m.spells["who"].to_numpy()[data]]],
+            "bytes": m.spells["bytes"].to_numpy()[data],
+        }
+    )
+    moved = rows.groupby("family")["bytes"].sum().sort_values(ascending=False, kind="stable")
+    counts = rows.groupby("family")["file"].nunique()
+    out = []
+    for name in moved.index[: LIMITS["heat_rows"]]:
+        mine = rows[rows["family"] == name]
+        by_dir = [
+            np.bincount(part["stage"], weights=part["bytes"], minlength=stages).astype(np.int64).tolist()
+            for part in (mine[mine["dir"] == et.READ], mine[mine["dir"] == et.WRITE])
+        ]
+        out.append({"name": str(name), "files": int(counts[name]), "read": by_dir[0], "wrote": by_dir[1]})
+    return {"total": len(moved), "rows": out}
+
+
+def _family(path: str) -> str:
+    """A path with the numbers of its last two parts taken out: a folder a task, or a file a task, is one family."""
+    parts = path.rsplit("/", 2)
+    return "/".join([*parts[:-2], *(type_name(part) for part in parts[-2:])])

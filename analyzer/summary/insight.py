@@ -1,0 +1,87 @@
+"""What the analyses (tailrace.analyzer.insights) found, for the report: findings, critical path, footprint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.insights import Insights
+from tailrace.analyzer.insights.critical import PARTS
+from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.summary.limits import LIMITS, ms, plain
+
+
+def findings(found: Insights) -> dict[str, Any]:
+    """`total`, and rows as `Finding.json` has them, in order of what they cost."""
+    rows = found.findings()
+    return {"total": len(rows), "rows": [plain(finding.json()) for finding in rows[: LIMITS["findings"]]]}
+
+
+def critical(found: Insights, start_ns: int, index: Ints, task_row: Ints) -> dict[str, Any]:
+    """The critical path: what the makespan was spent on (ms), by stage, and its pieces, the longest when cut.
+
+    Args:
+        index: the position in the stage table of each party at level "stage".
+        task_row: the row of each task in `tasks`, -1: cut.
+    """
+    c, s = found.critical, found.scene
+    on = c.stages[c.stages["path_ns"] + c.stages["gap"] > 0]
+    length = (c.path["end_ns"] - c.path["begin_ns"]).sort_values(ascending=False, kind="stable")
+    shown = c.path.loc[sorted(length.index[: LIMITS["path"]])]
+    stage_of = index[s.tasks["stage_code"].to_numpy(dtype=np.int64)] if len(s.tasks) else np.empty(0, dtype=np.int64)
+    rows = []
+    for row in shown.to_dict("records"):
+        task, version = int(row["task"]), int(row["version"])
+        rows.append(
+            {
+                "task": int(task_row[task]) if task >= 0 else -1,
+                "name": s.name(task) if task >= 0 else "",
+                "stage": int(stage_of[task]) if task >= 0 else -1,
+                "via": str(row["via"]),
+                "path": _path_of(s.m, version),
+                "start": ms(row["begin_ns"] - start_ns),
+                "end": ms(row["end_ns"] - start_ns),
+                **{name: ms(row[name]) for name in PARTS},
+            }
+        )
+    return {
+        "makespan_ms": ms(s.makespan_ns),
+        "bound_ms": ms(c.bound_ns),
+        "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
+        "stages": [
+            {
+                "stage": str(row["stage"]),
+                "tasks": int(row["tasks_on_path"]),
+                "least_slack_ms": ms(row["least_slack_ns"]),
+                **{f"{name}_ms": ms(row[name]) for name in PARTS},
+            }
+            for row in on.to_dict("records")
+        ],
+        "total": len(c.path),
+        "rows": rows,
+    }
+
+
+def _path_of(m: Model, version: int) -> str:
+    return str(m.paths[int(m.versions.table["file"].to_numpy()[version])]) if version >= 0 else ""
+
+
+def slack_ms(found: Insights, task_row: Ints) -> dict[int, float]:
+    """Row in `tasks` -> how much longer the task could have worked without making the longest chain of work longer."""
+    slack = found.critical.tasks["slack_ns"].tolist()
+    return {int(row): ms(ns) for row, ns in zip(task_row, slack, strict=True) if row >= 0}
+
+
+def footprint(found: Insights, start_ns: int) -> dict[str, Any]:
+    """How much data was live and held over time: peak bytes, and steps (ms, bytes)."""
+    life = found.lifetime
+    steps = life.footprint
+    return {
+        "peak_live_bytes": life.peak["live_bytes"],
+        "peak_held_bytes": life.peak["held_bytes"],
+        "ms": [ms(ns - start_ns) for ns in steps["time_ns"].tolist()],
+        "live_bytes": [int(v) for v in steps["live_bytes"]],
+        "held_bytes": [int(v) for v in steps["held_bytes"]],
+    }

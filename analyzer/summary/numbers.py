@@ -1,0 +1,185 @@
+"""The numbers of a run, and the query behind each: what the overview and the headline show.
+
+What always holds: `OVERVIEW` gives every number of the overview as an expression over the open run, and the page shows
+just that expression, so whoever doubts a number can ask for it again; a test does, for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow, stages
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.insights import Insights
+from tailrace.analyzer.summary.limits import ms
+
+TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
+TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
+BELOW = "One row a layer; MPIIO and HDF5 are seen again in the layers below them and are left out of the sum."
+PRELUDE = (
+    "import tailrace\nfrom tailrace.analyzer import dataflow, ledger, stages, summary, waits\n"
+    "from tailrace.analyzer.insights import insights\n\nrun = tailrace.open({run})\n"
+)
+"""What an expression of `OVERVIEW` stands after."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of the overview: `key` of `numbers`, its title, unit (ns, bytes, share or count), what it means, the
+    Python expression over `run` that gives it, and, where there is one, the shell command."""
+
+    key: str
+    title: str
+    unit: str
+    meaning: str
+    python: str
+    shell: str = ""
+
+
+OVERVIEW = (
+    Number(
+        "span_ns",
+        "Wall time",
+        "ns",
+        "From the first traced event to the end of the last one.",
+        "(t := stages.table(run))['last_ns'].max() - t['first_ns'].min()",
+        "tailrace query {run} --agg min:ts --agg max:ts",
+    ),
+    Number(
+        "bound_ns",
+        "Longest chain of work",
+        "ns",
+        "The critical path: however many processors there are and however soon tasks start, the run could not have"
+        " been shorter. Time that a task was blocked on pipes and sockets or waited for a child is no work.",
+        "insights(run).critical.bound_ns",
+    ),
+    Number(
+        "tasks",
+        "Tasks",
+        "count",
+        "Distinct task tags, each counted in its stage.",
+        "stages.table(run)['tasks'].sum()",
+        "tailrace query {run} --by stage --agg nunique:task",
+    ),
+    Number(
+        "processes",
+        "Processes",
+        "count",
+        "Distinct processes that recorded a call on a file, a pipe or a socket.",
+        "len(dataflow.model(run).who[['host', 'pid']].drop_duplicates())",
+        "tailrace query {run} --by host --agg nunique:pid",
+    ),
+    Number(
+        "read_bytes",
+        "Read",
+        "bytes",
+        "Bytes that reading calls really moved, pipes and sockets included, each counted once. " + BELOW,
+        "stages.table(run)['read_bytes'].sum()",
+        TRACED_READS,
+    ),
+    Number(
+        "written_bytes",
+        "Written",
+        "bytes",
+        "Bytes that writing calls really moved, pipes and sockets included, each counted once. " + BELOW,
+        "stages.table(run)['written_bytes'].sum()",
+        TRACED_WRITES,
+    ),
+    Number(
+        "passed_bytes",
+        "Passed on",
+        "bytes",
+        "Bytes that a task read of what another one wrote in this run, through files, pipes and sockets.",
+        "(f := dataflow.flow_table(dataflow.model(run), 'task'))['bytes'][f['producer'] >= 0].sum()",
+        "tailrace graph {run} --level task --files none --format json",
+    ),
+    Number(
+        "io_share",
+        "I/O running",
+        "share",
+        "The share of the wall time in which at least one read, write or metadata call was running somewhere.",
+        "stages.io_ns(dataflow.model(run)) / ((t := stages.table(run))['last_ns'].max() - t['first_ns'].min())",
+    ),
+    Number(
+        "peak_bytes",
+        "Live data at most",
+        "bytes",
+        "The most bytes of data files that were in use at one time: written or first read, and still to be read.",
+        "insights(run).lifetime.peak['live_bytes']",
+    ),
+    Number(
+        "seen_share",
+        "Captured",
+        "share",
+        "Bytes in recorded calls, as a share of those that the kernel counted for the same processes.",
+        "(c := ledger.totals(run.coverage)) and (c['captured_read'] + c['captured_written'])"
+        " / max(c['kernel_read'] + c['kernel_written'], 1)",
+        "tailrace info {run}",
+    ),
+)
+
+
+def about(run: Any, start_ns: int) -> dict[str, Any]:
+    """What was run, by run.json; everything may be absent.
+
+    `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
+    those of `tailrace query --since` do.
+    """
+    info = getattr(run, "meta", {})
+    command = info.get("command")
+    versions = info.get("versions")
+    return {
+        "title": " ".join(str(part) for part in command) if isinstance(command, list) else str(command or ""),
+        "directory": str(getattr(run, "path", "") or ""),
+        "lead_ms": ms(start_ns - first_event_ns(run, start_ns)),
+        "run_id": str(info.get("run_id") or ""),
+        "created": str(info.get("created") or pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat()),
+        "host": str(info.get("host") or ""),
+        "user": str(info.get("user") or ""),
+        "version": str(versions.get("tailrace", "")) if isinstance(versions, Mapping) else "",
+    }
+
+
+def first_event_ns(run: Any, start_ns: int) -> int:
+    """When the run's first event began, ns since the epoch; `start_ns` where the run doesn't say."""
+    info = getattr(run, "info", None)
+    first = info()["t0_ns"] if info is not None else None
+    return start_ns if first is None else int(first)
+
+
+def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts and bytes, span_ns, bound_ns and io_ns (all int), shares of one; seen_share is None without the kernel's account."""
+    counts = m.table.counts
+    span_ns = int(table["last_ns"].max() - table["first_ns"].min()) if len(table) else 0
+    io_ns = stages.io_ns(m)
+    flows = dataflow.flow_table(m, "task")
+    kernel = coverage["kernel_bytes"]
+    return {
+        "stages": len(table),
+        "tasks": int(table["tasks"].sum()),
+        "processes": len(m.who[["host", "pid"]].drop_duplicates()),
+        "hosts": int(m.who["host"].nunique()),
+        "files": int(np.unique(m.spells["file"][m.classed(("data",))]).size),
+        "read_bytes": int(counts["read_bytes"].sum()),
+        "written_bytes": int(counts["written_bytes"].sum()),
+        "unnamed_bytes": int(counts["unnamed_bytes"].sum()),
+        "passed_bytes": int(flows["bytes"][flows["producer"] >= 0].sum()),
+        "peak_bytes": int(found.lifetime.peak["live_bytes"]),
+        "calls": int(counts["calls"].sum()),
+        "span_ns": span_ns,
+        "bound_ns": found.critical.bound_ns,
+        "io_ns": io_ns,
+        "io_share": io_ns / span_ns if span_ns else 0.0,
+        "seen_share": coverage["captured_bytes"] / kernel if kernel else None,
+    }
+
+
+def overview() -> list[dict[str, str]]:
+    """`OVERVIEW` for the page."""
+    names = ("key", "title", "unit", "meaning", "python", "shell")
+    return [{name: getattr(number, name) for name in names} for number in OVERVIEW]

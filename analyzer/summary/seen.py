@@ -1,0 +1,97 @@
+"""What the trace can't answer for: losses by cause, and the share of bytes that was captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tailrace.analyzer import ledger
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.summary.limits import LIMITS
+from tailrace.analyzer.words import bytes_text, count_text, percent_text
+
+LOSSES = {
+    "no_journal": "not recorded: no buffer could be had (journal directory full or not writable)",
+    "not_written": "recorded, but the run directory could not take them (full, gone, not permitted)",
+    "torn": "cut off: the process died, or the file ends, in the middle of a record",
+    "unnamed": "without a file: it was closed and its number reused while the call ran",
+    "ambiguous": "without a file: the trace gives two names one hash",
+    "not_json": "not JSON",
+    "foreign": "not files of a tracer that is known",
+    "version": "of a newer format version",
+}
+"""cause -> words; a cause that is not here is shown by its name."""
+
+
+def losses(run: Any) -> list[dict[str, Any]]:
+    """What the run lost, by `run.losses` (cause, unit, count): cause, unit, count, files, text."""
+    rows = getattr(run, "losses", None)
+    if rows is None or len(rows) == 0:
+        return []
+    out = []
+    for (cause, unit), group in rows.groupby(["cause", "unit"], sort=True):
+        number = int(group["count"].sum())
+        text = f"{number:,} {unit} {LOSSES.get(cause, cause)}"
+        out.append({"cause": str(cause), "unit": str(unit), "count": number, "files": len(group), "text": text})
+    return out
+
+
+def coverage(run: Any, m: Model) -> dict[str, Any]:
+    """What the trace can answer for: `text`, and the numbers it is made of.
+
+    The share is that of `ledger.totals`: processes without an account are counted and left out of it, processes that
+    were waited for and left no trace are in it with nothing captured. `below` lists the least seen, with the cause.
+    """
+    counts = m.table.counts
+    moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
+    unnamed = int(counts["unnamed_bytes"].sum())
+    named = (
+        f"{1 - unnamed / moved:.1%} of the {bytes_text(moved)} in recorded calls are on known files"
+        if moved
+        else "no bytes were moved"
+    )
+    table = getattr(run, "coverage", None)
+    total = ledger.totals(table) if table is not None else {}
+    kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
+    captured = total.get("captured_read", 0) + total.get("captured_written", 0)
+    text = f"Coverage: {named}{_share_text(total, captured, kernel)}."
+    return {
+        "text": text,
+        "moved_bytes": moved,
+        "unnamed_bytes": unnamed,
+        "kernel_bytes": kernel,
+        "captured_bytes": captured,
+        "processes": total.get("processes", 0),
+        "accounted": total.get("accounted", 0),
+        "untraced": total.get("untraced", 0),
+        "below": below(table) if table is not None else [],
+    }
+
+
+def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
+    if not kernel:
+        return ""
+    notes = []
+    missing = total["processes"] - total["accounted"]
+    if missing:
+        notes.append(f"{missing} of {total['processes']} processes left no account")
+    if total["untraced"]:
+        notes.append(f"{count_text(total['untraced'], 'process', 'es')} not traced")
+    if total["left_out"]:
+        notes.append(f"without {count_text(total['left_out'], 'process', 'es')} left out by TAILRACE_UNTRACED")
+    told = f" ({'; '.join(notes)})" if notes else ""
+    return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{told}"
+
+
+def below(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The processes seen to less than `ledger.COMPLETE_SHARE`, those that miss most first, cut at `LIMITS`."""
+    rows = []
+    for row in table[(table["share"] < ledger.COMPLETE_SHARE).fillna(False)].to_dict("records"):
+        kernel = int(row["kernel_read"] + row["kernel_written"])
+        seen = round(kernel * float(row["share"]))
+        place = {"host": str(row["host"]), "pid": int(row["pid"]), "exe": str(row["exe"] or ""), "cause": row["cause"]}
+        rows.append({**place, "kernel_bytes": kernel, "missing_bytes": kernel - seen, "share": float(row["share"])})
+    rows.sort(key=lambda r: (-r["missing_bytes"], r["host"], r["pid"]))
+    return rows[: LIMITS["below"]]

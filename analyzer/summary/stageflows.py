@@ -1,0 +1,78 @@
+"""The dataflow from stage to stage, each flow with its largest files and pairs of tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow, fileclass, stages
+from tailrace.analyzer import edges as et
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.summary.limits import LIMITS
+
+RESULT = "(left at the end)"
+
+
+def flows(m: Model, code: Any, index: Any) -> list[dict[str, Any]]:
+    """Stage to stage, with its largest files; source -1 is "before the run", target -1 is "left at the end"."""
+    rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
+    rows = pd.concat([rows, _left(m, code)], ignore_index=True)
+    pairs = _task_pairs(m, code)
+    partial = dataflow.partial_parties(m, code)
+    out = []
+    for (producer, consumer), group in rows.groupby(["producer", "consumer"], sort=True):
+        files = group.groupby("file")["bytes"].sum().sort_values(ascending=False, kind="stable")
+        largest = files.head(LIMITS["files_of_flow"])
+        out.append(
+            {
+                "source": int(index[producer]) if producer >= 0 else -1,
+                "target": int(index[consumer]) if consumer >= 0 else -1,
+                "bytes": int(files.sum()),
+                "files": len(files),
+                "confidence": _confidence(partial, producer, consumer),
+                "largest": [{"path": str(m.paths[f]), "bytes": int(b)} for f, b in largest.items()],
+                **pairs.get((producer, consumer), {"pairs": 0, "tasks": []}),
+            }
+        )
+    return out
+
+
+def _confidence(partial: set[int] | None, *parties: int) -> str:
+    """As the graph's edges have it (dataflow.graph); "" without accounts."""
+    if partial is None:
+        return ""
+    return "partial" if partial & {int(party) for party in parties} else "complete"
+
+
+def _task_pairs(m: Model, code: Any) -> dict[tuple[int, int], dict[str, Any]]:
+    """(producer stage, consumer stage) -> how many pairs of units the flow is made of, and the largest ones."""
+    task_code, parties = dataflow.parties(m, "task")
+    stage = np.zeros(len(parties), dtype=np.int64)
+    stage[task_code] = code
+    rows = dataflow.flow_table(m, "task").groupby(["producer", "consumer"], as_index=False).agg({"bytes": "sum"})
+    rows["source"] = np.where(rows["producer"] < 0, -1, stage[rows["producer"]])
+    rows["target"] = stage[rows["consumer"]]
+    rows = rows.sort_values("bytes", ascending=False, kind="stable")
+    labels = parties["label"].to_numpy()
+    out = {}
+    for (source, target), group in rows.groupby(["source", "target"]):
+        largest = group.head(LIMITS["tasks_of_flow"]).to_dict("records")
+        names = [("" if r["producer"] < 0 else str(labels[r["producer"]]), str(labels[r["consumer"]])) for r in largest]
+        tasks = [
+            {"producer": a, "consumer": b, "bytes": int(r["bytes"])} for (a, b), r in zip(names, largest, strict=True)
+        ]
+        out[(int(source), int(target))] = {"pairs": len(group), "tasks": tasks}
+    return out
+
+
+def _left(m: Model, code: Any) -> pd.DataFrame:
+    """What each stage wrote that no other unit read and nobody removed: rows producer, consumer -1, file, bytes."""
+    fates = stages.file_fates(m)
+    kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == fileclass.DATA)).to_numpy()
+    pick = (m.spells["dir"].to_numpy() == et.WRITE) & kept[m.spells["file"].to_numpy()]
+    spells = m.spells[pick]
+    rows = pd.DataFrame({"producer": code[spells["who"].to_numpy()], "file": spells["file"], "bytes": spells["bytes"]})
+    result: pd.DataFrame = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"}).assign(consumer=-1)
+    return result

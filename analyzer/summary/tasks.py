@@ -1,0 +1,96 @@
+"""The tasks of a run, by stage and type: what the timeline draws. A process that no task claims is a task here, too."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer import dataflow, fileclass
+from tailrace.analyzer import edges as et
+from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.summary.limits import LIMITS, ms
+
+NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
+"""What tells the tasks of a type apart: a number, a hash or a UUID."""
+
+
+def type_name(task: str) -> str:
+    """A task's name without its numbers: "align-0017" and "align-3" are both "align-#"."""
+    return NUMBER.sub("#", task)
+
+
+def tasks(m: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Rows by stage, type and start: stage (position), type (position in `types`), name, start and dur (ms), io (ms
+    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones.
+
+    The longest are kept when they have to be cut. `party` gives the row of each party at level "task", -1: cut.
+    """
+    task_code, parties = dataflow.parties(m, "task")
+    counts = m.table.counts.assign(party=task_code[m.table.counts["who"].to_numpy()])
+    sums = counts.groupby("party").agg(
+        first=("first_ns", "min"), last=("last_ns", "max"), read=("read_bytes", "sum"), wrote=("written_bytes", "sum")
+    )
+    stage = np.zeros(len(parties), dtype=np.int64)
+    stage[task_code] = index[code]
+    io_ns = _io_ns(m, task_code, len(parties))
+    types = _types(parties, declared)
+    longest = (sums["last"] - sums["first"]).sort_values(ascending=False, kind="stable").index[: LIMITS["tasks"]]
+    kept = sums.loc[longest].assign(stage=stage[longest], type=types[longest]).sort_values(["stage", "type", "first"])
+    names, numbers = np.unique(types[kept.index], return_inverse=True)
+    kept["type"] = numbers
+    order = kept.index.to_numpy()
+    party = np.full(len(parties), -1, dtype=np.int64)
+    party[order] = np.arange(len(kept))
+    labels = parties["label"].to_numpy()
+    rows = [
+        {
+            "stage": int(row["stage"]),
+            "type": int(row["type"]),
+            "name": str(labels[code]),
+            "start": ms(row["first"] - start_ns),
+            "dur": ms(row["last"] - row["first"]),
+            "io": ms(io_ns[code]),
+            "read": int(row["read"]),
+            "wrote": int(row["wrote"]),
+            **_process(parties, code),
+        }
+        for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)
+    ]
+    return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
+
+
+def _process(parties: pd.DataFrame, party: int) -> dict[str, Any]:
+    """What an untagged process is asked for by; a task by its tag alone."""
+    if parties["task"].to_numpy()[party]:
+        return {}
+    return {"host": str(parties["host"].to_numpy()[party]), "pid": int(parties["pid"].to_numpy()[party])}
+
+
+def _types(parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
+    """The type of each party: the name its manager declared, else its own without numbers; a process's program."""
+    told: dict[tuple[str, str], str] = {}
+    if declared is not None and "name" in declared:
+        rows = declared[declared["name"].notna()]
+        keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
+        told = dict(zip(keys, rows["name"].astype(str), strict=True))
+    out = []
+    for workflow, task, exe in zip(parties["workflow"], parties["task"], parties["exe"], strict=True):
+        out.append(
+            (told.get((str(workflow), str(task))) or type_name(str(task)))
+            if task
+            else fileclass.program(str(exe)) or "process"
+        )
+    return np.array(out, dtype=object)
+
+
+def _io_ns(m: Model, task_code: Ints, size: int) -> Ints:
+    kinds = len(et.KINDS)
+    busy = m.table.busy
+    pick = busy.group % kinds != et.STREAM
+    rows = iv.make(task_code[busy.group[pick] // kinds], busy.start[pick], busy.end[pick], busy.weight[pick])
+    return iv.length(iv.union(rows), size)

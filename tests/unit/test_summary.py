@@ -1,0 +1,159 @@
+"""What the report's pictures are made of: task types, heat maps, packed columns, and the query behind each number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from flowcase import MS, FakeRun, Story
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.analyzer import dataflow, ledger, report, stages, summary
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.summary import heat, numbers, tasks
+
+ACCOUNT = {
+    "host": "n1",
+    "pid": [1, 2],
+    "exe": "/bin/a",
+    "traced": True,
+    "kernel_read": pd.array([500, 200], dtype="Int64"),
+    "kernel_written": pd.array([100, 0], dtype="Int64"),
+    "captured_read": pd.array([500, 100], dtype="Int64"),
+    "captured_written": pd.array([70, 0], dtype="Int64"),
+    "share": pd.array([0.95, 0.5], dtype="Float64"),
+    "cause": "unseen calls",
+}
+
+
+def story() -> Story:
+    """Four tasks of two types in one stage, each with a file of its own; a reader of them all; an untagged process."""
+    s = Story()
+    for i in range(4):
+        who = {"stage": "make", "task": f"{'cut' if i < 2 else 'sew'}-{i:03}", "pid": 10 + i}
+        s.create(f"/mid/part-{i}.dat", **who)
+        s.write(f"/mid/part-{i}.dat", 0, 1000 * (i + 1), dur=2 * MS, **who)
+    for i in range(4):
+        s.read(f"/mid/part-{i}.dat", 0, 1000 * (i + 1), stage="use", task="all", pid=20)
+    s.create("/result", stage="use", task="all", pid=20)
+    s.write("/result", 0, 7, stage="use", task="all", pid=20)
+    s.read("/mid/part-0.dat", 0, 1000, pid=1)
+    return s
+
+
+def collected(**values: Any) -> dict[str, Any]:
+    return summary.collect(story().run(2, **values))
+
+
+class TestTasks:
+    def test_a_type_is_a_name_without_its_numbers(self) -> None:
+        shown = collected()["tasks"]
+        types = [(row["name"], shown["types"][row["type"]]) for row in shown["rows"]]
+        assert ("cut-000", "cut-#") in types and ("sew-003", "sew-#") in types and ("all", "all") in types
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [("align", "align"), ("a1b22", "a#b#"), ("x-0b3a5c7e-11aa-22bb-33cc-0123456789ab", "x-#"), ("17", "#")],
+    )
+    def test_numbers_hashes_and_uuids(self, name: str, kind: str) -> None:
+        assert tasks.type_name(name) == kind
+
+    def test_the_name_that_the_manager_declared_is_the_type(self) -> None:
+        declared = pd.DataFrame(
+            [{"workflow": "w", "stage": "make", "task": "cut-000", "name": "saw", "parent": None}], dtype=object
+        )
+        shown = collected(declared_tasks=declared)["tasks"]
+        types = {row["name"]: shown["types"][row["type"]] for row in shown["rows"]}
+        assert (types["cut-000"], types["cut-001"]) == ("saw", "cut-#")
+
+    def test_a_file_names_the_tasks_that_moved_it(self) -> None:
+        data = collected()
+        names = [row["name"] for row in data["tasks"]["rows"]]
+        (file,) = [row for row in data["files"]["rows"] if row["path"] == "/mid/part-0.dat"]
+        assert [names[i] for i in file["by"]] == ["cut-000"]
+        assert sorted(names[i] for i in file["to"])[0] == "all" and len(file["to"]) == 2
+
+    def test_only_a_process_without_a_task_has_a_pid(self) -> None:
+        rows = collected()["tasks"]["rows"]
+        assert [row["pid"] for row in rows if "pid" in row] == [1]
+
+    def test_time_in_io_is_a_union(self) -> None:
+        rows = {row["name"]: row for row in collected()["tasks"]["rows"]}
+        assert rows["cut-000"]["io"] == pytest.approx(2.001), "an open of 1 us and a write of 2 ms"
+
+
+class TestHeat:
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 2), st.integers(0, 10_000), st.integers(0, 5_000), st.integers(0, 10**12)),
+            max_size=30,
+        )
+    )
+    def test_spreading_loses_nothing(self, intervals: list[tuple[int, int, int, int]]) -> None:
+        table = np.array(intervals, dtype=np.int64).reshape(-1, 4)
+        row, start, length, amount = table.T
+        out = heat.spread(row, start, start + length, amount.astype(float), 0, 15_000 / heat.BINS, 3)
+        want = np.bincount(row, weights=amount, minlength=3)
+        assert out.sum(axis=1) == pytest.approx(want, rel=1e-9, abs=1e-6)
+        assert (out >= 0).all()
+
+    def test_an_interval_fills_the_bins_it_covers(self) -> None:
+        bounds = (np.array([0]), np.array([25]), np.array([55]), np.array([30.0]))
+        out = heat.spread(*bounds, 0, 10.0, 1)[0]
+        assert out[:7].tolist() == pytest.approx([0, 0, 5, 10, 10, 5, 0])
+
+    def test_what_lies_outside_of_the_window_is_left_out(self) -> None:
+        rows = np.array([0, 0, 0])
+        out = heat.spread(rows, np.array([-10, -30, 1300]), np.array([10, -20, 1310]), np.ones(3), 0, 10.0, 1)
+        assert out.sum() == pytest.approx(0.5)
+
+    def test_the_map_has_each_stages_bytes(self) -> None:
+        data = collected()
+        shown = {data["stages"][s]["stage"]: i for i, s in enumerate(data["heat"]["stage"])}
+        assert sum(data["heat"]["wrote"][shown["make"]]) == pytest.approx(10_000, abs=heat.BINS)
+        assert sum(data["heat"]["read"][shown["use"]]) == pytest.approx(10_000, abs=heat.BINS)
+
+    def test_files_that_differ_in_a_number_are_a_family(self) -> None:
+        data = collected()
+        rows = {row["name"]: row for row in data["families"]["rows"]}
+        family = rows["/mid/part-#.dat"]
+        assert (family["files"], sum(family["wrote"]), sum(family["read"])) == (4, 10_000, 11_000)
+        assert "/result" in rows
+
+
+class TestColumns:
+    def test_rows_come_back(self) -> None:
+        rows = [{"a": "x", "b": i} for i in range(5)] + [{"a": "y", "b": 5, "c": [1]}]
+        packed = report.columns(rows)
+        assert packed["n"] == 6
+        assert packed["columns"]["a"] == {"texts": ["x", "y"], "at": [0, 0, 0, 0, 0, 1]}
+        assert packed["columns"]["c"] == [None] * 5 + [[1]]
+
+    def test_texts_that_differ_stay_texts(self) -> None:
+        assert report.columns([{"a": "x"}, {"a": "y"}])["columns"]["a"] == ["x", "y"]
+
+    def test_no_rows(self) -> None:
+        assert report.columns([]) == {"n": 0, "columns": {}}
+
+
+class TestOverview:
+    def test_there_are_ten(self) -> None:
+        assert len(numbers.OVERVIEW) == 10
+
+    @pytest.mark.parametrize("number", numbers.OVERVIEW, ids=lambda n: n.key)
+    def test_the_expression_gives_the_number(self, number: numbers.Number) -> None:
+        run: FakeRun = story().run(2, coverage=pd.DataFrame(ACCOUNT))
+        shown = summary.collect(run)["numbers"][number.key]
+        names = {
+            "run": run,
+            "dataflow": dataflow,
+            "ledger": ledger,
+            "stages": stages,
+            "summary": summary,
+            "insights": insights,
+        }
+        assert eval(number.python, names) == pytest.approx(shown)
+        assert shown, "a number that is 0 shows nothing"
