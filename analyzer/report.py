@@ -23,7 +23,20 @@ from tailrace.analyzer import summary
 from tailrace.analyzer.words import bytes_text, count_text, time_text
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("dom", "panel", "overview", "layers", "sankey", "strips", "timeline", "heat", "tables", "files", "start")
+SCRIPTS = (
+    "dom",
+    "panel",
+    "overview",
+    "tables",
+    "layers",
+    "sankey",
+    "strips",
+    "timeline",
+    "heat",
+    "findings",
+    "files",
+    "start",
+)
 """page/*.js in their order: each uses what those before it define."""
 TERMINAL_ROWS = 15
 WIDE = 110

@@ -15,9 +15,9 @@ function header() {
 function note(key) {
   const n = data.numbers, part = (of, whole) => whole ? `${shareText(of / whole)} of ${bytesText(whole)}` : "of nothing";
   return {
-    tasks: `in ${count(n.stages, "stage")}`, processes: `on ${count(n.hosts, "host")}`, io_share: `${timeText(n.io_ns / 1e6)} of wall time`,
-    passed_bytes: part(n.passed_bytes, n.read_bytes), unread_bytes: part(n.unread_bytes, n.written_bytes), read_bytes: "files, pipes, sockets",
-    written_bytes: "files, pipes, sockets", files: "read or written", seen_share: "of the kernel's bytes", span_ns: "first to last event",
+    span_ns: "first to last event", bound_ns: n.span_ns ? `${shareText(n.bound_ns / n.span_ns)} of the wall time` : "", tasks: `in ${count(n.stages, "stage")}`,
+    processes: `on ${count(n.hosts, "host")}`, read_bytes: "files, pipes, sockets", written_bytes: "files, pipes, sockets", passed_bytes: part(n.passed_bytes, n.read_bytes),
+    io_share: `${timeText(n.io_ns / 1e6)} of wall time`, peak_bytes: `in ${count(n.files, "data file")}`, seen_share: "of the kernel's bytes",
   }[key];
 }
 

@@ -95,6 +95,8 @@ function showTask(t) {
   openPanel(t.name, "Task", facts([
     ["Stage", [swatch(t.stage), stageName(t.stage)]], ["Type", data.tasks.types[t.type]], ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
     ["in I/O", `${timeText(t.io)}, ${shareText(t.io / Math.max(t.dur, 1e-9))}`], ["Read", bytesText(t.read)], ["Written", bytesText(t.wrote)],
+    ["Slack", t.slack === null || t.slack === undefined ? "" : t.slack ? timeText(t.slack) : "none: it is on the longest chain of work"],
+    ["Critical path", t.critical ? "on it" : "not on it"],
   ]), list("Files it read, bytes by all", mine("to", "read_bytes")), list("Files it wrote, bytes by all", mine("by", "written_bytes")), queries(taskQuery(t)));
 }
 

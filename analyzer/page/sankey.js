@@ -26,7 +26,7 @@ function sankey() {
   for (const l of [...links].sort((a, b) => b.width - a.width)) {
     const d = l.kind === "forward" ? ribbonPath(l) : loopPath(l, nodes, level);
     if (l.kind === "back") level += 14;
-    const stroke = l.kind === "forward" ? l.width : Math.min(6, Math.max(2, l.width));
+    const stroke = l.kind === "forward" ? l.width : Math.min(3, l.width);
     const path = draw("path", {d, class: `ribbon k${tone(l.source)}${l.kind === "forward" ? "" : " back"}`, "stroke-width": stroke});
     l.element = part(path, flowLabel(l), () => { select(path); showFlow(l); });
     svg.append(path);

@@ -1,6 +1,8 @@
 // Draws the page, and again what depends on its width or its colours.
 
 function sectionQueries() {
+  queryButton("spent-query", "The critical path's time", "Each moment of the wall time is on the path once: computing, in I/O, blocked on pipes and sockets, or waiting for a task to start.", "", "insights(run).critical.parts");
+  queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own I/O took for so many.", shell("tailrace report {run}"), "run.findings()");
   queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
     shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')");
   queryButton("timeline-query", "Timeline", "First and last event of each task, and the bytes it moved.", shell("tailrace query {run} --by stage,task --agg min:ts --agg max:ts --agg sum:size"), "run.tasks");
@@ -15,12 +17,15 @@ function sectionQueries() {
 sectionQueries();
 header();
 overview();
+spent();
+findings();
 sankey();
 flowTable();
 timelineTools();
 timeline();
 heatTools();
 heatMaps();
+footprint();
 stageTable();
 waitTable();
 fileTable();
@@ -28,7 +33,7 @@ declaredTable();
 lossTable();
 navigation();
 
-const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); };
+const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); footprint(); };
 let timer, width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;

@@ -80,7 +80,7 @@ function bars(pen, tasks, packed, tones, x, width) {
   tasks.forEach((t, i) => {
     const left = Math.max(0, x(t.start)), box = {t, left, right: Math.max(left + 2, Math.min(width, x(t.end))), top: 4 + packed.lane[i] * pitch};
     pen.fillStyle = tones(t.stage);
-    pen.globalAlpha = .9;
+    pen.globalAlpha = view.path && !t.critical ? .22 : .9;
     pen.beginPath();
     pen.roundRect(box.left, box.top, box.right - box.left, room, Math.min(2, room / 3));
     pen.fill();
@@ -103,8 +103,34 @@ function area(pen, tasks, tones, range, width, height) {
   pen.lineTo(numbers.length, height - 3);
   pen.fill();
   pen.globalAlpha = 1;
+  if (view.path) {
+    pen.fillStyle = colour("--ink");
+    for (const t of tasks) if (t.critical) pen.fillRect(Math.max(0, (t.start - range.from) / (range.to - range.from) * width), height - 3, Math.max(2, t.dur / (range.to - range.from) * width), 3);
+  }
   const at = px => range.from + px / width * (range.to - range.from);
   return px => ({task: null, text: `${three(numbers[Math.min(numbers.length - 1, Math.max(0, Math.floor(px)))])} at once, at most ${three(most)}\nat ${timeText(at(px))}; ${count(tasks.length, "task")} in this row`});
+}
+
+// The critical path: its pieces in the colours of their stages, thin where it waits for a task to start.
+function pathStrip(tones, range, width) {
+  const height = 26, [canvas, pen] = canvasOf(width, height), x = ms => Math.min(width, Math.max(0, (ms - range.from) / (range.to - range.from) * width)), boxes = [];
+  for (const p of data.critical.rows) {
+    if (p.end < range.from || p.start > range.to) continue;
+    const [left, begun, right] = [p.start, p.start + p.gap, p.end].map(x);
+    pen.fillStyle = colour("--soft");
+    pen.fillRect(left, height / 2 - 1, Math.max(0, begun - left), 2);
+    if (p.task >= 0 || p.stage >= 0) {
+      pen.fillStyle = tones(p.stage);
+      pen.fillRect(begun, 5, Math.max(1, right - begun - .5), height - 10);
+    }
+    boxes.push({left, right: Math.max(right, left + 1), p});
+  }
+  const text = p => `${p.name || "(nothing ran yet)"}${p.stage >= 0 ? `, ${stageName(p.stage)}` : ""}\n${timeText(p.end - p.start)} from ${timeText(p.start)} on: ` +
+    Object.keys(PARTS).filter(k => p[k] > 0).map(k => `${timeText(p[k])} ${PARTS[k][0]}`).join(", ") + (p.path ? `\nwaited for ${p.path}` : "");
+  return {canvas, height, find: px => {
+    const hit = boxes.find(b => px >= b.left && px <= b.right);
+    return hit ? {task: hit.p.task >= 0 ? data.tasks.rows[hit.p.task] : null, text: text(hit.p)} : null;
+  }};
 }
 
 const toneColours = () => {

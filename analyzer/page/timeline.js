@@ -4,8 +4,9 @@
 const PAGE = 100, NAME_WIDTH = 230;
 const tasksOf = data.stages.map(() => []);
 for (const t of [...data.tasks.rows].sort((a, b) => a.start - b.start)) tasksOf[t.stage].push(t);
+for (const p of data.critical.rows) if (p.task >= 0) data.tasks.rows[p.task].critical = true;
 const whole = {from: 0, to: Math.max(data.numbers.span_ns / 1e6, .001)};
-const view = {...whole, stagesOnly: false, open: new Set(), more: new Map(), focus: null};
+const view = {...whole, stagesOnly: false, path: false, open: new Set(), more: new Map(), focus: null};
 
 function rangeOfStages() {
   const rows = data.tasks.rows.filter(t => stageName(t.stage) !== UNTAGGED);
@@ -18,6 +19,7 @@ const inStages = rangeOfStages();
 // key, level, words, tasks, children (rows or null), act
 function treeRows() {
   const rows = [];
+  if (data.critical.rows.length) rows.push({key: "path", level: 1, name: "Critical path", tasks: [], words: timeText(data.critical.makespan_ms), act: showPath, strip: pathStrip});
   data.stages.forEach((s, i) => {
     const tasks = tasksOf[i];
     if (!tasks.length || (view.stagesOnly && s.stage === UNTAGGED)) return;
@@ -49,7 +51,7 @@ function taskRows(parent, tasks) {
 const wallOf = tasks => tasks.reduce((m, t) => Math.max(m, t.end), 0) - tasks[0].start;
 
 function wordsOf(row) {
-  if (!row.tasks.length) return "";
+  if (!row.tasks.length) return row.words || "";
   if (!row.opens) return timeText(row.tasks[0].dur);
   const words = isProcess(row.tasks[0]) ? ["process", "processes"] : ["task", "tasks"];
   return `${count(row.tasks.length, ...words)} · ${timeText(wallOf(row.tasks))}`;
@@ -66,7 +68,7 @@ function toggle(row, open) {
 
 function timeline() {
   const box = byId("bars"), rows = treeRows(), held = box.contains(document.activeElement);
-  if (!rows.length) { box.replaceChildren(make("p", {class: "none"}, "No tasks were recorded.")); return; }
+  if (!data.tasks.rows.length) { box.replaceChildren(make("p", {class: "none"}, "No tasks were recorded.")); return; }
   const narrow = box.clientWidth < 620, width = Math.max(200, box.clientWidth - 26 - (narrow ? 0 : NAME_WIDTH)), tones = toneColours();
   if (!rows.some(row => row.key === view.focus)) view.focus = rows[0].key;
   const grid = make("div", {role: "treegrid", class: `tree${narrow ? " narrow" : ""}`, "aria-label": "Timeline by stage, type of task and task", "aria-readonly": "true"});
@@ -78,11 +80,11 @@ function timeline() {
 
 function rowElement(row, rows, width, tones) {
   const open = view.open.has(row.key), mark = row.opens ? draw("svg", {class: `turn${open ? " open" : ""}`, width: 10, height: 10, "aria-hidden": "true"}, draw("path", {d: "M3 1l4 4-4 4"})) : null;
-  const name = make("div", {role: "gridcell", class: `tree-name level${row.level}`}, mark, row.level === 1 ? swatch(row.stage) : null,
+  const name = make("div", {role: "gridcell", class: `tree-name level${row.level}`}, mark, row.level === 1 && row.opens ? swatch(row.stage) : null,
     make("span", {class: "tree-words"}, make("span", {class: "name", dir: "ltr"}, row.name), make("small", {}, wordsOf(row))));
   const cell = make("div", {role: "gridcell", class: "tree-strip"});
   const element = make("div", {role: "row", class: "tree-row", "aria-level": row.level, "aria-label": labelOf(row), tabindex: row.key === view.focus ? "0" : "-1", "aria-expanded": row.opens ? String(open) : null}, name, cell);
-  if (row.tasks.length) drawStrip(cell, row, tones, width);
+  if (row.tasks.length || row.strip) drawStrip(cell, row, tones, width);
   name.addEventListener("click", () => { if (row.opens) toggle(row, !open); else choose(row, element); });
   element.addEventListener("keydown", e => treeKey(e, row, rows, element));
   element.addEventListener("focus", () => { if (row.key !== view.focus) moveFocus(element, row); });
@@ -121,7 +123,7 @@ function treeKey(e, row, rows, element) {
 // --- pointing at a strip: hover says what is there, a click chooses it, a drag zooms in ---------------------------------------------
 
 function drawStrip(cell, row, tones, width) {
-  const {canvas, find} = strip(row.tasks, tones, view, width), time = x => view.from + x / width * (view.to - view.from);
+  const {canvas, find} = row.strip ? row.strip(tones, view, width) : strip(row.tasks, tones, view, width), time = x => view.from + x / width * (view.to - view.from);
   const brush = make("div", {class: "brush", hidden: ""});
   let start = null;
   canvas.addEventListener("pointerdown", e => { start = e.offsetX; canvas.setPointerCapture(e.pointerId); });
@@ -168,6 +170,11 @@ function timelineTools() {
     box.checked = view.stagesOnly;
     box.addEventListener("change", () => { view.stagesOnly = box.checked; home(); });
     tools.append(make("label", {}, box, " Only stages, without what runs around them"));
+  }
+  if (data.critical.rows.length) {
+    const box = make("input", {type: "checkbox", id: "fade"});
+    box.addEventListener("change", () => { view.path = box.checked; timeline(); });
+    tools.append(make("label", {}, box, " Show what is on the critical path"));
   }
   const zoomers = [["−", "Zoom out", by(.5, 0)], ["+", "Zoom in", by(-.25, 0)], ["←", "Earlier", by(0, -.4)], ["→", "Later", by(0, .4)]];
   tools.append(make("div", {class: "buttons", role: "group", "aria-label": "Range of the timeline"}, ...zoomers.map(([sign, words, act]) => button(sign, act, {class: "small-button", "aria-label": words, title: words})),

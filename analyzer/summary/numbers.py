@@ -153,7 +153,7 @@ def first_event_ns(run: Any, start_ns: int) -> int:
 
 
 def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts and bytes, span_ns, bound_ns and io_ns (all int), shares of one; seen_share is None without the kernel's account."""
+    """Counts, bytes and ns (all int), shares of one; seen_share is None without the kernel's account."""
     counts = m.table.counts
     span_ns = int(table["last_ns"].max() - table["first_ns"].min()) if len(table) else 0
     io_ns = stages.io_ns(m)

@@ -134,7 +134,7 @@ def test_it_draws_everything_inside_the_figure(show: Any) -> None:
     page = show()
     counts = {part: page.tab.locator(f"#sankey .{part}").count() for part in ("node", "ribbon", "stub")}
     assert counts == {"node": 4, "ribbon": 3, "stub": 3}, "a process that no stage claims has no flows"
-    assert page.tab.locator("#bars [role=row]").count() == 4
+    assert page.tab.locator("#bars [role=row]").count() == 5, "the critical path and four stages"
     assert page.tab.locator("#numbers li").count() == 10
     assert page.tab.locator("#heat-time canvas").count() >= 4
     assert page.tab.locator("#heat-files tbody tr").count() >= 2
@@ -202,6 +202,34 @@ def test_a_flow_leads_to_its_files(show: Any) -> None:
     assert page.tab.locator("#sankey.dim .ribbon.on").count() == 1
 
 
+def test_a_finding_has_its_evidence_and_its_query(show: Any) -> None:
+    page = show()
+    found = page.tab.locator("#findings li button")
+    assert found.count() >= 1
+    found.first.click()
+    assert "Evidence" in page.panel() and "tailrace" in page.text("#panel pre")
+    rows = page.tab.locator("#panel tbody tr")
+    assert rows.count() >= 1
+
+
+def test_the_critical_path_leads_to_its_tasks(show: Any) -> None:
+    page = show()
+    page.tab.locator("#bars .tree-name", has_text="Critical path").click()
+    assert "Longest chain of work" in page.panel()
+    page.tab.locator("#panel .list button").first.click()
+    assert "Task" in page.panel() and "on it" in page.panel()
+    page.tab.keyboard.press("Escape")
+    before = page.tab.locator("#bars").screenshot()
+    page.tab.get_by_label("Show what is on the critical path").check()
+    assert page.tab.locator("#bars").screenshot() != before, "the other tasks fade"
+
+
+def test_the_parts_of_the_wall_time_are_all_of_it(show: Any) -> None:
+    page = show()
+    shares = page.tab.evaluate("[...document.querySelectorAll('.spent span')].map(e => +e.style.flexGrow)")
+    assert sum(shares) == pytest.approx(1, abs=0.001)
+
+
 def test_every_number_has_its_query(show: Any) -> None:
     page = show()
     for tile in page.tab.locator("#numbers button").all():
@@ -217,7 +245,7 @@ def test_every_number_has_its_query(show: Any) -> None:
 def test_a_query_is_copied_whole(show: Any) -> None:
     page = show()
     page.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.tab.locator("#numbers button").nth(1).click()
+    page.tab.locator("#numbers button", has_text="Tasks").click()
     page.tab.get_by_role("button", name="Copy: On the command line").click()
     page.tab.locator("#panel [role=status]", has_text="copied").wait_for()
     copied = page.tab.evaluate("navigator.clipboard.readText()")
@@ -298,13 +326,14 @@ def test_the_dataflow_by_keys(show: Any) -> None:
 def test_the_timeline_by_keys(show: Any) -> None:
     page = show("crowd")
     rows = page.tab.locator("#bars [role=row]")
-    assert rows.count() == 1
+    assert rows.count() == 2
     rows.first.focus()
-    page.tab.keyboard.press("ArrowRight")
-    assert rows.count() == 3, "a stage opens to its types of task"
     page.tab.keyboard.press("ArrowDown")
     page.tab.keyboard.press("ArrowRight")
-    assert rows.count() == 3 + 100 + 1, "a type to a page of its tasks, and a row for more"
+    assert rows.count() == 4, "a stage opens to its types of task"
+    page.tab.keyboard.press("ArrowDown")
+    page.tab.keyboard.press("ArrowRight")
+    assert rows.count() == 4 + 100 + 1, "a type to a page of its tasks, and a row for more"
     assert page.tab.locator('[aria-expanded="true"]').count() == 2
     page.tab.keyboard.press("ArrowDown")
     page.tab.keyboard.press("Enter")
@@ -312,17 +341,17 @@ def test_the_timeline_by_keys(show: Any) -> None:
     page.tab.keyboard.press("Escape")
     page.tab.keyboard.press("ArrowLeft")
     page.tab.keyboard.press("ArrowLeft")
-    assert rows.count() == 3
+    assert rows.count() == 4
     assert page.tab.evaluate("document.activeElement.getAttribute('aria-level')") == "2"
 
 
 def test_more_tasks_on_demand(show: Any) -> None:
     page = show("crowd")
     rows = page.tab.locator("#bars [role=row]")
-    rows.first.locator(".tree-name").click()
     rows.nth(1).locator(".tree-name").click()
+    rows.nth(2).locator(".tree-name").click()
     page.tab.locator(".tree-name", has_text="Show 20 more of 120").click()
-    assert rows.count() == 3 + 120
+    assert rows.count() == 4 + 120
 
 
 def test_the_heat_map_by_keys(show: Any) -> None:
@@ -379,7 +408,8 @@ def test_each_picture_has_a_table(show: Any) -> None:
     page.tab.locator("#heat-time details summary").click()
     assert "Most in a cell" in page.text("#heat-time table")
     rows = page.tab.locator("#bars [role=row]")
-    assert all("from" in (row.get_attribute("aria-label") or "") for row in rows.all())
+    labels = [row.get_attribute("aria-label") or "" for row in rows.all()]
+    assert labels[0].startswith("Critical path") and all("read," in label for label in labels[1:])
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -199,9 +199,9 @@ class TestEdgeTable:
         story.write("/d/tmp/x2")
         paths = dict(zip((t := chunks.build(story.run())).files["file"], et.last_paths(t), strict=True))
         assert paths[story.identity("/d/tmp/x")] == "/d/out/x"
-        assert paths[story.identity("/d/tmp/x2")] == "/d/tmp/x2", (
-            "seen after the rename: another directory of that name"
-        )
+        assert (
+            paths[story.identity("/d/tmp/x2")] == "/d/tmp/x2"
+        ), "seen after the rename: another directory of that name"
 
     def test_a_failed_rename_names_nothing(self) -> None:
         story = Story()

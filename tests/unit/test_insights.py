@@ -101,9 +101,9 @@ class TestConflicts:
         story.write("/f", 50, 100, task="b", at_ms=50)
         assert self.kinds(story) == [("two writers", 50, False)]
         assert self.kinds(story, **declared(("a", "b", "future"))) == []
-        assert self.kinds(story, **declared(("a", "m", "future"), ("m", "b", "future"))) == [], (
-            "over a task without events"
-        )
+        assert (
+            self.kinds(story, **declared(("a", "m", "future"), ("m", "b", "future"))) == []
+        ), "over a task without events"
         assert self.kinds(story, **declared(("b", "a", "future"))) == [("two writers", 50, False)]
 
     def test_a_read_that_was_only_luckily_before_the_write(self) -> None:
