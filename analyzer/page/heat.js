@@ -113,7 +113,8 @@ function heatFiles() {
   const metric = heat.metric === "wrote" ? "wrote" : "read", all = data.families.rows, box = byId("heat-files"), colours = ramp();
   if (!all.length) { byId("families-part").hidden = true; return; }
   const rows = all.filter(r => r[metric].some(v => v > 0));
-  const used = data.stages.map((_, i) => i).filter(i => rows.some(r => r.read[i] || r.wrote[i])), scale = scaleOf(rows.flatMap(r => used.map(i => r[metric][i])));
+  const moved = data.stages.map((_, i) => all.reduce((s, r) => s + r.read[i] + r.wrote[i], 0));
+  const used = [...moved.keys()].filter(i => moved[i]).sort((a, b) => moved[b] - moved[a]).slice(0, 30).sort((a, b) => a - b), scale = scaleOf(rows.flatMap(r => used.map(i => r[metric][i])));
   const cut = data.families.total > all.length ? ` Of ${numberText(data.families.total)} the ${all.length} that moved most.` : "";
   byId("families-hint").textContent = `Bytes ${metric === "wrote" ? "written" : "read"} by each stage. Files whose names differ in numbers only are one family, # stands for the number.${cut}`;
   const head = used.map(i => make("th", {scope: "col", class: "turned"}, make("span", {}, short(stageName(i), 24))));

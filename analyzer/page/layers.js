@@ -31,17 +31,29 @@ function layers(size, links) {
   return {layer, forward: l => place[l.target] > place[l.source]};
 }
 
-const GAP = 46, DUMMY_GAP = 16, BAR = 16, STUB = 44;
+const GAP = 46, DUMMY_GAP = 16, BAR = 16, STUB = 44, DRAWN_AT_MOST = 48;
 
-// Nodes with y and height per column; a link over several columns passes through a dummy node in each.
+// The stages that are drawn: all, or those that hand on most.
+function drawnStages() {
+  const bytes = data.stages.map(() => 0);
+  for (const f of data.flows) for (const end of [f.source, f.target]) if (end >= 0) bytes[end] += f.bytes;
+  const all = [...bytes.keys()];
+  return all.length <= DRAWN_AT_MOST ? all : all.sort((a, b) => bytes[b] - bytes[a]).slice(0, DRAWN_AT_MOST).sort((a, b) => a - b);
+}
+
+// Nodes with y and height per column; a link over several columns passes through a dummy node in each. Source and target of a link are
+// positions in `nodes`, its `flow` is the row of the data.
 function layout(width) {
-  const links = data.flows.filter(f => f.source >= 0 && f.target >= 0).map(f => ({...f}));
-  const {layer, forward} = layers(data.stages.length, links);
-  const stubs = end => data.flows.filter(f => f[end] < 0);
+  const stages = drawnStages(), local = new Map(stages.map((stage, i) => [stage, i]));
+  const known = end => end < 0 || local.has(end), flows = data.flows.filter(f => known(f.source) && known(f.target));
+  const link = f => ({flow: f, bytes: f.bytes, source: local.get(f.source), target: local.get(f.target)});
+  const links = flows.filter(f => f.source >= 0 && f.target >= 0).map(link);
+  const {layer, forward} = layers(stages.length, links);
+  const stubs = end => flows.filter(f => f[end] < 0).map(link);
   const columns = Array.from({length: Math.max(0, ...layer) + 1}, () => []);
-  const nodes = data.stages.map((s, i) => ({stage: i, layer: layer[i], in: [], out: [], left: null, right: null}));
-  for (const f of stubs("source")) nodes[f.target].left = {...f};
-  for (const f of stubs("target")) nodes[f.source].right = {...f};
+  const nodes = stages.map((stage, i) => ({stage, place: i, layer: layer[i], in: [], out: [], left: null, right: null}));
+  for (const f of stubs("source")) nodes[f.target].left = f;
+  for (const f of stubs("target")) nodes[f.source].right = f;
   nodes.forEach(n => columns[n.layer].push(n));
   for (const l of links) {
     l.kind = l.source === l.target ? "self" : forward(l) ? "forward" : "back";

@@ -27,15 +27,15 @@ function sankey() {
     const d = l.kind === "forward" ? ribbonPath(l) : loopPath(l, nodes, level);
     if (l.kind === "back") level += 14;
     const stroke = l.kind === "forward" ? l.width : Math.min(3, l.width);
-    const path = draw("path", {d, class: `ribbon k${tone(l.source)}${l.kind === "forward" ? "" : " back"}`, "stroke-width": stroke});
-    l.element = part(path, flowLabel(l), () => { select(path); showFlow(l); });
+    const path = draw("path", {d, class: `ribbon k${tone(l.flow.source)}${l.kind === "forward" ? "" : " back"}`, "stroke-width": stroke});
+    l.element = part(path, flowLabel(l.flow), () => { select(path); showFlow(l.flow); });
     svg.append(path);
     stops.push([nodes[l.source].x + .5, nodes[l.source].y, path]);
   }
   for (const n of nodes) {
     for (const [stub, x, fade, side] of [[n.left, n.x - STUB, "in", -.5], [n.right, n.x + BAR, "out", .7]]) if (stub) {
       const rect = draw("rect", {class: "stub", x, y: stub.y - stub.width / 2, width: STUB, height: stub.width, fill: `url(#fade-${fade})`});
-      svg.append(part(rect, flowLabel(stub), () => { select(rect); showFlow(stub); }));
+      svg.append(part(rect, flowLabel(stub.flow), () => { select(rect); showFlow(stub.flow); }));
       stops.push([n.x + side, n.y, rect]);
     }
   }
@@ -43,6 +43,7 @@ function sankey() {
   for (const l of links) if (l.kind === "forward" && l.width >= 9) ribbonLabel(svg, l);
   roving(stops.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(s => s[2]));
   box.replaceChildren(svg);
+  byId("sankey-cut").textContent = nodes.length < data.stages.length ? `The ${nodes.length} stages that hand on most of ${numberText(data.stages.length)} are drawn; the table has all flows.` : "";
 }
 
 function fades() {
@@ -65,7 +66,7 @@ function stageNode(svg, n, links, last, step) {
   const label = `${s.stage}\n${words}, ${timeText(s.span_ms)}\n${bytesText(s.read_bytes)} read, ${bytesText(s.written_bytes)} written`;
   const bar = draw("rect", {class: `node s${tone(n.stage)}`, x: n.x, y: n.y, width: BAR, height: n.height, rx: 3});
   svg.append(part(bar, label, () => {
-    select(bar, ...links.filter(l => l.source === n.stage || l.target === n.stage).map(l => l.element));
+    select(bar, ...links.filter(l => l.source === n.place || l.target === n.place).map(l => l.element));
     showStage(n.stage);
   }));
   const at = {x: last ? n.x + BAR : n.x, "text-anchor": last ? "end" : "start", "aria-hidden": "true"};

@@ -1,7 +1,7 @@
 // The timeline: a tree of rows, stage -> type of task -> task, each with a strip of its time. Only rows that are open exist, so a run
 // of 100,000 tasks draws as many strips as it has stages.
 
-const PAGE = 100, NAME_WIDTH = 230;
+const PAGE = 100, STAGES = 60, NAME_WIDTH = 230;
 const tasksOf = data.stages.map(() => []);
 for (const t of [...data.tasks.rows].sort((a, b) => a.start - b.start)) tasksOf[t.stage].push(t);
 for (const p of data.critical.rows) if (p.task >= 0) data.tasks.rows[p.task].critical = true;
@@ -20,13 +20,15 @@ const inStages = rangeOfStages();
 function treeRows() {
   const rows = [];
   if (data.critical.rows.length) rows.push({key: "path", level: 1, name: "Critical path", tasks: [], words: timeText(data.critical.makespan_ms), act: showPath, strip: pathStrip});
-  data.stages.forEach((s, i) => {
-    const tasks = tasksOf[i];
-    if (!tasks.length || (view.stagesOnly && s.stage === UNTAGGED)) return;
+  const stages = [...data.stages.keys()].filter(i => tasksOf[i].length && !(view.stagesOnly && data.stages[i].stage === UNTAGGED)), number = view.more.get("") || STAGES;
+  for (const i of stages.slice(0, number)) {
+    const s = data.stages[i], tasks = tasksOf[i];
     const row = {key: `s${i}`, level: 1, stage: i, name: s.stage, tasks, opens: true, act: () => showStage(i)};
     rows.push(row);
     if (view.open.has(row.key)) rows.push(...typeRows(row));
-  });
+  }
+  if (stages.length > number) rows.push({key: "+", level: 1, name: `Show ${numberText(Math.min(STAGES, stages.length - number))} more of ${count(stages.length, "stage")}`,
+    tasks: [], act: () => { view.more.set("", number + STAGES); timeline(); }});
   return rows;
 }
 
