@@ -23,7 +23,7 @@ const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stri
 const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
 const stageQuery = i => ask(`--stage ${stageName(i) === UNTAGGED ? "''" : literal(stageName(i))}`, "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
-const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `--task ${literal(t.name)}`,
+const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.name)}`,
   "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
 
 // No task claims it: it is asked for by host and pid.
@@ -93,7 +93,7 @@ function showTask(t) {
   const files = data.files.rows, mine = (key, amount) => files.filter(f => f[key].includes(t.index)).slice(0, 12)
     .map(f => [f.path, bytesText(f[amount]), "path", () => showFile(f)]);
   openPanel(t.name, "Task", facts([
-    ["Stage", [swatch(t.stage), stageName(t.stage)]], ["Type", data.tasks.types[t.type]], ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
+    ["Stage", [swatch(t.stage), stageName(t.stage)]], ...(t.workflow ? [["Workflow", t.workflow]] : []), ["Type", data.tasks.types[t.type]], ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
     ["in I/O", `${timeText(t.io)}, ${shareText(t.io / Math.max(t.dur, 1e-9))}`], ["Read", bytesText(t.read)], ["Written", bytesText(t.wrote)],
     ["Slack", t.slack === null || t.slack === undefined ? "" : t.slack ? timeText(t.slack) : "none: it is on the longest chain of work"],
     ["Critical path", t.critical ? "on it" : "not on it"],

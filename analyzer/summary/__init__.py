@@ -19,7 +19,7 @@ import pandas as pd
 from tailrace.analyzer import compare, dataflow, stages, waits
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.summary import files, heat, insight, numbers, seen, stageflows, tasks
+from tailrace.analyzer.summary import files, fold, heat, insight, numbers, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
@@ -29,15 +29,16 @@ __all__ = ["RESULT", "below", "collect", "losses"]
 
 def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
     """The report's data; the keys are those of the dict below."""
-    m = model or dataflow.model(run)
+    whole = model or dataflow.model(run)
+    m = fold.folded(whole)
     table = stages.table(m)
     start_ns = int(table["first_ns"].min()) if len(table) else 0
     code, parties = dataflow.parties(m, "stage")
     index = _positions(table, parties)
-    declared, unread = compare.compare_declared(run, m), stages.never_read(m)
-    shown_tasks = tasks.tasks(m, code, index, start_ns, getattr(run, "declared_tasks", None))
+    declared, unread = compare.compare_declared(run, whole), stages.never_read(whole)
+    shown_tasks = tasks.tasks(m, whole, code, index, start_ns, getattr(run, "declared_tasks", None))
     task_row = shown_tasks.pop("party")
-    found, coverage = insights(run, m, declared), seen.coverage(run, m)
+    found, coverage = insights(run, whole, declared), seen.coverage(run, whole)
     for row, slack in insight.slack_ms(found, task_row).items():
         shown_tasks["rows"][row]["slack"] = slack
     return {
@@ -58,7 +59,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
             **cut(declared.to_dict("records"), "declared"),
         },
         "findings": insight.findings(found),
-        "critical": insight.critical(found, start_ns, index, task_row),
+        "critical": insight.critical(found, start_ns, shown_tasks["rows"], task_row),
         "footprint": insight.footprint(found, start_ns),
         "losses": losses(run),
         "coverage": coverage,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.insights.critical import PARTS
@@ -19,26 +17,26 @@ def findings(found: Insights) -> dict[str, Any]:
     return {"total": len(rows), "rows": [plain(finding.json()) for finding in rows[: LIMITS["findings"]]]}
 
 
-def critical(found: Insights, start_ns: int, index: Ints, task_row: Ints) -> dict[str, Any]:
+def critical(found: Insights, start_ns: int, tasks: list[dict[str, Any]], task_row: Ints) -> dict[str, Any]:
     """The critical path: what the makespan was spent on (ms), by stage, and its pieces, the longest when cut.
 
     Args:
-        index: the position in the stage table of each party at level "stage".
+        tasks: the rows that the report has.
         task_row: the row of each task in `tasks`, -1: cut.
     """
     c, s = found.critical, found.scene
     on = c.stages[c.stages["path_ns"] + c.stages["gap"] > 0]
     length = (c.path["end_ns"] - c.path["begin_ns"]).sort_values(ascending=False, kind="stable")
     shown = c.path.loc[sorted(length.index[: LIMITS["path"]])]
-    stage_of = index[s.tasks["stage_code"].to_numpy(dtype=np.int64)] if len(s.tasks) else np.empty(0, dtype=np.int64)
     rows = []
     for row in shown.to_dict("records"):
         task, version = int(row["task"]), int(row["version"])
+        shown_as = int(task_row[task]) if task >= 0 else -1
         rows.append(
             {
-                "task": int(task_row[task]) if task >= 0 else -1,
+                "task": shown_as,
                 "name": s.name(task) if task >= 0 else "",
-                "stage": int(stage_of[task]) if task >= 0 else -1,
+                "stage": tasks[shown_as]["stage"] if shown_as >= 0 else -1,
                 "via": str(row["via"]),
                 "path": _path_of(s.m, version),
                 "start": ms(row["begin_ns"] - start_ns),

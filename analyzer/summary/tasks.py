@@ -24,13 +24,16 @@ def type_name(task: str) -> str:
     return NUMBER.sub("#", task)
 
 
-def tasks(m: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None) -> dict[str, Any]:
+def tasks(
+    m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None
+) -> dict[str, Any]:
     """Rows by stage, type and start: stage (position), type (position in `types`), name, start and dur (ms), io (ms
-    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones.
+    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, and the workflow
+    where a run has several. `whole` is `m` before its workflows were folded (fold.py): names are those of its tasks.
 
     The longest are kept when they have to be cut. `party` gives the row of each party at level "task", -1: cut.
     """
-    task_code, parties = dataflow.parties(m, "task")
+    task_code, parties = dataflow.parties(whole, "task")
     counts = m.table.counts.assign(party=task_code[m.table.counts["who"].to_numpy()])
     sums = counts.groupby("party").agg(
         first=("first_ns", "min"), last=("last_ns", "max"), read=("read_bytes", "sum"), wrote=("written_bytes", "sum")
@@ -46,7 +49,8 @@ def tasks(m: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFra
     order = kept.index.to_numpy()
     party = np.full(len(parties), -1, dtype=np.int64)
     party[order] = np.arange(len(kept))
-    labels = parties["label"].to_numpy()
+    labels, workflows = parties["label"].to_numpy(), parties["workflow"].to_numpy()
+    several = len(set(workflows[workflows != ""])) > 1
     rows = [
         {
             "stage": int(row["stage"]),
@@ -58,6 +62,7 @@ def tasks(m: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFra
             "read": int(row["read"]),
             "wrote": int(row["wrote"]),
             **_process(parties, code),
+            **({"workflow": str(workflows[code])} if several else {}),
         }
         for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)
     ]

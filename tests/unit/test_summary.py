@@ -85,6 +85,37 @@ class TestTasks:
         assert rows["cut-000"]["io"] == pytest.approx(2.001), "an open of 1 us and a write of 2 ms"
 
 
+class TestFolding:
+    """A campaign: the same two stages in more workflows than a picture has room for."""
+
+    def campaign(self, workflows: int) -> dict[str, Any]:
+        s = Story()
+        for i in range(workflows):
+            who = {"workflow": f"w{i}", "pid": 10 + i}
+            s.create(f"/d/{i}", stage="make", task="t1", **who)
+            s.write(f"/d/{i}", 0, 100, stage="make", task="t1", **who)
+            s.read(f"/d/{i}", 0, 100, stage="use", task="t2", **{**who, "pid": 1000 + i})
+        return summary.collect(s.run(2))
+
+    def test_a_stage_of_many_workflows_is_one(self) -> None:
+        data = self.campaign(60)
+        assert [(s["stage"], s["tasks"]) for s in data["stages"]] == [("make", 60), ("use", 60)]
+        (flow,) = [f for f in data["flows"] if (f["source"], f["target"]) == (0, 1)]
+        assert (flow["bytes"], flow["pairs"]) == (6000, 60)
+
+    def test_its_tasks_stay_apart_and_keep_their_names(self) -> None:
+        data = self.campaign(60)
+        rows = data["tasks"]["rows"]
+        assert len(rows) == 120 and {row["name"] for row in rows} == {"t1", "t2"}
+        assert {row["workflow"] for row in rows} == {f"w{i}" for i in range(60)}
+        (file,) = [row for row in data["files"]["rows"] if row["path"] == "/d/7"]
+        assert [rows[i]["workflow"] for i in (*file["by"], *file["to"])] == ["w7", "w7"]
+        assert all(rows[p["task"]]["name"] == p["name"] for p in data["critical"]["rows"] if p["task"] >= 0)
+
+    def test_a_few_workflows_stay_apart(self) -> None:
+        assert len(self.campaign(3)["stages"]) == 6
+
+
 class TestHeat:
     @given(
         st.lists(
