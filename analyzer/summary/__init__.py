@@ -43,7 +43,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         shown_tasks["rows"][row]["slack"] = slack
     return {
         "about": numbers.about(run, start_ns),
-        "numbers": numbers.numbers(m, table, found, coverage),
+        "numbers": {**numbers.numbers(m, table, found, coverage), "workflows": _workflows(whole)},
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
         "stages": [_stage(row, start_ns) for row in table.to_dict("records")],
@@ -64,6 +64,11 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "losses": losses(run),
         "coverage": coverage,
     }
+
+
+def _workflows(m: Model) -> int:
+    names = m.who["workflow"]
+    return int(names[names != ""].nunique())
 
 
 def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -1,0 +1,79 @@
+"""Makes the pictures of the report page in this folder, from real runs.
+
+    python docs/screenshots.py [--folder DIR]
+
+Runs the HMMER workflow (workflows/hmmer; hmmer and hmmer-examples from apt) traced, writes its page as a user would,
+and photographs it in headless Chromium with Playwright. Commands run in DIR, so that no other path gets into a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+DOCS = Path(__file__).parent
+WORKFLOW = DOCS.parent / "workflows" / "hmmer" / "workflow.py"
+WIDTH = 1300
+
+
+def make_page(folder: Path) -> Path:
+    """Runs the workflow in `folder`, and returns its page."""
+    shutil.copy(WORKFLOW, folder)
+    subprocess.run(["python3", "workflow.py", "hmmer-run"], cwd=folder, check=True)
+    subprocess.run(["tailrace", "report", "hmmer-run/run", "--html", "report.html"], cwd=folder, check=True)
+    return folder / "report.html"
+
+
+def photograph(page: Path) -> None:
+    """One picture a part of the page: the head in light, in dark on a phone, and what a click leads to."""
+    browser_path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        wide = _open(browser, page, WIDTH, 1180, "light")
+        wide.screenshot(path=DOCS / "hmmer-report.png")
+        wide.locator("#timeline").scroll_into_view_if_needed()
+        wide.evaluate("scrollTo(0, document.getElementById('timeline').offsetTop - 60)")
+        wide.locator("#bars [aria-expanded] .tree-name", has_text="search").click()
+        wide.locator("#bars .tree-strip canvas").last.hover()
+        wide.screenshot(path=DOCS / "page-timeline.png")
+        dark = _open(browser, page, WIDTH, 1000, "dark")
+        dark.evaluate("scrollTo(0, document.getElementById('dataflow').offsetTop - 60)")
+        dark.locator("#sankey .node").nth(3).click()
+        dark.screenshot(path=DOCS / "page-panel.png")
+        dark.keyboard.press("Escape")
+        dark.evaluate("scrollTo(0, document.getElementById('heat').offsetTop - 60)")
+        dark.screenshot(path=DOCS / "page-heat.png")
+        _open(browser, page, 390, 844, "light").screenshot(path=DOCS / "page-phone.png")
+        browser.close()
+
+
+def _open(browser: Any, page: Path, width: int, height: int, scheme: str) -> Any:
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]")
+    return tab
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Makes the pictures of the report page.")
+    parser.add_argument("--folder", type=Path, help="where the workflow runs (default: a temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tailrace-") as scratch:
+        folder = options.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        photograph(make_page(folder.resolve()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
