@@ -47,7 +47,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
         "stages": [_stage(row, start_ns) for row in table.to_dict("records")],
-        "waits": _waits(run, m),
+        "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
         "files": files.files(m, code, index, task_row),
         "tasks": shown_tasks,

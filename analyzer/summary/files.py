@@ -34,14 +34,16 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
         }
     )
     spells = spells[np.isin(spells["file"], shown.index)]
-    pairs = spells[["file", "dir", "stage"]].drop_duplicates()
-    stages_of = pairs.groupby(["file", "dir"])["stage"].agg(lambda s: sorted(int(v) for v in s)).to_dict()
+    stages_of = _lists(spells[["file", "dir", "stage"]].drop_duplicates().sort_values("stage"), "stage")
     units_of = _units(spells)
-    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list).to_dict()
+    aliases: dict[int, list[str]] = {}
+    named = m.table.aliases[np.isin(m.table.aliases["file"], shown.index)].sort_values("last_ns")
+    for file, name in zip(named["file"].tolist(), named["path"].tolist(), strict=True):
+        aliases.setdefault(file, []).append(str(name))
     rows = []
     for file, row in zip(shown.index.tolist(), shown.to_dict("records"), strict=True):
         path = str(m.paths[file])
-        others = [str(a) for a in aliases.get(file, []) if a != path]
+        others = [name for name in aliases.get(file, []) if name != path]
         rows.append(
             {
                 "path": path,
@@ -63,8 +65,12 @@ def _units(spells: pd.DataFrame) -> dict[Any, list[int]]:
     """(file, dir) -> the tasks' rows that moved most of it, at most `LIMITS`."""
     rows = spells[spells["task"] >= 0].groupby(["file", "dir", "task"], as_index=False).agg({"bytes": "sum"})
     rows = rows.sort_values("bytes", ascending=False, kind="stable")
-    rows = rows[rows.groupby(["file", "dir"]).cumcount() < LIMITS["units_of_file"]]
+    return _lists(rows[rows.groupby(["file", "dir"]).cumcount() < LIMITS["units_of_file"]], "task")
+
+
+def _lists(rows: pd.DataFrame, column: str) -> dict[Any, list[int]]:
+    """(file, dir) -> the values of `column`, in the order of the rows."""
     out: dict[Any, list[int]] = {}
-    for file, direction, task in zip(rows["file"].tolist(), rows["dir"].tolist(), rows["task"].tolist(), strict=True):
-        out.setdefault((file, direction), []).append(task)
+    for file, direction, value in zip(rows["file"].tolist(), rows["dir"].tolist(), rows[column].tolist(), strict=True):
+        out.setdefault((file, direction), []).append(value)
     return out

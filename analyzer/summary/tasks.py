@@ -49,7 +49,8 @@ def tasks(
     order = kept.index.to_numpy()
     party = np.full(len(parties), -1, dtype=np.int64)
     party[order] = np.arange(len(kept))
-    labels, workflows = parties["label"].to_numpy(), parties["workflow"].to_numpy()
+    keys = ("label", "workflow", "task", "host", "pid")
+    labels, workflows, tags, hosts, pids = (parties[key].to_numpy(dtype=object) for key in keys)
     several = len(set(workflows[workflows != ""])) > 1
     rows = [
         {
@@ -61,19 +62,12 @@ def tasks(
             "io": ms(io_ns[code]),
             "read": int(row["read"]),
             "wrote": int(row["wrote"]),
-            **_process(parties, code),
+            **({} if tags[code] else {"host": str(hosts[code]), "pid": int(pids[code])}),
             **({"workflow": str(workflows[code])} if several else {}),
         }
         for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)
     ]
     return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
-
-
-def _process(parties: pd.DataFrame, party: int) -> dict[str, Any]:
-    """What an untagged process is asked for by; a task by its tag alone."""
-    if parties["task"].to_numpy()[party]:
-        return {}
-    return {"host": str(parties["host"].to_numpy()[party]), "pid": int(parties["pid"].to_numpy()[party])}
 
 
 def _types(parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
