@@ -1,0 +1,214 @@
+"""The ensemble campaign: a loop that rewrites its files comes out unrolled, and nothing passes that didn't."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tailrace
+
+pytest.importorskip("sklearn", reason="the campaign's selector needs it: pip install scikit-learn")
+
+FOLDER = Path(__file__).parents[2] / "workflows" / "ensemble"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+ROUNDS = range(1, EXPECTED["rounds"] + 1)
+SIMULATIONS = range(EXPECTED["simulations"])
+LAMMPS_MISSING = "LAMMPS comes from Debian, not from PyPI: apt install lammps"
+
+
+class Campaign:
+    """A finished, traced campaign: its files, its run, and its dataflow with the names of the steps."""
+
+    def __init__(self, folder, found):
+        self.files = folder / "files"
+        self.found = found
+        self.run = tailrace.open(folder / "run")
+        self.graph = self.run.dataflow(level="task")
+        self.names = {}
+
+    def step(self, node):
+        """The name of a step by its node; None for a process of no task."""
+        task = self.graph.nodes[node].get("task")
+        return self.names.get(task, task)
+
+    def versions(self, path):
+        """The versions of a file in the order of their writing: (identity, number, writers, readers, base's number)."""
+        found = []
+        for node, facts in self.graph.nodes(data=True):
+            if facts["kind"] == "file" and str(self.files / path) in facts["aliases"]:
+                writes = [(a, e) for a, _, e in self.graph.in_edges(node, data=True) if e["kind"] == "write"]
+                reads = [(b, e) for _, b, e in self.graph.out_edges(node, data=True) if e["kind"] == "read"]
+                base = [self.graph.nodes[a]["version"] for a, _, k in self.graph.in_edges(node, "kind") if k == "base"]
+                first_ns = min(e["first_ns"] for _, e in writes)
+                readers = {self.step(b) for b, e in reads if not e["own"]} - {None}
+                row = (facts["file"], facts["version"], {self.step(a) for a, _ in writes}, readers, base)
+                found.append((first_ns, row))
+        return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+    def edges(self):
+        """(writer, reader) -> the files, below the campaign's folder, that passed between the two steps."""
+        found = {}
+        for node, facts in self.graph.nodes(data=True):
+            if facts["kind"] != "file" or not facts["path"].startswith(str(self.files)):
+                continue
+            writers = {self.step(a) for a, _, k in self.graph.in_edges(node, "kind") if k == "write"}
+            readers = {self.step(b) for _, b, k in self.graph.out_edges(node, "kind") if k == "read"} - {None}
+            for pair in ((writer, reader) for writer in writers for reader in readers if writer != reader):
+                found.setdefault(pair, set()).add(facts["path"].removeprefix(f"{self.files}/"))
+        return found
+
+    def written(self):
+        """Path -> bytes that all steps together wrote to it."""
+        found = {}
+        for node, facts in self.graph.nodes(data=True):
+            if facts["kind"] == "file":
+                size = sum(e["bytes"] for _, _, e in self.graph.in_edges(node, data=True) if e["kind"] == "write")
+                found[facts["path"]] = found.get(facts["path"], 0) + size
+        return found
+
+
+def run_campaign(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory):
+    """The campaign without Flux, traced from outside."""
+    if shutil.which("lmp") is None:
+        pytest.skip(LAMMPS_MISSING)
+    folder = tmp_path_factory.mktemp("ensemble-local")
+    tailrace_run = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "--tag", "workflow=ensemble"]
+    command = [sys.executable, FOLDER / "run_local.py", folder / "files"]
+    return Campaign(folder, run_campaign([*tailrace_run, "-o", folder / "run", "--", *command]))
+
+
+@pytest.fixture
+def campaign(local):
+    return local
+
+
+def expected_edges():
+    """(writer, reader): which step reads what another has written, by what the steps are for."""
+    for r in ROUNDS:
+        last = r - 1
+        yield f"macro-{r}", f"select-{r}"
+        for i in SIMULATIONS:
+            yield f"select-{r}", f"simulate-{r}-{i}"
+            yield f"select-{r}", f"analyze-{r}-{i}"
+            yield f"simulate-{r}-{i}", f"analyze-{r}-{i}"
+            yield f"analyze-{r}-{i}", f"reduce-{r}"
+        yield f"reduce-{r}", f"learn-{r}"
+        if last:
+            yield f"reduce-{last}", f"macro-{r}"
+            yield f"macro-{last}", f"macro-{r}"
+            yield f"learn-{last}", f"select-{r}"
+            yield f"learn-{last}", f"learn-{r}"
+
+
+def test_it_simulated_what_it_picked(campaign):
+    assert campaign.found["simulations"] == len(ROUNDS) * len(SIMULATIONS)
+    assert [len(set(picks)) for picks in campaign.found["picks"]] == [len(SIMULATIONS)] * len(ROUNDS)
+
+
+def test_every_step_is_a_task_of_its_stage(campaign):
+    tasks = campaign.run.tasks
+    stages = {stage: len(rows) for stage, rows in tasks[tasks["events"].notna()].groupby("stage")}
+    local = {stage: number for stage, number in EXPECTED["tasks"].items() if stage != "micro"}
+    assert {stage: stages[stage] for stage in local} == local
+
+
+def test_the_simulations_ran_in_their_stage(campaign, read_trace):
+    trace = read_trace(campaign.run.path)
+    starts = [event for event in trace.events if event["name"] == "start"]
+    for stage, program in EXPECTED["program"].items():
+        tasks = {e["args"]["task"] for e in starts if Path(e["args"]["exe"]).name == program}
+        elsewhere = {e["args"]["stage"] for e in starts if Path(e["args"]["exe"]).name == program} - {stage}
+        assert len(tasks) == EXPECTED["tasks"][stage]
+        assert not elsewhere
+
+
+@pytest.mark.parametrize("path", EXPECTED["rewritten"])
+def test_a_file_that_is_rewritten_each_round_has_a_version_each_round(campaign, path):
+    versions = campaign.versions(path)
+    stage = EXPECTED["rewritten"][path]
+    assert [(number, writers) for _, number, writers, _, _ in versions] == [(r, {f"{stage}-{r}"}) for r in ROUNDS]
+    assert len({identity for identity, *_ in versions}) == 1
+
+
+@pytest.mark.parametrize("path", EXPECTED["replaced"])
+def test_a_file_that_is_replaced_each_round_is_a_new_file_each_round(campaign, path):
+    versions = campaign.versions(path)
+    stage = EXPECTED["replaced"][path]
+    assert [(number, writers) for _, number, writers, _, _ in versions] == [(1, {f"{stage}-{r}"}) for r in ROUNDS]
+    assert len({identity for identity, *_ in versions}) == len(ROUNDS)
+
+
+def test_each_round_reads_the_version_of_the_round_before(campaign):
+    following = {r: r + 1 for r in ROUNDS if r < ROUNDS[-1]}
+    for path, readers in {
+        "macro/state.npy": {r: {f"macro-{n}"} for r, n in following.items()},
+        "selector/model.pkl": {r: {f"select-{n}", f"learn-{n}"} for r, n in following.items()},
+        "feedback/eos.json": {r: {f"macro-{n}"} for r, n in following.items()},
+        "feedback/observations.csv": {r: {f"learn-{r}"} for r in ROUNDS},
+    }.items():
+        assert [found for _, _, _, found, _ in campaign.versions(path)] == [readers.get(r, set()) for r in ROUNDS]
+
+
+def test_only_the_file_that_is_added_to_goes_on_from_its_last_version(campaign):
+    bases = {path: [base for *_, base in campaign.versions(path)] for path in EXPECTED["rewritten"]}
+    grown = bases.pop("feedback/observations.csv")
+    assert grown == [[r - 1] if r > 1 else [] for r in ROUNDS]
+    assert list(bases.values()) == [[[]] * len(ROUNDS)] * len(bases)
+
+
+def test_what_passes_between_steps_is_what_they_hand_each_other(campaign):
+    assert set(campaign.edges()) == set(expected_edges())
+
+
+def test_an_addition_is_handed_on_to_all_later_rounds(campaign):
+    """The flows go through the bases: each round reads the lines that the rounds before had added."""
+    from tailrace.analyzer import dataflow
+
+    model = dataflow.model(campaign.run)
+    _, parties = dataflow.parties(model, "task")
+    names = [campaign.names.get(task, task) for task in parties["task"]]
+    flows = dataflow.flow_table(model, "task")
+    table = flows[model.paths[flows["file"]] == str(campaign.files / "feedback" / "observations.csv")]
+    ends = zip(table["producer"], table["consumer"], strict=True)
+    pairs = {(names[p], names[c]): n for (p, c), n in zip(ends, table["bytes"], strict=True)}
+    added = {r: pairs[(f"reduce-{r}", f"learn-{r}")] for r in ROUNDS}
+    assert sum(added.values()) == (campaign.files / "feedback" / "observations.csv").stat().st_size
+    later = {(q, r) for q in ROUNDS for r in ROUNDS if q <= r}
+    assert {(q, r): pairs.get((f"reduce-{q}", f"learn-{r}")) for q, r in later} == {(q, r): added[q] for q, r in later}
+
+
+def test_the_bytes_are_those_of_the_files(campaign):
+    written = campaign.written()
+    once = [p for p in campaign.files.rglob("*") if p.is_file() and p.parent.name not in ("macro", "feedback", "logs")]
+    once = [path for path in once if path.name != "model.pkl"]
+    assert sum(path.suffix == ".npy" for path in once) == EXPECTED["patches"]
+    assert {str(path): written.get(str(path)) for path in once} == {str(path): path.stat().st_size for path in once}
+    state = campaign.files / "macro" / "state.npy"
+    assert written[str(state)] == len(ROUNDS) * state.stat().st_size
+
+
+def test_an_analysis_reads_its_simulation_and_no_other(campaign):
+    edges = {pair: files for pair, files in campaign.edges().items() if pair[0].startswith("simulate")}
+    outputs = ("frames.lammpstrj", "log.lammps")
+    assert edges == {
+        (f"simulate-{r}-{i}", f"analyze-{r}-{i}"): {f"micro/{r}/{i}/{name}" for name in outputs}
+        for r in ROUNDS
+        for i in SIMULATIONS
+    }
+
+
+def test_the_kernels_account_agrees(campaign):
+    coverage = campaign.run.info()["coverage"]
+    captured = coverage["captured_read"] + coverage["captured_written"]
+    assert captured / (coverage["kernel_read"] + coverage["kernel_written"]) > 0.999
+    assert campaign.run.info()["losses"] == []
