@@ -4,17 +4,22 @@ A workflow manager knows which task waited for which (docs/declared-dag.md); the
 bytes. Each pair (producer, consumer) gets one status:
 
     observed        bytes that the producer wrote were read by the consumer; maybe through processes that no task claims
-                    (a staging copy), or, when the producer is a join task, out of one of its inner tasks
+                    (a staging copy), or out of or into the tasks inside one of them (of a join app, of an instance)
     value only      a future passed between them, and no bytes of a traced file did
     not observed    a file was declared between them, and the consumer read nothing that the producer wrote
-    undeclared      bytes passed, no dependency was declared; `ordered` tells whether declared dependencies over other
-    tasks
-                    still force the producer to be first. If not, the two may race.
+    undeclared      bytes passed, no dependency was declared, between tasks around them neither; `ordered` tells whether
+                    declared dependencies over other tasks still force the producer to be first. If not, the two may
+                    race.
+
+A task may have a parent: it begins after the parent has begun, and is over before the parent is. So whoever waits for a
+parent waits for all that is in it, and what is in a task that waits has waited. A parent starts its tasks and waits for
+them itself, so whatever passes between it and them is in order.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -39,6 +44,8 @@ COLUMNS = [
 
 Task = tuple[str, str]
 """(workflow, task); a task name is unique in its workflow."""
+Pair = tuple[Task, Task]
+"""(producer, consumer)."""
 
 
 def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFrame:
@@ -49,8 +56,10 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         via: "future", "file" or "future+file"; "" for undeclared
         path: a declared path, or ""
         status: one of `STATUSES`
-        through: label of the untagged process or inner task between them, or ""
-        bytes, files: read by the consumer of what the producer wrote; 0 when it went through another
+        through: label of the untagged process or the task inside one of them through which it went, or ""; of several
+            inner tasks the first, and how many more
+        bytes, files: read by the consumer of what the producer wrote, the tasks inside of both included and summed up;
+            0 when it went through another
         ordered: a declared path leads from one to the other
     """
     declared = _declared_edges(run)
@@ -60,19 +69,28 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         return nothing
     m = model or dataflow.model(run)
     observed, carriers = _observed(m)
-    inner = _inner_tasks(tasks)
-    after = _successors(declared)
+    parents = _parents(tasks)
+    inner = _inside(parents)
+    after = _successors(declared, parents)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
+    covered: dict[Pair, list[Pair]] = {}
     rows = []
-    for (producer, consumer), (via, path) in declared.items():
-        moved, files, through = _find(observed, carriers, inner, producer, consumer)
+    for pair, (moved, files) in observed.items():
+        around = next((outer for outer in _around(pair, parents) if outer in declared), None)
+        if around is not None:
+            covered.setdefault(around, []).append(pair)
+        elif known.issuperset(pair):
+            producer, consumer = pair
+            ordered = producer in _line(consumer, parents) or consumer in _line(producer, parents)
+            ordered = ordered or _reaches(after, producer, consumer)
+            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
+    for pair, (via, path) in declared.items():
+        moved, files, through = _passed(pair, covered.get(pair, []), observed)
+        if not files:
+            through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
         missing = "not observed" if "file" in via else "value only"
         status = "observed" if files or through else missing
-        rows.append((*producer, consumer[1], via, path, status, through, moved, files, True))
-    for (producer, consumer), (moved, files) in observed.items():
-        if producer in known and consumer in known and (producer, consumer) not in declared:
-            ordered = _reaches(after, producer, consumer)
-            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
+        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, True))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
     for end in ("producer", "consumer"):
@@ -84,10 +102,10 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
     return result
 
 
-def _declared_edges(run: Any) -> dict[tuple[Task, Task], tuple[str, str]]:
+def _declared_edges(run: Any) -> dict[Pair, tuple[str, str]]:
     """(producer, consumer) -> (via, path), dependencies of one pair joined."""
     deps = getattr(run, "declared_deps", None)
-    out: dict[tuple[Task, Task], tuple[str, str]] = {}
+    out: dict[Pair, tuple[str, str]] = {}
     if deps is None:
         return out
     for row in deps.to_dict("records"):
@@ -103,17 +121,37 @@ def _declared_edges(run: Any) -> dict[tuple[Task, Task], tuple[str, str]]:
     return out
 
 
-def _inner_tasks(tasks: pd.DataFrame) -> dict[Task, list[Task]]:
-    """The tasks inside each join task."""
+def _parents(tasks: pd.DataFrame) -> dict[Task, Task]:
+    """The task that each inner task belongs to."""
+    rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
+    names = ((str(row["workflow"] or ""), str(row["task"]), str(row["parent"])) for row in rows)
+    return {(workflow, task): (workflow, parent) for workflow, task, parent in names if task != parent}
+
+
+def _inside(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
+    """The tasks inside each task, at any depth."""
     out: dict[Task, list[Task]] = {}
-    if "parent" in tasks:
-        for row in tasks[tasks["parent"].notna()].to_dict("records"):
-            workflow = str(row["workflow"] or "")
-            out.setdefault((workflow, str(row["parent"])), []).append((workflow, str(row["task"])))
+    for task in parents:
+        for outer in _line(task, parents)[1:]:
+            out.setdefault(outer, []).append(task)
     return out
 
 
-def _observed(m: dataflow.Model) -> tuple[dict[tuple[Task, Task], tuple[int, int]], dict[Any, dict[Any, None]]]:
+def _line(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
+    """The task, the one around it, the one around that, and so on."""
+    line = [task]
+    while line[-1] in parents and parents[line[-1]] not in line:
+        line.append(parents[line[-1]])
+    return line
+
+
+def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
+    """The pair, and the pairs of tasks around its ends."""
+    producer, consumer = pair
+    return ((p, c) for c in _line(consumer, parents) for p in _line(producer, parents))
+
+
+def _observed(m: dataflow.Model) -> tuple[dict[Pair, tuple[int, int]], dict[Any, dict[Any, None]]]:
     """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label."""
     _, parties = dataflow.parties(m, "task")
     names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
@@ -122,7 +160,7 @@ def _observed(m: dataflow.Model) -> tuple[dict[tuple[Task, Task], tuple[int, int
     sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
-    direct: dict[tuple[Task, Task], tuple[int, int]] = {}
+    direct: dict[Pair, tuple[int, int]] = {}
     after: dict[Any, dict[Any, None]] = {}
     for row in sums.to_dict("records"):
         producer, consumer = names[row["producer"]], names[row["consumer"]]
@@ -133,65 +171,57 @@ def _observed(m: dataflow.Model) -> tuple[dict[tuple[Task, Task], tuple[int, int
     return direct, after
 
 
-def _find(
-    observed: dict[tuple[Task, Task], tuple[int, int]],
-    carriers: dict[Any, dict[Any, None]],
-    inner: dict[Task, list[Task]],
-    producer: Task,
-    consumer: Task,
-) -> tuple[int, int, str]:
-    """(bytes, files, through) of what passed from producer to consumer."""
-    if (producer, consumer) in observed:
-        return (*observed[(producer, consumer)], "")
-    for child in _family(inner, producer):
-        if (child, consumer) in observed:
-            return (*observed[(child, consumer)], child[1])
-    for source in (producer, *_family(inner, producer)):
-        carrier = _carrier(carriers, source, consumer)
-        if carrier:
-            return (0, 0, carrier)
-    return (0, 0, "")
+def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, str]:
+    """(bytes, files, through) of what passed for a declared dependency between the `pairs` that it covers."""
+    moved, files = (sum(observed[pair][i] for pair in pairs) for i in (0, 1))
+    if not pairs or declared in pairs:
+        return moved, files, ""
+    ends = (end for pair in pairs for end, outer in zip(pair, declared, strict=True) if end != outer)
+    first, *more = dict.fromkeys(name for _, name in ends)
+    return moved, files, f"{first} and {len(more)} more" if more else first
 
 
-def _family(inner: dict[Task, list[Task]], task: Task) -> list[Task]:
-    """All tasks inside a join task, at any depth."""
-    out: list[Task] = []
-    queue = deque(inner.get(task, []))
+def _carrier(carriers: Mapping[Any, Mapping[Any, None]], producers: list[Task], consumers: list[Task]) -> str:
+    """The first untagged process on a way from one of the producers to one of the consumers that touches no other
+    task; "" if there is none."""
+    targets = frozenset(consumers)
+    first = {label: label for task in producers for label in carriers.get(task, {}) if isinstance(label, str)}
+    queue = deque(first)
     while queue:
-        child = queue.popleft()
-        if child not in out:
-            out.append(child)
-            queue.extend(inner.get(child, []))
-    return out
-
-
-def _carrier(carriers: dict[Any, dict[Any, None]], producer: Task, consumer: Task) -> str:
-    """The first untagged process on a way from producer to consumer that touches no other task; "" if there is none."""
-    queue = deque((label, label) for label in carriers.get(producer, {}) if isinstance(label, str))
-    seen = {label for label, _ in queue}
-    while queue:
-        node, first = queue.popleft()
+        node = queue.popleft()
         for following in carriers.get(node, {}):
-            if following == consumer:
-                return first
-            if isinstance(following, str) and following not in seen:
-                seen.add(following)
-                queue.append((following, first))
+            if following in targets:
+                return first[node]
+            if isinstance(following, str) and following not in first:
+                first[following] = first[node]
+                queue.append(following)
     return ""
 
 
-def _successors(declared: dict[tuple[Task, Task], tuple[str, str]]) -> dict[Task, list[Task]]:
-    out: dict[Task, list[Task]] = {}
+Moment = tuple[Task, bool]
+"""The beginning (False) or the end (True) of a task."""
+
+
+def _successors(declared: Mapping[Pair, Any], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
+    """The moments that each moment is before, by declaration."""
+    out: dict[Moment, list[Moment]] = {}
     for producer, consumer in declared:
-        out.setdefault(producer, []).append(consumer)
+        out.setdefault((producer, True), []).append((consumer, False))
+        out.setdefault((consumer, False), []).append((consumer, True))
+    for task, parent in parents.items():
+        out.setdefault((parent, False), []).append((task, False))
+        out.setdefault((task, False), []).append((task, True))
+        out.setdefault((task, True), []).append((parent, True))
     return out
 
 
-def _reaches(after: dict[Task, list[Task]], source: Task, target: Task) -> bool:
-    queue, seen = deque([source]), {source}
+def _reaches(after: Mapping[Moment, list[Moment]], source: Task, target: Task) -> bool:
+    """Whether the source is over before the target begins."""
+    queue: deque[Moment] = deque([(source, True)])
+    seen = set(queue)
     while queue:
         for following in after.get(queue.popleft(), []):
-            if following == target:
+            if following == (target, False):
                 return True
             if following not in seen:
                 seen.add(following)

@@ -460,12 +460,37 @@ class TestDeclared:
             ("use", "value"): ("value only", "", True),
             ("value", "after"): ("value only", "", True),
             ("use", "lost"): ("not observed", "", True),
-            ("inner", "after"): ("undeclared", "", False),
             ("use", "after"): ("undeclared", "", True),
             ("make", "after"): ("undeclared", "", True),
         }
         assert set(table["producer_stage"]) | set(table["consumer_stage"]) == {"s"}
         assert table[table["status"] == "observed"].set_index("consumer").at["use", "via"] == "future+file"
+
+    def test_what_is_in_a_task_waits_with_it(self) -> None:
+        """make -> instance [ first -> second ] -> end: what passes into the instance and out of it was declared."""
+        story = Story()
+        pairs = (("make", "first"), ("make", "second"), ("first", "second"), ("second", "end"), ("instance", "first"))
+        for writer, reader in pairs:
+            story.create(f"/{writer}-{reader}", task=writer)
+            story.write(f"/{writer}-{reader}", task=writer)
+            story.read(f"/{writer}-{reader}", task=reader)
+        for writer, reader in (("make", "end"), ("first", "stranger")):
+            story.read(f"/{writer}-{'first' if writer == 'make' else 'second'}", task=reader)
+        inner = {"first": "instance", "second": "instance"}
+        names = ("make", "instance", "first", "second", "end", "stranger")
+        tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "parent": inner.get(t)} for t in names)
+        deps = [{"task": t, "dep": d} for t, d in (("instance", "make"), ("end", "instance"), ("second", "first"))]
+        rows = pd.DataFrame(deps).assign(workflow="w", via="afterok", path=None)
+        table = dataflow.compare_declared(story.run(declared_tasks=tasks, declared_deps=rows))
+        got = {(r.producer, r.consumer): (r.status, r.through, r.bytes, r.ordered) for r in table.itertuples()}
+        assert got == {
+            ("make", "instance"): ("observed", "first and 1 more", 200, True),
+            ("first", "second"): ("observed", "", 100, True),
+            ("instance", "end"): ("observed", "second", 100, True),
+            ("make", "end"): ("undeclared", "", 100, True),
+            ("instance", "first"): ("undeclared", "", 100, True),
+            ("first", "stranger"): ("undeclared", "", 100, False),
+        }
 
     def test_nothing_declared_makes_an_empty_table(self) -> None:
         assert len(dataflow.compare_declared(Story().run())) == 0
