@@ -44,11 +44,10 @@ def write(run: Any, file: TextIO) -> list[str]:
 
 
 def task_ids(jobs: list[Job]) -> list[str]:
-    """The identifier of each job: its task tag where that is enough, else the whole key."""
-    tags = [escaped(job.task, ":", PLAIN) for job in jobs]
-    if distinct(tags):
-        return tags
-    return ["/".join(escaped(part, ":", "A-Za-z0-9_.-") for part in job.key) for job in jobs]
+    """The identifier of each job: a task's tag, a process's whole key; whole keys for all where tags are not enough."""
+    keys = ["/".join(escaped(part, ":", "A-Za-z0-9_.-") for part in job.key) for job in jobs]
+    tags = [escaped(job.task, ":", PLAIN) if job.task else key for job, key in zip(jobs, keys, strict=True)]
+    return tags if distinct(tags) else keys
 
 
 def file_id(artifact: Artifact) -> str:

@@ -18,8 +18,8 @@ NAMES = (
     b"two\nlines\r\t",
     b"<script>alert(1)<b>&amp;",
     b"100%25 #1?q",
-    b"caf\xe9",  # Latin-1
-    b"caf\xc3\xa9",
+    b"\xe9t\xe9",  # Latin-1
+    b"\xc3\xa9t\xc3\xa9",
     b"\xff\xfe\x80",
     b"-rf",
     b"back\\slash",

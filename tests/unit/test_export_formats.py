@@ -167,6 +167,21 @@ class TestWfFormat:
         assert got[0] == ("t0", ["/d/state#0"], ["/d/state#1"])
         assert got[3] == ("last", ["/d/state#3"], [])
 
+    def test_tasks_keep_their_tags_beside_processes_of_none(self) -> None:
+        story = Story()
+        story.write("/d/x", pid=9)
+        story.read("/d/x", stage="s", task="a", pid=1)
+        story.read("/d/x", stage="s", task="b", pid=2)
+        tasks = json.loads(written("wfformat", story.run()))["workflow"]["specification"]["tasks"]
+        assert [task["id"] for task in tasks] == ["w///n1/9", "a", "b"]
+
+    def test_tags_of_two_workflows_are_told_apart(self) -> None:
+        story = Story()
+        story.write("/d/x", workflow="v", stage="s", task="1", pid=1)
+        story.write("/d/y", workflow="w", stage="s", task="1", pid=2)
+        tasks = json.loads(written("wfformat", story.run()))["workflow"]["specification"]["tasks"]
+        assert [task["id"] for task in tasks] == ["v/s/1", "w/s/1"]
+
     def test_a_cycle_is_cut_and_said(self) -> None:
         file = io.StringIO()
         (note,) = wfformat.write(tangled_run(), file)
