@@ -423,8 +423,8 @@ class _Filler:
         values = (source.name, row["host"], pid, status, *totals, ns)
         self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?)", values)
         if isinstance(row.get("untraced"), str) and isinstance(row.get("program"), str):
-            values = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
-            self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", values)
+            why = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
+            self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)
 
 
 def _run_json(path: Path) -> dict[str, Any]:

@@ -78,9 +78,9 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
 
 
 def totals(rows: pd.DataFrame) -> dict[str, Any]:
-    """The ledger in one line, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum), below
-    (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the kernel
-    counted), share (None: no account)."""
+    """The ledger in one line, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum),
+    below (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the
+    kernel counted), share (None: no account)."""
     known = rows[rows["share"].notna()]
     kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
     # What a trace has beyond the kernel's account of one process makes up for nothing in another.

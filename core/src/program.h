@@ -23,8 +23,8 @@ extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 // A script counts as its interpreter. What was read of files is added to `read_bytes`.
 Obstacle find_obstacle(const char *path, int64_t &read_bytes);
 
-// With the library in its environment such a program would fail or complain, or it isn't wanted there; the others carry it
-// to those that they start.
+// With the library in its environment such a program would fail or complain, or it isn't wanted there; the others carry
+// it to those that they start.
 inline bool breaks(Obstacle obstacle) {
   return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut;
 }
