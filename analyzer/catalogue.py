@@ -30,7 +30,7 @@ from tailrace.analyzer import declared, headers
 from tailrace.analyzer.headers import FileScan, Header, scan_file
 from tailrace.errors import NotARunError, RunError
 
-VERSION = 3
+VERSION = 4
 """Of the tables below; a catalogue of another version is made anew."""
 FILE_NAME = "tailrace.db"
 ACCOUNTS = "accounts"

@@ -243,7 +243,8 @@ def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]
     """
     known: dict[tuple[str, int], Program] = {}
     if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
-        for row in processes.to_dict("records"):
+        asked = [name for name in ("host", "pid", "exe", "argv", "cwd") if name in processes]
+        for row in processes[asked].to_dict("records"):
             exe = row["exe"] if isinstance(row["exe"], str) else ""
             argv, cwd = arguments(row.get("argv")), row.get("cwd")
             script = _script(exe, argv, cwd if isinstance(cwd, str) else "")
