@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ CLIENT_GONE_S = 15.0
 """How long the scheduler goes on without a client, once it has had one."""
 FIRST_CLIENT_S = 120.0
 """How long it waits for one: a network file system may tell of its address a minute late."""
+CLOSING_S = 20.0
+"""How long scheduler and worker may take to close once they are not needed; then their process ends."""
 _TLS_PARTS = ("cert", "key")
 _POLL_S = 0.2
 _STEP_S = 60
@@ -119,7 +122,7 @@ def _make_keys(path: Path) -> Any:
 def _submit(flux: Path, workers: int, place: Path) -> str:
     command = [str(flux), "submit", f"-n{workers}", "-c1", "--job-name=tailrace-analysis"]
     # The analysis must not become part of what is analysed.
-    command += ["--setattr=user.trace=false", f"--output={place / OUTPUT}", f"--cwd={place}"]
+    command += ["--setattr=user.trace=false", "-oexit-timeout=10s", f"--output={place / OUTPUT}", f"--cwd={place}"]
     command += [sys.executable, "-m", "tailrace.flux.analysis", str(place)]
     done = _flux(command)
     if done.returncode:
@@ -182,15 +185,24 @@ async def serve(place: Path, rank: int) -> None:
         if rank == 0:
             # Port 0: any free one; no dashboard, which would listen without TLS.
             async with Scheduler(port=0, protocol="tls", security=security, dashboard=False) as scheduler:
+                had_client = _watch_clients(scheduler)
                 _publish(place / ADDRESS, scheduler.address)
                 async with Worker(scheduler.address, nthreads=1, security=security, local_directory=local):
-                    await _until_unused(scheduler)
+                    await _until_unused(scheduler, had_client)
+                    _end_in_any_case()
         else:
             address = await _address(place / ADDRESS)
             async with Worker(address, nthreads=1, security=security, local_directory=local) as worker:
                 await worker.finished()
     finally:
         shutil.rmtree(local, ignore_errors=True)
+
+
+def _end_in_any_case() -> None:
+    """Ends this process soon, whatever Dask still waits for when it closes; Flux ends the job's other tasks then."""
+    timer = threading.Timer(CLOSING_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _publish(path: Path, text: str) -> None:
@@ -205,13 +217,29 @@ async def _address(path: Path) -> str:
     return path.read_text()
 
 
-async def _until_unused(scheduler: Any) -> None:
+def _watch_clients(scheduler: Any) -> threading.Event:
+    """An event that is set when the scheduler gets its first client, however shortly that stays."""
+    from distributed import SchedulerPlugin
+
+    came = threading.Event()
+
+    class Watch(SchedulerPlugin):  # type: ignore[misc]
+        def add_client(self, *_: Any, **__: Any) -> None:
+            came.set()
+
+    scheduler.add_plugin(Watch())
+    return came
+
+
+async def _until_unused(scheduler: Any, had_client: threading.Event) -> None:
     """Returns when the scheduler is closed, or its client has gone, or none has come."""
-    last, wait = time.monotonic(), FIRST_CLIENT_S
-    while scheduler.status.name == "running" and time.monotonic() - last < wait:
+    last = time.monotonic()
+    while scheduler.status.name == "running":
         # "fire-and-forget" is always among the clients.
         if len(scheduler.clients) > 1:
-            last, wait = time.monotonic(), CLIENT_GONE_S
+            last = time.monotonic()
+        if time.monotonic() - last > (CLIENT_GONE_S if had_client.is_set() else FIRST_CLIENT_S):
+            return
         await asyncio.sleep(_POLL_S)
 
 

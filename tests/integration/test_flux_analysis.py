@@ -37,7 +37,7 @@ def jobs_that_live(instance):
     return json.loads(instance.ask("jobs", "--json"))["jobs"]
 
 
-def wait_until(condition, seconds=90):
+def wait_until(condition, seconds=240):
     """Waits until `condition()`; fails the test when it takes too long."""
     deadline = time.monotonic() + seconds
     while not condition():
