@@ -158,6 +158,18 @@ def test_what_killed_tasks_left_is_sealed_when_the_shell_exits(traced_flux, subm
     assert not Path(_native.journal_directory(str(run.resolve()), "/dev/shm")).exists()
 
 
+def test_journals_lie_where_the_configuration_says(start_traced_flux, work):
+    journals = work / "journals"
+    journals.mkdir()
+    instance = start_traced_flux(f"journal-dir={journals}", "block-age=3", cwd=work)
+    script = f"cat in > out; ls {journals}/*/* > journals-seen; kill -9 $$"
+    job, done = run_job(instance, STAGE, "sh", "-c", script)
+    assert done.returncode == 137
+    assert ".tj" in (work / "journals-seen").read_text()
+    assert read_run(run_of(instance, job)).written(work / "out") == 5000
+    assert not list(journals.glob("*/*"))
+
+
 def test_a_canceled_job_keeps_its_trace(traced_flux, work):
     job = traced_flux.submit(f"--cwd={work}", STAGE, "sh", "-c", "cat in > out; touch ready; sleep 60")
     deadline = time.monotonic() + 60
