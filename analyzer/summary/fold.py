@@ -22,4 +22,4 @@ def folded(m: Model) -> Model:
         return m
     tagged = m.who["task"] != ""
     task = m.who["task"].where(~tagged, m.who["workflow"] + "/" + m.who["task"])
-    return replace(m, who=m.who.assign(workflow="", task=task), _flows={}, _insights=[])
+    return replace(m, who=m.who.assign(workflow="", task=task), _flows={}, _parties={}, _insights=[])

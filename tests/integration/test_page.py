@@ -5,6 +5,7 @@ Playwright drives the Chromium that the machine has; both are asked for, and wit
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -18,9 +19,11 @@ from typing import Any
 import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
+import tailrace
 from tailrace.analyzer import report, summary
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import trace_writer as tw
 from flowcase import MS, Story
 
 BROWSER = next(
@@ -265,6 +268,45 @@ def test_a_query_gives_the_shell_the_name_and_nothing_else(show: Any) -> None:
         assert path == pattern
         if name.isprintable():
             assert shlex.split(command)[:3] == ["tailrace", "query", "/runs/story"]
+
+
+def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+    """Of a run on disk, by the command line: what the page copies to the clipboard, run by a shell."""
+    name, task = "/d/it's *b* [a]", "t [1]?"
+    tags = {"stage": "st*", "task": task, "workflow": "w"}
+    moved = {"fhash": "a1", "offset": 0, "size": 4096, "count": 4096, "ret": 4096}
+    lines = [
+        tw.host_line(),
+        tw.file_line("a1", name),
+        tw.event("openat", tw.T0_US, fhash="a1", flags=0o1101, ret=3, **tags),
+        tw.event("write", tw.T0_US + 10, dir="w", **moved, **tags),
+        tw.event("read", tw.T0_US + 1000, dir="r", **moved, **tags),
+    ]
+    run = tw.make_run(tmp_path / "a run", {"h-7-1": tw.block(lines)})
+    pages["real"] = tmp_path / "real.html"
+    report.write_html(tailrace.open(run), pages["real"])
+    page = show("real")
+
+    def ask(row: str) -> list[dict[str, Any]]:
+        command = page.tab.locator("#panel pre code").first.text_content()
+        done = subprocess.run(["bash", "-c", f"{command} --format json"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (row, command, done.stderr)
+        return list(json.loads(done.stdout))
+
+    page.tab.locator("#file-table button", has_text=name).click()
+    assert {(row["dir"], row["sum_size"]) for row in ask("file") if row["dir"]} == {("r", 4096), ("w", 4096)}
+    page.tab.locator("#panel button", has_text=task).first.click()
+    assert sum(row["sum_size"] for row in ask("task")) == 8192
+    page.tab.keyboard.press("Escape")
+    page.tab.locator("#stage-table button", has_text="st*").click()
+    assert sum(row["sum_size"] for row in ask("stage")) == 8192
+    page.tab.keyboard.press("Escape")
+    for title, want in (("Read", 4096), ("Written", 4096)):
+        page.tab.locator("#numbers button", has_text=title).click()
+        assert sum(row["sum_size"] for row in ask(title)) == want
+        page.tab.keyboard.press("Escape")
+    page.tab.locator("#heat-time canvas").first.click(position={"x": 12, "y": 5})
+    assert sum(row["sum_size"] for row in ask("cell")) == 4096, "the second cell has the write"
 
 
 def test_sorting(show: Any) -> None:

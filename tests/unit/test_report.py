@@ -92,6 +92,7 @@ class TestData:
                 "pid": [1, 2, 3],
                 "exe": ["/bin/a", "/bin/b", None],
                 "traced": [True, True, False],
+                "account": ["exit", None, "parent"],
                 "kernel_read": pd.array([500, None, 0], dtype="Int64"),
                 "kernel_written": pd.array([100, None, 400], dtype="Int64"),
                 "captured_read": pd.array([500, 80, 0], dtype="Int64"),

@@ -20,6 +20,7 @@ ACCOUNT = {
     "pid": [1, 2],
     "exe": "/bin/a",
     "traced": True,
+    "account": "exit",
     "kernel_read": pd.array([500, 200], dtype="Int64"),
     "kernel_written": pd.array([100, 0], dtype="Int64"),
     "captured_read": pd.array([500, 100], dtype="Int64"),
