@@ -19,14 +19,14 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).parent
-WORKFLOW = DOCS.parent / "workflows" / "hmmer" / "workflow.py"
+WORKFLOWS = DOCS.parent / "workflows"
 WIDTH = 1300
 
 
 def make_page(folder: Path) -> Path:
     """Runs the workflow in `folder`, and returns its page."""
-    shutil.copy(WORKFLOW, folder)
-    subprocess.run(["python3", "workflow.py", "hmmer-run"], cwd=folder, check=True)
+    shutil.copytree(WORKFLOWS, folder / "workflows", dirs_exist_ok=True)
+    subprocess.run(["python3", "workflows/hmmer/workflow.py", "hmmer-run"], cwd=folder, check=True)
     subprocess.run(["tailrace", "report", "hmmer-run/run", "--html", "report.html"], cwd=folder, check=True)
     return folder / "report.html"
 
