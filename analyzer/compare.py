@@ -85,7 +85,8 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
             ordered = ordered or _reaches(after, producer, consumer)
             rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
     for pair, (via, path) in declared.items():
-        moved, files, through = _passed(pair, covered.get(pair, []), observed)
+        moved, files, ends = _passed(pair, covered.get(pair, []), observed)
+        through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
         missing = "not observed" if "file" in via else "value only"
@@ -171,14 +172,17 @@ def _observed(m: dataflow.Model) -> tuple[dict[Pair, tuple[int, int]], dict[Any,
     return direct, after
 
 
-def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, str]:
-    """(bytes, files, through) of what passed for a declared dependency between the `pairs` that it covers."""
+def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, list[Task]]:
+    """(bytes, files, through) of what passed for a declared dependency between the `pairs` that it covers. through: the
+    tasks inside of its ends that it passed through; none when it passed between the ends themselves."""
     moved, files = (sum(observed[pair][i] for pair in pairs) for i in (0, 1))
-    if not pairs or declared in pairs:
-        return moved, files, ""
-    ends = (end for pair in pairs for end, outer in zip(pair, declared, strict=True) if end != outer)
-    first, *more = dict.fromkeys(name for _, name in ends)
-    return moved, files, f"{first} and {len(more)} more" if more else first
+    inner = (end for pair in pairs for end, outer in zip(pair, declared, strict=True) if end != outer)
+    return moved, files, [] if declared in pairs else list(dict.fromkeys(inner))
+
+
+def _named(names: list[str]) -> str:
+    """The first, and how many more."""
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
 
 
 def _carrier(carriers: Mapping[Any, Mapping[Any, None]], producers: list[Task], consumers: list[Task]) -> str:

@@ -15,7 +15,7 @@ import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -51,7 +51,8 @@ class Model:
     Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown). `ahead`:
     host -> ns that were taken off its times, since its clock contradicted another's (clocks.py). `lossy`: (host, pid)
-    of processes that lost events.
+    of processes that lost events. `names`: what people call a task, by (workflow, task), where that isn't the task tag
+    (`task_names`).
     """
 
     table: et.EdgeTable
@@ -66,6 +67,7 @@ class Model:
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
     lossy: frozenset[tuple[str, int]] = frozenset()
+    names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _parties: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
     _insights: list[Any] = field(default_factory=list, repr=False)
@@ -78,6 +80,10 @@ class Model:
     @property
     def version(self) -> Ints:
         return self.versions.of_spell
+
+    def task_name(self, workflow: str, task: str) -> str:
+        """What people call a task."""
+        return self.names.get((workflow, task), task)
 
     @property
     def insights(self) -> Any:
@@ -109,7 +115,8 @@ def model(run: Any) -> Model:
     own = [os.path.realpath(run.path)] if getattr(run, "path", None) else []
     table = run.edges() if hasattr(run, "edges") else chunks.build(run)
     lossy = getattr(run, "lossy_processes", ())
-    result = build(table, getattr(run, "processes", None), declared_paths(run), own, lossy=lossy)
+    built = build(table, getattr(run, "processes", None), declared_paths(run), own, lossy=lossy)
+    result = replace(built, names=task_names(getattr(run, "declared_tasks", None)))
     with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
         _models[run] = result
     return result
@@ -161,6 +168,18 @@ def declared_paths(run: Any) -> list[str]:
     return [str(path) for path in files["path"].dropna().unique()]
 
 
+def task_names(tasks: pd.DataFrame | None) -> dict[tuple[str, str], str]:
+    """(workflow, task) -> the name that the workflow manager has for the task, where it is this one's alone and says
+    more than its stage: jobs have names of their own, the calls of an app have the app's."""
+    if tasks is None or "name" not in tasks or len(tasks) == 0:
+        return {}
+    rows = tasks.assign(workflow=tasks["workflow"].fillna(""))
+    own = rows["name"].notna() & (rows["name"] != rows["stage"])
+    own &= ~rows.duplicated(["workflow", "name"], keep=False)
+    picked = rows[own]
+    return dict(zip(zip(picked["workflow"], picked["task"], strict=True), picked["name"].astype(str), strict=True))
+
+
 # --- parties ---------------------------------------------------------------------------------------------------------
 
 
@@ -188,17 +207,17 @@ def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         out.loc[tagged, "pid"] = -1
     codes = out.groupby(PARTY_KEYS[level], sort=False).ngroup().to_numpy(dtype=np.int64)
     table = out.iloc[np.unique(codes, return_index=True)[1]].reset_index(drop=True)
-    table["label"] = [_party_label(level, row) for row in table.to_dict("records")]
+    table["label"] = [_party_label(m, level, row) for row in table.to_dict("records")]
     return codes, table
 
 
-def _party_label(level: str, row: Mapping[Any, Any]) -> str:
+def _party_label(m: Model, level: str, row: Mapping[Any, Any]) -> str:
     if level == "workflow":
         return str(row["workflow"]) or UNTAGGED
     if level == "stage":
         return str(row["stage"])
     if level == "task" and row["task"]:
-        return str(row["task"])
+        return m.task_name(str(row["workflow"]), str(row["task"]))
     name = fileclass.program(str(row["exe"])) or "process"
     return f"{name} {row['host']}:{row['pid']}" if row["host"] else f"{name} {row['pid']}"
 

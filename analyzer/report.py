@@ -35,6 +35,7 @@ SCRIPTS = (
     "heat",
     "findings",
     "files",
+    "histories",
     "start",
 )
 """page/*.js in their order: each uses what those before it define."""
@@ -42,6 +43,7 @@ TERMINAL_ROWS = 15
 WIDE = 110
 SHOWN_FINDINGS = 10
 FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "honesty": "dim"}
+ACTORS = (("wrote", "writers"), ("read", "readers"))
 PART_WORDS = {
     "compute": "computing",
     "io": "in file I/O",
@@ -156,6 +158,7 @@ def show(data: dict[str, Any], console: Console) -> None:
         _waits(data, console.width),
         _flows(data),
         _files(data),
+        _histories(data),
         _never_read(data),
         _declared(data),
     )
@@ -292,6 +295,32 @@ def _files(data: dict[str, Any]) -> Table | None:
         moved = (bytes_text(f["read_bytes"]), bytes_text(f["written_bytes"]))
         table.add_row(printable(f["path"]), *moved, str(f["writers"]), str(f["readers"]))
     return table
+
+
+def _histories(data: dict[str, Any]) -> Table | None:
+    rows = data["histories"]["rows"]
+    if not rows:
+        return None
+    names = (
+        ("file", "left"),
+        ("", "right"),
+        ("how", "left"),
+        ("by", "left"),
+        ("written", "right"),
+        ("read by", "left"),
+    )
+    table = _table("Files written more than once", names, len(rows), min(len(rows), TERMINAL_ROWS))
+    for row in rows[:TERMINAL_ROWS]:
+        path = printable(row["path"]) if row["state"] == 1 else ""
+        wrote, read = (printable(actors_text(row[who], row[number])) for who, number in ACTORS)
+        table.add_row(path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read)
+    return table
+
+
+def actors_text(actors: list[dict[str, Any]], number: int) -> str:
+    """The first of several tasks, and how many more."""
+    names = [str(actor["name"]) for actor in actors]
+    return ", ".join(names) + (f" and {number - len(names)} more" if number > len(names) else "")
 
 
 def _never_read(data: dict[str, Any]) -> Table | None:

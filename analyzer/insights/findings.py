@@ -200,16 +200,23 @@ def _undeclared(i: Insights) -> Iterator[Finding]:
     if len(rows) == 0:
         return
     top = rows.iloc[0]
+    producer, consumer = _ends(i, top)
     yield Finding(
         kind="undeclared",
         about=RACE,
-        title=f"{top['consumer']} read {bytes_text(int(top['bytes']))} that {top['producer']} wrote, no dependency is"
-        f" declared and none orders them" + _more(len(rows)),
+        title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote, no dependency is declared and"
+        f" none orders them{_more(len(rows))}",
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
         query=i.query("--task", str(top["producer"]), "--task", str(top["consumer"]), "--by", "task,path,dir"),
     )
+
+
+def _ends(i: Insights, row: pd.Series[Any]) -> tuple[str, str]:
+    """Producer and consumer of a dependency as people call them."""
+    workflow, producer, consumer = (str(row[key]) for key in ("workflow", "producer", "consumer"))
+    return i.scene.m.task_name(workflow, producer), i.scene.m.task_name(workflow, consumer)
 
 
 def _more(count: int) -> str:
@@ -265,10 +272,11 @@ def _empty(i: Insights) -> Iterator[Finding]:
     gain = (
         f"; without {'it' if len(rows) == 1 else 'them'} the run could be {time_text(saved)} shorter" if saved else ""
     )
+    producer, consumer = _ends(i, top)
     yield Finding(
         kind="empty dependency",
         about=TIME,
-        title=f"{top['consumer']} waits for {top['producer']} and reads nothing that it wrote{_more(len(rows))}{gain}",
+        title=f"{consumer} waits for {producer} and reads nothing that it wrote{_more(len(rows))}{gain}",
         cost_ns=saved,
         estimate=True,
         count=len(rows),

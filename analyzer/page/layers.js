@@ -1,17 +1,15 @@
 // Where the dataflow's stages and flows stand: layers, order within a layer, ports, paths. No drawing.
 
-// Stages in an order with little going backwards (greedy: Eades, Lin, Smyth 1993): sources first, sinks last, ties by time.
+// Stages in an order in which flows go forward: sources first, sinks last (Eades, Lin, Smyth 1993). A loop begins with the stage that began
+// first: the stages are in the order of their first events.
 function forwardOrder(size, links) {
   const rest = new Set(Array.from({length: size}, (_, i) => i)), head = [], tail = [];
-  const sum = (i, end, other) => links.reduce((s, l) => l[end] === i && l[other] !== i && rest.has(l[other]) ? s + l.bytes + 1 : s, 0);
+  const linked = (i, end, other) => links.some(l => l[end] === i && l[other] !== i && rest.has(l[other]));
   while (rest.size) {
     const nodes = [...rest];
-    const sink = nodes.findLast(i => !sum(i, "source", "target") && sum(i, "target", "source"));
-    if (sink !== undefined) { tail.unshift(sink); rest.delete(sink); continue; }
-    const source = nodes.find(i => !sum(i, "target", "source"));
-    const next = source ?? nodes.reduce((best, i) =>
-      sum(i, "source", "target") - sum(i, "target", "source") > sum(best, "source", "target") - sum(best, "target", "source") ? i : best);
-    head.push(next);
+    const sink = nodes.findLast(i => !linked(i, "source", "target") && linked(i, "target", "source"));
+    const next = sink ?? nodes.find(i => !linked(i, "target", "source")) ?? Math.min(...nodes);
+    if (sink === undefined) head.push(next); else tail.unshift(next);
     rest.delete(next);
   }
   return [...head, ...tail];

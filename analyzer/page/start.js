@@ -10,6 +10,7 @@ function sectionQueries() {
   queryButton("stages-query", "Stages", "One row a stage; a stage has a query of its own.", shell("tailrace query {run} --by stage,dir,cat --agg sum:size --agg sum:dur --agg count"), "stages.table(run)");
   queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, by what it waited for or did.", shell("tailrace report {run}"), "waits.table(run)");
   queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
+  queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that its own writers wrote anew before anyone had read them.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
   queryButton("declared-query", "Declared and observed", "What the workflow manager declared, held against the bytes that passed between tasks.", shell("tailrace report {run}"), "dataflow.compare_declared(run)");
   queryButton("losses-query", "Losses and coverage", "What could not be recorded, by cause, and each process's bytes by the kernel's account.", shell("tailrace info {run}"), "run.losses, run.coverage");
 }
@@ -29,11 +30,13 @@ footprint();
 stageTable();
 waitTable();
 fileTable();
+historyFigure();
+historyTable();
 declaredTable();
 lossTable();
 navigation();
 
-const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); footprint(); };
+const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); footprint(); historyFigure(); };
 let timer, width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;

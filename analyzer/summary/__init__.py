@@ -19,7 +19,7 @@ import pandas as pd
 from tailrace.analyzer import compare, dataflow, stages, waits
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.summary import files, fold, heat, insight, numbers, seen, stageflows, tasks
+from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
@@ -50,13 +50,14 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
         "files": files.files(m, code, index, task_row),
+        "histories": histories.histories(m, index, start_ns),
         "tasks": shown_tasks,
         "heat": heat.over_time(m, code, index, start_ns, _window(table), len(table)),
         "families": heat.families(m, code, index, len(table)),
         "never_read": {"removed": int(unread["removed"].sum()), **cut(unread.to_dict("records"), "never_read")},
         "declared": {
             "counts": declared["status"].value_counts().to_dict(),
-            **cut(declared.to_dict("records"), "declared"),
+            **cut([_with_names(whole, row) for row in declared.to_dict("records")], "declared"),
         },
         "findings": insight.findings(found),
         "critical": insight.critical(found, start_ns, shown_tasks["rows"], task_row),
@@ -91,6 +92,11 @@ def _stage(row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
     for name in ("span", "io", "read", "write", "metadata", "stream"):
         out[f"{name}_ms"] = ms(row[f"{name}_ns"])
     return out
+
+
+def _with_names(m: Model, row: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A row of `compare.compare_declared` with its tasks as people call them."""
+    return {**row, **{end: m.task_name(str(row["workflow"]), str(row[end])) for end in ("producer", "consumer")}}
 
 
 def _waits(run: Any, m: Model) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ LIMITS = {
     "below": 50,
     "findings": 50,
     "heat_rows": 40,
+    "histories": 600,
+    "actors": 6,
     "path": 2000,
 }
 """A page of 10,000 tasks and as many files is about 3 MB with these, one of 100,000 tasks about 15."""

@@ -41,7 +41,7 @@ def tasks(
     stage = np.zeros(len(parties), dtype=np.int64)
     stage[task_code] = index[code]
     io_ns = _io_ns(m, task_code, len(parties))
-    types = _types(parties, declared)
+    types = _types(whole, parties, declared)
     longest = (sums["last"] - sums["first"]).sort_values(ascending=False, kind="stable").index[: LIMITS["tasks"]]
     kept = sums.loc[longest].assign(stage=stage[longest], type=types[longest]).sort_values(["stage", "type", "first"])
     names, numbers = np.unique(types[kept.index], return_inverse=True)
@@ -70,13 +70,15 @@ def tasks(
     return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
 
 
-def _types(parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
-    """The type of each party: the name its manager declared, else its own without numbers; a process's program."""
+def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
+    """The type of each party: the name that its manager declared, without numbers where it is one task's alone; else
+    its own without numbers; a process's program."""
     told: dict[tuple[str, str], str] = {}
     if declared is not None and "name" in declared:
         rows = declared[declared["name"].notna()]
         keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
         told = dict(zip(keys, rows["name"].astype(str), strict=True))
+    told.update({key: type_name(name) for key, name in m.names.items() if key in told})
     out = []
     for workflow, task, exe in zip(parties["workflow"], parties["task"], parties["exe"], strict=True):
         out.append(

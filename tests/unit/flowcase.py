@@ -79,6 +79,7 @@ class Story:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     identities: dict[str, str] = field(default_factory=dict)
+    files: int = 0
     now_ms: float = 0.0
     exes: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -101,7 +102,10 @@ class Story:
         self.rows.append(row)
 
     def identity(self, path: str) -> str:
-        return self.identities.setdefault(path, f"8:1:{1000 + len(self.identities)}")
+        if path not in self.identities:
+            self.files += 1
+            self.identities[path] = f"8:1:{1000 + self.files}"
+        return self.identities[path]
 
     def read(self, path: str, start: int | None = 0, size: int = 100, **values: Any) -> None:
         self.event(values.pop("name", "read"), path, dir="r", offset=start, size=size, count=size, **values)

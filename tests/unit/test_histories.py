@@ -1,0 +1,97 @@
+"""Files that a run wrote more than once, state by state; and what people call tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from flowcase import FakeRun, Story
+
+from tailrace.analyzer import dataflow, histories, summary
+from tailrace.analyzer.summary import limits
+
+
+def loop(**values: Any) -> FakeRun:
+    """Two rounds: `step` rewrites /model in place, adds to /table, replaces /fit by a rename; each reads what was."""
+    story = Story()
+    for number in (1, 2):
+        task = {"stage": "step", "task": f"t{number}", "pid": number}
+        if number == 2:
+            story.read("/model", 0, 70, **task)
+            story.read("/table", 0, 10, **task)
+            story.read("/fit", 0, 5, **task)
+        story.create("/model", **task)
+        story.write("/model", 0, 70, **task)
+        story.write("/table", 10 * (number - 1), 10, **task)
+        story.create("/fit.tmp", **task)
+        story.write("/fit.tmp", 0, 5, **task)
+        story.rename("/fit.tmp", "/fit", **task)
+        story.create(f"/once{number}", **task)
+        story.create(f"/once{number}", **task)
+        story.write(f"/once{number}", **task)
+    story.read("/table", 0, 20, stage="end", task="t3", pid=3)
+    return story.run(**values)
+
+
+class TestHistories:
+    def test_a_loop_is_unrolled(self) -> None:
+        table = histories.histories(dataflow.model(loop()))
+        rows = [(r.path, r.state, r.how, r.bytes, r.read_bytes) for r in table.itertuples()]
+        assert rows == [
+            ("/model", 1, "first", 70, 70),
+            ("/model", 2, "rewritten", 70, 0),
+            ("/table", 1, "first", 10, 10),
+            ("/table", 2, "added to", 10, 20),
+            ("/fit", 1, "first", 5, 5),
+            ("/fit", 2, "replaced", 5, 0),
+        ]
+
+    def test_who_made_each_state_and_who_else_read_it(self) -> None:
+        model = dataflow.model(loop())
+        table = histories.histories(model)
+        who = histories.actors(model, table["version"].to_numpy())
+        found = []
+        for path, version in zip(table["path"], table["version"], strict=True):
+            its = who[who["version"] == version]
+            found.append((path, *(its.loc[its["reads"] == reads, "name"].tolist() for reads in (False, True))))
+        assert found == [
+            ("/model", ["t1"], ["t2"]),
+            ("/model", ["t2"], []),
+            ("/table", ["t1"], ["t2"]),
+            ("/table", ["t2"], ["t3"]),
+            ("/fit", ["t1"], ["t2"]),
+            ("/fit", ["t2"], []),
+        ]
+
+    def test_the_report_leaves_out_files_that_would_be_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = loop()
+        assert summary.collect(run)["histories"]["total"] == 3
+        monkeypatch.setitem(limits.LIMITS, "histories", 5)
+        shown = summary.collect(run)["histories"]
+        assert (shown["total"], shown["shown"], len(shown["rows"])) == (3, 2, 4)
+
+    def test_a_run_without_a_loop_has_none(self) -> None:
+        story = Story()
+        story.create("/a", task="t")
+        story.write("/a", task="t")
+        assert len(histories.histories(dataflow.model(story.run()))) == 0
+
+
+class TestNames:
+    def test_a_name_of_its_own_stands_for_a_task(self) -> None:
+        names = {"t1": "step-1", "t2": "step-2", "t3": "end"}
+        tasks = pd.DataFrame(
+            {"workflow": "w", "stage": s, "task": t, "name": names[t]}
+            for s, t in (("step", "t1"), ("step", "t2"), ("end", "t3"))
+        )
+        model = dataflow.model(loop(declared_tasks=tasks))
+        _, parties = dataflow.parties(model, "task")
+        # That of t3 says no more than its stage.
+        assert sorted(parties["label"]) == ["step-1", "step-2", "t3"]
+        assert sorted(parties["task"]) == ["t1", "t2", "t3"]
+
+    def test_a_name_that_several_tasks_have_says_nothing(self) -> None:
+        tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "name": "again"} for t in ("t1", "t2"))
+        assert dataflow.task_names(tasks) == {}
+        assert dataflow.task_names(None) == {}
