@@ -1,22 +1,27 @@
-"""The ensemble campaign: a loop that rewrites its files comes out unrolled, and nothing passes that didn't."""
+"""The ensemble campaign, under Flux and without: a loop that rewrites its files comes out unrolled, and nothing passes
+that didn't."""
 
+import importlib.util
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from flux_instance import clean_environment, missing
 
 import tailrace
-
-pytest.importorskip("sklearn", reason="the campaign's selector needs it: pip install scikit-learn")
+from tailrace.analyzer import compare, dataflow
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "ensemble"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 ROUNDS = range(1, EXPECTED["rounds"] + 1)
 SIMULATIONS = range(EXPECTED["simulations"])
-LAMMPS_MISSING = "LAMMPS comes from Debian, not from PyPI: apt install lammps"
+CLOCKS_NS = 20_000_000
+"""By how much the time stamps of Flux and of the trace may differ."""
 
 
 class Campaign:
@@ -27,7 +32,8 @@ class Campaign:
         self.found = found
         self.run = tailrace.open(folder / "run")
         self.graph = self.run.dataflow(level="task")
-        self.names = {}
+        tasks = self.run.declared_tasks
+        self.names = dict(zip(tasks["task"], tasks["name"], strict=True))
 
     def step(self, node):
         """The name of a step by its node; None for a process of no task."""
@@ -70,26 +76,52 @@ class Campaign:
         return found
 
 
-def run_campaign(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def obstacle():
+    """What the campaign lacks on this machine, or None."""
+    if importlib.util.find_spec("sklearn") is None:
+        return "no scikit-learn for the campaign's selector: pip install scikit-learn"
+    return None if shutil.which("lmp") else "LAMMPS comes from Debian, not from PyPI: apt install lammps"
+
+
+def run_campaign(command, **options):
+    """Runs the campaign; its whole session ends with it. Returns what it found."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes, **options)
+    try:
+        stdout, stderr = process.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert process.returncode == 0, stderr
+    return json.loads(stdout.splitlines()[0])
 
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory):
     """The campaign without Flux, traced from outside."""
-    if shutil.which("lmp") is None:
-        pytest.skip(LAMMPS_MISSING)
+    if obstacle():
+        pytest.skip(obstacle())
     folder = tmp_path_factory.mktemp("ensemble-local")
     tailrace_run = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "--tag", "workflow=ensemble"]
     command = [sys.executable, FOLDER / "run_local.py", folder / "files"]
     return Campaign(folder, run_campaign([*tailrace_run, "-o", folder / "run", "--", *command]))
 
 
-@pytest.fixture
-def campaign(local):
-    return local
+@pytest.fixture(scope="session")
+def under_flux(tmp_path_factory, flux_program, flux_plugins):
+    """The campaign as its run.sh runs it: under Flux, traced by the plugins."""
+    assert flux_plugins.jobtap.is_file()
+    if obstacle():
+        missing(obstacle())
+    folder = tmp_path_factory.mktemp("ensemble-flux")
+    env = clean_environment(flux_program, {"PYTHON": sys.executable})
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
+    return Campaign(folder, run_campaign([FOLDER / "run.sh", folder], env=env))
+
+
+@pytest.fixture(params=["local", "under_flux"])
+def campaign(request):
+    return request.getfixturevalue(request.param)
 
 
 def expected_edges():
@@ -117,9 +149,12 @@ def test_it_simulated_what_it_picked(campaign):
 
 def test_every_step_is_a_task_of_its_stage(campaign):
     tasks = campaign.run.tasks
-    stages = {stage: len(rows) for stage, rows in tasks[tasks["events"].notna()].groupby("stage")}
-    local = {stage: number for stage, number in EXPECTED["tasks"].items() if stage != "micro"}
-    assert {stage: stages[stage] for stage in local} == local
+    steps = {(campaign.names.get(t, t), s) for t, s in zip(tasks["task"], tasks["stage"], strict=True)}
+    stages = [stage for name, stage in steps if name.split("-")[0] == stage]
+    expected = {s: n for s, n in EXPECTED["tasks"].items() if campaign.names or s != "micro"}
+    assert {stage: stages.count(stage) for stage in expected} == expected
+    assert len(steps) == len(tasks) == sum(expected.values())
+    assert (tasks["events"] > 0).all()
 
 
 def test_the_simulations_ran_in_their_stage(campaign, read_trace):
@@ -172,8 +207,6 @@ def test_what_passes_between_steps_is_what_they_hand_each_other(campaign):
 
 def test_an_addition_is_handed_on_to_all_later_rounds(campaign):
     """The flows go through the bases: each round reads the lines that the rounds before had added."""
-    from tailrace.analyzer import dataflow
-
     model = dataflow.model(campaign.run)
     _, parties = dataflow.parties(model, "task")
     names = [campaign.names.get(task, task) for task in parties["task"]]
@@ -208,7 +241,76 @@ def test_an_analysis_reads_its_simulation_and_no_other(campaign):
 
 
 def test_the_kernels_account_agrees(campaign):
-    coverage = campaign.run.info()["coverage"]
-    captured = coverage["captured_read"] + coverage["captured_written"]
-    assert captured / (coverage["kernel_read"] + coverage["kernel_written"]) > 0.999
+    coverage = campaign.run.coverage
+    assert coverage["share"].dropna().min() > 0.95
+    assert campaign.run.info()["coverage"]["share"] > 0.999
     assert campaign.run.info()["losses"] == []
+
+
+# --- under Flux ------------------------------------------------------------------------------------------------------
+
+
+def test_flux_and_the_trace_change_nothing(local, under_flux):
+    assert under_flux.found == local.found
+
+
+def test_every_job_is_traced_with_the_names_that_flux_has_for_it(under_flux):
+    tasks = under_flux.run.tasks
+    assert len(tasks) == sum(EXPECTED["tasks"].values())
+    assert set(tasks["workflow"]) == {"ensemble"}
+    assert set(tasks["status"]) == {"done"}
+    assert [f"/{task}" for task in tasks["task"]] == [job.replace("ƒ", "f") for job in tasks["job"]]
+
+
+def test_jobs_of_a_nested_instance_have_the_outer_job_as_parent(under_flux):
+    tasks = under_flux.run.declared_tasks
+    inner = tasks[tasks["parent"].notna()]
+    parents = {(row.name.split("-")[1], under_flux.names[row.parent]) for row in inner.itertuples(index=False)}
+    assert len(inner) == 2 * len(ROUNDS) * len(SIMULATIONS)
+    assert parents == {(str(r), f"micro-{r}") for r in ROUNDS}
+    events = under_flux.run.events(columns=["task", "job", "tag.parent"], stage="simulate").compute()
+    assert len(events) > 0
+    assert (events["tag.parent"].astype(str) == events["job"].astype(str).str.rsplit("/", n=1).str[0]).all()
+
+
+def test_every_declared_dependency_is_observed(under_flux):
+    table = compare.compare_declared(under_flux.run)
+    rows = {
+        (under_flux.names[p], under_flux.names[c]): s
+        for p, c, s in zip(table["producer"], table["consumer"], table["status"], strict=True)
+    }
+    declared = {
+        *(
+            (f"{a}-{r}", f"{b}-{r}")
+            for a, b in (("macro", "select"), ("select", "micro"), ("micro", "reduce"), ("reduce", "learn"))
+            for r in ROUNDS
+        ),
+        *((f"simulate-{r}-{i}", f"analyze-{r}-{i}") for r in ROUNDS for i in SIMULATIONS),
+        *((f"{a}-{r - 1}", f"{b}-{r}") for a, b in (("reduce", "macro"), ("learn", "select")) for r in ROUNDS[1:]),
+    }
+    assert {pair for pair, status in rows.items() if status != "undeclared"} == declared
+    assert {rows[pair] for pair in declared} == {"observed"}
+
+
+def test_what_no_dependency_declares_is_ordered_by_others(under_flux):
+    """The campaign declares no dependency of a macro model on the last one: what it waits for has waited for that."""
+    table = compare.compare_declared(under_flux.run)
+    rows = table[table["status"] == "undeclared"]
+    pairs = {
+        (under_flux.names[p], under_flux.names[c]) for p, c in zip(rows["producer"], rows["consumer"], strict=True)
+    }
+    assert pairs == {
+        *((f"{stage}-{r - 1}", f"{stage}-{r}") for stage in ("macro", "learn") for r in ROUNDS[1:]),
+        *((f"reduce-{q}", f"{stage}-{r}") for stage in ("reduce", "learn") for r in ROUNDS for q in ROUNDS if q < r),
+    }
+    assert rows["ordered"].all()
+
+
+def test_a_job_waits_for_those_before_it_and_its_events_lie_in_its_time(under_flux):
+    tasks = under_flux.run.tasks.set_index("task")
+    waits = under_flux.run.declared_deps
+    assert len(waits) == 40
+    for task, before in zip(waits["task"], waits["dep"], strict=True):
+        assert tasks.at[before, "t_end_ns"] <= tasks.at[task, "t_depend_ns"] <= tasks.at[task, "t_alloc_ns"]
+    assert (tasks["t_alloc_ns"] - CLOCKS_NS < tasks["t0_ns"]).all()
+    assert (tasks["t1_ns"] < tasks["t_end_ns"] + CLOCKS_NS).all()
