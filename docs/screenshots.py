@@ -1,9 +1,10 @@
 """Makes the pictures of the report page in this folder, from real runs.
 
-    python docs/screenshots.py [--folder DIR]
+    python docs/screenshots.py [--folder DIR] [--ensemble]
 
 Runs the HMMER workflow (workflows/hmmer; hmmer and hmmer-examples from apt) traced, writes its page as a user would,
 and photographs it in headless Chromium with Playwright. Commands run in DIR, so that no other path gets into a picture.
+With --ensemble the same for the campaign under Flux (workflows/ensemble) instead.
 """
 
 from __future__ import annotations
@@ -31,11 +32,34 @@ def make_page(folder: Path) -> Path:
     return folder / "report.html"
 
 
+def make_ensemble_page(folder: Path) -> Path:
+    """Runs the campaign in `folder`, and returns its page. Flux must be on PATH, and tailrace."""
+    run = WORKFLOW.parent.parent / "ensemble" / "run.sh"
+    subprocess.run([run, "ensemble-run"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["tailrace", "report", "ensemble-run/run", "--html", "report.html"], cwd=folder, check=True)
+    return folder / "report.html"
+
+
+def photograph_ensemble(page: Path) -> None:
+    """The head of the page down to the timeline, and the states of the files that come round."""
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=_browser(), args=["--no-sandbox"])
+        tab = _open(browser, page, WIDTH, 1180, "light")
+        bottom = tab.evaluate("document.getElementById('heat').offsetTop")
+        _open(browser, page, WIDTH, int(bottom), "light").screenshot(path=DOCS / "ensemble-report.png")
+        tall = _open(browser, page, WIDTH, int(tab.evaluate("document.documentElement.scrollHeight")), "light")
+        top = tall.evaluate("document.getElementById('histories').offsetTop")
+        end = tall.evaluate("document.getElementById('history-table').offsetTop")
+        tall.screenshot(
+            path=DOCS / "ensemble-loop.png", clip={"x": 0, "y": top - 20, "width": WIDTH, "height": end - top + 20}
+        )
+        browser.close()
+
+
 def photograph(page: Path) -> None:
     """One picture a part of the page: the head in light, in dark on a phone, and what a click leads to."""
-    browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = p.chromium.launch(executable_path=_browser(), args=["--no-sandbox"])
         wide = _open(browser, page, WIDTH, 1180, "light")
         wide.screenshot(path=DOCS / "hmmer-report.png")
         wide.locator("#timeline").scroll_into_view_if_needed()
@@ -54,6 +78,10 @@ def photograph(page: Path) -> None:
         browser.close()
 
 
+def _browser() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
 def _open(browser: Any, page: Path, width: int, height: int, scheme: str) -> Any:
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
@@ -67,11 +95,15 @@ def _open(browser: Any, page: Path, width: int, height: int, scheme: str) -> Any
 def main() -> int:
     parser = argparse.ArgumentParser(description="Makes the pictures of the report page.")
     parser.add_argument("--folder", type=Path, help="where the workflow runs (default: a temporary folder)")
+    parser.add_argument("--ensemble", action="store_true", help="the campaign under Flux instead of HMMER")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tailrace-") as scratch:
         folder = options.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        photograph(make_page(folder.resolve()))
+        if options.ensemble:
+            photograph_ensemble(make_ensemble_page(folder.resolve()))
+        else:
+            photograph(make_page(folder.resolve()))
     return 0
 
 
