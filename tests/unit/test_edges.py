@@ -179,7 +179,7 @@ class TestEdgeTable:
         mapping = {"cat": "MMAP", "count": 4096, "offset": 8192, "prot": prot, "flags": flags}
         story.event("mmap", "/a", **mapping)
         story.event("munmap", "/a", **{**mapping, "count": 100})
-        table = et.build(story.run())
+        table = chunks.build(story.run())
         frame = sorted_frame(table)
         assert "".join(frame["direction"]) == ways
         assert (frame["bytes"] == 0).all() and frame["mapped_bytes"].tolist() == [4096, 4196][: len(ways)]

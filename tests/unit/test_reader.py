@@ -65,7 +65,7 @@ def test_native_has_the_columns_of_the_schema() -> None:
 def test_every_field_of_an_event(tmp_path: Path) -> None:
     names = [tw.host_line(), tw.file_line("0123456789abcdef", "/data/in"), tw.file_line("f" * 16, "/data/out", ino=2)]
     args = {"ns": 789, "fhash": "0123456789abcdef", "fhash2": "f" * 16, "offset": 5, "count": 9, "size": 4}
-    args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "calls": 12, "region": "main"}
+    args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "prot": 3, "calls": 12, "region": "main"}
     args |= {"workflow": "w", "stage": "s", "task": "t", "job": "j", "rank": "0", "tag.try": "1"}
     row = one(tmp_path, *names, tw.event("copy_file_range", tw.T0_US + 1, 1.204, **args))
     assert row == {
@@ -88,6 +88,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "errno": 28,
         "dir": "rw",
         "flags": 577,
+        "prot": 3,
         "calls": 12,
         "workflow": "w",
         "stage": "s",

@@ -64,11 +64,15 @@ class TestTasks:
 
     def test_the_name_that_the_manager_declared_is_the_type(self) -> None:
         declared = pd.DataFrame(
-            [{"workflow": "w", "stage": "make", "task": "cut-000", "name": "saw", "parent": None}], dtype=object
+            [
+                {"workflow": "w", "stage": "make", "task": task, "name": "saw", "parent": None}
+                for task in ("cut-000", "cut-001")
+            ],
+            dtype=object,
         )
         shown = collected(declared_tasks=declared)["tasks"]
         types = {row["name"]: shown["types"][row["type"]] for row in shown["rows"]}
-        assert (types["cut-000"], types["cut-001"]) == ("saw", "cut-#")
+        assert (types["cut-000"], types["cut-001"], types["sew-002"]) == ("saw", "saw", "sew-#")
 
     def test_a_file_names_the_tasks_that_moved_it(self) -> None:
         data = collected()
