@@ -34,7 +34,7 @@ def make_page(folder: Path) -> Path:
 
 def make_ensemble_page(folder: Path) -> Path:
     """Runs the campaign in `folder`, and returns its page. Flux must be on PATH, and tailrace."""
-    run = WORKFLOW.parent.parent / "ensemble" / "run.sh"
+    run = WORKFLOWS / "ensemble" / "run.sh"
     subprocess.run([run, "ensemble-run"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["tailrace", "report", "ensemble-run/run", "--html", "report.html"], cwd=folder, check=True)
     return folder / "report.html"

@@ -18,6 +18,9 @@
 #include "segment_file.h"
 #include "sys.h"
 
+// The dynamic linker's.
+extern "C" void *__libc_stack_end;
+
 namespace tailrace {
 
 Session g_session{};
@@ -296,6 +299,15 @@ Thread *enter_slowly() {
   return t;
 }
 
+// Where the kernel put the program's arguments: at the stack's end, behind their number (System V ABI, "Process
+// Initialization"). For whoever is here before our constructor, which is given them: another library's, that does I/O.
+static char **find_arguments() {
+  auto *argc = static_cast<long *>(__libc_stack_end);
+  auto **argv = reinterpret_cast<char **>(argc + 1);
+  bool sound = argc && *argc > 0 && *argc < (1 << 22) && !argv[*argc];
+  return sound ? argv : nullptr;
+}
+
 void start_session(char **argv) {
   sys::SignalsBlocked signals;
   State expected = State::kNew;
@@ -303,12 +315,12 @@ void start_session(char **argv) {
     if (argv && !g_argv) g_argv = argv;
     return;
   }
-  g_argv = argv;
+  g_argv = argv ? argv : find_arguments();
   if (!prepare()) {
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
-  describe_process(argv);
+  describe_process(g_argv);
   hide_settings(environ);
   begin_ledger(g_session.ledger != nullptr);
   g_session.wiped->alive.store(1, std::memory_order_release);

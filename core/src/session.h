@@ -120,7 +120,7 @@ inline Context *current_context() {
   return g_session.root;
 }
 
-// Starts the session if the environment asks for it. argv may be null (unknown).
+// Starts the session if the environment asks for it. argv may be null: it is found.
 void start_session(char **argv);
 
 // A thread's record without a segment yet; table lock held, or before any thread runs.

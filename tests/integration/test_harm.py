@@ -96,9 +96,11 @@ def test_a_thread_begins_in_its_creators_context(harm: Harm, program: Program) -
 
 
 def test_a_constructor_that_is_first_and_a_thread_with_its_own_directory(harm: Harm, program: Program) -> None:
-    done = harm(program("early"))
+    done = harm(program("early"), "an argument")
     assert done.stdout == "42\n"
     done.check_written("early", "file", "sub/file")
+    (start,) = done.seen.named("start")
+    assert start["args"]["argv"] == [str(program("early")), "an argument"]
 
 
 # ---- children ------------------------------------------------------------------------------------------------------

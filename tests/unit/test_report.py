@@ -98,7 +98,6 @@ class TestData:
                 "captured_read": pd.array([500, 80, 0], dtype="Int64"),
                 "captured_written": pd.array([70, 9, 0], dtype="Int64"),
                 "share": pd.array([0.95, None, 0.0], dtype="Float64"),
-                "account": ["exit", None, "parent"],
                 "cause": ["unseen calls", "no account", "not traced"],
             }
         )
