@@ -13,6 +13,7 @@ import dask as untyped_dask
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer import channels
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.edges import (
     KINDS,
@@ -97,7 +98,7 @@ def reduce(parts: Sequence[Any]) -> EdgeTable:
 
 def chunk(events: pd.DataFrame) -> Partial:
     """The Partial of one partition: events (columns `COLUMNS`, any row order) as spells of one call, then folded."""
-    events = _plain(events)
+    events = channels.datagrams(_plain(events))
     who_code, who = codes(events[WHO])
     events["who"] = who_code
     events["ok"] = _succeeded(events)

@@ -23,7 +23,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import chunks, clocks, confidence, fileclass, flows, ledger
+from tailrace.analyzer import channels, chunks, clocks, confidence, fileclass, flows, ledger
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
@@ -132,6 +132,7 @@ def build(
     lossy: Collection[tuple[str, int]] = (),
 ) -> Model:
     """The model from an edge table; `lossy` as in `Model`, the other arguments are those of `fileclass.classify`."""
+    table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
     spells = ver.with_created(table)

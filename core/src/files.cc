@@ -8,6 +8,7 @@
 
 #include "arena.h"
 #include "session.h"
+#include "sockets.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -114,33 +115,60 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
   return bytes;
 }
 
-// Looks the descriptor up with the kernel, puts it into the table, and leaves its name in `name`.
-OpenFile *resolve(int fd, int flags, bool own_position, const char *given, NamedFile &name) {
+// What the kernel says of an open descriptor.
+struct Found {
+  bool ok = false;
+  bool unbound = false;  // OpenFile
+};
+
+Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_t target_bytes, NamedFile &name) {
+  Found found;
   name.hash = 0;
   struct statx s;
-  if (fd < 0 || sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kIdentityMask, &s) < 0) return nullptr;
-  name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, kPathBytes));
+  if (fd < 0 || sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kIdentityMask, &s) < 0) return found;
   name.identity = identity_of(s);
-  uint64_t hash = file_hash(name.name(), name.identity);
+  Writer w(name.path, kPathBytes);
+  if (name.identity.type == FileType::kSocket) {
+    found.unbound = write_socket_name(w, fd, name.identity.ino, target, target_bytes);
+  }
+  name.path_bytes = static_cast<uint32_t>(w.size());
+  if (!name.path_bytes) {
+    name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, kPathBytes));
+  }
+  name.hash = file_hash(name.name(), name.identity);
+  found.ok = true;
+  return found;
+}
+
+// Table lock held.
+void set_path(OpenFile *f, const NamedFile &name) {
+  if (f->path) pool_give(f->path, f->path_bytes);
+  size_t n = name.path_bytes;
+  f->path = static_cast<char *>(pool_take(n ? n : 1));
+  f->path_bytes = static_cast<uint32_t>(f->path ? n : 0);
+  if (f->path) memcpy(f->path, name.path, n);
+}
+
+// Looks the descriptor up with the kernel, puts it into the table, and leaves its name in `name`.
+OpenFile *resolve(int fd, int flags, bool own_position, const char *given, NamedFile &name) {
+  Found found = look_up(fd, given, nullptr, 0, name);
+  if (!found.ok) return nullptr;
 
   Locked lock(g_session.wiped->table);
   auto *entry = make_entry(fd);
   uint32_t i = entry ? take_slot() : 0;
   if (!i) return nullptr;
   OpenFile *f = slot_at(i);
-  size_t n = name.path_bytes;
-  f->path = static_cast<char *>(pool_take(n ? n : 1));
-  f->path_bytes = static_cast<uint32_t>(f->path ? n : 0);
-  if (f->path) memcpy(f->path, name.path, n);
+  set_path(f, name);
   f->identity = name.identity;
+  f->unbound = found.unbound;
   f->references = 1;
   f->append = (flags & O_APPEND) != 0;
   f->position.store(0, std::memory_order_relaxed);
   f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
   f->stream = nullptr;
   f->stream_pushed = 0;
-  f->hash.store(hash, std::memory_order_release);
-  name.hash = hash;
+  f->hash.store(name.hash, std::memory_order_release);
   uint32_t old = entry->exchange(i, std::memory_order_acq_rel);
   if (old) release_slot(old);
   return f;
@@ -164,6 +192,32 @@ bool file_opened(int fd, int flags, const char *path, NamedFile &name) {
   if (resolve(fd, flags, true, path, name)) return true;
   forget_file(fd);
   return false;
+}
+
+void socket_changed(int fd, const struct sockaddr *target, unsigned target_bytes) {
+  NamedFile name;
+  if (!known_file_of(fd)) resolve(fd, 0, false, nullptr, name);
+  Found found = look_up(fd, nullptr, target, target_bytes, name);
+  if (!found.ok) return;
+  Locked lock(g_session.wiped->table);
+  auto *entry = entry_of(fd);
+  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  if (!i) return;
+  OpenFile *f = slot_at(i);
+  if (f->identity.ino != name.identity.ino || f->identity.type != FileType::kSocket) return;
+  set_path(f, name);
+  f->unbound = found.unbound;
+  f->hash.store(name.hash, std::memory_order_release);
+}
+
+bool name_message(OpenFile *socket, const struct sockaddr *other, unsigned other_bytes, NamedFile &out) {
+  PathBuffer own;
+  long n = copy_name(socket, socket->hash.load(std::memory_order_relaxed), own.data(), kPathBytes, out.identity);
+  Writer w(out.path, kPathBytes);
+  if (n < 0 || !write_message_name(w, {own.data(), static_cast<size_t>(n)}, other, other_bytes)) return false;
+  out.path_bytes = static_cast<uint32_t>(w.size());
+  out.hash = file_hash(out.name(), out.identity);
+  return true;
 }
 
 void file_duplicated(int oldfd, int newfd) {

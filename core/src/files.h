@@ -13,6 +13,8 @@
 #include "journal.h"
 #include "path_buffer.h"
 
+struct sockaddr;
+
 namespace tailrace {
 
 constexpr uint32_t kMaxTrackedFd = 1 << 20;
@@ -26,6 +28,7 @@ struct OpenFile {
   uint32_t references;
   FileIdentity identity;
   bool append;
+  bool unbound;  // a datagram socket that gets its address by the first message it sends
   uint32_t path_bytes;
   char *path;
   // The stream over it, and how many bytes of its buffers are accounted for (stream.h).
@@ -55,6 +58,10 @@ OpenFile *known_file_of(int fd);
 // The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't
 // say. What it stands for goes to `name`. False when it can't be told.
 bool file_opened(int fd, int flags, const char *path, NamedFile &name);
+// The socket was bound or connected: it, and all its duplicates, have another name now (sockets.h).
+void socket_changed(int fd, const struct sockaddr *target, unsigned target_bytes);
+// The name of a datagram socket for a message to or from `other`. False when it is none.
+bool name_message(OpenFile *socket, const struct sockaddr *other, unsigned other_bytes, NamedFile &out);
 // newfd is a duplicate of oldfd; what newfd was is forgotten.
 void file_duplicated(int oldfd, int newfd);
 // Before close(2). What the descriptor stood for, if it was known, goes to `out`, so that the call can still name it.

@@ -53,8 +53,8 @@ class Account:
             self.calls[kind, file] += 1
 
 
-# As the kernel names them, and as strace does.
-SOCKET = re.compile(r"socket:\[|(UNIX|TCP|UDP)(v6|-\w+)?:\[")
+# As the kernel names them, as a trace does, and as strace does.
+SOCKET = re.compile(r"socket:\[|(tcp|sctp|udp|unix|unix-dgram)(@\d+)?:|(UNIX|TCP|UDP)(v6|-\w+)?:\[")
 
 
 class Names:
