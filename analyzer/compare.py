@@ -11,6 +11,10 @@ bytes. Each pair (producer, consumer) gets one status:
                     declared dependencies over other tasks still force the producer to be first. If not, the two may
                     race.
 
+What went through a process that no task claims went there in time: it had read before it wrote for the last time. Pipes
+and sockets of a workflow manager's own process are how it and its workers speak of tasks: what went through them is no
+data of a task.
+
 A task may have a parent: it begins after the parent has begun, and is over before the parent is. So whoever waits for a
 parent waits for all that is in it, and what is in a task that waits has waited. A parent starts its tasks and waits for
 them itself, so whatever passes between it and them is in order.
@@ -18,13 +22,15 @@ them itself, so whatever passes between it and them is in order.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from tailrace.analyzer import dataflow
+from tailrace.analyzer.edges import WRITE
 
 STATUSES = ("observed", "value only", "not observed", "undeclared")
 COLUMNS = [
@@ -48,6 +54,19 @@ Pair = tuple[Task, Task]
 """(producer, consumer)."""
 
 
+class Hop(NamedTuple):
+    """What a consumer read of a version: when the producer wrote for the last time, first and last read (ns)."""
+
+    consumer: Any
+    written_ns: int
+    first_ns: int
+    last_ns: int
+
+
+Carriers = Mapping[Any, list[Hop]]
+"""Of each producer; a task is a `Task`, an untagged process its label."""
+
+
 def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFrame:
     """One row a declared or observed (workflow, producer, consumer); empty when nothing was declared.
 
@@ -68,7 +87,7 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         nothing: pd.DataFrame = pd.DataFrame(columns=COLUMNS)
         return nothing
     m = model or dataflow.model(run)
-    observed, carriers = _observed(m)
+    observed, carriers = _observed(m, getattr(run, "manager_processes", ()))
     parents = _parents(tasks)
     inner = _inside(parents)
     after = _successors(declared, parents)
@@ -152,24 +171,39 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
     return ((p, c) for c in _line(consumer, parents) for p in _line(producer, parents))
 
 
-def _observed(m: dataflow.Model) -> tuple[dict[Pair, tuple[int, int]], dict[Any, dict[Any, None]]]:
-    """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label."""
-    _, parties = dataflow.parties(m, "task")
+def _observed(
+    m: dataflow.Model, managers: Collection[tuple[str, int]]
+) -> tuple[dict[Pair, tuple[int, int]], dict[Any, list[Hop]]]:
+    """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label.
+
+    Streams of the `managers`, (host, pid), are left out of both.
+    """
+    code, parties = dataflow.parties(m, "task")
     names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
     flows = dataflow.flow_table(m, "task")
-    flows = flows[flows["producer"] >= 0]
+    flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
+    spells = m.spells.assign(producer=code[m.spells["who"].to_numpy()], version=m.version)
+    written = spells[spells["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().rename("written_ns")
     sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
     direct: dict[Pair, tuple[int, int]] = {}
-    after: dict[Any, dict[Any, None]] = {}
     for row in sums.to_dict("records"):
         producer, consumer = names[row["producer"]], names[row["consumer"]]
-        after.setdefault(producer, {})[consumer] = None
         if isinstance(producer, tuple) and isinstance(consumer, tuple) and producer != consumer:
             moved, files = direct.get((producer, consumer), (0, 0))
             direct[(producer, consumer)] = (moved + int(row["bytes"]), files + int(row["files"]))
+    after: dict[Any, list[Hop]] = {}
+    for row in flows.join(written, on=["producer", "version"]).itertuples():
+        hop = Hop(names[row.consumer], int(row.written_ns), int(row.first_ns), int(row.last_ns))
+        after.setdefault(names[row.producer], []).append(hop)
     return direct, after
+
+
+def _manager_streams(m: dataflow.Model, managers: Collection[tuple[str, int]]) -> list[int]:
+    """The versions of pipes and sockets that a manager's own process has read or written."""
+    touched = m.of_processes(managers)[m.spells["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
+    return [int(version) for version in set(m.version[touched].tolist())]
 
 
 def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, list[Task]]:
@@ -185,20 +219,30 @@ def _named(names: list[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
 
 
-def _carrier(carriers: Mapping[Any, Mapping[Any, None]], producers: list[Task], consumers: list[Task]) -> str:
+def _carrier(carriers: Carriers, producers: list[Task], consumers: list[Task]) -> str:
     """The first untagged process on a way from one of the producers to one of the consumers that touches no other
-    task; "" if there is none."""
+    task, and that bytes can have taken: each process was reached before it wrote. "" if there is none."""
     targets = frozenset(consumers)
-    first = {label: label for task in producers for label in carriers.get(task, {}) if isinstance(label, str)}
-    queue = deque(first)
+    # The earliest time at which each process can have had bytes of the producers (Dijkstra's algorithm).
+    reached: dict[str, int] = {}
+    queue: list[tuple[int, str, str]] = []
+    for task in producers:
+        for hop in carriers.get(task, ()):
+            if isinstance(hop.consumer, str):
+                queue.append((hop.first_ns, hop.consumer, hop.consumer))
+    heapq.heapify(queue)
     while queue:
-        node = queue.popleft()
-        for following in carriers.get(node, {}):
-            if following in targets:
-                return first[node]
-            if isinstance(following, str) and following not in first:
-                first[following] = first[node]
-                queue.append(following)
+        now, node, through = heapq.heappop(queue)
+        if reached.get(node, now + 1) <= now:
+            continue
+        reached[node] = now
+        for hop in carriers.get(node, ()):
+            if min(hop.written_ns, hop.last_ns) < now:
+                continue
+            if hop.consumer in targets:
+                return through
+            if isinstance(hop.consumer, str):
+                heapq.heappush(queue, (max(now, hop.first_ns), hop.consumer, through))
     return ""
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -177,6 +178,16 @@ class Run:
             " JOIN blocks b ON b.file_id = f.id JOIN processes p ON p.id = b.process_id WHERE l.count > 0"
         )
         return {(str(host), int(pid)) for host, pid in rows}
+
+    @cached_property
+    def manager_processes(self) -> set[tuple[str, int]]:
+        """(host, pid) of the traced processes that declared tasks: workflow managers' own (docs/declared-dag.md)."""
+        rows = self._catalogue.rows("SELECT path FROM sources WHERE path LIKE 'declared/%'")
+        # <manager>-<host>-<pid>-<start>.jsonl
+        writers = {tuple(PurePosixPath(str(path)).stem.rsplit("-", 3)[1:3]) for (path,) in rows}
+        seen = self._catalogue.rows("SELECT DISTINCT host, pid FROM processes")
+        named = {(re.sub(r"[^A-Za-z0-9._]", "_", str(host)), str(pid)): (str(host), int(pid)) for host, pid in seen}
+        return {named[writer] for writer in writers if writer in named}
 
     @cached_property
     def losses(self) -> pd.DataFrame:

@@ -52,15 +52,9 @@ class Done:
         self.found = json.loads(done.stdout.splitlines()[-1])
         self.run = tailrace.open(self.run_dir)
 
-    def compared(self):
-        """The comparison; what only the main program carried, from a file to the making of a task, is "carried"."""
-        rows = compare.compare_declared(self.run)
-        carried = (rows["status"] == "observed") & (rows["files"] == 0)
-        return rows.assign(status=rows["status"].mask(carried, "carried"))
-
     def pairs(self, *statuses):
         """(producer, consumer) rows of the comparison with these statuses, as "stage -> stage" -> how many."""
-        rows = self.compared()
+        rows = compare.compare_declared(self.run)
         rows = rows[rows["status"].isin(statuses)]
         return Counter(f"{a} -> {b}" for a, b in zip(rows["producer_stage"], rows["consumer_stage"], strict=True))
 
@@ -110,7 +104,7 @@ def test_its_tasks_are_declared(done):
 
 
 def test_every_declared_dependency_is_seen_but_those_of_order_alone(done):
-    idle = done.pairs("not observed", "value only", "carried")
+    idle = done.pairs("not observed", "value only")
     assert idle == done.expected["order_only"]
     assert done.pairs("observed").total() == done.expected["declared_edges"] - idle.total()
 

@@ -62,6 +62,7 @@ class FakeRun:
     declared_deps: pd.DataFrame | None = None
     declared_files: pd.DataFrame | None = None
     meta: dict[str, Any] = field(default_factory=dict)
+    manager_processes: set[tuple[str, int]] = field(default_factory=set)
     path: str = "/runs/story"
 
     __hash__ = object.__hash__
