@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 _KEYS = ["workflow", "stage", "task", "job"]
 _SUMS = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
 
+_USAGE = {
+    "utime_ns": "utime",
+    "stime_ns": "stime",
+    "maxrss_kib": "maxrss",
+    **{name: name for name in ("minflt", "majflt", "inblock", "oublock")},
+}
+"""Columns of processes, and where the `exit` event has them."""
+_CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+"""As Docker, Podman, containerd and CRI-O name the cgroups of their containers: by the container's id."""
+
 
 def open(directory: str | os.PathLike[str]) -> Run:
     """Opens a run directory, finished or being written, or a directory of DFTracer's files.
@@ -49,6 +59,20 @@ def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     texts = {name: table[name].astype(object).where(table[name].notna() & (table[name] != ""), None) for name in names}
     renumbered: pd.DataFrame = table.assign(**texts).reset_index(drop=True)
     return renumbered
+
+
+def _with_facts(table: pd.DataFrame, facts: pd.Series[Any]) -> pd.DataFrame:
+    """Processes with a column for each fact of their `facts` and `account` (dicts, None where unknown)."""
+    columns: dict[str, Any] = {}
+    for name in ("cpus", "cgroup"):
+        texts = [f.get(name) if isinstance(f, dict) else None for f in facts]
+        columns[name] = pd.Series([text if isinstance(text, str) else None for text in texts], dtype=object)
+    found = [_CONTAINER.search(group) if group else None for group in columns["cgroup"]]
+    columns["container"] = pd.Series([match[1] if match else None for match in found], dtype=object)
+    for column, name in _USAGE.items():
+        numbers = [a.get(name) if isinstance(a, dict) else None for a in table["account"]]
+        columns[column] = pd.array([n if isinstance(n, int) else None for n in numbers], dtype="Int64")
+    return table.assign(**columns)
 
 
 class Run:
@@ -147,18 +171,22 @@ class Run:
     @cached_property
     def processes(self) -> pd.DataFrame:
         """Processes by start: host, pid, start (hex), ppid, exe, argv (list), cwd, uid, t0_ns, t1_ns, exit (code),
-        account (dict: all that the `exit` event says), events, read_bytes, written_bytes, and of `coverage` signal,
-        kernel_read, kernel_written, captured_read, captured_written, share, cause. Null where it was not seen."""
+        account (dict: all that the `exit` event says), events, read_bytes, written_bytes; cpus (the processors it might
+        run on when it began, as "0-3,8"), cgroup, container (the id in the cgroup's path); of the account
+        utime_ns, stime_ns, maxrss_kib, minflt, majflt, inblock, oublock (getrusage(2): blocks of 512 bytes); and of
+        `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, share, cause. Null where it was
+        not seen."""
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
-            "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.t0 AS t0_ns, p.t1 AS t1_ns, p.exit,"
-            " p.account, coalesce(sum(b.events), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
+            "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
+            " p.exit, p.account, coalesce(sum(b.events), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
             " coalesce(sum(b.written), 0) AS written_bytes FROM processes p JOIN blocks b ON b.process_id = p.id"
             " GROUP BY p.id ORDER BY p.t0, p.host, p.pid",
             integers,
         )
-        for name in ("argv", "account"):
+        for name in ("argv", "account", "facts"):
             table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
+        table = _with_facts(table, table.pop("facts"))
         keys = ["host", "pid", "start"]
         more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
         seen = self.coverage.loc[self.coverage["traced"], [*keys, *more]]

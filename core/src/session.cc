@@ -132,8 +132,54 @@ void make_root_context() {
   g.root = intern_context(all.view());
 }
 
-// ppid, exe, cwd, argv, uid: the members of the start event's args.
-void describe_process(char **argv) {
+// The processors that the process may run on as the kernel writes lists of them (cpuset(7), "List format").
+void describe_processors(Writer &w) {
+  unsigned long set[16] = {};  // 1024 processors
+  constexpr unsigned kBits = 8 * sizeof set[0];
+  long bytes = sys::call(SYS_sched_getaffinity, 0, sizeof set, sys::pointer(set));
+  if (bytes <= 0) return;
+  auto has = [&](unsigned i) { return i < 8 * sizeof set && (set[i / kBits] >> i % kBits & 1); };
+  const char *comma = "";
+  w << ",\"cpus\":\"";
+  for (unsigned i = 0; i < 8 * static_cast<unsigned>(bytes); ++i) {
+    if (!has(i)) continue;
+    unsigned last = i;
+    while (has(last + 1)) ++last;
+    (w << comma).number(i);
+    if (last > i) (w << '-').number(last);
+    comma = ",";
+    i = last;
+  }
+  w << '"';
+}
+
+// The control group (cgroups(7)): of the one hierarchy of version 2, or where that puts nothing but its root, of the
+// first of version 1 that does. Returns the bytes that were read.
+long describe_control_group(Writer &w) {
+  char text[4096];
+  int fd = sys::open("/proc/self/cgroup", O_RDONLY);
+  if (fd < 0) return 0;
+  long n = sys::read(fd, text, sizeof text);
+  sys::close(fd);
+  if (n <= 0) return 0;
+  string_view rest(text, static_cast<size_t>(n)), found;
+  while (!rest.empty()) {
+    size_t end = rest.find('\n');
+    string_view line = slice(rest, 0, end == string_view::npos ? rest.size() : end);
+    rest.remove_prefix(end == string_view::npos ? rest.size() : end + 1);
+    // hierarchy:controllers:path
+    size_t path = line.find(':', line.find(':') + 1);
+    if (path == string_view::npos) continue;
+    string_view group = slice(line, path + 1, line.size() - path - 1);
+    bool second = starts_with(line, "0::");
+    if (found.size() <= 1 || (second && group.size() > 1)) found = group;
+  }
+  if (!found.empty()) (w << ",\"cgroup\":").json(found);
+  return n;
+}
+
+// ppid, exe, cwd, uid, cpus, cgroup, argv: the members of the start event's args. Returns the bytes that were read.
+long describe_process(char **argv) {
   Session &g = g_session;
   char path[4096];
   Writer w(g.process_members, sizeof g.process_members);
@@ -148,6 +194,8 @@ void describe_process(char **argv) {
   if (is_go_program()) w << ",\"runtime\":\"go\"";
   w << ",\"uid\":";
   w.number(sys::getuid());
+  describe_processors(w);
+  long looked_at = describe_control_group(w);
   w << ",\"argv\":[";
   size_t whole = w.size();
   for (char **a = argv; a && *a; ++a) {
@@ -160,6 +208,7 @@ void describe_process(char **argv) {
   w.truncate(whole);
   w << ']';
   g.process_members_bytes = w.size();
+  return looked_at;
 }
 
 bool adopt_process() {
@@ -226,8 +275,9 @@ void become_child() {
   begin_process();
   begin_child_ledger();
   // argv may have been written over by now, but exe, cwd and parent are the child's own.
-  describe_process(g_argv);
+  long looked_at = describe_process(g_argv);
   g.wiped->alive.store(1, std::memory_order_release);
+  count_own(looked_at, 0);
 }
 
 Thread *free_thread() {
@@ -320,7 +370,7 @@ void start_session(char **argv) {
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
-  describe_process(g_argv);
+  describe_process(g_argv);  // what that read is in the base of the ledger, which begins now
   hide_settings(environ);
   begin_ledger(g_session.ledger != nullptr);
   g_session.wiped->alive.store(1, std::memory_order_release);

@@ -134,7 +134,7 @@ def test_nearly_all_bytes_are_seen(done):
 def test_its_wfformat_has_what_was_seen_and_what_was_declared(done, tmp_path):
     export(done.run, "wfformat", tmp_path / "out.json")
     instance = wfformat.read(tmp_path / "out.json")
-    rows = done.compared()
+    rows = compare.compare_declared(done.run)
     between = set(zip(rows["producer"], rows["consumer"], strict=True))
     tasks = set(done.run.declared_tasks["task"])
     edges = {(parent, task.id) for task in instance.tasks.values() for parent in task.parents}
@@ -172,8 +172,7 @@ def test_the_mosaic_has_one_sky(montage):
 def test_what_montage_does_behind_parsls_back(montage):
     """By hand: mBackground -t reads the table of images, which is given as a str. The differences wait for the table of
     overlaps, which only the main program reads, to make them. The measuring waits for the picture."""
-    rows = montage.compared()
-    rows["status"] = rows["status"].replace({"carried": "not observed"})
+    rows = compare.compare_declared(montage.run)
     names = dict(zip(montage.run.declared_tasks["task"], montage.run.declared_tasks["stage"], strict=True))
     by_status = {
         status: {(names[a], names[b]) for a, b in zip(part["producer"], part["consumer"], strict=True)}
