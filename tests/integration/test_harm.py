@@ -305,8 +305,9 @@ def test_interrupted_calls_stay_interrupted(harm: Harm, program: Program) -> Non
 # ---- linking -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["no_plt", "bound_now"])
+@pytest.mark.parametrize("how", ["no_plt", "bound_now", "lto"])
 def test_however_a_program_is_bound(harm: Harm, program: Program, how: str) -> None:
+    assert (b".symtab" in program(how).read_bytes()) == (how != "lto")
     done = harm(program(how))
     done.check_written("copied")
     assert done.seen.read(done.work / "given") == len("given to the program\n")

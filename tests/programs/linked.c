@@ -1,4 +1,4 @@
-/* Copies `given` to `copied`, built with -fno-plt: calls go through the GOT, without a PLT to patch. */
+/* Copies `given` to `copied`. Linked in several ways, which decide how its calls reach libc (../CMakeLists.txt). */
 #include <fcntl.h>
 #include <unistd.h>
 
