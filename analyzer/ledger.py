@@ -33,6 +33,7 @@ OBSTACLES = {
     "setuid": "set-uid, set-gid or with capabilities",
     "machine": "for another processor or word size",
     "left_out": "left out, as TAILRACE_UNTRACED says",
+    "dropped": "started without our settings, as TAILRACE_PROPAGATE lets it",
 }
 """Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
 LEFT_OUT = OBSTACLES["left_out"]

@@ -133,7 +133,7 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
   if (!is_injecting()) return real_call(environment);
   Call call;
   PendingRecord pending;
-  Program program(path);
+  Program program(path, environment);
   program.leave_to_parent();
   if (call && program.path()) {
     Event e;
@@ -151,8 +151,7 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
     pending = record_pending(call, e, file);
   }
   Injection injection(environment, Injection::kSameProcess);
-  char **changed = injection.build(alloca(injection.bytes()));
-  int ret = real_call(program.carries_preload() ? changed : environment);
+  int ret = real_call(injection.build(program, alloca(injection.bytes())));
   int saved = errno;
   Program::take_back();
   amend_pending(pending, -saved);
@@ -250,11 +249,11 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
     if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                         \
     char found[4096];                                                                                            \
     (void)found;                                                                                                 \
-    Program program(carried);                                                                                    \
+    Program program(carried, envp);                                                                              \
     Injection injection(envp, Injection::kOtherProcess);                                                         \
-    char **changed = injection.build(alloca(injection.bytes()));                                                 \
+    auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                       \
     pid_t child = -1;                                                                                            \
-    int ret = REAL(symbol)(&child, path, actions, attributes, argv, program.carries_preload() ? changed : envp); \
+    int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                                      \
     if (pid && ret == 0) *pid = child;                                                                           \
     int saved = errno;                                                                                           \
     errno = ret;                                                                                                 \

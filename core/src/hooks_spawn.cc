@@ -26,13 +26,13 @@ namespace {
 int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes) {
   Injection injection(environ, Injection::kOtherProcess);
-  char **changed = Program("/bin/sh").carries_preload() ? injection.build(alloca(injection.bytes())) : environ;
+  char *const *given = injection.build(Program("/bin/sh", environ), alloca(injection.bytes()));
   // glibc 2.38 began to protect a command that begins with '-'.
   static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
   const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};
   const char **argv = protects ? protecting : plain;
   g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), changed);
+  return REAL(posix_spawn)(pid, "/bin/sh", actions, attributes, const_cast<char **>(argv), const_cast<char **>(given));
 }
 
 pid_t wait_for(pid_t pid, int *status) {

@@ -25,9 +25,8 @@ struct Injection::Merge {
 
 string_view Injection::tags_for(char *const *environment) {
   string_view own = current_context()->tags();
-  string_view set = ChildEnvironment::tags_in(environment);
-  // Our variables are hidden from the program, so if there are any it has put them there for its child: they are laid
-  // over.
+  string_view set = ChildEnvironment::tags_in(g_session.environment, environment);
+  // What the program has put there for its child is laid over.
   return set.empty() ? own : lay_over(own, set);
 }
 
@@ -51,7 +50,14 @@ string_view Injection::write_process(Kind kind) {
 }
 
 Injection::Injection(char *const *environment, Kind kind)
-    : child_(g_session.environment, tags_for(environment), write_process(kind), environment) {}
+    : environment_(environment),
+      child_(g_session.environment, tags_for(environment), write_process(kind), environment) {}
+
+char *const *Injection::build(const Program &program, void *memory) const {
+  if (program.carries_preload()) return child_.build(memory);
+  bool clean = program.obstacle() == Obstacle::kDropped || !g_session.environment.is_in_sight();
+  return clean ? environment_ : child_.build_without(memory);
+}
 
 namespace {
 
@@ -93,11 +99,14 @@ static bool is_left_out(const char *path) {
   return false;
 }
 
-Program::Program(const char *path) : path_(path && reads_as_string(path) ? path : nullptr) {
+Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
   int64_t looked_at = 0;
   if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, looked_at);
   count_own(looked_at, 0);
-  carries_ = library_is_here() && !breaks(obstacle_);
+  // A program that the kernel keeps us out of stays what it is; what it starts is left alone too.
+  bool wanted = is_wanted_in(g_session.environment, environment);
+  if (!wanted && obstacle_ == Obstacle::kNone) obstacle_ = Obstacle::kDropped;
+  carries_ = wanted && library_is_here() && !breaks(obstacle_);
 }
 
 namespace {

@@ -8,6 +8,8 @@
 
 namespace tailrace {
 
+class Program;
+
 // This process is traced (a vfork child counts: it starts programs, though it records nothing).
 bool is_injecting();
 
@@ -20,13 +22,15 @@ class Injection {
   Injection(const Injection &) = delete;
   Injection &operator=(const Injection &) = delete;
   size_t bytes() const { return child_.bytes(); }
-  char **build(void *memory) const { return child_.build(memory); }
+  // What the program is given instead of the caller's environment.
+  char *const *build(const Program &program, void *memory) const;
 
  private:
   string_view tags_for(char *const *environment);
   string_view lay_over(string_view own, string_view set);
   string_view write_process(Kind kind);
 
+  char *const *environment_;
   struct Merge;
   Merge *merge_ = nullptr;  // only when the program set tags for its child itself
   char process_[96];
@@ -36,7 +40,8 @@ class Injection {
 // A program that is about to be started. The path is the program's own and may be a bad pointer.
 class Program {
  public:
-  explicit Program(const char *path);
+  // `environment` is what the caller would give it.
+  Program(const char *path, char *const *environment);
   const char *path() const { return path_; }  // null when it is no path
   Obstacle obstacle() const { return obstacle_; }
   // False where the library can't be reached or would break the program, and where TAILRACE_UNTRACED names it.

@@ -15,6 +15,7 @@ enum class Obstacle : uint8_t {
   kSetuid,   // privileges by its file: the loader takes no preloaded library
   kGo,       // static, and makes its system calls itself
   kLeftOut,  // TAILRACE_UNTRACED names it
+  kDropped,  // whoever starts it took our settings out, as TAILRACE_PROPAGATE lets it
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").
@@ -26,7 +27,8 @@ Obstacle find_obstacle(const char *path, int64_t &read_bytes);
 // With the library in its environment such a program would fail or complain, or it isn't wanted there; the others carry
 // it to those that they start.
 inline bool breaks(Obstacle obstacle) {
-  return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut;
+  return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut ||
+         obstacle == Obstacle::kDropped;
 }
 
 // The running program was built by Go, which calls the kernel without libc.

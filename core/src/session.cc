@@ -371,7 +371,10 @@ void start_session(char **argv) {
     return;
   }
   describe_process(g_argv);  // what that read is in the base of the ledger, which begins now
-  hide_settings(environ);
+  if (g_session.environment.is_in_sight())
+    hide_identity(environ);
+  else
+    hide_settings(environ);
   begin_ledger(g_session.ledger != nullptr);
   g_session.wiped->alive.store(1, std::memory_order_release);
   g_session.state.store(State::kOn, std::memory_order_release);

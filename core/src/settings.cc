@@ -28,6 +28,8 @@ string_view copy(string_view s) {
   return {p, s.size()};
 }
 
+const SettingRow &row_of(Setting s) { return kSettings[static_cast<size_t>(s)]; }
+
 // The value when `entry` is "<name>=value".
 bool value_of(const char *entry, string_view name, string_view &value) {
   string_view e(entry);
@@ -128,10 +130,34 @@ void hide_settings(char **environment) {
   *to = nullptr;
 }
 
-string_view ChildEnvironment::tags_in(char *const *environment) {
+void hide_identity(char **environment) {
+  string_view ignored;
+  char **to = environment;
+  for (char **from = environment; from && *from; ++from) {
+    if (!value_of(*from, row_of(Setting::TAILRACE_PROCESS).name, ignored)) *to++ = *from;
+  }
+  if (to) *to = nullptr;
+}
+
+bool is_wanted_in(const StartEnvironment &start, char *const *environment) {
+  if (!start.is_in_sight()) return true;
+  bool run = false, preloaded = start.preload.empty();
   string_view value;
   for (char *const *e = environment; e && *e; ++e) {
-    if (value_of(*e, kSettings[static_cast<size_t>(Setting::TAILRACE_TAGS)].name, value)) return value;
+    run = run || (value_of(*e, row_of(Setting::TAILRACE_RUN).name, value) && !value.empty());
+    if (!starts_with(*e, kPreload)) continue;
+    each_preload(*e + kPreload.size(),
+                 [&](string_view element) { preloaded = preloaded || is_this_library(element); });
+  }
+  return run && preloaded;
+}
+
+string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const *environment) {
+  string_view value;
+  for (char *const *e = environment; e && *e; ++e) {
+    if (!value_of(*e, row_of(Setting::TAILRACE_TAGS).name, value)) continue;
+    bool started_with = start.is_in_sight() && value == start[Setting::TAILRACE_TAGS];
+    return started_with ? string_view() : value;
   }
   return {};
 }
@@ -183,6 +209,27 @@ char **ChildEnvironment::build(void *memory) const {
     *text++ = '=';
     text = put(text, value);
     *text++ = 0;
+  }
+  entries[n] = nullptr;
+  return entries;
+}
+
+char **ChildEnvironment::build_without(void *memory) const {
+  auto **entries = static_cast<char **>(memory);
+  char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
+  size_t n = 0;
+  for (char *const *e = environment_; e && *e; ++e) {
+    if (is_setting(*e)) continue;
+    entries[n] = *e;
+    if (starts_with(*e, kPreload)) {
+      // The last one is what there is room for, and what the dynamic linker reads.
+      if (string_view(*e + kPreload.size()).data() != other_preloads_.data()) continue;
+      entries[n] = text;
+      text = put(put(text, kPreload), other_preloads_);
+      *text++ = 0;
+      if (!drop_own_preload(entries[n] + kPreload.size())) continue;
+    }
+    ++n;
   }
   entries[n] = nullptr;
   return entries;

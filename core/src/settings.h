@@ -31,6 +31,8 @@ struct StartEnvironment {
   string_view rank;
 
   string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
+  // Our settings are no secret, and the program's to take out.
+  bool is_in_sight() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
 };
 
 // Reads `environment`. Returns false, with nothing done, when TAILRACE_RUN isn't there.
@@ -38,6 +40,11 @@ bool read_environment(char **environment, StartEnvironment &out);
 
 // Takes our settings and our element of LD_PRELOAD out, in place: the program sees what it would see untraced.
 void hide_settings(char **environment);
+// TAILRACE_PROPAGATE=environment: only what no child of the program is to have.
+void hide_identity(char **environment);
+
+// False where the program took our settings out of the environment for a child, and that is its right.
+bool is_wanted_in(const StartEnvironment &start, char *const *environment);
 
 // The environment for a program that is started: the caller's, with ours put back.
 class ChildEnvironment {
@@ -46,8 +53,10 @@ class ChildEnvironment {
   // Memory that build() needs, for alloca: a vfork child may neither allocate nor leak in its parent.
   size_t bytes() const { return bytes_; }
   char **build(void *memory) const;
-  // TAILRACE_TAGS as the caller's environment has it: our own are hidden, so the program set it itself.
-  static string_view tags_in(char *const *environment);
+  // The caller's without ours, for a program that can't carry us.
+  char **build_without(void *memory) const;
+  // TAILRACE_TAGS as the program itself set it in the caller's environment; empty where it did not.
+  static string_view tags_in(const StartEnvironment &start, char *const *environment);
 
  private:
   const StartEnvironment &start_;

@@ -110,8 +110,49 @@ TEST(Settings, AChildGetsThemBack) {
   EXPECT_EQ(child.size(), 5u);
   EXPECT_EQ(for_child(start, "", "", {}).size(), 2u);
   Environment e({"TAILRACE_TAGS=mine=1"});
-  EXPECT_EQ(ChildEnvironment::tags_in(e.get()), "mine=1");
-  EXPECT_EQ(ChildEnvironment::tags_in(nullptr), "");
+  EXPECT_EQ(ChildEnvironment::tags_in(start, e.get()), "mine=1");
+  EXPECT_EQ(ChildEnvironment::tags_in(start, nullptr), "");
+}
+
+TEST(Settings, InSightTheyAreTheProgramsToTakeOut) {
+  std::vector<std::string> in_sight = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
+                                       "LD_PRELOAD=/x.so:/l/libtailrace.so"};
+  StartEnvironment start = started(in_sight);
+  auto wanted = [&](const std::vector<std::string> &entries) { return is_wanted_in(start, Environment(entries).get()); };
+  EXPECT_TRUE(wanted(in_sight));
+  EXPECT_FALSE(wanted({}));
+  EXPECT_FALSE(wanted({"TAILRACE_RUN=/run"}));
+  EXPECT_FALSE(wanted({"TAILRACE_RUN=/run", "LD_PRELOAD=/x.so"}));
+  EXPECT_FALSE(wanted({"TAILRACE_RUN=", "LD_PRELOAD=/l/libtailrace.so"}));
+  EXPECT_FALSE(is_wanted_in(start, nullptr));
+  EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run"}), nullptr));
+  EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run", "TAILRACE_PROPAGATE=never heard of"}), nullptr));
+  // What the program was started with it didn't set itself.
+  EXPECT_EQ(ChildEnvironment::tags_in(start, Environment(in_sight).get()), "");
+  EXPECT_EQ(ChildEnvironment::tags_in(start, Environment({"TAILRACE_TAGS=a=2"}).get()), "a=2");
+
+  Environment process({"A=1", "TAILRACE_PROCESS=1:2", "TAILRACE_RUN=/run"});
+  hide_identity(process.get());
+  EXPECT_EQ(Environment::read(process.get()), (std::vector<std::string>{"A=1", "TAILRACE_RUN=/run"}));
+  hide_identity(nullptr);
+}
+
+TEST(Settings, AProgramThatCanNotCarryUsGetsNoneOfThem) {
+  StartEnvironment start = started({"TAILRACE_RUN=/run", "LD_PRELOAD=/l/libtailrace.so"});
+  auto without = [&](const std::vector<std::string> &entries) {
+    Environment e(entries);
+    ChildEnvironment child(start, "", "", e.get());
+    std::vector<char> memory(child.bytes() + 64, '#');
+    std::vector<std::string> all = Environment::read(child.build_without(memory.data()));
+    for (size_t i = child.bytes(); i < memory.size(); ++i) EXPECT_EQ(memory[i], '#') << "written past its memory";
+    EXPECT_EQ(Environment::read(e.get()), entries) << "the program's own is changed";
+    return all;
+  };
+  using Entries = std::vector<std::string>;
+  EXPECT_EQ(without({}), Entries{});
+  EXPECT_EQ(without({"A=1", "TAILRACE_RUN=/run", "LD_PRELOAD=/l/libtailrace.so", "B=2"}), (Entries{"A=1", "B=2"}));
+  EXPECT_EQ(without({"LD_PRELOAD=/x.so:/l/libtailrace.so:/y.so"}), (Entries{"LD_PRELOAD=/x.so:/y.so"}));
+  EXPECT_EQ(without({"LD_PRELOAD=/x.so", "LD_PRELOAD=/l/libtailrace.so:/y.so"}), (Entries{"LD_PRELOAD=/y.so"}));
 }
 
 // Whatever the environment: hiding leaves the rest in order, restoring gives the child all of it and the settings,

@@ -1,0 +1,80 @@
+"""What a traced program starts is traced, whatever it does to its environment; TAILRACE_PROPAGATE leaves that to it."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Trace, run_cli
+from harm import clean_environment
+
+import tailrace
+from tailrace.analyzer import ledger
+
+ENV, CP, SH = (shutil.which(name) or name for name in ("env", "cp", "sh"))
+
+# Each copies `in` to `out` without our settings, as far as it can tell.
+CLEARED = {
+    "env -i": [SH, "-c", f"{ENV} -i {SH} -c '{ENV} > seen; {CP} in out'"],
+    "unset": [SH, "-c", f"unset LD_PRELOAD; {ENV} > seen; {CP} in out"],
+    "env -u": [SH, "-c", f"{ENV} -u LD_PRELOAD {ENV} > seen; {ENV} -u LD_PRELOAD {CP} in out"],
+    "execve": [SH, "-c", f"{ENV} > seen; exec {ENV} -i {CP} in out"],
+    "popped": [
+        sys.executable,
+        "-c",
+        "import os, subprocess\nos.environ.pop('LD_PRELOAD', None)\n"
+        f"subprocess.run([{ENV!r}], stdout=open('seen', 'w'))\nsubprocess.run([{CP!r}, 'in', 'out'])",
+    ],
+    "spawned": [
+        sys.executable,
+        "-c",
+        f"import os\nos.posix_spawn({ENV!r}, ['env'], {{}}, file_actions=[(os.POSIX_SPAWN_OPEN, 1, 'seen', 65, 420)])\n"
+        f"os.wait()\nos.posix_spawn({CP!r}, ['cp', 'in', 'out'], {{}})\nos.wait()",
+    ],
+}
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Callable[..., Trace]:
+    """Runs a command in a directory with the file `in`, and returns its trace."""
+    (tmp_path / "in").write_text("data\n")
+
+    def do(*command: Any, **settings: str) -> Trace:
+        done = run_cli("run", "-o", tmp_path / "run", "--", *command, cwd=tmp_path, env=clean_environment(settings))
+        assert done.returncode == 0, done.stderr
+        return Trace(tmp_path / "run")
+
+    return do
+
+
+@pytest.mark.parametrize("how", CLEARED)
+def test_a_cleared_environment_takes_nobody_out(traced: Callable[..., Trace], tmp_path: Path, how: str) -> None:
+    trace = traced(*CLEARED[how])
+    assert trace.of(tmp_path / "out", {"write", "copy_file_range", "ficlone"})
+    seen = (tmp_path / "seen").read_text()
+    assert "TAILRACE_" not in seen and "libtailrace" not in seen
+
+
+@pytest.mark.parametrize("how", CLEARED)
+def test_the_setting_leaves_it_to_the_program(traced: Callable[..., Trace], tmp_path: Path, how: str) -> None:
+    trace = traced(*CLEARED[how], TAILRACE_PROPAGATE="environment")
+    assert trace.of(tmp_path / "in") == [] and trace.of(tmp_path / "out") == []
+    assert (tmp_path / "out").read_text() == "data\n"
+    seen = (tmp_path / "seen").read_text()
+    assert "TAILRACE_PROCESS" not in seen
+    assert ("libtailrace" in seen) == (how == "execve")
+    rows = tailrace.open(tmp_path / "run").coverage
+    causes = {f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['dropped']}", f"{ledger.WENT_ON}: {ledger.OBSTACLES['dropped']}"}
+    assert causes & set(rows["cause"]), rows.to_string()
+
+
+def test_the_setting_takes_nobody_out_itself(traced: Callable[..., Trace], tmp_path: Path) -> None:
+    tags = "import subprocess\nfrom tailrace.context import scope\nwith scope(task='inner'): subprocess.run(['cp', 'in', 'out'])"
+    words = [SH, "-c", 'env > seen; cp in first; exec "$0" -c "$1"', sys.executable, tags]
+    trace = traced(*words, TAILRACE_PROPAGATE="environment")
+    seen = (tmp_path / "seen").read_text()
+    assert "TAILRACE_RUN=" in seen and "libtailrace" in seen and "TAILRACE_PROCESS" not in seen
+    assert trace.tags(trace.of(tmp_path / "first"), "task") == {(None,)}
+    assert trace.tags(trace.of(tmp_path / "out"), "task") == {("inner",)}
