@@ -276,6 +276,15 @@ long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdent
   return file->path_bytes;
 }
 
+bool name_open_file(int fd, NamedFile &out) {
+  OpenFile *f = file_of(fd);
+  out.hash = f ? f->hash.load(std::memory_order_relaxed) : 0;
+  long bytes = f ? copy_name(f, out.hash, out.path, kPathBytes, out.identity) : -1;
+  if (bytes < 0) return false;
+  out.path_bytes = static_cast<uint32_t>(bytes);
+  return true;
+}
+
 void each_stream(void (*visit)(OpenFile *)) {
   for (uint32_t i = 1; i < g_slot_count; ++i) {
     OpenFile *f = slot_at(i);

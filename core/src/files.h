@@ -69,6 +69,8 @@ void forget_file(int fd);
 bool take_file(int fd, NamedFile &out);
 void forget_files(unsigned first, unsigned last);
 
+// The name of what a descriptor stands for now; false where it stands for nothing.
+bool name_open_file(int fd, NamedFile &out);
 // Copies the name and identity of `file` if it still is the file of `hash`. Returns the path's length, or -1.
 long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity);
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "real.h"
@@ -24,6 +25,8 @@ ALIAS(off64_t, llseek, (int fd, off64_t offset, int whence), lseek64(fd, offset,
 ALIAS(ssize_t, __send, (int fd, const void *buf, size_t n, int flags), send(fd, buf, n, flags))
 ALIAS(int, __connect, (int fd, const struct sockaddr *to, socklen_t n), connect(fd, to, n))
 ALIAS(pid_t, __fork, (), fork())
+ALIAS(pid_t, __wait, (int *status), wait(status))
+ALIAS(pid_t, __waitpid, (pid_t pid, int *status, int options), waitpid(pid, status, options))
 ALIAS(FILE *, __setmntent, (const char *path, const char *mode), setmntent(path, mode))
 ALIAS(int, __endmntent, (FILE * stream), endmntent(stream))
 ALIAS(FILE *, _IO_fopen, (const char *path, const char *mode), fopen(path, mode))

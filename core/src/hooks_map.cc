@@ -130,12 +130,8 @@ void record_map(const Call &call, Fn fn, int fd, void *map, size_t n, int64_t at
   int saved = errno;
   auto begin = reinterpret_cast<uintptr_t>(map);
   if (any_mapping()) forget(begin, begin + n);
-  OpenFile *f = file_of(fd);
   NamedFile file;
-  file.hash = f ? f->hash.load(std::memory_order_relaxed) : 0;
-  long bytes = f ? copy_name(f, file.hash, file.path, kPathBytes, file.identity) : -1;
-  if (bytes >= 0) {
-    file.path_bytes = static_cast<uint32_t>(bytes);
+  if (name_open_file(fd, file)) {
     Locked lock(g_session.wiped->table);
     keep(begin, begin + n, at, access, file);
   }

@@ -2,6 +2,7 @@
 // dropped it, the tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what
 // loads code.
 #include <alloca.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,13 +129,39 @@ TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
 
 namespace {
 
+// What is to be executed, as execveat(2) has it.
+struct Executable {
+  int dirfd;
+  const char *path;
+  int flags;
+
+  bool is_descriptor() const { return (flags & AT_EMPTY_PATH) && path && reads_as_string(path) && !*path; }
+
+  // One path to it, from wherever the process is.
+  const char *whole_path(char *out, size_t size) const {
+    bool whole = dirfd == AT_FDCWD || !path || !reads_as_string(path) || path[0] == '/';
+    if (whole) return path;
+    Writer w(out, size);
+    w << "/proc/self/fd/";
+    w.number(dirfd);
+    if (*path) w << '/' << string_view(path, strnlen(path, size));
+    return w.overflowed() ? nullptr : w.c_str();
+  }
+
+  void name(NamedFile &out) const {
+    if (is_descriptor() && name_open_file(dirfd, out)) return;
+    name_file(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? Look::kNoFollow : Look::kFollow, out);
+  }
+};
+
 // execve with our environment put back. In a vfork child nothing is recorded and nothing but the stack is written.
 template <class Exec>
-int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Exec &&real_call) {
+int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
   if (!is_injecting()) return real_call(environment);
   Call call;
   PendingRecord pending;
-  Program program(path, environment);
+  char whole[4096];
+  Program program(executable.whole_path(whole, sizeof whole), environment);
   program.leave_to_parent();
   if (call && program.path()) {
     Event e;
@@ -147,7 +175,7 @@ int exec_traced(Fn fn, int dirfd, const char *path, char *const *environment, Ex
       e.count = static_cast<uint64_t>(account.bytes[kWritten]);
     }
     NamedFile file;
-    name_file(dirfd, path, Look::kFollow, file);
+    executable.name(file);
     pending = record_pending(call, e, file);
   }
   Injection injection(environment, Injection::kSameProcess);
@@ -181,34 +209,41 @@ size_t count_arguments(va_list args) {
 }  // namespace
 
 TAILRACE_HOOK int execve(const char *path, char *const argv[], char *const envp[]) noexcept {
-  return exec_traced(Fn::f_execve, AT_FDCWD, path, envp,
+  return exec_traced(Fn::f_execve, {AT_FDCWD, path, 0}, envp,
                      [&](char *const *env) { return REAL(execve)(path, argv, env); });
 }
 
 TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
-  return exec_traced(Fn::f_execv, AT_FDCWD, path, environ,
+  return exec_traced(Fn::f_execv, {AT_FDCWD, path, 0}, environ,
                      [&](char *const *env) { return REAL(execve)(path, argv, env); });
 }
 
 TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
   char found[4096];
-  return exec_traced(Fn::f_execvpe, AT_FDCWD, search_path(file, found, sizeof found), envp,
+  return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found, sizeof found), 0}, envp,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
 }
 
 TAILRACE_HOOK int execvp(const char *file, char *const argv[]) noexcept {
   char found[4096];
-  return exec_traced(Fn::f_execvp, AT_FDCWD, search_path(file, found, sizeof found), environ,
+  return exec_traced(Fn::f_execvp, {AT_FDCWD, search_path(file, found, sizeof found), 0}, environ,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
 }
 
 TAILRACE_HOOK int fexecve(int fd, char *const argv[], char *const envp[]) noexcept {
-  char path[48];
-  Writer w(path, sizeof path);
-  w << "/proc/self/fd/";
-  w.number(fd);
-  return exec_traced(Fn::f_fexecve, AT_FDCWD, w.c_str(), envp,
+  return exec_traced(Fn::f_fexecve, {fd, "", AT_EMPTY_PATH}, envp,
                      [&](char *const *env) { return REAL(fexecve)(fd, argv, env); });
+}
+
+// glibc has it since 2.34; older programs call it by number.
+extern "C" int execveat(int, const char *, char *const[], char *const[], int) noexcept;
+
+TAILRACE_HOOK int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) noexcept {
+  return exec_traced(Fn::f_execveat, {dirfd, path, flags}, envp, [&](char *const *env) {
+    void *real = find_real(Fn::f_execveat);
+    if (real) return reinterpret_cast<decltype(&::execveat)>(real)(dirfd, path, argv, env, flags);
+    return static_cast<int>(REAL(syscall)(SYS_execveat, dirfd, path, argv, env, flags));
+  });
 }
 
 // The list forms: the arguments become an array on the stack.
@@ -266,11 +301,11 @@ SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
 
 namespace {
 
-// A child's account is the zombie's, read between a look that leaves it waitable and the program's own call, which then
-// takes it. So it is exact, whatever ended the child. The look blocks, is interrupted and is cancelled as the call
-// itself would be.
+// A child's account is the zombie's, read between a look that leaves it waitable and a call that takes just this child:
+// where another thread took it in between, the look begins anew. So it is exact, whatever ended the child. The look
+// blocks, is interrupted and is cancelled as the program's call would be.
 struct Peeked {
-  pid_t pid = 0;
+  pid_t pid = 0;  // 0: the kernel is to answer the program's call as it stands
   bool known = false;
   uint64_t totals[2];
 };
@@ -278,6 +313,10 @@ struct Peeked {
 enum class Found { kCall, kNothing, kInterrupted };
 
 constexpr int kWaitFlags = WNOHANG | WUNTRACED | WEXITED | WCONTINUED | WNOWAIT | __WALL | __WCLONE | __WNOTHREAD;
+
+bool has_ended(const siginfo_t &info) {
+  return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+}
 
 // kNothing: the call would find nobody (WNOHANG). kInterrupted: it would fail with EINTR, which errno is.
 Found peek(idtype_t type, id_t id, int options, Peeked &out) {
@@ -287,36 +326,36 @@ Found peek(idtype_t type, id_t id, int options, Peeked &out) {
     return errno == EINTR ? Found::kInterrupted : Found::kCall;
   }
   if (found.si_pid == 0) return Found::kNothing;
-  bool ended = found.si_code == CLD_EXITED || found.si_code == CLD_KILLED || found.si_code == CLD_DUMPED;
-  if (!ended) return Found::kCall;
   out.pid = found.si_pid;
-  out.known = read_kernel_account(found.si_pid, out.totals);
+  out.known = has_ended(found) && read_kernel_account(found.si_pid, out.totals);
   return Found::kCall;
 }
 
 void record_reaped(const Call &call, Fn fn, pid_t pid, int status, const Peeked &peeked) {
-  // Another thread may have taken the child that was looked at.
-  bool known = peeked.known && peeked.pid == pid;
-  if (known) count_reaped(peeked.totals);
-  record_wait(call, fn, pid, status, known ? peeked.totals : nullptr);
+  if (peeked.known) count_reaped(peeked.totals);
+  record_wait(call, fn, pid, status, peeked.known ? peeked.totals : nullptr);
 }
 
 template <class Real>
 pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
   Call call;
-  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(status);
+  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(pid, status, options);
   idtype_t type = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
-  Peeked peeked;
-  switch (peek(type, static_cast<id_t>(pid < 0 ? -pid : pid), options, peeked)) {
-    case Found::kInterrupted: return -1;
-    case Found::kNothing: return 0;
-    case Found::kCall: break;
-  }
   int own_status = 0;
   int *out = status ? status : &own_status;
-  pid_t got = real(out);
-  if (got > 0 && (WIFEXITED(*out) || WIFSIGNALED(*out))) record_reaped(call, fn, got, *out, peeked);
-  return got;
+  for (;;) {
+    Peeked peeked;
+    switch (peek(type, static_cast<id_t>(pid < 0 ? -pid : pid), options, peeked)) {
+      case Found::kInterrupted: return -1;
+      case Found::kNothing: return 0;
+      case Found::kCall: break;
+    }
+    if (!peeked.pid) return real(pid, out, options);
+    pid_t got = real(peeked.pid, out, options | WNOHANG);
+    if (got == 0 || (got < 0 && errno == ECHILD)) continue;
+    if (got > 0 && (WIFEXITED(*out) || WIFSIGNALED(*out))) record_reaped(call, fn, got, *out, peeked);
+    return got;
+  }
 }
 
 int status_of(const siginfo_t &info) {
@@ -327,21 +366,25 @@ int status_of(const siginfo_t &info) {
 }  // namespace
 
 TAILRACE_HOOK pid_t wait(int *status) {
-  return wait_accounted(Fn::f_wait, -1, status, 0, [&](int *out) { return REAL(wait)(out); });
+  return wait_accounted(Fn::f_wait, -1, status, 0, [](pid_t child, int *out, int how) {
+    return child == -1 ? REAL(wait)(out) : REAL(waitpid)(child, out, how);
+  });
 }
 
 TAILRACE_HOOK pid_t waitpid(pid_t pid, int *status, int options) {
   return wait_accounted(Fn::f_waitpid, pid, status, options,
-                        [&](int *out) { return REAL(waitpid)(pid, out, options); });
+                        [](pid_t child, int *out, int how) { return REAL(waitpid)(child, out, how); });
 }
 
 TAILRACE_HOOK pid_t wait3(int *status, int options, struct rusage *usage) noexcept {
-  return wait_accounted(Fn::f_wait3, -1, status, options, [&](int *out) { return REAL(wait3)(out, options, usage); });
+  return wait_accounted(Fn::f_wait3, -1, status, options, [usage](pid_t child, int *out, int how) {
+    return child == -1 ? REAL(wait3)(out, how, usage) : REAL(wait4)(child, out, how, usage);
+  });
 }
 
 TAILRACE_HOOK pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage) noexcept {
   return wait_accounted(Fn::f_wait4, pid, status, options,
-                        [&](int *out) { return REAL(wait4)(pid, out, options, usage); });
+                        [usage](pid_t child, int *out, int how) { return REAL(wait4)(child, out, how, usage); });
 }
 
 TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
@@ -349,15 +392,25 @@ TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
   if (!call || !(options & WEXITED) || (options & WNOWAIT) || (options & ~kWaitFlags)) {
     return REAL(waitid)(type, id, info, options);
   }
-  Peeked peeked;
-  if (peek(type, id, options, peeked) == Found::kInterrupted) return -1;
   siginfo_t own;
   siginfo_t *out = info ? info : &own;
-  int ret = REAL(waitid)(type, id, out, options);
-  if (ret < 0 || out->si_pid <= 0) return ret;
-  bool ended = out->si_code == CLD_EXITED || out->si_code == CLD_KILLED || out->si_code == CLD_DUMPED;
-  if (ended) record_reaped(call, Fn::f_waitid, out->si_pid, status_of(*out), peeked);
-  return ret;
+  for (;;) {
+    Peeked peeked;
+    switch (peek(type, id, options, peeked)) {
+      case Found::kInterrupted: return -1;
+      case Found::kNothing:
+        out->si_signo = out->si_code = out->si_errno = out->si_pid = out->si_status = 0;
+        out->si_uid = 0;
+        return 0;
+      case Found::kCall: break;
+    }
+    if (!peeked.pid) return REAL(waitid)(type, id, out, options);
+    int ret = REAL(waitid)(P_PID, static_cast<id_t>(peeked.pid), out, options | WNOHANG);
+    bool taken = ret < 0 ? errno == ECHILD : out->si_pid == 0;
+    if (taken) continue;
+    if (ret == 0 && has_ended(*out)) record_reaped(call, Fn::f_waitid, out->si_pid, status_of(*out), peeked);
+    return ret;
+  }
 }
 
 // The ends of a process that pass by the destructors.

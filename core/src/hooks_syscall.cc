@@ -13,6 +13,9 @@
 
 using namespace tailrace;
 
+// glibc has it since 2.34.
+extern "C" int execveat(int, const char *, char *const[], char *const[], int) noexcept;
+
 namespace {
 
 #define ARGUMENTS long n, long a, long b, long c, long d, long e, long f
@@ -161,6 +164,15 @@ long on_io_submit(ARGUMENTS) {
 RESULTS_CALL(io_getevents)
 RESULTS_CALL(io_pgetevents)
 
+long on_execve(ARGUMENTS) {
+  return execve(path_in(a), reinterpret_cast<char *const *>(b), reinterpret_cast<char *const *>(c));
+}
+
+long on_execveat(ARGUMENTS) {
+  return execveat(fd_in(a), path_in(b), reinterpret_cast<char *const *>(c), reinterpret_cast<char *const *>(d),
+                  fd_in(e));
+}
+
 struct Row {
   long number;
   long (*handler)(ARGUMENTS);
@@ -173,6 +185,7 @@ constexpr Row kRows[] = {
     ROW(dup),          ROW(dup3),    ROW(fcntl),      ROW(sendfile),  ROW(splice),       ROW(copy_file_range),
     ROW(memfd_create), ROW(prctl),   ROW(seccomp),    ROW(setuid),    ROW(setreuid),     ROW(setresuid),
     ROW(setfsuid),     ROW(chroot),  ROW(pivot_root), ROW(io_submit), ROW(io_getevents), ROW(io_pgetevents),
+    ROW(execve),       ROW(execveat),
 #ifdef SYS_close_range
     ROW(close_range),
 #endif

@@ -28,7 +28,6 @@ CLOSERS: list[Group] = [
     ("moves the process to another root or name space: descriptors stay", "unshare setns pivot_root"),
     ("the same call by another name in a child, which begins with the table of its parent", "_Fork clone __clone"),
     ("writes into memory", "inet6_opt_finish"),
-    ("runs a program or fails; close-on-exec closes what it closes in a process that begins anew", "execveat"),
 ]
 
 DESCRIPTORS: list[Group] = [
@@ -158,7 +157,7 @@ NO_FILES: list[Group] = [
     ("time", r"ntp_\w+ timer_\w+ timegm mktime ftime timespec_\w+ times vtimes"),
     ("the process and the machine", r"(__)?[gs]et(e|r|res|fs)?[ug]id (__)?[gs]etpg\w+"),
     ("the process and the machine", r"(__)?get(ppid|pid|tid|sid|cpu) setsid"),
-    ("the process and the machine", r"__wait(pid)? set(logmask|login) (__bsd_)?[gs]etpgrp"),
+    ("the process and the machine", r"set(logmask|login) (__bsd_)?[gs]etpgrp"),
     (
         "the process and the machine",
         r"[gs]et(re|res)[ug]id (__)?getgroups\w* setgroups (__)?[gs]et(host|domain|login)(name|id)?(_r)?(_chk)?",

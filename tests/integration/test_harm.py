@@ -138,8 +138,11 @@ def test_every_exec_keeps_arguments_environment_tags_and_the_trace_file(harm: Ha
     seen = done.seen
     assert {event["args"].get("stage") for event in seen.events} == {"harm"}
     assert len({event["pid"] for event in seen.events}) == 1
-    assert len(seen.named("start")) == 12
-    assert [event["args"]["errno"] for event in seen.named("execve") if "errno" in event["args"]] == [2, 2]
+    assert len(seen.named("start")) == 16
+    failed = [event["args"]["errno"] for event in seen.named("execve") if "errno" in event["args"]]
+    assert failed == [errno.ENOENT, errno.ENOENT, errno.EBADF]
+    executed = [seen.path(event) for event in seen.named("execve") if "errno" not in event["args"]]
+    assert executed == [str(program("chains").resolve())] * 15
 
 
 def test_system_popen_and_pclose_answer_as_libcs(harm: Harm, program: Program) -> None:

@@ -147,6 +147,18 @@ def test_a_killed_child_has_its_parents_account_of_it(traced: Run, program: Call
     assert child["kernel_written"] == 1_000_000 and parent["kernel_written"] == 0
 
 
+def test_every_child_has_its_account_whichever_thread_takes_it(
+    traced: Run, program: Callable[[str], Path], read_trace: Any, tmp_path: Path
+) -> None:
+    rows = traced(program("ledger"), "waiters")
+    parent, *children = rows.sort_values("kernel_written").to_dict("records")
+    assert [child["kernel_written"] for child in children] == [1000 * (i + 1) for i in range(60)]
+    assert all(child["account"] == "parent" and child["signal"] == 9 for child in children), show(rows)
+    assert all(exact(row) for row in [parent, *children]), show(rows)
+    waits = [e for e in read_trace(tmp_path / "run").events if e["name"] == "wait"]
+    assert len({e["args"]["ret"] for e in waits}) == len(waits) == 60
+
+
 def test_a_chain_of_programs_is_one_account(traced: Run, program: Callable[[str], Path]) -> None:
     (row,) = traced(program("ledger"), "chain", 4).to_dict("records")
     assert row["kernel_written"] == row["captured_written"] == 1000 * (4 + 3 + 2 + 1)

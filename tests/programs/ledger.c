@@ -1,6 +1,8 @@
 /* Processes whose account the kernel keeps to the byte: each mode does I/O that a ledger gets wrong easily. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,26 @@ static void seek_about(void) {
   fclose(in);
   in = fopen("text.txt", "r");
   fgets(some, sizeof some, in);
+}
+
+extern pid_t __wait(int *), __waitpid(pid_t, int *, int);
+static atomic_int reaped;
+
+static void *wait_for_all(void *number) {
+  siginfo_t info;
+  for (;;) {
+    pid_t got = 0;
+    switch ((long)number) {
+      case 0: got = wait(NULL); break;
+      case 1: got = waitpid(-1, NULL, 0); break;
+      case 2: got = waitpid(0, NULL, 0); break;
+      case 3: got = wait4(-1, NULL, 0, NULL); break;
+      case 4: got = waitid(P_ALL, 0, &info, WEXITED) < 0 ? -1 : info.si_pid; break;
+      default: got = reaped % 2 ? __wait(NULL) : __waitpid(-1, NULL, 0);
+    }
+    if (got < 0) return NULL;
+    reaped++;
+  }
 }
 
 int main(int argc, char **argv) {
@@ -95,6 +117,18 @@ int main(int argc, char **argv) {
       _exit(0);
     }
     wait(NULL);
+  } else if (!strcmp(mode, "waiters")) {
+    /* Threads that wait for whom they get, each by its own call; every child's bytes are its own. */
+    enum { WAITERS = 6, CHILDREN = 60 };
+    pthread_t waiters[WAITERS];
+    for (int i = 0; i < CHILDREN; i++)
+      if (fork() == 0) {
+        write(open("/dev/null", O_WRONLY), block, 1000 * (i + 1));
+        raise(SIGKILL);
+      }
+    for (long i = 0; i < WAITERS; i++) pthread_create(&waiters[i], NULL, wait_for_all, (void *)i);
+    for (int i = 0; i < WAITERS; i++) pthread_join(waiters[i], NULL);
+    printf("%d\n", (int)reaped);
   } else if (!strcmp(mode, "waits")) {
     /* Every form, and what must not change: no child, nobody yet, a bad option. */
     int status = 0;
