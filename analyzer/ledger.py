@@ -45,6 +45,8 @@ KILLED = "killed with bytes read ahead in its buffers"
 LOST = "events lost"
 INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
 GO = "unseen calls: Go's own system calls"
+RING = "io_uring, which is not seen"
+"""Whatever the share: the kernel's account has no part of it."""
 UNSEEN = "unseen calls: raw system calls, calls inside libraries"
 
 COLUMNS = [
@@ -60,7 +62,8 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     """One row a process by start, then the untraced ones: `COLUMNS`.
 
     account is where the kernel's figures come from: "exit" (the process's own end), "parent" (whoever waited for it) or
-    None. share is in 0..1, None without account; cause says why it is below `COMPLETE_SHARE`, else "".
+    None. share is in 0..1, None without account; cause says why it is below `COMPLETE_SHARE`, or may
+    have moved more than the account has (`RING`), else "".
     """
     rows = _processes(catalogue)
     ends, untraced = _match(rows, _reaped(catalogue))
@@ -102,12 +105,17 @@ def totals(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `table` that the kernel's account, or what is known of the process, says were not fully seen."""
+    short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
+    return rows[short | (rows["cause"] == RING)]
+
+
 def partial_processes(processes: Any) -> set[tuple[str, int]] | None:
     """(host, pid) of the processes that were not, or may not have been, fully seen; None for a run without accounts."""
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
-    seen = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool)
-    rows = processes[~seen]
+    rows = processes[~(processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == RING)]
     return set(zip(rows["host"], (int(pid) for pid in rows["pid"]), strict=True))
 
 
@@ -179,6 +187,7 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
         cause = GO if cause == UNSEEN and row["facts"].get("runtime") == "go" else cause
         cause = KILLED if signal is not None and cause == INSIDE_LIBC else cause
     figures = _figures(kernel, captured)
+    cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
     return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
 

@@ -86,9 +86,9 @@ def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
 
 
 def below(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The processes seen to less than `ledger.COMPLETE_SHARE`, those that miss most first, cut at `LIMITS`."""
+    """The processes of `ledger.not_whole`, those that miss most first, cut at `LIMITS`."""
     rows = []
-    for row in table[(table["share"] < ledger.COMPLETE_SHARE).fillna(False)].to_dict("records"):
+    for row in ledger.not_whole(table).to_dict("records"):
         kernel = int(row["kernel_read"] + row["kernel_written"])
         seen = round(kernel * float(row["share"]))
         place = {"host": str(row["host"]), "pid": int(row["pid"]), "exe": str(row["exe"] or ""), "cause": row["cause"]}

@@ -70,6 +70,18 @@ void *find_real(Fn f) {
   return p;
 }
 
+void *find_real_for(Fn f, void *caller) {
+  if (void *p = find_real(f)) return p;
+  Dl_info calling;
+  if (!dladdr(caller, &calling) || !calling.dli_fname) return nullptr;
+  auto *open = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen));
+  void *handle = open(calling.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  // It is called, so it is there already, and stays for as long as its caller does.
+  void *p = handle ? real_dlsym(handle, function(f).symbol.data()) : nullptr;
+  if (handle) dlclose(handle);
+  return p && !is_ours(p) ? p : nullptr;
+}
+
 void *resolve_real(Fn f) {
   if (void *p = find_real(f)) return p;
   char message[256];

@@ -41,6 +41,7 @@ uint64_t second_file(const Slot &slot, const Function &f) {
     case Shape::kMessages:
     case Shape::kWait:
     case Shape::kLibc:
+    case Shape::kRing:
     case Shape::kExec: return 0;
     default: return slot.file2;
   }
@@ -92,6 +93,7 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
     }
     static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
     p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
+    if (f.shape == Shape::kRing && slot.file2) return p;
     p = put_field(p, ",\"size\":", size);
   }
   if (f.shape == Shape::kChars) return p;

@@ -59,6 +59,7 @@ constexpr ShapeOf kShapes[] = {
     {"gets", Shape::kPointer},
     {"fsetpos", Shape::kSeek},
     {"fwscanf", Shape::kStatus},
+    {"io_uring_cqe", Shape::kRing},
     {"execve", Shape::kExec},
     {"posix_spawn", Shape::kSpawn},
     {"vfork", Shape::kSpawn},
@@ -74,8 +75,7 @@ constexpr Shape shape_of(string_view name, string_view category, Direction direc
 }
 
 constexpr bool is_uncounted(string_view name, string_view category) {
-  constexpr string_view kNames[] = {"splice",    "tee",          "vmsplice",       "ioctl",
-                                    "io_submit", "io_getevents", "io_uring_submit"};
+  constexpr string_view kNames[] = {"splice", "tee", "vmsplice", "ioctl", "io_submit", "io_getevents", "io_uring_cqe"};
   if (category == "SOCKET" || category == "QUEUE") return true;
   for (string_view one : kNames) {
     if (name == one) return true;
@@ -100,6 +100,8 @@ constexpr Function kFunctions[kFunctionCount] = {
     {"", "aio_return", "AIO", Direction::W, Shape::kTransfer, false},
     {"", "io_getevents", "AIO", Direction::R, Shape::kTransfer, true},
     {"", "io_getevents", "AIO", Direction::W, Shape::kTransfer, true},
+    {"", "io_uring_cqe", "AIO", Direction::R, Shape::kRing, true},
+    {"", "io_uring_cqe", "AIO", Direction::W, Shape::kRing, true},
     {"", "ficlone", "POSIX", Direction::RW, Shape::kDone, true},
 };
 

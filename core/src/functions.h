@@ -20,6 +20,8 @@ enum class Fn : uint16_t {
   kAioWritten,
   kIoRead,
   kIoWritten,
+  kRingRead,
+  kRingWritten,
   kClone,
   kCount
 };
@@ -46,6 +48,7 @@ enum class Shape : uint8_t {
   kDone,      // as kTransfer, ret is 0
   kRange,     // offset, count, ret: moves no bytes
   kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
+  kRing,      // as kTransfer; file2 is 1 where the result is unknown
   kStart,     // the process record's members
 };
 

@@ -28,6 +28,11 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 void expect_requests(long count, struct iocb **list);
 void record_submit(const Call &call, long result);
 void record_results(const Call &call, const struct io_event *results, long count);
+// Memory of the program's that may not be there.
+bool copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t bytes);
+
+// hooks_uring.cc. After io_uring_setup(2).
+void record_ring_setup(const Call &call, long fd);
 
 constexpr uint64_t kNoCount = UINT64_MAX;  // no number was asked for: `count` is left out
 

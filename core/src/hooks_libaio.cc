@@ -66,14 +66,14 @@ void keep(uint64_t id, const struct iocb &request) {
   r->id.store(id, std::memory_order_release);
 }
 
-bool copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t bytes) {
+}  // namespace
+
+bool tailrace::copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t bytes) {
   struct iovec whole = {to, bytes};
   long got = sys::call(SYS_process_vm_readv, sys::getpid(), sys::pointer(&whole), 1, sys::pointer(from),
                        static_cast<long>(parts), 0);
   return got == static_cast<long>(bytes);
 }
-
-}  // namespace
 
 void tailrace::expect_requests(long count, struct iocb **list) {
   constexpr long kAtOnce = 16;

@@ -276,25 +276,25 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
   return execve(path, argv, envp);
 }
 
-#define SPAWN_HOOK(symbol, carried)                                                                              \
-  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,              \
-                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) {        \
-    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                        \
-    Call call;                                                                                                   \
-    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                         \
-    char found[4096];                                                                                            \
-    (void)found;                                                                                                 \
-    Program program(carried, envp);                                                                              \
-    Injection injection(envp, Injection::kOtherProcess);                                                         \
-    auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                       \
-    pid_t child = -1;                                                                                            \
-    int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                                      \
-    if (pid && ret == 0) *pid = child;                                                                           \
-    int saved = errno;                                                                                           \
-    errno = ret;                                                                                                 \
-    record_spawn(call, Fn::f_##symbol, program, ret == 0 ? child : -1);                                          \
-    errno = saved;                                                                                               \
-    return ret;                                                                                                  \
+#define SPAWN_HOOK(symbol, carried)                                                                       \
+  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,       \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) { \
+    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                 \
+    Call call;                                                                                            \
+    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                  \
+    char found[4096];                                                                                     \
+    (void)found;                                                                                          \
+    Program program(carried, envp);                                                                       \
+    Injection injection(envp, Injection::kOtherProcess);                                                  \
+    auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                \
+    pid_t child = -1;                                                                                     \
+    int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                               \
+    if (pid && ret == 0) *pid = child;                                                                    \
+    int saved = errno;                                                                                    \
+    errno = ret;                                                                                          \
+    record_spawn(call, Fn::f_##symbol, program, ret == 0 ? child : -1);                                   \
+    errno = saved;                                                                                        \
+    return ret;                                                                                           \
   }
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))

@@ -18,7 +18,9 @@ extern "C" int execveat(int, const char *, char *const[], char *const[], int) no
 
 namespace {
 
-#define ARGUMENTS long n, long a, long b, long c, long d, long e, long f
+#define ARGUMENTS                                                                                    \
+  [[maybe_unused]] long n, long a, long b, long c, [[maybe_unused]] long d, [[maybe_unused]] long e, \
+      [[maybe_unused]] long f
 #define REAL_CALL REAL(syscall)(n, a, b, c, d, e, f)
 
 const char *path_in(long word) { return reinterpret_cast<const char *>(word); }
@@ -164,6 +166,15 @@ long on_io_submit(ARGUMENTS) {
 RESULTS_CALL(io_getevents)
 RESULTS_CALL(io_pgetevents)
 
+#ifdef SYS_io_uring_setup
+long on_io_uring_setup(ARGUMENTS) {
+  Call call;
+  long ret = REAL_CALL;
+  record_ring_setup(call, ret);
+  return ret;
+}
+#endif
+
 long on_execve(ARGUMENTS) {
   return execve(path_in(a), reinterpret_cast<char *const *>(b), reinterpret_cast<char *const *>(c));
 }
@@ -180,20 +191,51 @@ struct Row {
 #define ROW(name) \
   { SYS_##name, on_##name }
 constexpr Row kRows[] = {
-    ROW(read),         ROW(write),   ROW(pread64),    ROW(pwrite64),  ROW(readv),        ROW(writev),
-    ROW(preadv),       ROW(pwritev), ROW(preadv2),    ROW(pwritev2),  ROW(openat),       ROW(close),
-    ROW(dup),          ROW(dup3),    ROW(fcntl),      ROW(sendfile),  ROW(splice),       ROW(copy_file_range),
-    ROW(memfd_create), ROW(prctl),   ROW(seccomp),    ROW(setuid),    ROW(setreuid),     ROW(setresuid),
-    ROW(setfsuid),     ROW(chroot),  ROW(pivot_root), ROW(io_submit), ROW(io_getevents), ROW(io_pgetevents),
-    ROW(execve),       ROW(execveat),
+    ROW(read),
+    ROW(write),
+    ROW(pread64),
+    ROW(pwrite64),
+    ROW(readv),
+    ROW(writev),
+    ROW(preadv),
+    ROW(pwritev),
+    ROW(preadv2),
+    ROW(pwritev2),
+    ROW(openat),
+    ROW(close),
+    ROW(dup),
+    ROW(dup3),
+    ROW(fcntl),
+    ROW(sendfile),
+    ROW(splice),
+    ROW(copy_file_range),
+    ROW(memfd_create),
+    ROW(prctl),
+    ROW(seccomp),
+    ROW(setuid),
+    ROW(setreuid),
+    ROW(setresuid),
+    ROW(setfsuid),
+    ROW(chroot),
+    ROW(pivot_root),
+    ROW(io_submit),
+    ROW(io_getevents),
+    ROW(io_pgetevents),
+    ROW(execve),
+    ROW(execveat),
 #ifdef SYS_close_range
     ROW(close_range),
 #endif
 #ifdef SYS_openat2
     ROW(openat2),
 #endif
+#ifdef SYS_io_uring_setup
+    ROW(io_uring_setup),
+#endif
 #ifdef SYS_open
-    ROW(open),         ROW(creat),   ROW(dup2),
+    ROW(open),
+    ROW(creat),
+    ROW(dup2),
 #endif
 };
 

@@ -90,7 +90,8 @@ constexpr int64_t kReadPerLibrary = 832;
 
 // What is taken off the kernel's account of the process (ledger.h). In the segment that was the process's first.
 struct Ledger {
-  std::atomic<uint32_t> known{0};  // 0 in the other segments, and where the kernel gave no account
+  std::atomic<uint32_t> known{0};        // 0 in the other segments, and where the kernel gave no account
+  std::atomic<uint32_t> unseen_ring{0};  // the process has, or had, an io_uring that is not looked into
   std::atomic<uint64_t> base[2]{};
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};

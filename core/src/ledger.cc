@@ -166,6 +166,10 @@ void count_loaded() {
   if (may_ask_the_linker() && is_ours_to_write()) g_session.ledger->objects = objects_loaded();
 }
 
+void count_unseen_ring() {
+  if (is_ours_to_write()) g_session.ledger->unseen_ring.store(1, std::memory_order_relaxed);
+}
+
 void count_ahead(int64_t bytes) {
   if (!bytes || !is_ours_to_write()) return;
   t_ahead += bytes;

@@ -41,6 +41,8 @@ void count_own(int64_t read, int64_t written);
 void count_reaped(const uint64_t (&totals)[2]);
 // Before a library is loaded: those that were, for the account of a process that will be killed.
 void count_loaded();
+// The process has an io_uring that is not looked into.
+void count_unseen_ring();
 // Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
 void count_ahead(int64_t bytes);
 

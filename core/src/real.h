@@ -20,6 +20,8 @@ extern std::atomic<void *> g_real[kFunctionCount];
 void *resolve_real(Fn f);
 // The same, but null.
 void *find_real(Fn f);
+// The same for a function of another library, that perhaps only the calling code can reach: a plugin's own.
+void *find_real_for(Fn f, void *caller);
 // dlsym as the dynamic linker has it: ours is a hook.
 void *real_dlsym(void *handle, const char *symbol);
 

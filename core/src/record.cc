@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "ledger.h"
+#include "rings.h"
 #include "segment.h"
 #include "sys.h"
 
@@ -231,6 +232,7 @@ void write_exit_members(Writer &w) {
 }  // namespace
 
 void record_process_exit(int code) {
+  rings::settle();
   Thread *t = enter();
   if (!t) return;
   char members[400];

@@ -146,8 +146,7 @@ bool is_wanted_in(const StartEnvironment &start, char *const *environment) {
   for (char *const *e = environment; e && *e; ++e) {
     run = run || (value_of(*e, row_of(Setting::TAILRACE_RUN).name, value) && !value.empty());
     if (!starts_with(*e, kPreload)) continue;
-    each_preload(*e + kPreload.size(),
-                 [&](string_view element) { preloaded = preloaded || is_this_library(element); });
+    each_preload(*e + kPreload.size(), [&](string_view element) { preloaded = preloaded || is_this_library(element); });
   }
   return run && preloaded;
 }

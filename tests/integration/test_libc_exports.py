@@ -8,7 +8,8 @@ from libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excu
 
 from tailrace import _native
 
-HOOKED = {symbol for symbol, _, _ in _native.hooks() if not symbol.startswith("io_")}  # libaio's
+HOOKED = {symbol for symbol, _, _ in _native.hooks() if not symbol.removeprefix("__").startswith("io_")}
+"""Without libaio's and liburing's."""
 
 
 def libc_path() -> str:

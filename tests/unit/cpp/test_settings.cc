@@ -118,7 +118,9 @@ TEST(Settings, InSightTheyAreTheProgramsToTakeOut) {
   std::vector<std::string> in_sight = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
                                        "LD_PRELOAD=/x.so:/l/libtailrace.so"};
   StartEnvironment start = started(in_sight);
-  auto wanted = [&](const std::vector<std::string> &entries) { return is_wanted_in(start, Environment(entries).get()); };
+  auto wanted = [&](const std::vector<std::string> &entries) {
+    return is_wanted_in(start, Environment(entries).get());
+  };
   EXPECT_TRUE(wanted(in_sight));
   EXPECT_FALSE(wanted({}));
   EXPECT_FALSE(wanted({"TAILRACE_RUN=/run"}));
