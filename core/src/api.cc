@@ -7,6 +7,7 @@
 #include "attach.h"
 #include "build_info.h"
 #include "ledger.h"
+#include "real.h"
 #include "record.h"
 #include "segment.h"
 #include "stream.h"
@@ -28,6 +29,8 @@ void process_exits(int code, void *) {
 
 __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   start_session(argv);
+  // Collectors of garbage call it in handlers of signals, where nothing can be looked up.
+  find_real(Fn::f_mprotect);
   if (enter()) on_exit(process_exits, nullptr);
 }
 

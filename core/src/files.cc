@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include <new>
 
@@ -115,6 +116,23 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
   return bytes;
 }
 
+constexpr string_view kQueuePrefix = "mqueue:";
+
+// A message queue is a file of a file system of its own, where it lies at the top: "/name". What is sent through it has
+// no place in it, and whoever receives takes it out.
+void tell_queue(int fd, NamedFile &name) {
+  bool at_top = name.path_bytes > 1 && name.path[0] == '/' &&
+                slice(name.name(), 1, name.path_bytes - 1).find('/') == string_view::npos;
+  if (!at_top || name.identity.type != FileType::kRegular) return;
+  constexpr long kMagic = 0x19800202;
+  struct statfs s;
+  if (sys::call(SYS_fstatfs, fd, sys::pointer(&s)) < 0 || s.f_type != kMagic) return;
+  memmove(name.path + kQueuePrefix.size(), name.path, name.path_bytes);
+  memcpy(name.path, kQueuePrefix.data(), kQueuePrefix.size());
+  name.path_bytes += static_cast<uint32_t>(kQueuePrefix.size());
+  name.identity.type = FileType::kFifo;
+}
+
 // What the kernel says of an open descriptor.
 struct Found {
   bool ok = false;
@@ -133,7 +151,9 @@ Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_
   }
   name.path_bytes = static_cast<uint32_t>(w.size());
   if (!name.path_bytes) {
-    name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, kPathBytes));
+    size_t room = kPathBytes - kQueuePrefix.size();
+    name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, room));
+    tell_queue(fd, name);
   }
   name.hash = file_hash(name.name(), name.identity);
   found.ok = true;

@@ -39,6 +39,7 @@ constexpr ShapeOf kShapes[] = {
     {"munmap", Shape::kMap},
     {"msync", Shape::kMap},
     {"mremap", Shape::kMap},
+    {"mprotect", Shape::kMap},
     {"exit", Shape::kExit},
     {"shm_open", Shape::kOpen},
     {"open_by_handle_at", Shape::kOpen},

@@ -24,6 +24,9 @@ void set_appending(int fd, int flags);
 // hooks_meta.cc. A call on the file of that name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look);
 
+// hooks_map.cc. The process ends: its shared mappings that can be stored to end with it.
+void record_maps_left();
+
 // hooks_libaio.cc. Before and after io_submit(2), the result being -errno after a failure; and after io_getevents(2).
 void expect_requests(long count, struct iocb **list);
 void record_submit(const Call &call, long result);

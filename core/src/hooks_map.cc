@@ -19,6 +19,7 @@ struct Mapping {
   uint64_t hash;
   int64_t offset;
   uint64_t access;  // protection | flags << 32
+  int pid;          // who made it: forked children have it too
   FileIdentity identity;
   char *path;
   uint32_t path_bytes;
@@ -41,7 +42,8 @@ void let_go(Mapping &m) {
   g_mapping_count.store(n, std::memory_order_relaxed);
 }
 
-void keep(uintptr_t begin, uintptr_t end, int64_t offset, uint64_t access, const NamedFile &file) {
+void keep(uintptr_t begin, uintptr_t end, int64_t offset, uint64_t access, const NamedFile &file,
+          int pid = g_session.pid) {
   uint32_t i = 0, n = g_mapping_count.load(std::memory_order_relaxed);
   while (i < n && g_mappings[i].begin.load(std::memory_order_relaxed)) ++i;
   if (i == kMostMappings) return;
@@ -55,6 +57,7 @@ void keep(uintptr_t begin, uintptr_t end, int64_t offset, uint64_t access, const
   m.end = end;
   m.offset = offset;
   m.access = access;
+  m.pid = pid;
   m.begin.store(begin, std::memory_order_release);
   if (i == n) g_mapping_count.store(n + 1, std::memory_order_release);
 }
@@ -72,6 +75,7 @@ struct Part {
   uint64_t bytes = 0;
   int64_t offset = 0;
   uint64_t access = 0;
+  int pid = 0;
 };
 
 // The part of [begin, end) that the first mapping from `i` on has; `i` is behind it then.
@@ -85,7 +89,7 @@ Part next_part(uint32_t &i, uintptr_t begin, uintptr_t end, NamedFile &file) {
     uintptr_t first = from > begin ? from : begin, last = m.end < end ? m.end : end;
     copy_to(m, file);
     ++i;
-    return {true, first, last - first, m.offset + static_cast<int64_t>(first - from), m.access};
+    return {true, first, last - first, m.offset + static_cast<int64_t>(first - from), m.access, m.pid};
   }
   return part;
 }
@@ -101,10 +105,17 @@ void forget(uintptr_t begin, uintptr_t end) {
     copy_to(m, rest);
     int64_t offset = m.offset;
     uint64_t access = m.access;
+    int pid = m.pid;
     let_go(m);
-    if (from < begin) keep(from, begin, offset, access, rest);
-    if (end < to) keep(end, to, offset + static_cast<int64_t>(end - from), access, rest);
+    if (from < begin) keep(from, begin, offset, access, rest, pid);
+    if (end < to) keep(end, to, offset + static_cast<int64_t>(end - from), access, rest, pid);
   }
+}
+
+// What is stored there comes to the file.
+bool is_shared(uint64_t access) {
+  uint64_t type = access >> 32 & MAP_TYPE;
+  return type == MAP_SHARED || type == MAP_SHARED_VALIDATE;
 }
 
 bool any_mapping() { return g_mapping_count.load(std::memory_order_relaxed) != 0; }
@@ -169,6 +180,49 @@ TAILRACE_HOOK int munmap(void *address, size_t n) noexcept {
   record_parts(call, Fn::f_munmap, begin, n, 0);
   forget(begin, begin + n);
   return REAL(munmap)(address, n);
+}
+
+// Of what a protection does to a mapping, only that stores begin to come to the file is an access of its own.
+TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
+  auto begin = reinterpret_cast<uintptr_t>(address);
+  if (__builtin_expect(!any_mapping(), 1)) return REAL(mprotect)(address, n, protection);
+  Call call;
+  int ret = REAL(mprotect)(address, n, protection);
+  if (ret < 0 || !call) return ret;
+  int saved = errno;
+  NamedFile file;
+  uint32_t i = 0;
+  for (Part part = next_part(i, begin, begin + n, file); part.found; part = next_part(i, begin, begin + n, file)) {
+    uint64_t access = access_of(protection, static_cast<int>(part.access >> 32));
+    if (static_cast<uint32_t>(part.access) == static_cast<uint32_t>(protection)) continue;
+    if ((protection & PROT_WRITE) && !(part.access & PROT_WRITE) && is_shared(access)) {
+      Event e{Fn::f_mprotect, 0, access, part.offset, part.bytes, 1};
+      record_path(call, e, &file);
+    }
+    // Its part stands alone from here on; it may take any place in the table, so the look begins anew.
+    forget(part.begin, part.begin + part.bytes);
+    Locked lock(g_session.wiped->table);
+    keep(part.begin, part.begin + part.bytes, part.offset, access, file);
+    i = 0;
+  }
+  errno = saved;
+  return ret;
+}
+
+void tailrace::record_maps_left() {
+  if (!any_mapping()) return;
+  Call call;
+  NamedFile file;
+  uint32_t i = 0;
+  for (Part part = next_part(i, 0, UINTPTR_MAX, file); part.found; part = next_part(i, 0, UINTPTR_MAX, file)) {
+    if (part.pid != g_session.pid || !is_shared(part.access) || !(part.access & PROT_WRITE)) continue;
+    Event e{Fn::f_munmap, 0, part.access, part.offset, part.bytes, 0};
+    record_path(call, e, &file);
+  }
+  Locked lock(g_session.wiped->table);
+  for (Mapping &m : g_mappings) {
+    if (m.begin.load(std::memory_order_relaxed)) let_go(m);
+  }
 }
 
 TAILRACE_HOOK int msync(void *address, size_t n, int flags) {

@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include "hook_records.h"
 #include "ledger.h"
 #include "rings.h"
 #include "segment.h"
@@ -233,6 +234,7 @@ void write_exit_members(Writer &w) {
 
 void record_process_exit(int code) {
   rings::settle();
+  record_maps_left();
   Thread *t = enter();
   if (!t) return;
   char members[400];

@@ -50,7 +50,7 @@ DESCRIPTORS: list[Group] = [
     ("waits", r"epoll_(p?wait|pwait2) __p?poll_chk __fdelt_(chk|warn) aio_suspend(64)?"),
     ("the state of a request; its result is taken by aio_return", "aio_(cancel|error)(64)? aio_init"),
     ("STREAMS, which Linux doesn't have: they fail", "getp?msg putp?msg"),
-    ("a mapping is counted when it is made", r"mincore m(un)?lock(all|2)? mprotect remap_file_pages"),
+    ("a mapping is counted when it is made", r"mincore m(un)?lock(all|2)? remap_file_pages"),
     ("memory, and no file", r"p?madvise posix_madvise"),
     ("memory, and no file", r"process_\w+ pkey_\w+ (shm|msg|sem)(at|ctl|dt|get|rcv|snd|op|timedop)"),
     ("a name of a message queue or of shared memory is no path", "mq_unlink shm_unlink"),

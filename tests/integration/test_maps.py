@@ -60,6 +60,32 @@ def test_every_mapping_of_a_file_is_an_access_with_its_part(
     assert {seen.path(event) for event in seen.named(*kinds)} == {str(data.resolve()), f"/dev/shm{shared_memory}"}
 
 
+@pytest.mark.skipif(os.sysconf("SC_PAGE_SIZE") != PAGE, reason="the program counts in pages of 4 KiB")
+def test_stores_begin_with_a_protection_and_end_with_the_process(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    for file in (data, other):
+        file.write_bytes(bytes(16 * PAGE))
+    traced(tmp_path / "run", tmp_path, program("maps"), "protect")
+    seen = read_run(tmp_path / "run")
+    found = [
+        (event["name"], *(event["args"][field] for field in ("offset", "count", "prot", "flags")))
+        for event in seen.named("mmap", "mprotect", "munmap")
+        if seen.path(event) == str(data.resolve())
+    ]
+    assert found == [
+        ("mmap", 4 * PAGE, 8 * PAGE, READ_ONLY, SHARED),
+        ("mmap", 0, PAGE, READ_ONLY, PRIVATE),
+        ("mprotect", 5 * PAGE, 2 * PAGE, WRITABLE, SHARED),
+        ("munmap", 5 * PAGE, 2 * PAGE, WRITABLE, SHARED),
+    ]
+    assert data.read_bytes()[5 * PAGE : 5 * PAGE + 1] == b"z"
+    graph = tailrace.open(tmp_path / "run").dataflow(level="process")
+    written = {graph.nodes[v].get("path") for _, v, d in graph.edges(data=True) if d["kind"] == "write"}
+    assert str(data.resolve()) in written and str(other.resolve()) not in written
+
+
 def test_what_one_process_stores_and_another_reads_is_an_edge(
     program: Callable[[str], Path], tmp_path: Path, shared_memory: str
 ) -> None:

@@ -4,11 +4,33 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE 4096
 
+/* Stores come to the file by a protection that is given later, and until the end: nothing is unmapped. */
+static int protect(void) {
+  int fd = open("data", O_RDWR), other = open("other", O_RDWR);
+  char *shared = mmap(NULL, 8 * PAGE, PROT_READ, MAP_SHARED, fd, 4 * PAGE);
+  char *copied = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+  char *memory = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mmap(NULL, PAGE, PROT_READ, MAP_SHARED, other, 0);
+  mprotect(shared + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
+  mprotect(shared + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
+  mprotect(copied, PAGE, PROT_READ | PROT_WRITE);
+  mprotect(memory, PAGE, PROT_READ | PROT_WRITE);
+  mprotect(shared + 5 * PAGE, PAGE, PROT_NONE);
+  mprotect((void *)8, PAGE, PROT_WRITE);
+  shared[PAGE] = copied[0] = memory[0] = 'z';
+  /* It has the mappings and does nothing. */
+  if (fork() == 0) return 0;
+  wait(NULL);
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (!strcmp(argv[1], "protect")) return protect();
   int fd = open("data", O_RDWR);
   char *whole = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   char *copy = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 2 * PAGE);

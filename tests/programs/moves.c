@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char buffer[100000];
@@ -187,6 +188,27 @@ static void queues(void) {
   mq_unlink(name);
 }
 
+/* From one process to another, that opens it itself. */
+static void mailed(const char *name) {
+  struct mq_attr attributes = {.mq_maxmsg = 4, .mq_msgsize = 100};
+  mqd_t queue = mq_open(name, O_WRONLY | O_CREAT, 0600, &attributes);
+  if (queue < 0) exit(77);
+  if (fork() == 0) {
+    struct timespec late = {.tv_sec = 1L << 40};
+    mqd_t mine = mq_open(name, O_RDONLY);
+    mq_unlink(name);
+    printf("%d\n", (int)mq_receive(mine, buffer, 100, NULL));
+    printf("%d\n", (int)mq_timedreceive(mine, buffer, 100, NULL, &late));
+    printf("%d\n", (int)mq_receive(mine, buffer, 1, NULL));
+    fflush(stdout);
+    _exit(0);
+  }
+  struct timespec late = {.tv_sec = 1L << 40};
+  mq_send(queue, buffer, 33, 0);
+  mq_timedsend(queue, buffer, 44, 0, &late);
+  wait(NULL);
+}
+
 int main(int argc, char **argv) {
   const char *what = argv[1], *data = argv[argc - 1];
   if (!strcmp(what, "sockets")) sockets();
@@ -198,5 +220,6 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "clones")) clones(data);
   if (!strcmp(what, "shared")) shared(data);
   if (!strcmp(what, "queues")) queues();
+  if (!strcmp(what, "mailed")) mailed(data);
   return 0;
 }
