@@ -6,6 +6,7 @@ bytes. Each pair (producer, consumer) gets one status:
     observed        bytes that the producer wrote were read by the consumer; maybe through processes that no task claims
                     (a staging copy), or out of or into the tasks inside one of them (of a join app, of an instance)
     value only      a future passed between them, and no bytes of a traced file did
+    order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file did
     not observed    a file was declared between them, and the consumer read nothing that the producer wrote
     undeclared      bytes passed, no dependency was declared, between tasks around them neither; `ordered` tells whether
                     declared dependencies over other tasks still force the producer to be first. If not, the two may
@@ -32,7 +33,7 @@ import pandas as pd
 from tailrace.analyzer import dataflow
 from tailrace.analyzer.edges import WRITE
 
-STATUSES = ("observed", "value only", "not observed", "undeclared")
+STATUSES = ("observed", "value only", "order only", "not observed", "undeclared")
 COLUMNS = [
     "workflow",
     "producer",
@@ -72,7 +73,8 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
 
     Columns:
         workflow; producer and consumer (task tags); producer_stage and consumer_stage (as declared)
-        via: "future", "file" or "future+file"; "" for undeclared
+        via: "future", "file", the manager's own word for an order ("afterok"), or several of them joined by "+"; "" for
+            undeclared
         path: a declared path, or ""
         status: one of `STATUSES`
         through: label of the untagged process or the task inside one of them through which it went, or ""; of several
@@ -88,9 +90,9 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         return nothing
     m = model or dataflow.model(run)
     observed, carriers = _observed(m, getattr(run, "manager_processes", ()))
-    parents = _parents(tasks)
-    inner = _inside(parents)
-    after = _successors(declared, parents)
+    parents = parents_of(tasks)
+    inner = inside_of(parents)
+    after = successors(declared, parents)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
     covered: dict[Pair, list[Pair]] = {}
     rows = []
@@ -100,7 +102,7 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
             covered.setdefault(around, []).append(pair)
         elif known.issuperset(pair):
             producer, consumer = pair
-            ordered = producer in _line(consumer, parents) or consumer in _line(producer, parents)
+            ordered = producer in line_of(consumer, parents) or consumer in line_of(producer, parents)
             ordered = ordered or _reaches(after, producer, consumer)
             rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
     for pair, (via, path) in declared.items():
@@ -108,18 +110,24 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
-        missing = "not observed" if "file" in via else "value only"
-        status = "observed" if files or through else missing
+        status = "observed" if files or through else _unseen(via)
         rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, True))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
     for end in ("producer", "consumer"):
         names = [str(stages.get(key) or "") for key in zip(out["workflow"], out[end], strict=True)]
         out[f"{end}_stage"] = pd.Series(names, dtype=object)
-    order = out["status"].map({s: i for i, s in enumerate(("not observed", "undeclared", "value only", "observed"))})
+    shown = ("not observed", "undeclared", "order only", "value only", "observed")
+    order = out["status"].map({s: i for i, s in enumerate(shown)})
     keys = ["order", "workflow", "producer", "consumer"]
     result: pd.DataFrame = out.assign(order=order).sort_values(keys, ignore_index=True)[COLUMNS]
     return result
+
+
+def _unseen(via: str) -> str:
+    """The status of a dependency for which no bytes passed. Whatever is neither a file nor a future is an order."""
+    ways = via.split("+")
+    return "not observed" if "file" in ways else "value only" if "future" in ways else "order only"
 
 
 def _declared_edges(run: Any) -> dict[Pair, tuple[str, str]]:
@@ -141,23 +149,23 @@ def _declared_edges(run: Any) -> dict[Pair, tuple[str, str]]:
     return out
 
 
-def _parents(tasks: pd.DataFrame) -> dict[Task, Task]:
+def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
     """The task that each inner task belongs to."""
     rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
     names = ((str(row["workflow"] or ""), str(row["task"]), str(row["parent"])) for row in rows)
     return {(workflow, task): (workflow, parent) for workflow, task, parent in names if task != parent}
 
 
-def _inside(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
+def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
     """The tasks inside each task, at any depth."""
     out: dict[Task, list[Task]] = {}
     for task in parents:
-        for outer in _line(task, parents)[1:]:
+        for outer in line_of(task, parents)[1:]:
             out.setdefault(outer, []).append(task)
     return out
 
 
-def _line(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
+def line_of(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
     """The task, the one around it, the one around that, and so on."""
     line = [task]
     while line[-1] in parents and parents[line[-1]] not in line:
@@ -168,7 +176,7 @@ def _line(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
 def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
     """The pair, and the pairs of tasks around its ends."""
     producer, consumer = pair
-    return ((p, c) for c in _line(consumer, parents) for p in _line(producer, parents))
+    return ((p, c) for c in line_of(consumer, parents) for p in line_of(producer, parents))
 
 
 def _observed(
@@ -250,7 +258,7 @@ Moment = tuple[Task, bool]
 """The beginning (False) or the end (True) of a task."""
 
 
-def _successors(declared: Mapping[Pair, Any], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
+def successors(declared: Mapping[Pair, Any], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
     """The moments that each moment is before, by declaration."""
     out: dict[Moment, list[Moment]] = {}
     for producer, consumer in declared:

@@ -50,7 +50,13 @@ PART_WORDS = {
     "stream": "blocked on pipes and sockets",
     "gap": "waiting for tasks to start",
 }
-STATUS_STYLES = {"observed": "green", "value only": "dim", "not observed": "yellow", "undeclared": "magenta"}
+STATUS_STYLES = {
+    "observed": "green",
+    "value only": "dim",
+    "order only": "dim",
+    "not observed": "yellow",
+    "undeclared": "magenta",
+}
 
 
 def printable(name: str) -> str:

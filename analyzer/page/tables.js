@@ -74,7 +74,7 @@ function flowTable() {
 }
 
 const MEANING = {
-  "observed": "bytes passed as declared", "value only": "a future passed, no file", "not observed": "a file was declared, no bytes passed",
+  "observed": "bytes passed as declared", "value only": "a future passed, no file", "order only": "one waited for the other, no bytes passed", "not observed": "a file was declared, no bytes passed",
   "undeclared": "bytes passed, nothing was declared",
 };
 

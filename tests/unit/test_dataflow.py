@@ -447,6 +447,7 @@ class TestDeclared:
             ("after", "join", "future"),
         ]
         deps += [("value", "use", "future"), ("lost", "use", "file"), ("after", "value", "future")]
+        deps += [("lost", "value", "afterok"), ("lost", "make", "afterany"), ("lost", "make", "future")]
         rows = [{"workflow": "w", "task": t, "dep": d, "via": v, "path": None} for t, d, v in deps]
         return story.run(declared_tasks=tasks, declared_deps=pd.DataFrame(rows))
 
@@ -460,6 +461,8 @@ class TestDeclared:
             ("use", "value"): ("value only", "", True),
             ("value", "after"): ("value only", "", True),
             ("use", "lost"): ("not observed", "", True),
+            ("value", "lost"): ("order only", "", True),
+            ("make", "lost"): ("value only", "", True),
             ("use", "after"): ("undeclared", "", True),
             ("make", "after"): ("undeclared", "", True),
         }
