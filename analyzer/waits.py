@@ -10,8 +10,10 @@ A task's life, by the times that its manager declares (docs/declared-dag.md):
 
 `depend` is divided at the moment when the last byte that the task read of another task's writing was there: before it
 the wait was for data, after it for order alone (the producer went on, or ended late, or the dependency says more than
-the data does). `run` is divided into `io`, wall time with at least one call on a file running in the task, and
-`compute`, the rest; waiting on pipes and sockets is in the rest, it is another's computing or I/O.
+the data does). What the tasks inside a task read of tasks outside of it, the one around them waited for, too: a batch
+script need not touch the data that its jobs are for. `run` is divided into `io`, wall time with at least one call on a
+file running in the task, and `compute`, the rest; waiting on pipes and sockets is in the rest, it is another's
+computing or I/O.
 
 What always holds: data + order = depend, io + compute = run, nothing is negative, and what nobody knows is null. A task
 without dependencies has depend 0: what it spent before it was ready is queue time.
@@ -24,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow, stages
+from tailrace.analyzer import compare, dataflow, stages
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Ints
@@ -54,7 +56,8 @@ def table(run: Any, model: Model | None = None) -> pd.DataFrame:
     m = model or dataflow.model(run)
     index = pd.MultiIndex.from_arrays([tasks[name].fillna("").astype(str) for name in ("workflow", "task")])
     code = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(m.who[["workflow", "task"]].astype(str))))
-    first, io, there = _first_events(m, code, len(tasks)), _io(m, code, len(tasks)), _data_there(m, index)
+    around = _around(tasks, index)
+    first, io, there = _first_events(m, code, len(tasks)), _io(m, code, len(tasks)), _data_there(m, index, around)
     at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
     ready = at["depend"].fillna(at["launch"])
     runs = at["start"].fillna(first)
@@ -62,7 +65,7 @@ def table(run: Any, model: Model | None = None) -> pd.DataFrame:
     depend = _span(at["submit"], ready).where(waited | ready.isna(), 0)
     out = pd.DataFrame({name: tasks[name].fillna("").astype(str).to_numpy() for name in KEYS})
     out["depend_ns"] = depend
-    out["data_ns"] = np.minimum(_span(at["submit"], there).fillna(0), depend).where(first.notna())
+    out["data_ns"] = np.minimum(_span(at["submit"], there).fillna(0), depend).where(_seen(first, around))
     out["order_ns"] = depend - out["data_ns"]
     out["queue_ns"] = _span(ready.where(waited, at["submit"]), at["alloc"].fillna(runs)).where(ready.notna())
     out["start_ns"] = _span(at["alloc"], runs)
@@ -120,8 +123,24 @@ def _io(m: Model, code: Ints, size: int) -> pd.Series[Any]:
     return _nullable(io, np.ones(size, dtype=np.bool_))
 
 
-def _data_there(m: Model, index: pd.MultiIndex) -> pd.Series[Any]:
-    """When the last byte was written that each task read of another task's writing; null when it read none."""
+def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
+    """For each task the positions of itself and of the tasks around it."""
+    parents = compare.parents_of(tasks)
+    place = {(str(w), str(t)): at for at, (w, t) in enumerate(index)}
+    return [[place[outer] for outer in compare.line_of(name, parents) if outer in place] for name in place]
+
+
+def _seen(first: pd.Series[Any], around: list[list[int]]) -> Any:
+    """Whether each task, or a task inside of it, left events."""
+    seen = np.zeros(len(first), dtype=np.bool_)
+    for at in np.flatnonzero(first.notna()).tolist():
+        seen[around[at]] = True
+    return seen
+
+
+def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series[Any]:
+    """When the last byte was written that each task, or one inside of it, read of the writing of a task that is neither
+    it nor inside of it; null when there was none."""
     party, parties = dataflow.parties(m, "task")
     position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "task"]].astype(str))))
     wrote = m.spells["dir"].to_numpy() == et.WRITE
@@ -137,6 +156,12 @@ def _data_there(m: Model, index: pd.MultiIndex) -> pd.Series[Any]:
     flows["task"] = position[flows["consumer"].to_numpy()]
     flows["source"] = position[flows["producer"].to_numpy()]
     flows = flows[(flows["task"] >= 0) & (flows["source"] >= 0) & (flows["source"] != flows["task"])]
+    flows = flows.groupby(["task", "source"], as_index=False)["written_ns"].max()
+    outside = [
+        [outer for outer in around[task] if outer not in around[source]]
+        for task, source in zip(flows["task"], flows["source"], strict=True)
+    ]
+    flows = flows.assign(task=outside).explode("task").dropna(subset="task").astype({"task": np.int64})
     # Int64 before reindex: missing rows would make it float64, which can't hold ns since the epoch.
     there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
     result: pd.Series[Any] = there.reset_index(drop=True)

@@ -77,6 +77,27 @@ def test_data_that_comes_after_the_wait_fills_it() -> None:
     assert told(run)["b1"][:3] == [9, 9, 0]
 
 
+def test_what_the_jobs_in_an_instance_read_the_instance_waited_for() -> None:
+    """The instance b0 holds b1, which reads x, and b2, which reads what b1 wrote; that passes inside."""
+    run = pipeline()
+    inner = {"path": "/y", "file": "8:1:77", "ftype": "reg", "stage": "b", "offset": 0, "size": 10, "count": 10}
+    like = run.rows[-1]
+    run.rows.append({**like, **inner, "name": "write", "dir": "w", "ts": at(150), "dur": 0})
+    run.rows.append({**like, **inner, "dir": "r", "ts": at(160), "task": "b2", "pid": 3})
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
+        {"task": "b0", "submit": 6, "depend": 100, "alloc": 110, "start": 120, "end": 200},
+        {"task": "b1", "submit": 121, "depend": 121, "alloc": 122, "start": 123, "end": 152},
+        {"task": "b2", "submit": 121, "depend": 152, "alloc": 153, "start": 154, "end": 190},
+    ).assign(parent=[None, None, "b0", "b0"])
+    deps = [{"workflow": "w", "task": t, "dep": d, "via": "afterok"} for t, d in (("b0", "a1"), ("b2", "b1"))]
+    run.declared_deps = pd.DataFrame(deps).assign(path=None)
+    life = told(run)
+    assert life["b0"][:3] == [94, 24, 70]
+    assert life["b0"][6:] == [None, None], "its own calls were not traced"
+    assert life["b2"][:3] == [31, 29, 2]
+
+
 def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
     run = pipeline()
     tasks = [{"task": "c1", "submit": 0, "depend": 7, "alloc": 9, "start": 10, "end": 30, "holds": ["begin-time=9"]}]
