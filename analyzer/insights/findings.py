@@ -6,7 +6,8 @@ A cost is in ns of makespan where an analysis can say so, else in bytes. To put 
 time that the run's own I/O took for so many (`Ranker`). Races come first: what they cost is the result.
 
 What always holds: every finding carries evidence (rows of the analysis it is from) and the query that shows it in the
-trace; texts are made of names as the trace has them, unescaped.
+trace; texts are made of names as the trace has them, unescaped. Names in a query are `literal`: *, ? and [ begin a
+pattern in values of --path, --stage, --task and --name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from glob import escape as literal
 from typing import Any
 
 import numpy as np
@@ -123,13 +125,13 @@ class Insights:
         """Arguments of `tailrace query` for a task's events, or a process's."""
         row = self.scene.tasks.iloc[task]
         if row["task"]:
-            return ["--task", str(row["task"])]
+            return ["--task", literal(str(row["task"]))]
         return ["--host", str(row["host"]), "--pid", str(row["pid"])]
 
     def of_stage(self, name: str) -> list[str]:
         """The same for a stage as it is shown."""
         label = self.scene.m.who["label"] == name
-        return ["--stage", str(self.scene.m.who.loc[label, "stage"].iloc[0]) if label.any() else name]
+        return ["--stage", literal(str(self.scene.m.who.loc[label, "stage"].iloc[0]) if label.any() else name)]
 
     def query(self, *arguments: str) -> str:
         """A `tailrace query` command line on this run."""
@@ -190,7 +192,7 @@ def _races(i: Insights) -> Iterator[Finding]:
             cost_bytes=int(rows["bytes"].sum()),
             count=len(rows),
             evidence=rows_of(named.drop(columns="file")),
-            query=i.query("--path", str(top["path"]), "--columns", "ts,dur,name,task,pid,offset,size"),
+            query=i.query("--path", literal(str(top["path"])), "--columns", "ts,dur,name,task,pid,offset,size"),
         )
 
 
@@ -209,7 +211,9 @@ def _undeclared(i: Insights) -> Iterator[Finding]:
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
-        query=i.query("--task", str(top["producer"]), "--task", str(top["consumer"]), "--by", "task,path,dir"),
+        query=i.query(
+            "--task", literal(str(top["producer"])), "--task", literal(str(top["consumer"])), "--by", "task,path,dir"
+        ),
     )
 
 
@@ -281,7 +285,7 @@ def _empty(i: Insights) -> Iterator[Finding]:
         estimate=True,
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "via", "path", "saved_ns"]]),
-        query=i.query("--task", str(top["consumer"]), "--by", "path,dir"),
+        query=i.query("--task", literal(str(top["consumer"])), "--by", "path,dir"),
     )
 
 
@@ -302,7 +306,7 @@ def _streams(i: Insights) -> Iterator[Finding]:
         estimate=True,
         count=len(rows),
         evidence=rows_of(named[["producer", "consumer", "path", "bytes", "gain_ns"]]),
-        query=i.query("--path", str(top["path"]), "--by", "task,dir", "--agg", "min:ts", "--agg", "sum:size"),
+        query=i.query("--path", literal(str(top["path"])), "--by", "task,dir", "--agg", "min:ts", "--agg", "sum:size"),
     )
 
 
@@ -339,7 +343,7 @@ def _files(i: Insights) -> Iterator[Finding]:
         path = str(rows["path"].iat[0])
         text = words.format(n=count_text(len(rows), "file"), b=bytes_text(moved), path=path)
         shown = rows[["path", column, "readers", "writers"]]
-        query = i.query("--path", path, "--by", "task,dir", "--agg", "sum:size", "--agg", "count")
+        query = i.query("--path", literal(path), "--by", "task,dir", "--agg", "sum:size", "--agg", "count")
         yield Finding(kind, SPACE, text, cost_bytes=moved, count=len(rows), evidence=rows_of(shown), query=query)
 
 
@@ -359,7 +363,7 @@ def _copies(i: Insights) -> Iterator[Finding]:
         cost_bytes=2 * moved,
         count=len(rows),
         evidence=rows_of(named),
-        query=i.query("--path", str(top["target"]), "--by", "task,dir", "--agg", "sum:size"),
+        query=i.query("--path", literal(str(top["target"])), "--by", "task,dir", "--agg", "sum:size"),
     )
 
 
@@ -379,7 +383,7 @@ def _node_local(i: Insights) -> Iterator[Finding]:
         cost_bytes=moved,
         count=len(rows),
         evidence=rows_of(rows[["path", "written_bytes", "read_bytes"]]),
-        query=i.query("--path", path, "--by", "host,task,dir", "--agg", "sum:size"),
+        query=i.query("--path", literal(path), "--by", "host,task,dir", "--agg", "sum:size"),
     )
 
 
@@ -415,7 +419,7 @@ def _untouched(i: Insights) -> Iterator[Finding]:
         title=f"{top['task']} declared {top['path']} and never {what} it" + _more(len(rows)),
         count=len(rows),
         evidence=rows_of(rows),
-        query=i.query("--task", str(top["task"]), "--by", "path,dir"),
+        query=i.query("--task", literal(str(top["task"])), "--by", "path,dir"),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pandas as pd
@@ -336,6 +338,20 @@ class TestFindings:
         story.read("/f", task="b", host="n2", pid=2, at_ms=50)
         (finding,) = [f for f in of(story).findings() if f.kind == "clocks apart"]
         assert "clock of n2 is 51.0 ms behind" in finding.title or "clock of n1 is 51.0 ms ahead" in finding.title
+
+    def test_names_in_a_query_are_no_patterns(self) -> None:
+        path, name = "/out dir/part[1]*.dat", "take what? 'now'"
+        story = Story()
+        task(story, "a", 0, 10, writes="/a")
+        story.write(path, 0, 300, task=name, stage="t[0]", at_ms=20)
+        i = of(story)
+        (finding,) = [f for f in i.findings() if f.kind == "never read"]
+        asked = shlex.split(finding.query)
+        assert fnmatchcase(path, asked[asked.index("--path") + 1])
+        assert not fnmatchcase("/out dir/part1 x.dat", asked[asked.index("--path") + 1])
+        code = i.scene.tasks.index[i.scene.tasks["task"] == name][0]
+        assert fnmatchcase(name, i.of_task(code)[1]) and not fnmatchcase(name.replace("?", "s"), i.of_task(code)[1])
+        assert i.of_stage("t[0]") == ["--stage", "t[[]0]"]
 
     def test_a_run_of_nothing_has_none(self) -> None:
         assert of(Story()).findings() == []
