@@ -195,7 +195,12 @@ def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
 
 
 def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
-    """Handovers of kinds `fork` and `exit` between tasks, by the process tree."""
+    """Handovers of kinds `fork` and `exit` between tasks, by the process tree.
+
+    Pids come again, and whoever outlives its parent is given another one (pid 1 as a rule). So a process is a child only
+    where its first event lies in the life of its parent, and behind the fork where that was seen; of pid 1 only where it
+    was seen (a traced program may be a container's pid 1), and whoever was waited for began after the waiter.
+    """
     nothing: pd.DataFrame = pd.DataFrame(columns=HANDOVER).astype({c: np.int64 for c in HANDOVER if c != "via"})
     if not {"host", "pid", "ppid"} <= set(m.processes.columns) or len(m.processes) == 0:
         return nothing
@@ -210,16 +215,20 @@ def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     start = lives.start[child]
     told = row >= 0
     known, when = (np.append(forked[name].to_numpy(), 0)[row] for name in ("who", "ns"))
-    parent = np.where(told, known, lives.at(host, born["ppid"].to_numpy(dtype=np.int64), start))
+    ppid = born["ppid"].to_numpy(dtype=np.int64)
+    parent = np.where(told, known, lives.at(host, ppid, start))
     given = np.where(told, when, start)
-    fork = _kin_rows(of_who, parent, child, FORK, np.minimum(given, start), start, (child >= 0) & (parent >= 0))
+    fits = (child >= 0) & (parent >= 0) & (told | (ppid > 1))
+    fits &= (given <= start) & (lives.begun[parent] <= given) & (given <= lives.over[parent])
+    fork = _kin_rows(of_who, parent, child, FORK, given, start, fits)
     ended = m.table.kin[m.table.kin["what"] == "wait"]
     waiter = ended["who"].to_numpy(dtype=np.int64)
     pid_host = m.table.who["host"].to_numpy(dtype=object)[waiter]
     last = lives.last_of(pid_host, ended["pid"].to_numpy(dtype=np.int64))
     end, seen = lives.end[last], ended["ns"].to_numpy(dtype=np.int64)
     # A pid that came again ended later than its first bearer was waited for.
-    exit_ = _kin_rows(of_who, last, waiter, EXIT, end, seen, (last >= 0) & (end <= seen))
+    fits = (last >= 0) & (end <= seen) & (lives.begun[waiter] <= lives.begun[last])
+    exit_ = _kin_rows(of_who, last, waiter, EXIT, end, seen, fits)
     both: pd.DataFrame = pd.concat([fork, exit_], ignore_index=True)
     return both
 
@@ -234,11 +243,14 @@ def _kin_rows(of_who: Ints, producer: Ints, consumer: Ints, via: str, given: Int
 
 @dataclass(frozen=True)
 class Lives:
-    """When each actor (row of `who`) was seen; actors of one process are its contexts, one after the other."""
+    """When each actor (row of `who`) was seen, from start to end; actors of one process are its contexts, one after the
+    other, and the process was seen from begun to over."""
 
     index: dict[tuple[str, int], list[int]]
     start: Ints
     end: Ints
+    begun: Ints
+    over: Ints
 
     def first_of(self, host: Any, pid: Ints) -> Ints:
         """The first actor of each process, -1 where there is none."""
@@ -268,4 +280,7 @@ def lives_of(m: Model) -> Lives:
     hosts, pids = m.who["host"].to_numpy(), m.who["pid"].to_numpy()
     for actor in np.argsort(start, kind="stable").tolist():
         index.setdefault((str(hosts[actor]), int(pids[actor])), []).append(actor)
-    return Lives(index, start, end)
+    begun, over = start.copy(), end.copy()
+    for actors in index.values():
+        begun[actors], over[actors] = start[actors].min(), end[actors].max()
+    return Lives(index, start, end, begun, over)

@@ -126,6 +126,48 @@ class TestProcesses:
         assert work == {1: 62 - 16 - 36, 2: 15, 3: 35}
 
 
+class TestKin:
+    """Who forked whom: pids come again, and who outlives its parent gets another one."""
+
+    def kin(self, story: Story, *processes: tuple[int, int]) -> list[tuple[str, int, int]]:
+        """(via, pid of the producer, pid of the consumer) for processes told as (pid, ppid)."""
+        rows = [{"host": "n1", "pid": p, "ppid": pp, "exe": f"/bin/p{p}", "argv": None} for p, pp in processes]
+        s, c = made(story, processes=pd.DataFrame(rows))
+        assert sum(c.parts.values()) == s.makespan_ns >= c.bound_ns
+        pid = s.tasks["pid"].to_numpy()
+        return [(r.via, int(pid[r.producer]), int(pid[r.consumer])) for r in s.handovers.itertuples()]
+
+    def lives(self, *spans: tuple[int, float, float]) -> Story:
+        story = Story()
+        for pid, start, end in spans:
+            moment(story, start, pid=pid)
+            story.write(f"/out{pid}", pid=pid, at_ms=(start + end) / 2)
+            moment(story, end, pid=pid)
+        return story
+
+    def test_a_parent_that_lives_is_believed(self) -> None:
+        assert self.kin(self.lives((7, 0, 50), (8, 10, 20)), (7, 3), (8, 7)) == [("fork", 7, 8)]
+
+    def test_a_parent_that_was_over_before_is_another_bearer_of_its_pid(self) -> None:
+        assert self.kin(self.lives((7, 0, 5), (8, 10, 20)), (7, 3), (8, 7)) == []
+
+    def test_pid_1_takes_in_orphans_and_is_believed_only_where_its_fork_was_seen(self) -> None:
+        story = self.lives((1, 0, 50), (8, 10, 20))
+        assert self.kin(story, (1, 0), (8, 1)) == []
+        story.event("fork", at_ms=9, pid=1, cat="PROCESS", dur=0, ret=8)
+        assert self.kin(story, (1, 0), (8, 1)) == [("fork", 1, 8)]
+
+    def test_a_fork_behind_the_first_event_made_a_later_bearer_of_the_pid(self) -> None:
+        story = self.lives((7, 0, 50), (8, 10, 20))
+        story.event("fork", at_ms=30, pid=7, cat="PROCESS", dur=0, ret=8)
+        assert self.kin(story, (7, 3), (8, 7)) == []
+
+    def test_nobody_waits_for_a_process_older_than_itself(self) -> None:
+        story = self.lives((8, 0, 20), (7, 10, 50))
+        story.event("wait", at_ms=40, pid=7, cat="PROCESS", dur=0, ret=8)
+        assert self.kin(story, (7, 3), (8, 3)) == []
+
+
 def random_story(seed: int) -> Story:
     """Tasks that read what is there when they begin, whole, and write one file each; some at the same time."""
     r, story = random.Random(seed), Story()
