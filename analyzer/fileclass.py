@@ -6,7 +6,8 @@ file) is classed, by the first row that fits:
 
     1. the user's own patterns (`data`, `software` of `classify`)
     2. pipes, sockets, anonymous files                                                   -> stream
-    3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files   -> system
+    3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files,
+       synchronisation (`SYNCHRONISATION`)                                               -> system
     4. files that the workflow manager declared as an input or output                    -> data
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
@@ -45,6 +46,9 @@ DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
 CLASSES = ("data", "stream", "software", "system")
 
 KERNEL = re.compile(r"^/(proc|sys|dev(?!/shm/))(/|$)")
+SYNCHRONISATION = re.compile(r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-")
+"""What processes lock, signal and count with: POSIX semaphores (glibc's names), and the arenas in which Python's
+multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: arrays are handed over in it."""
 SYSTEM_PATHS = re.compile(
     r"^/(etc|run|var/run|boot)(/|$)|^/usr/(share|lib)/(locale|zoneinfo|i18n|terminfo|ssl)(/|$)|^/lib/terminfo/"
     r"|/gconv/|/locale-archive$|^/usr/share/misc/magic|^/var/lib/(dpkg|apt|nss_db|sss)(/|$)"
@@ -179,6 +183,7 @@ def _by_file(path: str, ftype: str, written: bool, declared: bool, scene: Scene)
         (any(fnmatchcase(path, p) for p in scene.software), SOFTWARE),
         (ftype in STREAM_TYPES, STREAM),
         (ours or ftype in ("chr", "blk") or KERNEL.search(path) is not None, SYSTEM),
+        (SYNCHRONISATION.search(path) is not None, SYSTEM),
         (declared, DATA),
         (CACHES.search(path) is not None, SOFTWARE),
         (written, DATA),
