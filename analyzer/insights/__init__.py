@@ -33,8 +33,8 @@ def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None
     m = model or (run if isinstance(run, dataflow.Model) else dataflow.model(run))
     if m.insights is None:
         table = compare.compare_declared(run, m) if declared is None else declared
-        files = getattr(run, "declared_files", None)
-        made = scene_of(m, table, declared_files=files)
+        tables = {name: getattr(run, name, None) for name in ("declared_tasks", "declared_files")}
+        made = scene_of(m, table, **tables)
         m.remember(Insights(made, str(getattr(run, "path", "") or "RUN")))
     found: Insights = m.insights
     return found

@@ -15,13 +15,22 @@ took something (scene.py). Edges lead from a task's point to its next one, and a
              `gap`: between what a task was given last and its start, when nothing on the path ran (queue, scheduling,
              start-up).
 
-A process that waits without a call that is recorded (sigsuspend, a spin) counts as working. The slack of a handover is
+In a run with tags the tasks are what bears one; a workflow manager's processes bear none (`Scene.works`). They weigh
+nothing in the bound and are never on the path: their time is a gap. The path goes through them, to the task whose gift
+(data, an end that was waited for) reached them last before they gave to the next. Declared dependencies hand over the
+producer's end. Where a task was given nothing by any other, and the run has a manager, the path goes on with the task
+that was over last before it began (`ORDER`): its end was waited for, or it made room. What is left at the end of the
+run, when the last task is over, is a gap without a task (`REST`).
+
+A process that waits without a call that is recorded (sigsuspend, a spin) counts as working, and so does a task of
+several processes: they wait for each other, as a shell does for what it runs. The slack of a handover is
 the time between given and taken, by the bytes that were read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 import pandas as pd
@@ -29,10 +38,12 @@ import pandas as pd
 from tailrace.analyzer import csr
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
-from tailrace.analyzer.insights.scene import FORK, Scene
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.insights.order import DECLARED, INSIDE
+from tailrace.analyzer.insights.scene import DATA, Scene, cover_of
+from tailrace.analyzer.intervals import Intervals, Ints
 
 PARTS = ("compute", "io", "stream", "gap")
+ORDER, REST = "order", "rest"
 
 
 @dataclass(frozen=True)
@@ -40,8 +51,9 @@ class Critical:
     """
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Scene.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
-    path: one row a piece of the path, in time order: task (-1: nothing ran yet), via (how the path came here), version,
-        begin_ns, end_ns, and the ns of `PARTS`.
+    path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
+        here: that of a handover, `ORDER`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
+        `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
     dropped: handovers among equal times that would close a cycle, left out of the bound.
@@ -62,10 +74,10 @@ def critical(s: Scene) -> Critical:
     path = _path(s)
     on_path = path[path["task"] >= 0].groupby("task")[["compute", "io", "stream"]].sum().sum(axis=1)
     tasks = s.tasks[["start_ns", "end_ns"]].copy()
-    tasks["work_ns"] = tasks["end_ns"] - tasks["start_ns"] - _blocked(s).length()
+    tasks["work_ns"] = np.where(s.works, tasks["end_ns"] - tasks["start_ns"] - _blocked(s).length(), 0)
     tasks["slack_ns"] = longest.slack_ns
     tasks["path_ns"] = on_path.reindex(range(len(tasks)), fill_value=0).to_numpy(dtype=np.int64)
-    tasks["critical"] = longest.slack_ns == 0
+    tasks["critical"] = (longest.slack_ns == 0) & s.works
     return Critical(
         bound_ns=longest.ns,
         bound_tasks=longest.tasks,
@@ -81,7 +93,11 @@ def critical(s: Scene) -> Critical:
 
 
 def _blocked(s: Scene) -> iv.Cover:
-    return s.cover(et.STREAM, et.WAIT)
+    busy = s.busy
+    count = len(et.KINDS)
+    alone = (s.tasks["processes"] < 2).to_numpy()
+    keep = alone[busy.group // count]
+    return cover_of(Intervals(*(column[keep] for column in busy)), (et.STREAM, et.WAIT), len(s.tasks))
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,7 @@ def bound(
     task, when = task[order][new], when[order][new]
     inner = np.flatnonzero(task[1:] == task[:-1])
     worked = when[inner + 1] - when[inner] - _blocked(s).inside(task[inner], when[inner], when[inner + 1])
+    worked = np.where(s.works[task[inner]], worked, 0)
     if quicker is not None:
         saved = quicker.inside(task[inner], when[inner], when[inner + 1]) * (1 - 1 / factor)
         worked = np.maximum(worked - saved.astype(np.int64), 0)
@@ -133,7 +150,7 @@ def bound(
     np.maximum.at(through, task[inner], found.length[inner] + worked + rest.length[inner + 1])
     end = int(found.length.argmax())
     whole = int(found.length[end])
-    chain = [int(t) for t in task[csr.path(g, found, end)]]
+    chain = [int(t) for t in task[csr.path(g, found, end)] if s.works[t]]
     chain = [t for i, t in enumerate(chain) if i == 0 or t != chain[i - 1]]
     return Bound(whole, chain, whole - through, dropped)
 
@@ -184,31 +201,100 @@ def _walk(s: Scene) -> list[tuple[int, str, int, int, int, int]]:
     """(task, via, version, begin, end, start), last first: begin to start is a gap, start to end is the task's."""
     if not s.tasks["active"].any():
         return [(-1, "", -1, s.start_ns, s.end_ns, s.end_ns)] if len(s.tasks) else []
-    rows = s.handovers[s.handovers["held"]]
-    order = np.argsort(rows["consumer"].to_numpy(), kind="stable")
-    bounds = np.searchsorted(rows["consumer"].to_numpy()[order], np.arange(len(s.tasks) + 1))
-    producer, given, taken = (rows[name].to_numpy()[order] for name in ("producer", "given_ns", "taken_ns"))
-    via, version = rows["via"].to_numpy()[order], rows["version"].to_numpy()[order]
-    start = s.tasks["start_ns"].to_numpy()
-    task = int(s.tasks["end_ns"].to_numpy().argmax())
-    now, out = s.end_ns, list[tuple[int, str, int, int, int, int]]()
+    start, end = s.tasks["start_ns"].to_numpy(), s.tasks["end_ns"].to_numpy()
+    task = int(np.where(s.works, end, s.start_ns - 1).argmax())
+    now, out = int(end[task]), list[tuple[int, str, int, int, int, int]]()
+    if now < s.end_ns:
+        out.append((-1, REST, -1, now, s.end_ns, s.end_ns))
+    gifts = _Gifts(s)
     while now > s.start_ns:
-        mine = slice(int(bounds[task]), int(bounds[task + 1]))
-        possible = np.flatnonzero((taken[mine] <= now) & (given[mine] < now)) + mine.start
-        if not len(possible):
+        found = gifts.last(task, now) or gifts.made_room(task)
+        if found is None:
             begin = int(start[task])
             if begin < now:
                 out.append((task, "", -1, begin, now, begin))
             if begin > s.start_ns:
                 out.append((-1, "", -1, s.start_ns, begin, begin))
             break
-        # What came last held the task up; of equals data says more than the process tree.
-        best = max(possible.tolist(), key=lambda i: (given[i], via[i] != FORK, producer[i]))
-        begin = int(given[best])
-        ran = min(max(begin, int(start[task])), now)
-        out.append((task, str(via[best]), int(version[best]), begin, now, ran))
-        task, now = int(producer[best]), begin
+        ran = min(max(found.came_ns, int(start[task])), now)
+        out.append((task, found.via, found.version, found.given_ns, now, ran))
+        task, now = found.giver, found.given_ns
     return out
+
+
+@dataclass(frozen=True)
+class _Gift:
+    """giver: a task; given_ns: when it gave; came_ns: when that came on, through the manager if it did."""
+
+    giver: int
+    given_ns: int
+    came_ns: int
+    via: str
+    version: int
+
+
+class _Gifts:
+    """What tasks were given by tasks, for a walk back in time."""
+
+    def __init__(self, s: Scene) -> None:
+        # Whatever is no task only hands on: there it matters what came, not whether it held anybody up.
+        rows = s.handovers[s.handovers["held"].to_numpy() | ~s.works[s.handovers["consumer"].to_numpy()]]
+        rows = rows.iloc[np.argsort(rows["consumer"].to_numpy(), kind="stable")]
+        self.bounds = np.searchsorted(rows["consumer"].to_numpy(), np.arange(len(s.tasks) + 1))
+        self.producer, self.given, self.taken = (rows[n].to_numpy() for n in ("producer", "given_ns", "taken_ns"))
+        self.via, self.version = rows["via"].to_numpy(), rows["version"].to_numpy()
+        self.works = s.works
+        self.start, self.end = s.tasks["start_ns"].to_numpy(), s.tasks["end_ns"].to_numpy()
+        self.managed = not s.works.all() or len(s.declared) > 0
+        working = np.flatnonzero(s.works)
+        self.by_end = working[np.argsort(self.end[working], kind="stable")]
+
+    def last(self, task: int, now: int) -> _Gift | None:
+        """What a task was given last before a time, by a task, directly or through the manager."""
+        # Of equal times data says more than what was declared, and that more than the process tree.
+        rank = {DATA: 0, DECLARED: 1, INSIDE: 2}
+        queue = [(-given, rank.get(str(self.via[i]), 3), i, i) for i, given in self._came(task, now)]
+        heapify(queue)
+        met: set[int] = set()
+        while queue:
+            less, _, at, first = heappop(queue)
+            giver = int(self.producer[at])
+            if self.works[giver]:
+                return self._gift(task, at, first, now)
+            if giver not in met:  # the latest visit sees all that an earlier one would
+                met.add(giver)
+                for i, given in self._came(giver, -less):
+                    heappush(queue, (-given, rank.get(str(self.via[i]), 3), i, first))
+        return None
+
+    def _came(self, task: int, now: int) -> list[tuple[int, int]]:
+        """(row, given) of what came to a task up to a time; what it gave on in the same moment may have come in it."""
+        low, high = int(self.bounds[task]), int(self.bounds[task + 1])
+        early = (self.taken[low:high] <= now) & (
+            (self.given[low:high] < now) | ~self.works[task] & (self.given[low:high] <= now)
+        )
+        return [(i, int(self.given[i])) for i in (np.flatnonzero(early) + low).tolist()]
+
+    def _gift(self, task: int, at: int, first: int, now: int) -> _Gift:
+        via, version = str(self.via[first]), int(self.version[first])
+        if via == DECLARED:
+            # What was waited for is the producer's end; what for, the data says where there is some.
+            mine = slice(int(self.bounds[task]), int(self.bounds[task + 1]))
+            data = (self.via[mine] == DATA) & (self.producer[mine] == self.producer[at]) & (self.taken[mine] <= now)
+            if data.any():
+                via, version = DATA, int(self.version[mine][data][self.given[mine][data].argmax()])
+        return _Gift(int(self.producer[at]), int(self.given[at]), int(self.given[first]), via, version)
+
+    def made_room(self, task: int) -> _Gift | None:
+        """The task that was over last before this one began."""
+        begin = int(self.start[task])
+        before = int(np.searchsorted(self.end[self.by_end], begin, side="right")) - 1
+        if not self.managed or before < 0:
+            return None
+        giver = int(self.by_end[before])
+        over = int(self.end[giver])
+        # Of no length, it began when it ended: it may be the task itself.
+        return _Gift(giver, over, begin, ORDER, -1) if giver != task and over < begin else None
 
 
 def _by_stage(s: Scene, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:

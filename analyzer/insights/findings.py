@@ -26,7 +26,7 @@ from tailrace.analyzer.insights import conflicts as co
 from tailrace.analyzer.insights import declared as de
 from tailrace.analyzer.insights import lifetime as li
 from tailrace.analyzer.insights import pairs
-from tailrace.analyzer.insights.critical import Critical, critical
+from tailrace.analyzer.insights.critical import REST, Critical, critical
 from tailrace.analyzer.insights.scene import Scene
 from tailrace.analyzer.words import bytes_text, count_text, time_text
 
@@ -238,8 +238,8 @@ def _waits(i: Insights) -> Iterator[Finding]:
         yield Finding(
             kind="gaps",
             about=TIME,
-            title=f"{time_text(gap)} of {time_text(span)} nothing ran on the critical path: tasks that had their data"
-            " were not started yet",
+            title=f"{time_text(gap)} of {time_text(span)} no task ran on the critical path: start-up, scheduling, tasks"
+            " that had all they needed and were not started yet",
             cost_ns=gap,
             evidence=_pieces(i, rows, "gap"),
             query=f"tailrace.open({i.directory!r}).insights().critical.path",
@@ -262,7 +262,7 @@ def _pieces(i: Insights, rows: pd.DataFrame, part: str) -> list[dict[str, Any]]:
     out = []
     for row in rows.head(EVIDENCE).to_dict("records"):
         task = int(row["task"])
-        name = i.scene.name(task) if task >= 0 else "(start of the run)"
+        name = i.scene.name(task) if task >= 0 else f"({'end' if row['via'] == REST else 'start'} of the run)"
         begin = (int(row["begin_ns"]) - i.scene.start_ns) / 1e9
         out.append({"task": name, "begin_s": begin, f"{part}_ns": int(row[part]), "via": str(row["via"])})
     return out

@@ -12,6 +12,10 @@ producer is concerned, and `taken_ns`, when it did.
             blocked on streams than the consumer: then the reader was the slower one, and not held up.
     fork    the consumer's process was made by the producer
     exit    the producer's process ended and the consumer waited for it
+    declared, inside    what a workflow manager declared (order.py)
+
+In a run with tags a process that bears none is no task but the *manager*: it starts tasks, waits for them and hands on
+what they made, and none of it is work (`Scene.works`).
 
 What always holds: rows whose `taken_ns` is before `given_ns` are left out and counted (`unresolved`): clocks that
 disagree, or a version that two wrote at once. So handovers go forward in time, and no cycle is left but among equal
@@ -30,6 +34,8 @@ from tailrace.analyzer import dataflow
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.insights import order
+from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.intervals import Bools, Intervals, Ints
 
 DATA, FORK, EXIT = "data", "fork", "exit"
@@ -42,7 +48,10 @@ class Scene:
     """The inputs of every analysis.
 
     tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, exe,
-        label) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved data).
+        label) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved data),
+        processes (how many).
+    works: whether each task is one that bears a tag of a stage or task; all do where none does.
+    order: what was declared.
     stages: the parties of level `stage`.
     handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
         position in `m.versions.table` or -1.
@@ -60,6 +69,8 @@ class Scene:
     busy: Intervals
     start_ns: int
     end_ns: int
+    works: Bools
+    order: Order
     declared: pd.DataFrame = field(default_factory=pd.DataFrame)
     tables: dict[str, Any] = field(default_factory=dict)
 
@@ -95,7 +106,14 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
     tasks["stage_code"] = stage
     moved = m.classed(dataflow.DEFAULT_CLASSES)
     tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.spells["who"].to_numpy()[moved]])
-    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who)], ignore_index=True)
+    tagged = np.zeros(len(tasks), dtype=np.bool_)
+    tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
+    processes = m.who[["host", "pid"]].assign(task=of_who).drop_duplicates()
+    tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
+    told = Order(declared, tables.get("declared_tasks"))
+    waited = order.handovers(told, tasks)
+    waited = waited.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=waited["given_ns"])[HANDOVER]
+    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who), waited], ignore_index=True)
     # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
@@ -113,6 +131,8 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
         busy=united,
         start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
         end_ns=int(tasks["end_ns"].max()) if len(tasks) else 0,
+        works=tagged if tagged.any() else ~tagged,
+        order=told,
         declared=declared if declared is not None else pd.DataFrame(),
         tables=tables,
     )
@@ -197,9 +217,9 @@ def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
 def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     """Handovers of kinds `fork` and `exit` between tasks, by the process tree.
 
-    Pids come again, and whoever outlives its parent is given another one (pid 1 as a rule). So a process is a child only
-    where its first event lies in the life of its parent, and behind the fork where that was seen; of pid 1 only where it
-    was seen (a traced program may be a container's pid 1), and whoever was waited for began after the waiter.
+    Pids come again, and whoever outlives its parent is given another one (pid 1 as a rule). So a process is a child
+    only where its first event lies in the life of its parent, and behind the fork where that was seen; of pid 1 only
+    where it was seen (a traced program may be a container's pid 1), and whoever was waited for began after the waiter.
     """
     nothing: pd.DataFrame = pd.DataFrame(columns=HANDOVER).astype({c: np.int64 for c in HANDOVER if c != "via"})
     if not {"host", "pid", "ppid"} <= set(m.processes.columns) or len(m.processes) == 0:

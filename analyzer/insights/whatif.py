@@ -22,6 +22,7 @@ import pandas as pd
 
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.insights import critical
+from tailrace.analyzer.insights.order import DECLARED
 from tailrace.analyzer.insights.scene import DATA, Scene, writes
 from tailrace.analyzer.intervals import Bools
 from tailrace.errors import QueryError
@@ -101,6 +102,9 @@ def together(s: Scene, producer: str, consumer: str) -> Estimate:
     ends = s.tasks["end_ns"].to_numpy()
     tail["taken_ns"] = ends[tail["consumer"]]
     changed = pd.concat([head, tail], ignore_index=True)
+    # To run side by side is to wait for the bytes, no longer for the end.
+    waited = (stage[changed["producer"]] == producer) & (stage[changed["consumer"]] == consumer)
+    changed = changed[~(waited & (changed["via"] == DECLARED).to_numpy())]
     saved = critical.bound(s).ns - critical.bound(s, handovers=changed).ns
     model = f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; all else stays"
     return _estimate(s, saved, 0, model)

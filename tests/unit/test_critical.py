@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.analyzer import dataflow
-from tailrace.analyzer.insights import critical, scene
+from tailrace.analyzer.insights import critical, insights, scene
 
 
 def made(story: Story, **values: Any) -> tuple[scene.Scene, critical.Critical]:
@@ -124,6 +124,127 @@ class TestProcesses:
         assert c.parts["gap"] == 2 * MS
         work = dict(zip(s.tasks["pid"], c.tasks["work_ns"] // MS, strict=True))
         assert work == {1: 62 - 16 - 36, 2: 15, 3: 35}
+
+
+def declared(*deps: tuple[str, str], parents: dict[str, str] | None = None, **submitted: float) -> dict[str, Any]:
+    """What a manager declared: (producer, consumer), task -> parent, task -> when it was submitted (ms)."""
+    inside = parents or {}
+    names = sorted({*(name for dep in deps for name in dep), *inside, *inside.values(), *submitted})
+    tasks = pd.DataFrame({"workflow": "w", "stage": n[0], "task": n, "parent": inside.get(n)} for n in names)
+    at = [T0_NS + round(submitted[n] * MS) if n in submitted else None for n in names]
+    rows = [{"workflow": "w", "task": c, "dep": p, "via": "afterok", "path": None} for p, c in deps]
+    return {
+        "declared_tasks": tasks.assign(t_submit_ns=pd.array(at, dtype="Int64")),
+        "declared_deps": pd.DataFrame(rows),
+    }
+
+
+def found(story: Story, **values: Any) -> tuple[list[tuple[str, str, float, float, float]], critical.Critical]:
+    """The path as (task, via, begin, end, gap) in ms, "" where there is none; its parts are the makespan."""
+    i = insights(story.run(2, **values))
+    s, c = i.scene, i.critical
+    assert sum(c.parts.values()) == s.makespan_ns >= c.bound_ns
+    names = [s.name(t) if t >= 0 else "" for t in c.path["task"]]
+    times = [(c.path[name] - s.start_ns) / MS for name in ("begin_ns", "end_ns")]
+    return list(zip(names, c.path["via"], *times, c.path["gap"] / MS, strict=True)), c
+
+
+def managed(story: Story) -> Story:
+    """A manager's process around the story, 0 to 100, that computes all the time and bears no tag."""
+    for at in (0, 100):
+        story.write("/log", at, 1, pid=99, at_ms=at, dur=0)
+    return story
+
+
+class TestManager:
+    def test_its_time_is_a_gap_and_the_path_names_tasks(self) -> None:
+        story = managed(Story())
+        task(story, "make", 10, 30, writes="/a")
+        task(story, "use", 40, 90, reads="/a")
+        path, c = found(story)
+        assert path == [
+            ("", "", 0, 10, 10),
+            ("make", "", 10, 30, 0),
+            ("use", "data", 30, 90, 10),
+            ("", "rest", 90, 100, 10),
+        ]
+        assert c.bound_ns == (20 + 50) * MS
+        assert c.parts["gap"] == 30 * MS
+
+    def test_forks_and_waits_of_a_script_lead_to_the_task_that_it_ran_before(self) -> None:
+        story = managed(Story())
+        for name, pid, start, end in (("one", 2, 10, 30), ("two", 3, 35, 60)):
+            story.event("fork", at_ms=start - 1, pid=99, cat="PROCESS", dur=0, ret=pid)
+            task(story, name, start, end, writes=f"/{name}")
+            for row in story.rows:
+                row["pid"] = pid if row.get("task") == name else row["pid"]
+            story.event("wait", at_ms=start, pid=99, cat="PROCESS", dur=(end - start + 1) * MS, ret=pid)
+        rows = [
+            {"host": "n1", "pid": p, "ppid": q, "exe": "/bin/sh", "argv": None} for p, q in ((99, 5), (2, 99), (3, 99))
+        ]
+        path, c = found(story, processes=pd.DataFrame(rows))
+        assert path == [
+            ("", "", 0, 10, 10),
+            ("one", "", 10, 30, 0),
+            ("two", "fork", 30, 60, 5),
+            ("", "rest", 60, 100, 40),
+        ]
+        assert c.bound_ns == (20 + 25) * MS
+
+    def test_a_copy_that_the_manager_made_leads_to_whom_it_copied_from(self) -> None:
+        story = managed(Story())
+        task(story, "make", 10, 30, writes="/a")
+        task(story, "other", 5, 40)
+        story.read("/a", pid=98, at_ms=32)
+        story.create("/copy", pid=98, at_ms=33)
+        story.write("/copy", pid=98, at_ms=34, dur=MS)
+        task(story, "use", 50, 90, reads="/copy")
+        path, _ = found(story)
+        assert path[1:3] == [("make", "", 10, 30, 0), ("use", "data", 30, 90, 20)]
+
+    def test_what_was_declared_holds_up_a_task_that_reads_nothing(self) -> None:
+        story = Story()
+        task(story, "first", 0, 30)
+        task(story, "busy", 0, 38, writes="/b")
+        task(story, "then", 40, 60, writes="/c")
+        path, c = found(story, **declared(("first", "then")))
+        assert path == [("first", "", 0, 30, 0), ("then", "declared", 30, 60, 10)]
+        assert c.bound_ns == 50 * MS
+        assert found(story, **declared(("first", "ghost"), ("ghost", "then")))[0] == path, "over one without events"
+
+    def test_without_a_reason_the_task_that_was_over_last_made_room(self) -> None:
+        story = managed(Story())
+        task(story, "a", 10, 30, writes="/a")
+        task(story, "b", 12, 45, writes="/b")
+        task(story, "c", 47, 70, writes="/c")
+        path, c = found(story)
+        assert path[1:3] == [("b", "", 12, 45, 0), ("c", "order", 45, 70, 2)]
+        assert c.bound_ns == 33 * MS, "by no order that would have to be"
+
+    def test_an_instance_waits_for_what_is_in_it_and_that_waits_with_it(self) -> None:
+        story = Story()
+        task(story, "make", 0, 10, writes="/a")
+        task(story, "outer", 20, 90, writes="/log")
+        task(story, "inner", 30, 80, reads="/other", writes="/c")
+        task(story, "last", 95, 99, reads="/other")
+        told = declared(("make", "outer"), ("outer", "last"), parents={"inner": "outer"}, inner=25.0)
+        path, c = found(story, **told)
+        assert path == [
+            ("make", "", 0, 10, 0),
+            ("outer", "declared", 10, 25, 10),
+            ("inner", "inside", 25, 80, 5),
+            ("outer", "inside", 80, 90, 0),
+            ("last", "declared", 90, 99, 5),
+        ]
+        assert c.bound_ns == (10 + 70 + 4) * MS
+
+    def test_a_shell_that_waits_for_its_own_task_works(self) -> None:
+        story = managed(Story())
+        moment(story, 10, task="t", pid=2)
+        story.event("wait", at_ms=11, pid=2, task="t", cat="PROCESS", dur=58 * MS, ret=3)
+        story.write("/out", pid=3, task="t", at_ms=60)
+        moment(story, 70, task="t", pid=2)
+        assert found(story)[1].bound_ns == 60 * MS
 
 
 class TestKin:
