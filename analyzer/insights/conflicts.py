@@ -5,9 +5,12 @@
     two writers         both wrote the same bytes; which of them stays is a matter of luck
 
 Ordered is what happens-before orders (Lamport 1978), by the order inside a task, fork, exit and wait, bytes through
-pipes and sockets, and declared dependencies. Times alone order nothing: that one ran after the other in this run does
+pipes and sockets, and declared dependencies, with which the tasks inside of a task wait; a task and what is in it are
+in order. Times alone order nothing: that one ran after the other in this run does
 not mean that it will in the next. Of accesses that overlap in time no order can be had. A task's own processes and
 threads are taken to be in order.
+
+Shared memory of two processes that are no tasks, in a run with tasks, is the workflow manager's own affair.
 
 Only byte ranges that are known can meet: what was moved at unknown offsets is counted (`unknown`), not accused. Reads
 after the write are no conflict here; whether they were ordered is what declared against observed asks (declared.py).
@@ -24,6 +27,8 @@ import pandas as pd
 from tailrace.analyzer import csr
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.compare import Moment, Task
+from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.scene import DATA, Scene
 from tailrace.analyzer.intervals import Ints
 
@@ -55,6 +60,8 @@ def conflicts(s: Scene) -> Conflicts:
     """The conflicts of a scene; see the module's definition."""
     spells = _spells(s)
     pairs, left_out = _pairs(spells)
+    own = (~s.works[spells["task"].to_numpy()]) & spells["file"].isin(_shared_memory(s)).to_numpy()
+    pairs = pairs[~(own[pairs["a"].to_numpy()] & own[pairs["b"].to_numpy()])].reset_index(drop=True)
     loose = spells["loose"].to_numpy()
     vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
     met = _meet(s, spells, pairs)
@@ -62,6 +69,11 @@ def conflicts(s: Scene) -> Conflicts:
     found, unchecked = _unordered(spells, candidates, _Order(s))
     unknown = found[found["bytes"] == 0]
     return Conflicts(_told(s, spells, found[found["bytes"] > 0]), _task_pairs(spells, unknown), unchecked + left_out)
+
+
+def _shared_memory(s: Scene) -> Ints:
+    """The codes of files in shared memory."""
+    return np.flatnonzero([str(path).startswith("/dev/shm/") for path in s.m.paths]).astype(np.int64)
 
 
 def _spells(s: Scene) -> pd.DataFrame:
@@ -136,19 +148,19 @@ class _Order:
     """Happens-before between tasks at given times."""
 
     def __init__(self, s: Scene) -> None:
-        rows = s.handovers
+        rows = s.handovers[~s.handovers["via"].isin((DECLARED, INSIDE))]  # told below, tasks without events included
+        self.names = [(str(r.workflow), str(r.task)) if r.task else None for r in s.tasks.itertuples()]
+        self.declared = s.order
         stream = s.m.versions.table["stream"].to_numpy()
         data = (rows["via"] == DATA).to_numpy()
         sure = ~data
         sure[data] = stream[rows["version"].to_numpy()[data]]
         rows = rows[sure]
-        told, unseen = _declared_pairs(s)
-        nowhere = np.zeros(unseen, dtype=np.int64)
-        start, end = (np.append(s.tasks[name].to_numpy(), nowhere) for name in ("start_ns", "end_ns"))
+        told, unseen = _declared_moments(s)
         source = np.concatenate([rows["producer"].to_numpy(), told[:, 0]])
-        target = np.concatenate([rows["consumer"].to_numpy(), told[:, 1]])
-        given = np.concatenate([rows["given_ns"].to_numpy(), end[told[:, 0]]])
-        taken = np.concatenate([rows["taken_ns"].to_numpy(), start[told[:, 1]]])
+        target = np.concatenate([rows["consumer"].to_numpy(), told[:, 2]])
+        given = np.concatenate([rows["given_ns"].to_numpy(), told[:, 1]])
+        taken = np.concatenate([rows["taken_ns"].to_numpy(), told[:, 3]])
         task, when = np.concatenate([source, target]), np.concatenate([given, taken])
         order = np.lexsort((when, task))
         self.task, self.when = task[order], when[order]
@@ -168,6 +180,9 @@ class _Order:
 
     def before(self, task: int, after: int, other: int, until: int) -> bool:
         """Whether all that `task` did up to `after` happened before what `other` did from `until` on."""
+        one, two = self.names[task], self.names[other]
+        if one is not None and two is not None and self.declared.nested(one, two):
+            return True
         start = self._next(task, after)
         low, high = int(self.bounds[other]), int(self.bounds[other + 1])
         end = low + int(np.searchsorted(self.when[low:high], until, side="right")) - 1
@@ -185,22 +200,22 @@ class _Order:
         return at if at < high else -1
 
 
-def _declared_pairs(s: Scene) -> tuple[Ints, int]:
-    """Declared dependencies as pairs of tasks, shape (n, 2), and how many tasks without events are in them: their codes
-    come after the others'."""
-    if len(s.declared) == 0:
-        return np.empty((0, 2), dtype=np.int64), 0
+def _declared_moments(s: Scene) -> tuple[Ints, int]:
+    """What was declared to be before what, shape (n, 4): task and time of the one, task and time of the other; and how
+    many tasks without events are in it: their codes come after the others', their life is from 0 to 1."""
     place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(s.tasks.itertuples()) if r.task}
     seen = len(s.tasks)
-    rows = s.declared[s.declared["status"] != "undeclared"]
-    unseen: dict[tuple[str, str], int] = {}
+    times = (s.tasks["start_ns"].tolist(), s.tasks["end_ns"].tolist())
+    unseen: dict[Task, int] = {}
 
-    def code(workflow: str, task: str) -> int:
-        name = (workflow, task)
-        return place[name] if name in place else unseen.setdefault(name, seen + len(unseen))
+    def point(moment: Moment) -> tuple[int, int]:
+        task, over = moment
+        if task in place:
+            return place[task], int(times[over][place[task]])
+        return unseen.setdefault(task, seen + len(unseen)), int(over)
 
-    ends = [(code(w, p), code(w, c)) for w, p, c in rows[["workflow", "producer", "consumer"]].itertuples(index=False)]
-    return np.array(ends, dtype=np.int64).reshape(-1, 2), len(unseen)
+    rows = [(*point(first), *point(then)) for first, then in s.order.moments()]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4), len(unseen)
 
 
 def _unordered(spells: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:

@@ -108,6 +108,44 @@ class TestConflicts:
         ), "over a task without events"
         assert self.kinds(story, **declared(("b", "a", "future"))) == [("two writers", 50, False)]
 
+    def test_what_is_in_a_task_waits_with_it(self) -> None:
+        """before -> outer [ inner ] -> after, and beside, which nothing orders; outer itself left no events."""
+        pairs = [("before", "outer", "afterok"), ("outer", "after", "afterok"), ("beside", "none", "afterok")]
+        tables = declared(*pairs)
+        inner = {"workflow": "w", "stage": "i", "task": "inner", "parent": "outer"}
+        tables["declared_tasks"] = pd.concat([tables["declared_tasks"], pd.DataFrame([inner])], ignore_index=True)
+        for others, conflicts in ((("before", "inner"), 0), (("inner", "after"), 0), (("beside", "inner"), 1)):
+            story = Story()
+            for at, name in enumerate(others):
+                story.write("/f", 0, 100, task=name, at_ms=1 + 50 * at)
+            assert len(self.kinds(story, **tables)) == conflicts, others
+
+    def test_a_task_and_what_is_in_it_are_in_order(self) -> None:
+        tables = declared(("outer", "after", "afterok"))
+        inner = {"workflow": "w", "stage": "i", "task": "inner", "parent": "outer"}
+        tables["declared_tasks"] = pd.concat([tables["declared_tasks"], pd.DataFrame([inner])], ignore_index=True)
+        story = Story()
+        for at, name in ((1, "outer"), (20, "inner"), (50, "outer")):
+            story.write("/f", 0, 100, task=name, at_ms=at)
+        assert self.kinds(story, **tables) == []
+
+    @pytest.mark.parametrize(("tag", "found"), [("", []), ("a", [("two writers", 8, False)])])
+    def test_memory_that_the_manager_shares_with_itself_is_its_own_affair(
+        self, tag: str, found: list[tuple[str, int, bool]]
+    ) -> None:
+        story = Story()
+        task(story, "t", 0, 90, writes="/out")
+        story.write("/dev/shm/counters", 0, 8, pid=7, at_ms=10)
+        story.write("/dev/shm/counters", 0, 8, pid=8, task=tag, at_ms=40)
+        assert self.kinds(story) == found
+
+    def test_semaphores_are_no_data(self) -> None:
+        story = Story()
+        for at, name in ((1, "a"), (50, "b")):
+            story.write("/dev/shm/sem.mp-x1", 0, 32, task=name, at_ms=at)
+            story.write("/dev/shm/pym-7-abc", 0, 8, task=name, at_ms=at + 1)
+        assert self.kinds(story) == []
+
     def test_a_read_that_was_only_luckily_before_the_write(self) -> None:
         story = Story()
         story.read("/f", 0, 100, task="r", at_ms=1)
