@@ -69,7 +69,8 @@ def datagrams(events: pd.DataFrame) -> pd.DataFrame:
     channels = [channel for channel in found if channel is not None]
     file, path = events["file"].to_numpy(dtype=object, copy=True), events["path"].to_numpy(dtype=object, copy=True)
     file[rows], path[rows] = [c[0] for c in channels], [c[1] for c in channels]
-    return events.assign(file=file, path=path)
+    joined: pd.DataFrame = events.assign(file=file, path=path)
+    return joined
 
 
 def _destination(host: str, path: str, direction: str) -> tuple[str, str] | None:

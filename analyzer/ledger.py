@@ -108,7 +108,8 @@ def totals(rows: pd.DataFrame) -> dict[str, Any]:
 def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `table` that the kernel's account, or what is known of the process, says were not fully seen."""
     short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
-    return rows[short | (rows["cause"] == RING)]
+    result: pd.DataFrame = rows[short | (rows["cause"] == RING)]
+    return result
 
 
 def partial_processes(processes: Any) -> set[tuple[str, int]] | None:

@@ -72,7 +72,8 @@ def _with_facts(table: pd.DataFrame, facts: pd.Series[Any]) -> pd.DataFrame:
     for column, name in _USAGE.items():
         numbers = [a.get(name) if isinstance(a, dict) else None for a in table["account"]]
         columns[column] = pd.array([n if isinstance(n, int) else None for n in numbers], dtype="Int64")
-    return table.assign(**columns)
+    result: pd.DataFrame = table.assign(**columns)
+    return result
 
 
 class Run:

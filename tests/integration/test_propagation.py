@@ -71,7 +71,10 @@ def test_the_setting_leaves_it_to_the_program(traced: Callable[..., Trace], tmp_
 
 
 def test_the_setting_takes_nobody_out_itself(traced: Callable[..., Trace], tmp_path: Path) -> None:
-    tags = "import subprocess\nfrom tailrace.context import scope\nwith scope(task='inner'): subprocess.run(['cp', 'in', 'out'])"
+    tags = (
+        "import subprocess\nfrom tailrace.context import scope\n"
+        "with scope(task='inner'): subprocess.run(['cp', 'in', 'out'])"
+    )
     words = [SH, "-c", 'env > seen; cp in first; exec "$0" -c "$1"', sys.executable, tags]
     trace = traced(*words, TAILRACE_PROPAGATE="environment")
     seen = (tmp_path / "seen").read_text()
