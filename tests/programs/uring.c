@@ -1,4 +1,5 @@
-/* io_uring by liburing: uring WAY. Results are taken by the library's functions and, in parts, by what is inlined here. */
+/* io_uring by liburing: uring WAY. Results are taken by the library's functions and, in parts, by what is inlined here.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <liburing.h>
