@@ -9,7 +9,6 @@
 
 #include "arena.h"
 #include "session.h"
-#include "sockets.h"
 #include "sys.h"
 
 namespace tailrace {
@@ -136,7 +135,7 @@ void tell_queue(int fd, NamedFile &name) {
 // What the kernel says of an open descriptor.
 struct Found {
   bool ok = false;
-  bool unbound = false;  // OpenFile
+  Messages messages = Messages::kNone;
 };
 
 Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_t target_bytes, NamedFile &name) {
@@ -147,7 +146,7 @@ Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_
   name.identity = identity_of(s);
   Writer w(name.path, kPathBytes);
   if (name.identity.type == FileType::kSocket) {
-    found.unbound = write_socket_name(w, fd, name.identity.ino, target, target_bytes);
+    found.messages = write_socket_name(w, fd, name.identity.ino, target, target_bytes);
   }
   name.path_bytes = static_cast<uint32_t>(w.size());
   if (!name.path_bytes) {
@@ -181,7 +180,7 @@ OpenFile *resolve(int fd, int flags, bool own_position, const char *given, Named
   OpenFile *f = slot_at(i);
   set_path(f, name);
   f->identity = name.identity;
-  f->unbound = found.unbound;
+  f->messages = found.messages;
   f->references = 1;
   f->append = (flags & O_APPEND) != 0;
   f->position.store(0, std::memory_order_relaxed);
@@ -214,7 +213,7 @@ bool file_opened(int fd, int flags, const char *path, NamedFile &name) {
   return false;
 }
 
-void socket_changed(int fd, const struct sockaddr *target, unsigned target_bytes) {
+void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes) {
   NamedFile name;
   if (!known_file_of(fd)) resolve(fd, 0, false, nullptr, name);
   Found found = look_up(fd, nullptr, target, target_bytes, name);
@@ -226,11 +225,12 @@ void socket_changed(int fd, const struct sockaddr *target, unsigned target_bytes
   OpenFile *f = slot_at(i);
   if (f->identity.ino != name.identity.ino || f->identity.type != FileType::kSocket) return;
   set_path(f, name);
-  f->unbound = found.unbound;
+  f->messages = found.messages;
   f->hash.store(name.hash, std::memory_order_release);
 }
 
-bool name_message(OpenFile *socket, const struct sockaddr *other, unsigned other_bytes, NamedFile &out) {
+bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out) {
+  if (socket->messages == Messages::kNone) return false;
   PathBuffer own;
   long n = copy_name(socket, socket->hash.load(std::memory_order_relaxed), own.data(), kPathBytes, out.identity);
   Writer w(out.path, kPathBytes);

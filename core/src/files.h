@@ -12,8 +12,7 @@
 
 #include "journal.h"
 #include "path_buffer.h"
-
-struct sockaddr;
+#include "sockets.h"
 
 namespace tailrace {
 
@@ -28,7 +27,7 @@ struct OpenFile {
   uint32_t references;
   FileIdentity identity;
   bool append;
-  bool unbound;  // a datagram socket that gets its address by the first message it sends
+  Messages messages;
   uint32_t path_bytes;
   char *path;
   // The stream over it, and how many bytes of its buffers are accounted for (stream.h).
@@ -59,9 +58,9 @@ OpenFile *known_file_of(int fd);
 // say. What it stands for goes to `name`. False when it can't be told.
 bool file_opened(int fd, int flags, const char *path, NamedFile &name);
 // The socket was bound or connected: it, and all its duplicates, have another name now (sockets.h).
-void socket_changed(int fd, const struct sockaddr *target, unsigned target_bytes);
+void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes);
 // The name of a datagram socket for a message to or from `other`. False when it is none.
-bool name_message(OpenFile *socket, const struct sockaddr *other, unsigned other_bytes, NamedFile &out);
+bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out);
 // newfd is a duplicate of oldfd; what newfd was is forgotten.
 void file_duplicated(int oldfd, int newfd);
 // Before close(2). What the descriptor stood for, if it was known, goes to `out`, so that the call can still name it.

@@ -39,7 +39,7 @@ void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret
   if (!call || !enter()) return;
   int saved = errno;
   OpenFile *file = ret < 0 ? nullptr : file_of(fd);
-  if (file && file->unbound) socket_changed(fd, nullptr, 0);
+  if (file && file->messages == Messages::kUnbound) socket_changed(fd, nullptr, 0);
   NamedFile name;
   if (file && other.address && name_message(file, other.address, other.bytes, name)) {
     record_path(call, Event{fn, 0, 0, -1, count, ret}, &name);
@@ -68,7 +68,7 @@ void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *mess
     e.ret += messages[i].msg_len;
   }
   OpenFile *file = file_of(fd);
-  if (file && file->unbound && ret > 0) socket_changed(fd, nullptr, 0);
+  if (file && file->messages == Messages::kUnbound && ret > 0) socket_changed(fd, nullptr, 0);
   if (file) e.file = file->hash.load(std::memory_order_relaxed);
   // Where they all have one address, it is the event's.
   Other first;

@@ -1,12 +1,15 @@
 // See sockets.h.
 #include "sockets.h"
 
+#include <errno.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <sys/un.h>
+
+#include <atomic>
 
 #include "sys.h"
 
@@ -128,8 +131,13 @@ uint32_t unix_peer(uint32_t ino) {
   ask.body.udiag_show = UDIAG_SHOW_PEER;
   ask.body.udiag_cookie[0] = ask.body.udiag_cookie[1] = ~0U;
 
+  // Where the kernel can't answer it looks for a module that could, by a program that it starts: once is enough.
+  static std::atomic<bool> g_unanswered;
+  if (g_unanswered.load(std::memory_order_relaxed)) return 0;
   sys::SignalsBlocked blocked;
   auto fd = static_cast<int>(sys::call(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (fd == -EMFILE || fd == -ENFILE) return 0;
+  if (fd < 0) g_unanswered.store(true, std::memory_order_relaxed);
   if (fd < 0) return 0;
   alignas(nlmsghdr) char reply[256];
   long n = sys::call(SYS_sendto, fd, sys::pointer(&ask), sizeof ask, MSG_DONTWAIT);
@@ -137,7 +145,10 @@ uint32_t unix_peer(uint32_t ino) {
   if (n > 0) n = sys::call(SYS_recvfrom, fd, sys::pointer(reply), sizeof reply, MSG_DONTWAIT);
   sys::close(fd);
   const auto *head = reinterpret_cast<const nlmsghdr *>(reply);
-  if (n < static_cast<long>(NLMSG_LENGTH(sizeof(unix_diag_msg))) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY) return 0;
+  if (n < static_cast<long>(NLMSG_LENGTH(sizeof(unix_diag_msg))) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
+    g_unanswered.store(true, std::memory_order_relaxed);
+    return 0;
+  }
   for (long at = NLMSG_SPACE(sizeof(unix_diag_msg)); at + static_cast<long>(sizeof(nlattr) + 4) <= n;) {
     nlattr attribute;
     memcpy(&attribute, reply + at, sizeof attribute);
@@ -163,11 +174,11 @@ const char *inet_protocol(int protocol) {
   }
 }
 
-bool write_inet_socket(Writer &out, int fd, const Address &own, const Address &peer) {
+Messages write_inet_socket(Writer &out, int fd, const Address &own, const Address &peer) {
   const char *protocol = inet_protocol(option(fd, SO_PROTOCOL));
-  if (!protocol) return false;
+  if (!protocol) return Messages::kNone;
   bool datagrams = option(fd, SO_TYPE) == SOCK_DGRAM;
-  if (!datagrams && !peer.bytes) return false;
+  if (!datagrams && !peer.bytes) return Messages::kNone;
   out << protocol;
   if (own.is_local()) write_namespace(out, fd);
   out << ':';
@@ -178,18 +189,19 @@ bool write_inet_socket(Writer &out, int fd, const Address &own, const Address &p
   } else {
     out << '*';
   }
-  return datagrams && own.port() == 0;
+  if (!datagrams) return Messages::kNone;
+  return own.port() == 0 ? Messages::kUnbound : Messages::kAddressed;
 }
 
-void write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own, const Address &peer) {
+Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own, const Address &peer) {
   if (option(fd, SO_TYPE) == SOCK_DGRAM && (!own.unix_name().empty() || !peer.unix_name().empty() || !peer.bytes)) {
     out << "unix-dgram:";
     if (!write_unix(out, own)) out << '*';
     out << kTo;
     if (!write_unix(out, peer)) out << '*';
-    return;
+    return Messages::kAddressed;
   }
-  if (!peer.bytes) return;
+  if (!peer.bytes) return Messages::kNone;
   out << "unix:[";
   out.number(static_cast<int64_t>(ino)) << "]" << kTo << '[';
   uint32_t other = unix_peer(static_cast<uint32_t>(ino));
@@ -202,20 +214,18 @@ void write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own, co
   // The path is that of whoever listened.
   const Address &named = peer.unix_name().empty() ? own : peer;
   if (!named.unix_name().empty()) write_unix(out << ' ', named);
+  return Messages::kNone;
 }
 
 }  // namespace
 
-bool write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes) {
+Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes) {
   Address own, peer;
-  if (!own.look(SYS_getsockname, fd)) return false;
+  own.look(SYS_getsockname, fd);
   int family = own.family();
-  if (family != AF_INET && family != AF_INET6 && family != AF_UNIX) return false;
+  if (family != AF_INET && family != AF_INET6 && family != AF_UNIX) return Messages::kNone;
   if (!peer.look(SYS_getpeername, fd) && target) peer.copy(target, target_bytes);
-  if (family == AF_UNIX) {
-    write_unix_socket(out, fd, ino, own, peer);
-    return false;
-  }
+  if (family == AF_UNIX) return write_unix_socket(out, fd, ino, own, peer);
   if (peer.bytes && peer.family() != AF_INET && peer.family() != AF_INET6) peer.bytes = 0;
   return write_inet_socket(out, fd, own, peer);
 }
