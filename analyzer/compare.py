@@ -202,9 +202,9 @@ def _observed(
             moved, files = direct.get((producer, consumer), (0, 0))
             direct[(producer, consumer)] = (moved + int(row["bytes"]), files + int(row["files"]))
     after: dict[Any, list[Hop]] = {}
-    for row in flows.join(written, on=["producer", "version"]).itertuples():
-        hop = Hop(names[row.consumer], int(row.written_ns), int(row.first_ns), int(row.last_ns))
-        after.setdefault(names[row.producer], []).append(hop)
+    for row in flows.join(written, on=["producer", "version"]).to_dict("records"):
+        times = (int(row[name]) for name in ("written_ns", "first_ns", "last_ns"))
+        after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], *times))
     return direct, after
 
 

@@ -27,7 +27,7 @@ struct OpenFile {
   uint32_t references;
   FileIdentity identity;
   bool append;
-  Messages messages;
+  std::atomic<Messages> messages;
   uint32_t path_bytes;
   char *path;
   // The stream over it, and how many bytes of its buffers are accounted for (stream.h).
