@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   }
   if (traced) {
-    string_view tags = ChildEnvironment::tags_in(environment.get());
+    string_view tags = ChildEnvironment::tags_in(start, environment.get());
     ChildEnvironment child(start, tags, "1:2:3:0", environment.get());
     std::unique_ptr<char[]> memory(new char[child.bytes()]);
     char **built = child.build(memory.get());
@@ -72,6 +72,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(read_environment(built, again), "a child is traced");
     require(again[Setting::TAILRACE_RUN] == start[Setting::TAILRACE_RUN], "into the same run");
     require(again.preload == start.preload, "by the same library");
+    require(is_wanted_in(again, built), "which its environment has all of");
+    ChildEnvironment grandchild(again, "", "", built);
+    std::unique_ptr<char[]> bare(new char[grandchild.bytes()]);
+    StartEnvironment never;
+    require(!read_environment(grandchild.build_without(bare.get()), never), "one that can't carry us is not traced");
   }
   fuzz::forget_arena();
   return 0;
