@@ -160,8 +160,9 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
   if (!is_injecting()) return real_call(environment);
   Call call;
   PendingRecord pending;
-  char whole[4096];
-  Program program(executable.whole_path(whole, sizeof whole), environment);
+  // The thread may have a small stack.
+  size_t room = executable.dirfd == AT_FDCWD ? 0 : 4096;
+  Program program(executable.whole_path(static_cast<char *>(alloca(room)), room), environment);
   program.leave_to_parent();
   if (call && program.path()) {
     Event e;
