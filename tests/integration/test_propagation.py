@@ -1,6 +1,7 @@
 """What a traced program starts is traced, whatever it does to its environment; TAILRACE_PROPAGATE leaves that to it."""
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,3 +82,39 @@ def test_the_setting_takes_nobody_out_itself(traced: Callable[..., Trace], tmp_p
     assert "TAILRACE_RUN=" in seen and "libtailrace" in seen and "TAILRACE_PROCESS" not in seen
     assert trace.tags(trace.of(tmp_path / "first"), "task") == {(None,)}
     assert trace.tags(trace.of(tmp_path / "out"), "task") == {("inner",)}
+
+
+@pytest.fixture
+def musl(tmp_path: Path) -> Path:
+    """A dynamic program of musl's, whose loader fails on our library; it prints its LD_PRELOAD and its settings."""
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("no musl-gcc (Debian: musl-tools)")
+    source, program = tmp_path / "musl.c", tmp_path / "musl"
+    source.write_text(
+        "#include <stdio.h>\n#include <string.h>\nextern char **environ;\nint main(void) {\n"
+        '  for (char **e = environ; *e; e++) if (strstr(*e, "TAILRACE_") || strstr(*e, "LD_PRELOAD")) puts(*e);\n'
+        '  return puts("here") < 0;\n}\n'
+    )
+    subprocess.run(["musl-gcc", "-o", program, source], check=True)
+    return program
+
+
+@pytest.mark.parametrize("propagate", ["always", "environment"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "{musl} > out",
+        "exec {musl} > out",
+        "env {musl} > out",
+        "echo '#!{musl}' > script; chmod +x script; ./script > out",
+        "awk 'BEGIN {{ system(\"{musl} > out\") }}'",
+        "{python} -c \"import subprocess; subprocess.run([{musl!r}], stdout=open('out', 'w'), check=True)\"",
+        "{python} -c \"import os; os.system('{musl} > out')\"",
+    ],
+    ids=["forked", "executed", "env", "script", "system", "subprocess", "os.system"],
+)
+def test_a_musl_program_starts_without_us(
+    traced: Callable[..., Trace], musl: Path, tmp_path: Path, how: str, propagate: str
+) -> None:
+    traced(SH, "-c", how.format(musl=str(musl), python=sys.executable), TAILRACE_PROPAGATE=propagate)
+    assert (tmp_path / "out").read_text() == "here\n"
