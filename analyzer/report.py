@@ -48,7 +48,7 @@ PART_WORDS = {
     "compute": "computing",
     "io": "in file I/O",
     "stream": "blocked on pipes and sockets",
-    "gap": "waiting for tasks to start",
+    "gap": "between tasks (start-up, scheduling)",
 }
 STATUS_STYLES = {
     "observed": "green",
@@ -195,7 +195,9 @@ def critical_text(critical: dict[str, Any]) -> str:
     shares = ((critical["parts_ms"][name] / span, PART_WORDS[name]) for name in PART_WORDS)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)
-    return f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."
+    text = f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."
+    names = [printable(name) for name in critical["through"]]
+    return text + (f" It goes through {' -> '.join(names)}." if names else "")
 
 
 def footprint_text(footprint: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ FIGURES = {
     "critical_compute": ("s", "of the critical path, computing"),
     "critical_io": ("s", "of the critical path, in file I/O"),
     "critical_stream": ("s", "of the critical path, on pipes and sockets"),
-    "critical_gap": ("s", "of the critical path, waiting for tasks to start"),
+    "critical_gap": ("s", "of the critical path, between tasks: start-up, scheduling"),
     "bound": ("s", "the longest chain of work"),
     "read_bytes": ("B", "bytes read"),
     "written_bytes": ("B", "bytes written"),

@@ -2,7 +2,7 @@
 
 const PARTS = {
   compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
-  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "a task had its data and had not begun"],
+  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "no task of the path ran: start-up, scheduling, tasks that had their data and had not begun"],
 };
 const ABOUT = {
   race: ["Race", "Nothing orders these accesses: what comes out may depend on luck."], time: ["Time", "Time of the run."],
@@ -67,7 +67,7 @@ function findings() {
 
 function showPath() {
   const c = data.critical, rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
-  const pieces = rows.map(p => [p.task < 0 ? p.name || "(nothing ran yet)" : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
+  const pieces = rows.map(p => [p.task < 0 ? p.name || (p.via === "rest" ? "(the last task was over)" : "(nothing ran yet)") : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
   openPanel("Critical path", "Path", make("p", {class: "hint"}, "What held the run up, told backwards from its end: a task's time belongs to it back to the moment at which its last input came."),
     facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
     list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms)}, ${timeText(s.io_ms)} in I/O`])),

@@ -23,6 +23,7 @@ LIMITS = {
     "histories": 600,
     "actors": 6,
     "path": 2000,
+    "through": 12,
 }
 """A page of 10,000 tasks and as many files is about 3 MB with these, one of 100,000 tasks about 15."""
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from flowcase import MS, FakeRun, Story
 from rich.console import Console
+from test_critical import task
 
 from tailrace.analyzer import report, summary
 from tailrace.analyzer.summary import limits
@@ -227,6 +228,16 @@ def test_bytes(amount: int, words: str) -> None:
 )
 def test_times(ns: int, words: str) -> None:
     assert time_text(ns) == words
+
+
+def test_the_critical_path_names_its_tasks() -> None:
+    story = Story()
+    for number in range(20):
+        reads = {"reads": f"/f{number - 1}"} if number else {}
+        task(story, f"s[b]{number}", 10 * number, 10 * number + 8, writes=f"/f{number}", **reads)
+    text = report.critical_text(summary.collect(story.run())["critical"])
+    assert r"It goes through s\[b]0 -> s\[b]1 ->" in text, "no markup of the terminal's"
+    assert "-> (8 more) ->" in text and text.endswith(r"-> s\[b]19.")
 
 
 def test_counts() -> None:
