@@ -27,6 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer import grouping
+from tailrace.analyzer.batch import Batch
 from tailrace.analyzer.edges import READ, EdgeTable
 
 ADDRESSES = re.compile(r"(tcp|sctp)(@\d+)?:(.+)->(.+)", re.DOTALL)
@@ -55,22 +57,22 @@ class _End:
 # --- datagrams -------------------------------------------------------------------------------------------------------
 
 
-def datagrams(events: pd.DataFrame) -> pd.DataFrame:
-    """The events (columns host, path, file, ftype, dir; "" for null) with each message on its destination's channel."""
-    at = np.flatnonzero(((events["ftype"] == "sock") & (events["dir"] != "")).to_numpy())
+def datagrams(events: Batch) -> Batch:
+    """The events with each message on its destination's channel: another file, by another path."""
+    text = events.text
+    at = np.flatnonzero(text["ftype"].isin({"sock"}) & (text["dir"].code > 0))
     if len(at) == 0:
         return events
-    keys = events.iloc[at][["host", "path", "dir"]]
-    made = {key: _destination(*key) for key in keys.drop_duplicates().itertuples(index=False, name=None)}
-    found = [made[key] for key in keys.itertuples(index=False, name=None)]
-    rows = at[[channel is not None for channel in found]]
-    if len(rows) == 0:
-        return events
-    channels = [channel for channel in found if channel is not None]
-    file, path = events["file"].to_numpy(dtype=object, copy=True), events["path"].to_numpy(dtype=object, copy=True)
-    file[rows], path[rows] = [c[0] for c in channels], [c[1] for c in channels]
-    joined: pd.DataFrame = events.assign(file=file, path=path)
-    return joined
+    keys = [text[name] for name in ("host", "path", "dir")]
+    code, first = grouping.numbered(grouping.pack(*(column.code[at] for column in keys)))
+    found = [_destination(*key) for key in zip(*(column.at(at[first]) for column in keys), strict=True)]
+    moved = np.array([channel is not None for channel in found], dtype=np.bool_)[code]
+    rows, of_row = at[moved], code[moved]
+    changed = {}
+    for place, name in enumerate(("file", "path")):
+        names = np.array(["" if channel is None else channel[place] for channel in found], dtype=object)
+        changed[name] = text[name].put(rows, names[of_row])
+    return dataclasses.replace(events, text={**text, **changed})
 
 
 def _destination(host: str, path: str, direction: str) -> tuple[str, str] | None:

@@ -6,15 +6,18 @@ make no edge. Nothing here loops over events in Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dask as untyped_dask
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from tailrace.analyzer import channels
+from tailrace.analyzer import batch, channels, grouping
 from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.batch import Texts
 from tailrace.analyzer.edges import (
     KINDS,
     META,
@@ -27,7 +30,6 @@ from tailrace.analyzer.edges import (
     WRITE,
     EdgeTable,
     Partial,
-    codes,
     combine,
     fold,
     sum_counts,
@@ -58,10 +60,13 @@ WAITS = frozenset({"wait", "system"})
 """Calls during which a process waits for a child."""
 UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
 O_ACCMODE, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC = 0o3, 0o1, 0o2, 0o100, 0o1000
-COLUMNS = [
-    *("name", "cat", "ts", "dur", "host", "pid", "path", "file", "ftype", "path2", "file2", "offset", "size", "count"),
-    *("ret", "errno", "dir", "flags", "prot", "calls", "workflow", "stage", "task"),
-]
+TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task")
+NUMBERS = {
+    **{"ts": 0, "dur": 0, "pid": -1, "offset": -1, "size": 0, "count": 0, "calls": 1},
+    **{"ret": 0, "errno": 0, "flags": 0, "prot": 0},
+}
+"""The columns of numbers, with what stands for null."""
+COLUMNS = [*TEXTS, *NUMBERS]
 """The columns of the event frame that the edge table is made from."""
 
 
@@ -96,246 +101,255 @@ def reduce(parts: Sequence[Any]) -> EdgeTable:
 # --- a partition of events -------------------------------------------------------------------------------------------
 
 
-def chunk(events: pd.DataFrame) -> Partial:
+def chunk(frame: pd.DataFrame) -> Partial:
     """The Partial of one partition: events (columns `COLUMNS`, any row order) as spells of one call, then folded."""
-    events = channels.datagrams(_plain(events))
-    who_code, who = codes(events[WHO])
-    events["who"] = who_code
-    events["ok"] = _succeeded(events)
-    paths = _sightings(events)
-    file_code, file_names = pd.factorize(paths["file"])
-    paths["file"] = file_code
-    files = pd.DataFrame(
-        {"file": file_names.astype(object), "ftype": paths.groupby("file")["ftype"].first().to_numpy()}
+    events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
+    who, actors = _actors(events)
+    ok = _succeeded(events)
+    sightings, identities = _sightings(events, ok)
+    file, files = _files(sightings, identities)
+    seen = grouping.groups(grouping.pack(sightings["file"], sightings["path"]))
+    aliases = grouping.frame(
+        {
+            "file": file[seen.first(sightings["file"])],
+            "path": identities.paths[seen.first(sightings["path"])],
+            "first_ns": seen.reduce(np.minimum, sightings["ts"]),
+            "last_ns": seen.reduce(np.maximum, sightings["ts"]),
+        }
     )
-    for column in ("file", "file2"):
-        events[column + "_code"] = pd.Index(file_names).get_indexer(events[column])
-    accesses = _accesses(events)
-    row = np.arange(len(accesses), dtype=np.int64)
-    placed = accesses["offset"].to_numpy() >= 0
-    start = accesses["offset"].to_numpy()[placed]
-    length = (accesses["bytes"] + accesses["mapped_bytes"]).to_numpy()[placed]
+    rows = Rows(events, who, ok, file[events.text["file"].code], file[identities.file2])
+    accesses, offset = _accesses(rows)
+    row = np.flatnonzero(offset >= 0)
+    start, length = offset[row], (accesses["bytes"] + accesses["mapped_bytes"])[row]
     return fold(
         Partial(
-            who=who,
+            who=actors,
             files=files,
-            aliases=paths.groupby(["file", "path"], as_index=False).agg(first_ns=("ts", "min"), last_ns=("ts", "max")),
-            spells=accesses.drop(columns="offset"),
-            extents=iv.make(row[placed], start, start + length),
-            times=iv.make(row, accesses["first_ns"].to_numpy(), accesses["last_ns"].to_numpy()),
-            busy=_busy(events),
-            counts=_counts(events),
-            facts=_facts(events),
-            kin=_kin(events),
+            aliases=aliases,
+            spells=grouping.frame(accesses),
+            extents=iv.make(row, start, start + length),
+            times=iv.make(np.arange(len(offset), dtype=np.int64), accesses["first_ns"], accesses["last_ns"]),
+            busy=_busy(rows),
+            counts=_counts(rows),
+            facts=_facts(rows),
+            kin=_kin(rows),
         )
     )
 
 
-def _plain(events: pd.DataFrame) -> pd.DataFrame:
-    """Plain numpy columns: strings are objects with "" for null, integers int64 with -1 (0 for sizes) for null."""
-    out: dict[str, Any] = {}
-    for column in COLUMNS:
-        if column not in events:
-            out[column] = pd.Series([None] * len(events), dtype=object)
-        else:
-            out[column] = events[column].reset_index(drop=True)
-    for column in (
-        "name",
-        "cat",
-        "host",
-        "path",
-        "file",
-        "ftype",
-        "path2",
-        "file2",
-        "dir",
-        "workflow",
-        "stage",
-        "task",
-    ):
-        out[column] = _strings(out[column])
-    for column, null in (("ts", 0), ("dur", 0), ("pid", -1), ("offset", -1), ("size", 0), ("count", 0), ("calls", 1)):
-        out[column] = _integers(out[column], null)
-    for column in ("ret", "errno", "flags", "prot"):
-        out[column] = _integers(out[column], 0)
-    result: pd.DataFrame = pd.DataFrame(out)
-    return result
+@dataclass(frozen=True)
+class Rows:
+    """Events with what chunk has found of them: parallel arrays; `file` and `file2` are codes of files, -1 for none."""
+
+    events: batch.Batch
+    who: Ints
+    ok: Bools
+    file: Ints
+    file2: Ints
+
+    def text(self, name: str) -> batch.Text:
+        """A column of texts."""
+        return self.events.text[name]
+
+    def number(self, name: str) -> Ints:
+        """A column of numbers."""
+        return self.events.number[name]
+
+    def named(self, names: Container[str]) -> Bools:
+        """Whether the call is one of `names`."""
+        return self.events.text["name"].isin(names)
 
 
-def _strings(column: pd.Series[Any]) -> Any:
-    """Objects, "" for null; a category's texts are converted once, not once a row, and stay objects."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        texts = np.append(column.cat.categories.astype(object), "")
-        return pd.Series(texts[column.cat.codes.to_numpy()], dtype=object)
-    return column.astype(object).where(column.notna(), "")
+def _actors(events: batch.Batch) -> tuple[Ints, pd.DataFrame]:
+    """The actor of each event, and the actors."""
+    texts = {name: events.text[name] for name in WHO if name in events.text}
+    keys = [texts[name].code if name in texts else events.number[name] for name in WHO]
+    who, first = grouping.numbered(grouping.pack(*keys))
+    columns = {name: texts[name].at(first) if name in texts else events.number[name][first] for name in WHO}
+    return who, grouping.frame(columns)
 
 
-def _integers(column: pd.Series[Any], null: int) -> pd.Series[Any]:
-    if column.dtype == np.int64:
-        return column
-    if column.isna().all():
-        return pd.Series(np.full(len(column), null, dtype=np.int64))
-    return column.astype("Int64").fillna(null).astype(np.int64)
+def _succeeded(events: batch.Batch) -> Bools:
+    ends = events.text["name"].isin(UNLINKS | MOVES | LINKS)
+    return (events.number["errno"] == 0) & ~(ends & (events.number["ret"] < 0))
 
 
-def _succeeded(events: pd.DataFrame) -> Bools:
-    return np.asarray(events["errno"].to_numpy() == 0, dtype=np.bool_) & ~(
-        events["name"].isin(UNLINKS | MOVES | LINKS).to_numpy() & (events["ret"].to_numpy() < 0)
-    )
+@dataclass(frozen=True)
+class Identities:
+    """One coding for both files and one for both paths of the events; code 0 is none."""
+
+    files: Texts
+    paths: Texts
+    ftypes: Texts
+    file2: Ints
+    """The codes of the events' second files in `files`."""
 
 
-def _sightings(events: pd.DataFrame) -> pd.DataFrame:
+def _sightings(events: batch.Batch, ok: Bools) -> tuple[dict[str, Ints], Identities]:
     """Every (file, ftype, path, ts) that the events show. After a rename the old file bears the new name."""
-    first = events.loc[events["file"] != "", ["file", "ftype", "path", "ts"]]
-    second = events.loc[events["file2"] != "", ["file2", "ftype", "path2", "ts"]]
-    second = second.set_axis(["file", "ftype", "path", "ts"], axis=1)
-    if len(second):
-        known = first.drop_duplicates("file").set_index("file")["ftype"]
-        second["ftype"] = second["file"].map(known).fillna("reg")
-    renames = events["name"].isin(MOVES | LINKS) & events["ok"] & (events["file"] != "") & (events["path2"] != "")
-    moved = events.loc[renames, ["file", "ftype", "path2", "ts"]].set_axis(["file", "ftype", "path", "ts"], axis=1)
-    moved["ts"] += 1  # the new name is later than the old one, which the same event bears
-    result: pd.DataFrame = pd.concat([first, second, moved], ignore_index=True)
-    return result
+    text, ts = events.text, events.number["ts"]
+    file, ftype, path = text["file"].code, text["ftype"].code, text["path"].code
+    file2, files = batch.recode(text["file"].texts, text["file2"])
+    path2, paths = batch.recode(text["path"].texts, text["path2"])
+    ftypes = np.append(text["ftype"].texts, "reg")
+    first, second = np.flatnonzero(file > 0), np.flatnonzero(file2 > 0)
+    known = np.append(ftype, len(ftypes) - 1)[grouping.firsts(file, len(files))]  # -1 is the last, "reg"
+    renames = text["name"].isin(MOVES | LINKS) & ok & (file > 0) & (path2 > 0)
+    moved = np.flatnonzero(renames)
+    sightings = {
+        "file": np.concatenate((file[first], file2[second], file[moved])),
+        "ftype": np.concatenate((ftype[first], known[file2[second]], ftype[moved])),
+        "path": np.concatenate((path[first], path2[second], path2[moved])),
+        # The new name is later than the old one, which the same event bears.
+        "ts": np.concatenate((ts[first], ts[second], ts[moved] + 1)),
+    }
+    return sightings, Identities(files, paths, ftypes, file2)
 
 
-def _accesses(events: pd.DataFrame) -> pd.DataFrame:
-    """One row an access of a file: `SPELL_KEY`, first_ns, last_ns, sums, offset (-1: unknown), fresh.
+def _files(sightings: dict[str, Ints], identities: Identities) -> tuple[Ints, pd.DataFrame]:
+    """The file of each identity, -1 for none, and the files, in the order in which they were seen."""
+    first = grouping.firsts(sightings["file"], len(identities.files))
+    seen = np.flatnonzero(first >= 0)
+    seen = seen[np.argsort(first[seen])]
+    file = np.full(len(first), -1, dtype=np.int64)
+    file[seen] = np.arange(len(seen))
+    ftype = identities.ftypes[sightings["ftype"][first[seen]]]
+    return file, grouping.frame({"file": identities.files[seen], "ftype": ftype})
+
+
+def _accesses(rows: Rows) -> tuple[dict[str, npt.NDArray[Any]], Ints]:
+    """One row an access of a file: `SPELL_KEY`, first_ns, last_ns, sums, fresh; and its offset (-1: unknown).
 
     `fresh` marks a truncation: what the actor writes from here on is a new version of the file.
     """
-    layer = ~events["cat"].isin(UPPER_LAYERS) & events["ok"]
-    moving = layer & (events["dir"] != "")
-    both = moving & (events["dir"] == "rw")
-    target = events["file_code"].where(events["file2_code"] < 0, events["file2_code"])
-    flags = events["flags"]
-    truncating = events["name"].isin(OPENS) & (flags & O_TRUNC != 0) & (flags & O_ACCMODE != 0)
-    truncating |= events["name"].isin({"creat", "creat64"})
-    truncating |= events["name"].isin({"truncate", "ftruncate"}) & (events["offset"] == 0)
-    mapping = layer & events["cat"].eq("MMAP") & (events["ftype"] == "reg") & (events["dir"] == "")
-    begins = mapping & events["name"].isin(MAPS)
-    stores = mapping & (events["prot"] & PROT_WRITE != 0) & (flags & MAP_TYPE).isin(SHARED)
+    layer = ~rows.text("cat").isin(UPPER_LAYERS) & rows.ok
+    direction, flags = rows.text("dir"), rows.number("flags")
+    writing, both = layer & direction.isin({"w"}), layer & direction.isin({"rw"})
+    target = np.where(rows.file2 < 0, rows.file, rows.file2)
+    truncating = rows.named(OPENS) & (flags & O_TRUNC != 0) & (flags & O_ACCMODE != 0)
+    truncating |= rows.named({"creat", "creat64"})
+    truncating |= rows.named({"truncate", "ftruncate"}) & (rows.number("offset") == 0)
+    mapping = layer & rows.text("cat").isin({"MMAP"}) & rows.text("ftype").isin({"reg"}) & (direction.code == 0)
+    stores = mapping & (rows.number("prot") & PROT_WRITE != 0) & np.isin(flags & MAP_TYPE, SHARED)
+    named = rows.file >= 0
     picks = [
-        (moving & (events["dir"] != "w"), READ, events["file_code"], "size", ""),
-        (moving & (events["dir"] == "w"), WRITE, events["file_code"], "size", ""),
-        (both, WRITE, target, "size", ""),
-        (layer & truncating, WRITE, events["file_code"], "", ""),
-        (begins, READ, events["file_code"], "", "count"),
-        (stores, WRITE, events["file_code"], "", "count"),
+        (layer & (direction.code > 0) & ~writing & named, READ),
+        (writing & named, WRITE),
+        (both & (target >= 0), WRITE),
+        (layer & truncating & named, WRITE),
+        (mapping & rows.named(MAPS) & named, READ),
+        (stores & named, WRITE),
     ]
-    parts = [_access(events, *pick) for pick in picks]
-    return pd.concat(parts, ignore_index=True)
+    found = [np.flatnonzero(mask) for mask, _ in picks]
+    counts = [len(at) for at in found]
+    at, case = np.concatenate(found), np.repeat(np.arange(len(picks)), counts)
+    way = np.repeat(np.array([direction for _, direction in picks], dtype=np.int64), counts)
+    fresh, mapped = case == 3, case >= 4
+    offset = rows.number("offset")[at]
+    # The offset of a two-descriptor copy is the read side's.
+    offset[fresh | ((way == WRITE) & both[at])] = -1
+    first = rows.number("ts")[at]
+    moved = np.where(case < 3, rows.number("size")[at], 0)
+    accesses = {
+        "who": rows.who[at],
+        "file": np.where(case == 2, target[at], rows.file[at]),
+        "dir": way,
+        "first_ns": first,
+        "last_ns": first + rows.number("dur")[at],
+        "bytes": moved,
+        "calls": np.where(fresh, 0, rows.number("calls")[at]),
+        "loose_bytes": np.where(offset < 0, moved, 0),
+        "mapped_bytes": np.where(mapped, rows.number("count")[at], 0),
+        "fresh": fresh,
+    }
+    return accesses, offset
 
 
-def _access(
-    events: pd.DataFrame, mask: pd.Series[Any], direction: int, file: pd.Series[Any], size: str, mapped: str
-) -> pd.DataFrame:
-    """The rows of `_accesses` for one of its cases; `size` and `mapped` name the columns the bytes stand in."""
-    mask = mask & (file >= 0)
-    rows = events[mask]
-    moved = rows[size].to_numpy() if size else np.zeros(len(rows), dtype=np.int64)
-    mapping = rows[mapped].to_numpy() if mapped else np.zeros(len(rows), dtype=np.int64)
-    fresh = np.full(len(rows), not size and not mapped)
-    offset = rows["offset"].to_numpy().copy()
-    offset[fresh] = -1
-    if direction == WRITE:
-        offset[(rows["dir"] == "rw").to_numpy()] = -1  # the offset of a two-descriptor copy is the read side's
-    result: pd.DataFrame = pd.DataFrame(
-        {
-            "who": rows["who"].to_numpy(),
-            "file": file[mask].to_numpy(),
-            "dir": np.int64(direction),
-            "first_ns": rows["ts"].to_numpy(),
-            "last_ns": (rows["ts"] + rows["dur"]).to_numpy(),
-            "bytes": moved,
-            "calls": np.where(fresh, 0, rows["calls"].to_numpy()),
-            "loose_bytes": np.where(offset < 0, moved, 0),
-            "mapped_bytes": mapping,
-            "fresh": fresh,
-            "offset": offset,
-        }
-    )
-    return result
-
-
-def _kind(events: pd.DataFrame) -> Ints:
-    kind = np.full(len(events), META, dtype=np.int64)
-    kind[(events["dir"] == "r").to_numpy()] = READ
-    kind[events["dir"].isin(("w", "rw")).to_numpy()] = WRITE
-    waits = events["ftype"].isin(STREAM_TYPES) | events["cat"].isin(("PIPE", "SOCKET"))
-    kind[waits.to_numpy()] = STREAM
+def _kind(rows: Rows) -> Ints:
+    kind = np.full(len(rows.who), META, dtype=np.int64)
+    kind[rows.text("dir").isin({"r"})] = READ
+    kind[rows.text("dir").isin({"w", "rw"})] = WRITE
+    kind[rows.text("ftype").isin(STREAM_TYPES) | rows.text("cat").isin({"PIPE", "SOCKET"})] = STREAM
     return kind
 
 
-def _busy(events: pd.DataFrame) -> Intervals:
-    waits = (events["cat"].eq("PROCESS") & events["name"].isin(WAITS)).to_numpy()
-    io = (~events["cat"].isin(NOT_IO)).to_numpy() | waits
-    group = events["who"].to_numpy() * len(KINDS) + np.where(waits, WAIT, _kind(events))
-    start = events["ts"].to_numpy()
-    return iv.make(group[io], start[io], (start + events["dur"].to_numpy())[io])
+def _busy(rows: Rows) -> Intervals:
+    waits = rows.text("cat").isin({"PROCESS"}) & rows.named(WAITS)
+    io = np.flatnonzero(~rows.text("cat").isin(NOT_IO) | waits)
+    group = rows.who * len(KINDS) + np.where(waits, WAIT, _kind(rows))
+    start = rows.number("ts")[io]
+    return iv.make(group[io], start, start + rows.number("dur")[io])
 
 
-def _counts(events: pd.DataFrame) -> pd.DataFrame:
+def _counts(rows: Rows) -> pd.DataFrame:
     """(who, kind) -> calls, read and written bytes, those of them without a file, first_ns, last_ns (of all events)."""
-    io = ~events["cat"].isin(NOT_IO)
-    size = events["size"].where(io & events["ok"], 0)
-    read, write = size.where(events["dir"].isin(("r", "rw")), 0), size.where(events["dir"].isin(("w", "rw")), 0)
-    unnamed = (events["file_code"] < 0) | (events["dir"].eq("rw") & (events["file2_code"] < 0))
-    unnamed &= events["cat"] != "LIBC"  # libc's own files have no name for the program either
-    rows = pd.DataFrame(
-        {
-            "who": events["who"],
-            "kind": _kind(events),
-            "calls": events["calls"].where(io, 0),
-            "failed": np.where(io & ~events["ok"], 1, 0),
-            "read_bytes": read,
-            "written_bytes": write,
-            "unnamed_bytes": (read + write).where(unnamed, 0),
-            "first_ns": events["ts"],
-            "last_ns": events["ts"] + events["dur"],
-        }
-    )
-    return sum_counts(rows)
+    io = ~rows.text("cat").isin(NOT_IO)
+    both = rows.text("dir").isin({"rw"})
+    size = np.where(io & rows.ok, rows.number("size"), 0)
+    read = np.where(rows.text("dir").isin({"r", "rw"}), size, 0)
+    written = np.where(rows.text("dir").isin({"w", "rw"}), size, 0)
+    # libc's own files have no name for the program either
+    unnamed = ((rows.file < 0) | (both & (rows.file2 < 0))) & ~rows.text("cat").isin({"LIBC"})
+    columns = {
+        "who": rows.who,
+        "kind": _kind(rows),
+        "calls": np.where(io, rows.number("calls"), 0),
+        "failed": (io & ~rows.ok).astype(np.int64),
+        "read_bytes": read,
+        "written_bytes": written,
+        "unnamed_bytes": np.where(unnamed, read + written, 0),
+        "first_ns": rows.number("ts"),
+        "last_ns": rows.number("ts") + rows.number("dur"),
+    }
+    return sum_counts(grouping.frame(columns))
 
 
-def _facts(events: pd.DataFrame) -> pd.DataFrame:
+def _facts(rows: Rows) -> pd.DataFrame:
     """(who, file, what, path, path2) -> first_ns, last_ns: what was done to names."""
-    flags = events["flags"]
-    opens = events["name"].isin(OPENS) & (flags & O_CREAT != 0) & (flags & O_ACCMODE != 0)
-    whats = [
-        ("create", events["name"].isin(MAKES) | opens),
-        ("unlink", events["name"].isin(UNLINKS)),
-        ("rename", events["name"].isin(MOVES)),
-        ("link", events["name"].isin(LINKS)),
-    ]
-    parts = []
-    for what, mask in whats:
-        rows = events.loc[mask & events["ok"] & (events["file_code"] >= 0), ["who", "file_code", "path", "path2", "ts"]]
-        if what in ("create", "unlink"):
-            rows["path"], rows["path2"] = "", ""
-        parts.append(rows.assign(what=what))
-    parts.append(_missed(events))
-    rows = pd.concat(parts, ignore_index=True).rename(columns={"file_code": "file", "ts": "first_ns"})
-    return sum_facts(rows.assign(last_ns=rows["first_ns"]))
-
-
-def _kin(events: pd.DataFrame) -> pd.DataFrame:
-    """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
-    of_process = events["cat"].eq("PROCESS") & events["ok"] & (events["ret"] > 0)
-    made = events[of_process & events["name"].isin(FORKS)]
-    ended = events[of_process & events["name"].eq("wait")]
+    flags = rows.number("flags")
+    opens = rows.named(OPENS)
+    creates = rows.named(MAKES) | (opens & (flags & O_CREAT != 0) & (flags & O_ACCMODE != 0))
+    done = rows.ok & (rows.file >= 0)
     parts = [
-        pd.DataFrame({"who": made["who"], "what": "fork", "pid": made["ret"], "ns": made["ts"]}),
-        pd.DataFrame({"who": ended["who"], "what": "wait", "pid": ended["ret"], "ns": ended["ts"] + ended["dur"]}),
+        _done(rows, "create", done & creates),
+        _done(rows, "unlink", done & rows.named(UNLINKS)),
+        _done(rows, "rename", done & rows.named(MOVES), paths=True),
+        _done(rows, "link", done & rows.named(LINKS), paths=True),
+        _missed(rows, opens & ~rows.ok),
     ]
-    types = {"who": np.int64, "what": object, "pid": np.int64, "ns": np.int64}
-    kin: pd.DataFrame = pd.concat(parts, ignore_index=True).astype(types)
-    return kin
+    facts = pd.concat(parts, ignore_index=True)
+    return sum_facts(facts.assign(last_ns=facts["first_ns"]))
 
 
-def _missed(events: pd.DataFrame) -> pd.DataFrame:
+def _done(rows: Rows, what: str, mask: Bools, paths: bool = False) -> pd.DataFrame:
+    """Rows of facts; only moves and links say of which names."""
+    at = np.flatnonzero(mask)
+    path = [rows.text(name).at(at) if paths else np.full(len(at), "", dtype=object) for name in ("path", "path2")]
+    return _fact_rows(rows, at, what, rows.file[at], path)
+
+
+def _missed(rows: Rows, failed_opens: Bools) -> pd.DataFrame:
     """Byte-compiled Python files looked for in vain: their sources were imported (fileclass.py). No file: -1."""
-    rows = events.loc[events["name"].isin(OPENS) & ~events["ok"], ["who", "file_code", "path", "path2", "ts"]]
-    rows = rows[rows["path"].str.endswith((".pyc", ".pyo"))]
-    missed: pd.DataFrame = rows.assign(file_code=-1, path2="", what="missed")
-    return missed
+    at = np.flatnonzero(failed_opens)
+    path = rows.text("path").at(at)
+    compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
+    at, path = at[compiled], path[compiled]
+    none = np.full(len(at), -1, dtype=np.int64)
+    return _fact_rows(rows, at, "missed", none, [path, np.full(len(at), "", dtype=object)])
+
+
+def _fact_rows(rows: Rows, at: Ints, what: str, file: Ints, paths: Sequence[Texts]) -> pd.DataFrame:
+    texts = {"what": np.full(len(at), what, dtype=object), "path": paths[0], "path2": paths[1]}
+    return grouping.frame({"who": rows.who[at], "file": file, **texts, "first_ns": rows.number("ts")[at]})
+
+
+def _kin(rows: Rows) -> pd.DataFrame:
+    """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
+    child, ts = rows.number("ret"), rows.number("ts")
+    of_process = rows.text("cat").isin({"PROCESS"}) & rows.ok & (child > 0)
+    made = np.flatnonzero(of_process & rows.named(FORKS))
+    ended = np.flatnonzero(of_process & rows.named({"wait"}))
+    at = np.concatenate((made, ended))
+    what = np.repeat(np.array(["fork", "wait"], dtype=object), (len(made), len(ended)))
+    ns = np.concatenate((ts[made], ts[ended] + rows.number("dur")[ended]))
+    return grouping.frame({"who": rows.who[at], "what": what, "pid": child[at], "ns": ns})

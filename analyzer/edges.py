@@ -24,15 +24,16 @@ the pauses to put each read on the version it saw; 16 a key are enough for that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer import grouping
 from tailrace.analyzer import intervals as iv
-from tailrace.analyzer.intervals import Intervals, Ints
+from tailrace.analyzer.intervals import Bools, Intervals, Ints
 
 MAX_SPELLS = 16
 """Spells kept for one (actor, file, direction)."""
@@ -114,26 +115,37 @@ def _fold_spells(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     """
     if len(rows) == 0:
         return rows.assign(exact=np.ones(0, dtype=np.bool_)), np.empty(0, dtype=np.int64)
-    key, _ = codes(rows[SPELL_KEY])
-    order = np.lexsort((~rows["fresh"].to_numpy(), rows["first_ns"].to_numpy(), key))
-    rows, key = rows.iloc[order], key[order]
+    columns = {name: rows[name].to_numpy() for name in rows}
+    key = grouping.pack(*(columns[name] for name in SPELL_KEY))
+    order = grouping.order(~columns["fresh"], columns["first_ns"], key)
+    columns = {name: values[order] for name, values in columns.items()}
+    key, fresh = key[order], columns["fresh"]
     begins = iv.first_of_group(key)
     pause = np.zeros(len(rows), dtype=np.int64)
-    pause[1:] = rows["first_ns"].to_numpy()[1:] - iv.running_end(key, rows["last_ns"].to_numpy())[:-1]
-    pause[rows["fresh"].to_numpy()] = np.iinfo(np.int64).max - 1
+    pause[1:] = columns["first_ns"][1:] - iv.running_end(key, columns["last_ns"])[:-1]
+    pause[fresh] = np.iinfo(np.int64).max - 1
     pause[begins] = np.iinfo(np.int64).max
     begins |= pause > MIN_PAUSE_NS
     candidates = np.flatnonzero(begins)
-    begins[candidates] = iv.rank_in_group(key[candidates], pause[candidates]) < MAX_SPELLS
+    begins[candidates] = _longest(key[candidates], pause[candidates])
     at = np.flatnonzero(begins)
-    exact = rows["exact"].to_numpy() if "exact" in rows else np.ones(len(rows), dtype=np.bool_)
-    out = {name: rows[name].to_numpy()[at] for name in (*SPELL_KEY, "first_ns", "fresh")}
-    out["last_ns"] = np.maximum.reduceat(rows["last_ns"].to_numpy(), at)
-    out.update({name: np.add.reduceat(rows[name].to_numpy(), at) for name in SPELL_SUMS})
+    exact = columns.get("exact", np.ones(len(rows), dtype=np.bool_))
+    out = {name: columns[name][at] for name in (*SPELL_KEY, "first_ns", "fresh")}
+    out["last_ns"] = np.maximum.reduceat(columns["last_ns"], at)
+    out.update({name: np.add.reduceat(columns[name], at) for name in SPELL_SUMS})
     out["exact"] = np.logical_and.reduceat(exact, at)
     number = np.empty(len(rows), dtype=np.int64)
     number[order] = np.cumsum(begins) - 1
-    return pd.DataFrame(out), number
+    return grouping.frame(out), number
+
+
+def _longest(key: Ints, pause: Ints) -> Bools:
+    """For the rows that begin a spell, sorted by key: whether it is among the `MAX_SPELLS` with the longest pauses."""
+    sizes = np.diff(np.append(np.flatnonzero(iv.first_of_group(key)), len(key)))
+    many = np.flatnonzero(np.repeat(sizes > MAX_SPELLS, sizes))
+    kept = np.ones(len(key), dtype=np.bool_)
+    kept[many] = iv.rank_in_group(key[many], pause[many]) < MAX_SPELLS
+    return kept
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
@@ -141,7 +153,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     who_codes, who = codes(pd.concat([p.who for p in parts], ignore_index=True))
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
-    ftype = all_files["ftype"].groupby(file_codes).first()
+    ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
     aliases, spells, counts, facts, kin = [], [], [], [], []
     extents, times, busy = [], [], []
     who_at = file_at = spell_at = 0
@@ -159,12 +171,11 @@ def combine(parts: Sequence[Partial]) -> Partial:
         kinds = len(KINDS)
         busy.append(p.busy._replace(group=w[p.busy.group // kinds] * kinds + p.busy.group % kinds))
         who_at, file_at, spell_at = who_at + len(p.who), file_at + len(p.files), spell_at + len(p.spells)
-    names_seen = pd.concat(aliases, ignore_index=True).groupby(["file", "path"], as_index=False)
     return fold(
         Partial(
             who=who,
-            files=pd.DataFrame({"file": np.asarray(names, dtype=object), "ftype": ftype.to_numpy()}),
-            aliases=names_seen.agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max")),
+            files=grouping.frame({"file": np.asarray(names, dtype=object), "ftype": ftype}),
+            aliases=sum_aliases(pd.concat(aliases, ignore_index=True)),
             spells=pd.concat(spells, ignore_index=True),
             extents=iv.concat(extents),
             times=iv.concat(times),
@@ -178,19 +189,36 @@ def combine(parts: Sequence[Partial]) -> Partial:
 
 def codes(frame: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
     """Dense codes of the distinct rows, and the distinct rows in the order of their codes."""
-    codes = frame.groupby(list(frame.columns), sort=False, dropna=False).ngroup().to_numpy(dtype=np.int64)
-    first = np.unique(codes, return_index=True)[1]
-    return codes, frame.iloc[first].reset_index(drop=True)
+    if len(frame) == 0:
+        return np.empty(0, dtype=np.int64), frame
+    code, first = grouping.numbered(grouping.pack(*(frame[name].to_numpy() for name in frame)))
+    return code, frame.iloc[first].reset_index(drop=True)
+
+
+def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc]) -> pd.DataFrame:
+    """One row for each distinct `key`, its other columns reduced as `hows` says."""
+    if len(rows) == 0:
+        return rows[[*key, *hows]]
+    groups = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in key)))
+    made = {name: groups.first(rows[name].to_numpy()) for name in key}
+    made.update({name: groups.reduce(how, rows[name].to_numpy()) for name, how in hows.items()})
+    return grouping.frame(made)
+
+
+SPAN = {"first_ns": np.minimum, "last_ns": np.maximum}
+COUNT_SUMS = ("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes")
 
 
 def sum_counts(rows: pd.DataFrame) -> pd.DataFrame:
-    sums = dict.fromkeys(("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes"), "sum")
-    return rows.groupby(["who", "kind"], as_index=False).agg({**sums, "first_ns": "min", "last_ns": "max"})
+    return summed(rows, ["who", "kind"], {**dict.fromkeys(COUNT_SUMS, np.add), **SPAN})
 
 
 def sum_facts(rows: pd.DataFrame) -> pd.DataFrame:
-    key = ["who", "file", "what", "path", "path2"]
-    return rows.groupby(key, as_index=False).agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max"))
+    return summed(rows, ["who", "file", "what", "path", "path2"], SPAN)
+
+
+def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
+    return summed(rows, ["file", "path"], SPAN)
 
 
 # --- the table as a person reads it ----------------------------------------------------------------------------------

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tailrace.analyzer import grouping
+from tailrace.analyzer.grouping import Bools, Ints
 
 
 class Intervals(NamedTuple):
@@ -48,21 +47,24 @@ def concat(parts: list[Intervals]) -> Intervals:
 
 
 def running_end(group: Ints, end: Ints) -> Ints:
-    """For rows sorted by group: the largest `end` of the rows of the same group up to and including each row.
-
-    Ends are ns since the epoch, so group * range + end would overflow 64 bits; their ranks don't.
-    """
+    """For rows sorted by group: the largest `end` of the rows of the same group up to and including each row."""
+    if len(end) == 0:
+        return end
+    number = np.cumsum(first_of_group(group)) - 1
+    low = int(end.min())
+    span = int(end.max()) - low + 1
+    if span * (int(number[-1]) + 1) < 2**63:
+        base = number * span
+        return np.asarray(np.maximum.accumulate(base + (end - low)) - base + low, dtype=np.int64)
+    # Ends that lie far apart times a group number overflow 64 bits; their ranks don't.
     values, rank = np.unique(end, return_inverse=True)
-    _, dense = np.unique(group, return_inverse=True)
-    base = dense.astype(np.int64) * (len(values) + 1)
+    base = number * len(values)
     return np.asarray(values[np.maximum.accumulate(base + rank) - base], dtype=np.int64)
 
 
 def first_of_group(group: Ints) -> Bools:
     """For rows sorted by group: True where a group begins."""
-    new = np.ones(len(group), dtype=np.bool_)
-    new[1:] = group[1:] != group[:-1]
-    return new
+    return grouping.first_of_run(group)
 
 
 def join(rows: Intervals, begins: Bools) -> Intervals:
@@ -82,16 +84,26 @@ def union(rows: Intervals) -> Intervals:
     """The union within each group; touching intervals become one."""
     if len(rows.group) == 0:
         return rows
-    order = np.lexsort((rows.end, rows.start, rows.group))
-    rows = Intervals(*(column[order] for column in rows))
+    rows = _sorted(rows)
     begins = first_of_group(rows.group)
     begins[1:] |= rows.start[1:] > running_end(rows.group, rows.end)[:-1]
     return join(rows, begins)
 
 
+def _sorted(rows: Intervals) -> Intervals:
+    """The rows by (group, start)."""
+    group, start = rows.group, rows.start
+    if bool((rows.end < start).any()):  # a damaged time: what joins what would depend on the order of the rows
+        return Intervals(*(column[grouping.order(rows.end, start, group)] for column in rows))
+    if bool(((group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))).all()):
+        return rows
+    order = grouping.order(start, group)
+    return Intervals(*(column[order] for column in rows))
+
+
 def rank_in_group(group: Ints, key: Ints) -> Ints:
     """The position (0 is the largest key) of each row among the rows of its group; ties by order."""
-    order = np.lexsort((-key, group))
+    order = grouping.order(-key, group)
     at = np.flatnonzero(first_of_group(group[order]))
     sizes = np.diff(np.append(at, len(group)))
     rank = np.empty(len(group), dtype=np.int64)
@@ -108,11 +120,16 @@ def cap(rows: Intervals, limit: int) -> tuple[Intervals, Ints]:
     if len(rows.group) <= limit:
         return rows, np.empty(0, dtype=np.int64)
     begins = first_of_group(rows.group)
+    sizes = np.diff(np.append(np.flatnonzero(begins), len(begins)))
+    if sizes.max() <= limit:
+        return rows, np.empty(0, dtype=np.int64)
+    large = np.flatnonzero(np.repeat(sizes > limit, sizes))
     gap = np.zeros(len(rows.group), dtype=np.int64)
     gap[1:] = rows.start[1:] - rows.end[:-1]
     gap[begins] = np.iinfo(np.int64).max
-    keep = rank_in_group(rows.group, gap) < limit
-    return (rows, np.empty(0, dtype=np.int64)) if keep.all() else (join(rows, keep), np.unique(rows.group[~keep]))
+    keep = np.ones(len(begins), dtype=np.bool_)
+    keep[large] = rank_in_group(rows.group[large], gap[large]) < limit
+    return join(rows, keep), np.unique(rows.group[~keep])
 
 
 def length(rows: Intervals, groups: int) -> Ints:

@@ -1,0 +1,95 @@
+"""A partition of events as plain arrays: texts as codes, numbers as int64, nothing null.
+
+A frame of events holds its texts as categories (schema.py), so a question about a text is asked once a category, not
+once an event; frames of other dtypes are brought to the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tailrace.analyzer.grouping import Bools, Ints
+
+Texts = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of texts: event i has texts[code[i]]; the texts are distinct, code 0 is "", which null becomes."""
+
+    code: Ints
+    texts: Texts
+
+    def isin(self, wanted: Container[str]) -> Bools:
+        """Whether each event's text is among `wanted`."""
+        is_wanted = np.array([text in wanted for text in self.texts], dtype=np.bool_)
+        if not is_wanted.any():
+            return np.zeros(len(self.code), dtype=np.bool_)
+        return is_wanted[self.code]
+
+    def at(self, rows: Ints) -> Texts:
+        """The texts of some events, as objects."""
+        return self.texts[self.code[rows]]
+
+    def put(self, rows: Ints, texts: Texts) -> Text:
+        """The column with other texts, one each, at some rows."""
+        known = {text: code for code, text in enumerate(self.texts)}
+        code = self.code.copy()
+        code[rows] = [known.setdefault(text, len(known)) for text in texts]
+        return Text(code, np.array(list(known), dtype=object))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The columns of a partition; arrays of one length."""
+
+    text: dict[str, Text]
+    number: dict[str, Ints]
+
+
+def of(frame: pd.DataFrame, texts: Iterable[str], numbers: Mapping[str, int]) -> Batch:
+    """The columns `texts` and `numbers` of a frame; a number that is null, or not there, is the one given with it."""
+    empty = pd.Series([None] * len(frame), dtype=object)
+    return Batch(
+        {name: _text(frame[name] if name in frame else empty) for name in texts},
+        {name: _number(frame[name] if name in frame else empty, null) for name, null in numbers.items()},
+    )
+
+
+def _text(column: pd.Series[Any]) -> Text:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes, found = column.cat.codes.to_numpy(), column.cat.categories
+    else:
+        codes, found = pd.factorize(column)
+    texts = np.append(np.array([""], dtype=object), np.asarray(found, dtype=object))
+    code = codes.astype(np.int64) + 1
+    for twin in np.flatnonzero(texts[1:] == "") + 1:
+        code[code == twin] = 0
+        texts[twin] = None
+    return Text(code, texts)
+
+
+def _number(column: pd.Series[Any], null: int) -> Ints:
+    if column.dtype.kind == "i" and isinstance(column.dtype, np.dtype):
+        return column.to_numpy(dtype=np.int64)
+    if column.isna().all():
+        return np.full(len(column), null, dtype=np.int64)
+    return column.astype("Int64").to_numpy(dtype=np.int64, na_value=null)
+
+
+def recode(texts: Texts, column: Text) -> tuple[Ints, Texts]:
+    """The codes of `column` among `texts` and what it has besides, and all these texts. Code 0 stays ""."""
+    used = np.unique(column.code)
+    place = np.zeros(len(column.texts), dtype=np.int64)
+    used = used[used > 0]
+    if len(used) == 0:
+        return place[column.code], texts
+    known = {text: code for code, text in enumerate(texts)}
+    place[used] = [known.setdefault(text, len(known)) for text in column.texts[used]]
+    return place[column.code], np.array(list(known), dtype=object)
