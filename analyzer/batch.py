@@ -55,11 +55,17 @@ class Batch:
 
 def of(frame: pd.DataFrame, texts: Iterable[str], numbers: Mapping[str, int]) -> Batch:
     """The columns `texts` and `numbers` of a frame; a number that is null, or not there, is the one given with it."""
-    empty = pd.Series([None] * len(frame), dtype=object)
     return Batch(
-        {name: _text(frame[name] if name in frame else empty) for name in texts},
-        {name: _number(frame[name] if name in frame else empty, null) for name, null in numbers.items()},
+        {name: _text(frame[name]) if name in frame else _nothing(len(frame)) for name in texts},
+        {
+            name: _number(frame[name], null) if name in frame else np.full(len(frame), null, dtype=np.int64)
+            for name, null in numbers.items()
+        },
     )
+
+
+def _nothing(count: int) -> Text:
+    return Text(np.zeros(count, dtype=np.int64), np.array([""], dtype=object))
 
 
 def _text(column: pd.Series[Any]) -> Text:
@@ -85,9 +91,8 @@ def _number(column: pd.Series[Any], null: int) -> Ints:
 
 def recode(texts: Texts, column: Text) -> tuple[Ints, Texts]:
     """The codes of `column` among `texts` and what it has besides, and all these texts. Code 0 stays ""."""
-    used = np.unique(column.code)
+    used = np.flatnonzero(np.bincount(column.code, minlength=1)[1:]) + 1
     place = np.zeros(len(column.texts), dtype=np.int64)
-    used = used[used > 0]
     if len(used) == 0:
         return place[column.code], texts
     known = {text: code for code, text in enumerate(texts)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import dask as untyped_dask
@@ -32,7 +33,6 @@ from tailrace.analyzer.edges import (
     Partial,
     combine,
     fold,
-    sum_counts,
     sum_facts,
 )
 from tailrace.analyzer.intervals import Bools, Intervals, Ints
@@ -159,6 +159,15 @@ class Rows:
         """Whether the call is one of `names`."""
         return self.events.text["name"].isin(names)
 
+    @cached_property
+    def kind(self) -> Ints:
+        """What each call's time counts as, but for waits."""
+        kind = np.full(len(self.who), META, dtype=np.int64)
+        kind[self.text("dir").isin({"r"})] = READ
+        kind[self.text("dir").isin({"w", "rw"})] = WRITE
+        kind[self.text("ftype").isin(STREAM_TYPES) | self.text("cat").isin({"PIPE", "SOCKET"})] = STREAM
+        return kind
+
 
 def _actors(events: batch.Batch) -> tuple[Ints, pd.DataFrame]:
     """The actor of each event, and the actors."""
@@ -265,18 +274,10 @@ def _accesses(rows: Rows) -> tuple[dict[str, npt.NDArray[Any]], Ints]:
     return accesses, offset
 
 
-def _kind(rows: Rows) -> Ints:
-    kind = np.full(len(rows.who), META, dtype=np.int64)
-    kind[rows.text("dir").isin({"r"})] = READ
-    kind[rows.text("dir").isin({"w", "rw"})] = WRITE
-    kind[rows.text("ftype").isin(STREAM_TYPES) | rows.text("cat").isin({"PIPE", "SOCKET"})] = STREAM
-    return kind
-
-
 def _busy(rows: Rows) -> Intervals:
     waits = rows.text("cat").isin({"PROCESS"}) & rows.named(WAITS)
     io = np.flatnonzero(~rows.text("cat").isin(NOT_IO) | waits)
-    group = rows.who * len(KINDS) + np.where(waits, WAIT, _kind(rows))
+    group = rows.who * len(KINDS) + np.where(waits, WAIT, rows.kind)
     start = rows.number("ts")[io]
     return iv.make(group[io], start, start + rows.number("dur")[io])
 
@@ -290,18 +291,22 @@ def _counts(rows: Rows) -> pd.DataFrame:
     written = np.where(rows.text("dir").isin({"w", "rw"}), size, 0)
     # libc's own files have no name for the program either
     unnamed = ((rows.file < 0) | (both & (rows.file2 < 0))) & ~rows.text("cat").isin({"LIBC"})
-    columns = {
-        "who": rows.who,
-        "kind": _kind(rows),
+    ts = rows.number("ts")
+    sums = {
         "calls": np.where(io, rows.number("calls"), 0),
         "failed": (io & ~rows.ok).astype(np.int64),
         "read_bytes": read,
         "written_bytes": written,
         "unnamed_bytes": np.where(unnamed, read + written, 0),
-        "first_ns": rows.number("ts"),
-        "last_ns": rows.number("ts") + rows.number("dur"),
     }
-    return sum_counts(grouping.frame(columns))
+    cell = rows.who * len(KINDS) + rows.kind
+    cells = (int(cell.max()) + 1) if len(cell) else 0
+    found = np.flatnonzero(np.bincount(cell, minlength=cells))
+    made = {"who": found // len(KINDS), "kind": found % len(KINDS)}
+    made.update({name: grouping.reduce_at(np.add, cell, values, cells)[found] for name, values in sums.items()})
+    made["first_ns"] = grouping.reduce_at(np.minimum, cell, ts, cells)[found]
+    made["last_ns"] = grouping.reduce_at(np.maximum, cell, ts + rows.number("dur"), cells)[found]
+    return grouping.frame(made)
 
 
 def _facts(rows: Rows) -> pd.DataFrame:
