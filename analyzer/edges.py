@@ -84,9 +84,9 @@ EdgeTable = Partial
 
 def fold(part: Partial) -> Partial:
     """Unites what belongs together in `part` and applies the caps; `part` may hold many rows for one key."""
-    spells, number = _fold_spells(part.spells)
-    extents, coarse = iv.cap(iv.union(_regroup(part.extents, number)), MAX_EXTENTS)
-    times, _ = iv.cap(iv.union(_regroup(part.times, number)), MAX_TIMES)
+    spells, number, order = _fold_spells(part.spells)
+    extents, coarse = iv.cap(iv.union(_regroup(iv.reordered(part.extents, order), number)), MAX_EXTENTS)
+    times, _ = iv.cap(iv.union(_regroup(iv.reordered(part.times, order), number)), MAX_TIMES)
     exact = spells["exact"].to_numpy(copy=True)
     exact[coarse] = False
     return Partial(
@@ -107,14 +107,14 @@ def _regroup(rows: Intervals, code: Ints) -> Intervals:
     return rows._replace(group=code[rows.group])
 
 
-def _fold_spells(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
-    """The spells, and for each row of `rows` the position of its spell.
+def _fold_spells(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints, Ints]:
+    """The spells, for each row of `rows` the position of its spell, and the order of `rows` by these positions.
 
     Rows of a key join unless a pause lies between them or a truncation begins the second; if there are more than
     `MAX_SPELLS`, the shortest pauses are closed first, truncations last.
     """
     if len(rows) == 0:
-        return rows.assign(exact=np.ones(0, dtype=np.bool_)), np.empty(0, dtype=np.int64)
+        return rows.assign(exact=np.ones(0, dtype=np.bool_)), *(np.empty(0, dtype=np.int64),) * 2
     columns = {name: rows[name].to_numpy() for name in rows}
     key = grouping.pack(*(columns[name] for name in SPELL_KEY))
     order = grouping.order(~columns["fresh"], columns["first_ns"], key)
@@ -136,7 +136,7 @@ def _fold_spells(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     out["exact"] = np.logical_and.reduceat(exact, at)
     number = np.empty(len(rows), dtype=np.int64)
     number[order] = np.cumsum(begins) - 1
-    return grouping.frame(out), number
+    return grouping.frame(out), number, order
 
 
 def _longest(key: Ints, pause: Ints) -> Bools:

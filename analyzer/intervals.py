@@ -94,11 +94,34 @@ def _sorted(rows: Intervals) -> Intervals:
     """The rows by (group, start)."""
     group, start = rows.group, rows.start
     if bool((rows.end < start).any()):  # a damaged time: what joins what would depend on the order of the rows
-        return Intervals(*(column[grouping.order(rows.end, start, group)] for column in rows))
-    if bool(((group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))).all()):
+        order = grouping.order(rows.end, start, group)
+        return Intervals(*(column[order] for column in rows))
+    if not bool((group[1:] >= group[:-1]).all()):
+        order = grouping.order(start, group)
+        return Intervals(*(column[order] for column in rows))
+    behind = np.flatnonzero((group[1:] == group[:-1]) & (start[1:] < start[:-1]))
+    if len(behind) == 0:
         return rows
-    order = grouping.order(start, group)
+    # Rows that come from unions are in order but in a few groups: only these are sorted.
+    number = np.cumsum(first_of_group(group)) - 1
+    is_mixed = np.zeros(int(number[-1]) + 1, dtype=np.bool_)
+    is_mixed[number[behind]] = True
+    mixed = np.flatnonzero(is_mixed[number])
+    order = np.arange(len(group), dtype=np.int64)
+    order[mixed] = mixed[grouping.order(start[mixed], group[mixed])]
     return Intervals(*(column[order] for column in rows))
+
+
+def reordered(rows: Intervals, order: Ints) -> Intervals:
+    """`rows`, sorted by group 0 .. len(order) - 1, with the groups in another order; the codes stay."""
+    group = rows.group
+    if not bool((group[1:] >= group[:-1]).all()):
+        return rows
+    sizes = np.bincount(group, minlength=len(order))
+    begin = np.cumsum(sizes) - sizes
+    taken = sizes[order]
+    row = np.arange(len(group), dtype=np.int64) + np.repeat(begin[order] - (np.cumsum(taken) - taken), taken)
+    return Intervals(*(column[row] for column in rows))
 
 
 def rank_in_group(group: Ints, key: Ints) -> Ints:
