@@ -23,7 +23,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import channels, chunks, clocks, confidence, fileclass, flows, ledger
+from tailrace.analyzer import channels, chunks, clocks, confidence, fileclass, flows, grouping, ledger
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
@@ -74,6 +74,8 @@ class Model:
 
     def of_processes(self, wanted: Collection[tuple[str, int]]) -> Bools:
         """True for the actors of these (host, pid)."""
+        if not wanted:
+            return np.zeros(len(self.who), dtype=np.bool_)
         pairs = zip(self.who["host"], self.who["pid"].astype(int), strict=True)
         return np.fromiter((pair in wanted for pair in pairs), dtype=np.bool_, count=len(self.who))
 
@@ -206,8 +208,8 @@ def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         tagged = out["task"] != ""
         out.loc[tagged, "host"] = ""
         out.loc[tagged, "pid"] = -1
-    codes = out.groupby(PARTY_KEYS[level], sort=False).ngroup().to_numpy(dtype=np.int64)
-    table = out.iloc[np.unique(codes, return_index=True)[1]].reset_index(drop=True)
+    codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in PARTY_KEYS[level])))
+    table = out.iloc[first].reset_index(drop=True)
     table["label"] = [_party_label(m, level, row) for row in table.to_dict("records")]
     return codes, table
 
@@ -258,11 +260,11 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     party = code[m.spells["who"].to_numpy()]
     reading = m.spells["dir"].to_numpy() == et.READ
     # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
-    pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([m.unit, party]))
+    pair, first = grouping.numbered(grouping.pack(m.unit, party))
     reads = flows.side(m.spells, m.version, pair, pick & reading, m.table.extents)
     writes = flows.side(m.spells, m.version, pair, pick & ~reading, m.table.extents)
     rows = flows.project(reads, writes, m.versions.table["base"].to_numpy(), m.whole)
-    unit, group = (pairs.get_level_values(i).to_numpy() for i in (0, 1))
+    unit, group = m.unit[first], party[first]
     before = rows["writer"].to_numpy() == flows.BEFORE
     own = ~before & (unit[rows["reader"]] == unit[rows["writer"]])
     rows["consumer"] = group[rows["reader"]]
@@ -270,8 +272,11 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
     process_level = level == "process"  # there a task's processes are parties of their own
     rows = rows[~own | (process_level & (rows["consumer"] != rows["producer"]))]
-    sums = {"bytes": "sum", "unique_bytes": "sum", "first_ns": "min", "last_ns": "max"}
-    out = rows.groupby(["producer", "consumer", "version", "file"], as_index=False).agg(sums)
+    out = et.summed(
+        rows,
+        ["producer", "consumer", "version", "file"],
+        {"bytes": np.add, "unique_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum},
+    )
     one_ended = m.versions.table["stream"].to_numpy()[out["version"]] & (out["producer"] == flows.BEFORE)
     result: pd.DataFrame = out[~one_ended].reset_index(drop=True)
     return result
@@ -387,11 +392,14 @@ def _add_packages(out: nx.MultiDiGraph[Any], m: Model, code: Ints, ids: list[str
 def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:
     rows = flow_table(m, level, classes)
     rows = rows[rows["producer"] >= 0]
-    sums = {"bytes": ("bytes", "sum"), "unique_bytes": ("unique_bytes", "sum"), "files": ("file", "nunique")}
-    spans = {"first_ns": ("first_ns", "min"), "last_ns": ("last_ns", "max")}
-    for row in rows.groupby(["producer", "consumer"], as_index=False).agg(**sums, **spans).to_dict("records"):
+    key = ["producer", "consumer"]
+    hows = {"bytes": np.add, "unique_bytes": np.add, "files": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
+    files = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in (*key, "file"))))
+    new_file = np.zeros(len(rows), dtype=np.int64)
+    new_file[files.order[files.at]] = 1
+    for row in et.summed(rows.assign(files=new_file), key, hows).to_dict("records"):
         source, target = ids[row.pop("producer")], ids[row.pop("consumer")]
-        out.add_edge(source, target, key="flow", kind="flow", **{k: int(v) for k, v in row.items()})
+        out.add_edge(source, target, key="flow", kind="flow", **{str(k): int(v) for k, v in row.items()})
 
 
 def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:

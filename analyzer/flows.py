@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer import grouping
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.intervals import Bools, Intervals, Ints
 
@@ -53,21 +54,23 @@ class Side:
 
 def side(spells: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents: Intervals) -> Side:
     """The rows of `spells` under `pick`, summed by (version, party); `extents` are grouped by position in `spells`."""
-    rows = spells.loc[pick, ["bytes", "loose_bytes", "first_ns", "last_ns"]].assign(
-        version=version[pick], party=party[pick]
-    )
-    grouped = rows.groupby(["version", "party"], sort=True)
-    sums = grouped.agg({"bytes": "sum", "loose_bytes": "sum", "first_ns": "min", "last_ns": "max"}).reset_index()
+    at_spell = np.flatnonzero(pick)
+    key = grouping.pack(version[at_spell], party[at_spell])
+    groups = grouping.groups(key)
     group_of_spell = np.full(len(spells), -1, dtype=np.int64)
-    group_of_spell[np.flatnonzero(pick)] = grouped.ngroup().to_numpy()
+    group_of_spell[at_spell[groups.order]] = np.cumsum(grouping.first_of_run(key[groups.order])) - 1
     mine = group_of_spell[extents.group]
     keep = mine >= 0
     united = iv.union(iv.make(mine[keep], extents.start[keep], extents.end[keep]))
-    at = np.searchsorted(united.group, np.arange(len(sums) + 1)).astype(np.int64)
-    ranges = np.column_stack((united.start, united.end))
-    names = ("version", "party", "bytes", "loose_bytes", "first_ns", "last_ns")
-    columns = {name: sums[name].to_numpy(dtype=np.int64) for name in names}
-    return Side(**columns, at=at, ranges=ranges)
+    hows = {"bytes": np.add, "loose_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
+    columns = {name: groups.reduce(how, spells[name].to_numpy()[at_spell]) for name, how in hows.items()}
+    return Side(
+        version=groups.first(version[at_spell]),
+        party=groups.first(party[at_spell]),
+        **columns,
+        at=np.searchsorted(united.group, np.arange(len(groups.at) + 1)).astype(np.int64),
+        ranges=np.column_stack((united.start, united.end)),
+    )
 
 
 def project(reads: Side, writes: Side, base: Ints, whole: Bools) -> pd.DataFrame:
