@@ -62,8 +62,9 @@ UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
 O_ACCMODE, O_WRONLY, O_RDWR, O_CREAT, O_TRUNC = 0o3, 0o1, 0o2, 0o100, 0o1000
 TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task")
 NUMBERS = {
-    **{"ts": 0, "dur": 0, "pid": -1, "offset": -1, "size": 0, "count": 0, "calls": 1},
-    **{"ret": 0, "errno": 0, "flags": 0, "prot": 0},
+    **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
+    **dict.fromkeys(("pid", "offset"), -1),
+    "calls": 1,
 }
 """The columns of numbers, with what stands for null."""
 COLUMNS = [*TEXTS, *NUMBERS]
@@ -180,7 +181,7 @@ def _actors(events: batch.Batch) -> tuple[Ints, pd.DataFrame]:
 
 def _succeeded(events: batch.Batch) -> Bools:
     ends = events.text["name"].isin(UNLINKS | MOVES | LINKS)
-    return (events.number["errno"] == 0) & ~(ends & (events.number["ret"] < 0))
+    return np.asarray((events.number["errno"] == 0) & ~(ends & (events.number["ret"] < 0)), dtype=np.bool_)
 
 
 @dataclass(frozen=True)

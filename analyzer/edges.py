@@ -198,7 +198,8 @@ def codes(frame: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
 def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc]) -> pd.DataFrame:
     """One row for each distinct `key`, its other columns reduced as `hows` says."""
     if len(rows) == 0:
-        return rows[[*key, *hows]]
+        none: pd.DataFrame = rows[[*key, *hows]]
+        return none
     groups = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in key)))
     made = {name: groups.first(rows[name].to_numpy()) for name in key}
     made.update({name: groups.reduce(how, rows[name].to_numpy()) for name, how in hows.items()})

@@ -121,7 +121,9 @@ def reduce_at(how: np.ufunc, code: Ints, values: Ints, count: int) -> Ints:
 
 def frame(columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
     """A frame of the arrays as they are; pandas' own constructor makes Arrow strings of objects, at a cost."""
-    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype, copy=False) for name, values in columns.items()})
+    series = {name: pd.Series(values, dtype=values.dtype, copy=False) for name, values in columns.items()}
+    made: pd.DataFrame = pd.DataFrame(series)
+    return made
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tailrace.analyzer import grouping
-from tailrace.analyzer.grouping import Bools, Ints
+
+Ints = grouping.Ints
+Bools = grouping.Bools
 
 
 class Intervals(NamedTuple):
