@@ -156,12 +156,17 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
     flows["task"] = position[flows["consumer"].to_numpy()]
     flows["source"] = position[flows["producer"].to_numpy()]
     flows = flows[(flows["task"] >= 0) & (flows["source"] >= 0) & (flows["source"] != flows["task"])]
-    flows = flows.groupby(["task", "source"], as_index=False)["written_ns"].max()
+    flows = flows.groupby(["task", "source"], as_index=False).agg({"written_ns": "max"})
     outside = [
         [outer for outer in around[task] if outer not in around[source]]
         for task, source in zip(flows["task"], flows["source"], strict=True)
     ]
-    flows = flows.assign(task=outside).explode("task").dropna(subset="task").astype({"task": np.int64})
+    flows = (
+        flows.assign(task=pd.Series(outside, index=flows.index, dtype=object))
+        .explode("task")
+        .dropna(subset="task")
+        .astype({"task": np.int64})
+    )
     # Int64 before reindex: missing rows would make it float64, which can't hold ns since the epoch.
     there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
     result: pd.Series[Any] = there.reset_index(drop=True)
