@@ -29,8 +29,9 @@ the time between given and taken, by the bytes that were read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 import pandas as pd
@@ -239,7 +240,10 @@ class _Gifts:
     def __init__(self, s: Scene) -> None:
         # Whatever is no task only hands on: there it matters what came, not whether it held anybody up.
         rows = s.handovers[s.handovers["held"].to_numpy() | ~s.works[s.handovers["consumer"].to_numpy()]]
-        rows = rows.iloc[np.argsort(rows["consumer"].to_numpy(), kind="stable")]
+        # Of equal times data says more than what was declared, and that more than the process tree.
+        rank = rows["via"].map({DATA: 0, DECLARED: 1, INSIDE: 2}).fillna(3).to_numpy(dtype=np.int64)
+        order = np.lexsort((rank, -rows["given_ns"].to_numpy(), rows["consumer"].to_numpy()))
+        rows, self.rank = rows.iloc[order], rank[order]
         self.bounds = np.searchsorted(rows["consumer"].to_numpy(), np.arange(len(s.tasks) + 1))
         self.producer, self.given, self.taken = (rows[n].to_numpy() for n in ("producer", "given_ns", "taken_ns"))
         self.via, self.version = rows["via"].to_numpy(), rows["version"].to_numpy()
@@ -251,29 +255,33 @@ class _Gifts:
 
     def last(self, task: int, now: int) -> _Gift | None:
         """What a task was given last before a time, by a task, directly or through the manager."""
-        # Of equal times data says more than what was declared, and that more than the process tree.
-        rank = {DATA: 0, DECLARED: 1, INSIDE: 2}
-        queue = [(-given, rank.get(str(self.via[i]), 3), i, i) for i, given in self._came(task, now)]
-        heapify(queue)
+        queue: list[tuple[int, int, int, int, Iterator[int]]] = []
+        self._push(queue, self._came(task, now), -1)
         met: set[int] = set()
         while queue:
-            less, _, at, first = heappop(queue)
+            less, _, at, first, others = heappop(queue)
+            self._push(queue, others, -1 if first == at else first)
             giver = int(self.producer[at])
             if self.works[giver]:
                 return self._gift(task, at, first, now)
             if giver not in met:  # the latest visit sees all that an earlier one would
                 met.add(giver)
-                for i, given in self._came(giver, -less):
-                    heappush(queue, (-given, rank.get(str(self.via[i]), 3), i, first))
+                self._push(queue, self._came(giver, -less), first)
         return None
 
-    def _came(self, task: int, now: int) -> list[tuple[int, int]]:
-        """(row, given) of what came to a task up to a time; what it gave on in the same moment may have come in it."""
+    def _push(self, queue: list[tuple[int, int, int, int, Iterator[int]]], came: Iterator[int], first: int) -> None:
+        """The latest of what came, if anything did; first: the row at which the way into the task began, -1: this."""
+        at = next(came, -1)
+        if at >= 0:
+            heappush(queue, (-int(self.given[at]), int(self.rank[at]), at, at if first < 0 else first, came))
+
+    def _came(self, task: int, now: int) -> Iterator[int]:
+        """The rows of what came to a task up to a time, the latest first; what it gave on in the same moment may have
+        come in it."""
         low, high = int(self.bounds[task]), int(self.bounds[task + 1])
-        early = (self.taken[low:high] <= now) & (
-            (self.given[low:high] < now) | ~self.works[task] & (self.given[low:high] <= now)
-        )
-        return [(i, int(self.given[i])) for i in (np.flatnonzero(early) + low).tolist()]
+        given = self.given[low:high]
+        early = (given < now) if self.works[task] else (given <= now)
+        return iter((np.flatnonzero(early & (self.taken[low:high] <= now)) + low).tolist())
 
     def _gift(self, task: int, at: int, first: int, now: int) -> _Gift:
         via, version = str(self.via[first]), int(self.version[first])
