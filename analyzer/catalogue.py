@@ -112,7 +112,7 @@ def layout(directory: str | os.PathLike[str]) -> Layout:
 
 def _sources(directory: Path, paths: Iterable[Path]) -> list[Source]:
     found = []
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: path.parts):
         with suppress(FileNotFoundError):
             status = path.stat()
             name = os.fsencode(path.relative_to(directory)).decode("utf-8", "backslashreplace")

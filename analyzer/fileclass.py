@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from posixpath import join, normpath
@@ -177,20 +177,23 @@ def _settled(table: EdgeTable, spells: pd.DataFrame, paths: Any, scene: Scene) -
 
 
 def _by_file(path: str, ftype: str, written: bool, declared: bool, scene: Scene) -> int:
-    ours = any(path.startswith(directory.rstrip("/") + "/") for directory in scene.own)
-    rules = (
-        (any(fnmatchcase(path, p) for p in scene.data), DATA),
-        (any(fnmatchcase(path, p) for p in scene.software), SOFTWARE),
-        (ftype in STREAM_TYPES, STREAM),
-        (ours or ftype in ("chr", "blk") or KERNEL.search(path) is not None, SYSTEM),
-        (SYNCHRONISATION.search(path) is not None, SYSTEM),
-        (declared, DATA),
-        (CACHES.search(path) is not None, SOFTWARE),
-        (written, DATA),
-        (SYSTEM_PATHS.search(path) is not None, SYSTEM),
-        (SHARED_OBJECT.search(path) is not None, SOFTWARE),
-    )
+    rules = _file_rules(path, ftype, written, declared, scene)
     return next((result for fits, result in rules if fits), -1)
+
+
+def _file_rules(path: str, ftype: str, written: bool, declared: bool, scene: Scene) -> Iterator[tuple[bool, int]]:
+    """One after the other, since most files need few of these searches."""
+    yield any(fnmatchcase(path, p) for p in scene.data), DATA
+    yield any(fnmatchcase(path, p) for p in scene.software), SOFTWARE
+    yield ftype in STREAM_TYPES, STREAM
+    yield any(path.startswith(directory.rstrip("/") + "/") for directory in scene.own), SYSTEM
+    yield ftype in ("chr", "blk") or KERNEL.search(path) is not None, SYSTEM
+    yield SYNCHRONISATION.search(path) is not None, SYSTEM
+    yield declared, DATA
+    yield CACHES.search(path) is not None, SOFTWARE
+    yield written, DATA
+    yield SYSTEM_PATHS.search(path) is not None, SYSTEM
+    yield SHARED_OBJECT.search(path) is not None, SOFTWARE
 
 
 def _by_reader(path: str, reader: Program, imported: set[str], scene: Scene) -> int:

@@ -13,12 +13,11 @@ ended with, through all files that bore it. What its own writers wrote anew befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow
+from tailrace.analyzer import dataflow, grouping
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Ints
@@ -74,11 +73,22 @@ def _sum(version: Ints, values: Ints, size: int) -> Ints:
     return np.bincount(version, weights=values, minlength=size).astype(np.int64)
 
 
-def _writers(version: Ints, unit: Ints, size: int) -> Any:
+def _writers(version: Ints, unit: Ints, size: int) -> Ints:
     """A number for the set of units that wrote each version: equal sets have equal numbers, the empty one -1."""
-    pairs = pd.DataFrame({"version": version, "unit": unit}).drop_duplicates().sort_values(["version", "unit"])
-    sets = pairs.groupby("version")["unit"].agg(tuple)
-    return pd.Series(pd.factorize(sets)[0], index=sets.index).reindex(range(size), fill_value=-1).to_numpy()
+    pairs = grouping.groups(grouping.pack(version, unit))
+    version, unit = pairs.first(version), pairs.first(unit)
+    out = np.full(size, -1, dtype=np.int64)
+    if len(version) == 0:
+        return out
+    alone = np.bincount(version, minlength=size)[version] == 1
+    out[version[alone]] = unit[alone]  # nearly all; only the others need sets
+    several: dict[int, list[int]] = {}
+    for one, writer in zip(version[~alone].tolist(), unit[~alone].tolist(), strict=True):
+        several.setdefault(one, []).append(writer)
+    numbers: dict[tuple[int, ...], int] = {}
+    for one, writers in several.items():
+        out[one] = int(unit.max()) + 1 + numbers.setdefault(tuple(writers), len(numbers))
+    return out
 
 
 def actors(m: Model, versions: Ints) -> pd.DataFrame:
