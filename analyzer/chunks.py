@@ -40,8 +40,8 @@ from tailrace.analyzer.intervals import Bools, Intervals, Ints
 dask: Any = untyped_dask
 """Dask says that it is typed, and is not."""
 
-SPLIT_EVERY = 8
-"""Partials combined at once in the tree."""
+SPLIT_EVERY = 32
+"""Partials combined at once in the tree; each level folds again what the one below it left."""
 NOT_IO = frozenset({"PROCESS", "APP", "REGION", "PYTHON", "dftracer", "tailrace"}) | UPPER_LAYERS
 """Categories whose time is not time in an I/O call (or is counted below)."""
 OPENS = frozenset(
