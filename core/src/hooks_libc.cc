@@ -321,17 +321,19 @@ LIBC_HOOK(struct tm *, getdate, (const char *text), (text))
 LIBC_HOOK(int, getdate_r, (const char *text, struct tm *out), (text, out))
 
 // The machine and the process, out of /sys and /proc.
+#ifndef TAILRACE_SANITIZED  // whose runtimes call these before they, or a new thread, can run instrumented code
 static bool is_in_a_file(int name) {
   return name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF || name == _SC_NGROUPS_MAX ||
          name == _SC_SIGQUEUE_MAX;
 }
 RARE_HOOK(long, sysconf, (int name) noexcept, (name), is_in_a_file(name))
 RARE_HOOK(long, __sysconf, (int name), (name), is_in_a_file(name))
+RARE_HOOK(int, pthread_getattr_np, (pthread_t thread, pthread_attr_t *out) noexcept, (thread, out), true)
+#endif
 RARE_HOOK(int, get_nprocs, () noexcept, (), true)
 RARE_HOOK(int, get_nprocs_conf, () noexcept, (), true)
 RARE_HOOK(int, getloadavg, (double *loads, int n) noexcept, (loads, n), true)
 RARE_HOOK(long, gethostid, (), (), true)
-RARE_HOOK(int, pthread_getattr_np, (pthread_t thread, pthread_attr_t *out) noexcept, (thread, out), true)
 RARE_HOOK(int, pthread_getname_np, (pthread_t thread, char *name, size_t n) noexcept, (thread, name, n), true)
 RARE_HOOK(int, pthread_setname_np, (pthread_t thread, const char *name) noexcept, (thread, name), true)
 
