@@ -158,7 +158,8 @@ def test_a_signal_goes_to_the_command_and_nothing_is_lost(tmp_path, read_trace, 
     run, ready, data = tmp_path / "run", tmp_path / "ready", tmp_path / "data"
     script = f"trap 'exit 42' {number.name[3:]}; echo kept > {data}; : > {ready}; while :; do sleep 0.05; done"
     command = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", "sh", "-c", script]
-    process = subprocess.Popen(command)
+    # The tests themselves may have been started with it ignored, in the background.
+    process = subprocess.Popen(command, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     wait_for(ready)
     process.send_signal(number)
     assert process.wait(30) == 42

@@ -6,6 +6,7 @@ Playwright drives the Chromium that the machine has; both are asked for, and wit
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -287,9 +288,13 @@ def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Pa
     report.write_html(tailrace.open(run), pages["real"])
     page = show("real")
 
+    # `tailrace` as a user has it: an environment that need not be active here.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
     def ask(row: str) -> list[dict[str, Any]]:
         command = page.tab.locator("#panel pre code").first.text_content()
-        done = subprocess.run(["bash", "-c", f"{command} --format json"], capture_output=True, text=True, check=False)
+        words, environment = ["bash", "-c", f"{command} --format json"], {**os.environ, "PATH": path}
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, (row, command, done.stderr)
         return list(json.loads(done.stdout))
 

@@ -53,7 +53,9 @@ def wait_for(path):
 def test_a_signal_for_us_goes_to_the_command(tmp_path, number):
     ready = tmp_path / "ready"
     script = f"trap 'exit 42' {number.name[3:]}; : > {ready}; while :; do sleep 0.05; done"
-    process = run_in_python(f"sys.exit(launcher.run_command(['sh', '-c', {script!r}], os.environ))")
+    # The tests themselves may have been started with it ignored (nohup), which a shell can't undo by a trap.
+    heard = f"signal.signal({int(number)}, signal.SIG_DFL)"
+    process = run_in_python(f"{heard}\nsys.exit(launcher.run_command(['sh', '-c', {script!r}], os.environ))")
     wait_for(ready)
     process.send_signal(number)
     assert process.wait(30) == 42
