@@ -191,7 +191,7 @@ def _observed(
     flows = dataflow.flow_table(m, "task")
     flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
     spells = m.spells.assign(producer=code[m.spells["who"].to_numpy()], version=m.version)
-    written = spells[spells["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().rename("written_ns")
+    written = spells[spells["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
     sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
@@ -202,9 +202,11 @@ def _observed(
             moved, files = direct.get((producer, consumer), (0, 0))
             direct[(producer, consumer)] = (moved + int(row["bytes"]), files + int(row["files"]))
     after: dict[Any, list[Hop]] = {}
-    for row in flows.join(written, on=["producer", "version"]).to_dict("records"):
-        times = (int(row[name]) for name in ("written_ns", "first_ns", "last_ns"))
-        after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], *times))
+    for row in flows.to_dict("records"):
+        first_ns, last_ns = int(row["first_ns"]), int(row["last_ns"])
+        # What was added to by others is a later version, that holds what this producer wrote before.
+        written_ns = int(written.get((row["producer"], row["version"]), last_ns))
+        after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], written_ns, first_ns, last_ns))
     return direct, after
 
 
