@@ -216,7 +216,7 @@ def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path
     ("run", "expected"),
     [
         ("/data/run", "/data/run"),
-        ("runs/{{id.f58plain}}", "/work/runs/fA"),
+        ("runs/{{id.f58plain}}", "/jobs/runs/fA"),
         ("/r/{{name}}/{{id.dec}}", "/r/sim/77"),
         ("/r/{{id}}", "/r/ƒA"),
         ("/r/{{tmpdir}}", None),
@@ -225,7 +225,7 @@ def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path
 )
 def test_the_run_of_a_job_is_found_where_its_shell_made_it(run: object, expected: str | None) -> None:
     given = job(number=77, extra=[event("tailrace.trace", 0.5, version=1, run=run)])
-    given["jobspec"]["attributes"]["system"]["cwd"] = "/work"
+    given["jobspec"]["attributes"]["system"]["cwd"] = "/jobs"
     assert collect.run_of(given) == (None if expected is None else Path(expected))
     assert collect.run_of(job()) is None
 

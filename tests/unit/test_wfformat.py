@@ -75,15 +75,15 @@ def test_what_is_declared(tmp_path: Path) -> None:
     (tmp_path / "declared").mkdir()
     first, second = task("a", outputFiles=["x", "/abs"]), task("b", parents=("a",), inputFiles=["x"])
     found = read(tmp_path, instance(first, second, task("c", parents=("a",))))
-    assert wfformat.declare(tmp_path, found, "/root", "wf") == 0
+    assert wfformat.declare(tmp_path, found, "/base", "wf") == 0
     (log,) = (tmp_path / "declared").iterdir()
     workflow, *tasks = [json.loads(line) for line in log.read_text().splitlines()]
     assert (workflow["workflow"], workflow["manager"]) == ("wf", "wfformat")
     assert [t["deps"] for t in tasks] == [
         [],
-        [{"task": "a", "via": "file", "path": "/root/x"}],
+        [{"task": "a", "via": "file", "path": "/base/x"}],
         [{"task": "a", "via": "future"}],
     ]
-    assert [file["path"] for file in tasks[0]["outputs"]] == ["/root/x", "/abs"]
+    assert [file["path"] for file in tasks[0]["outputs"]] == ["/base/x", "/abs"]
     assert wfformat.forget(tmp_path) == 1
     assert list((tmp_path / "declared").iterdir()) == []
