@@ -1,6 +1,7 @@
-"""Tables of totals: events grouped by columns, in one pass over the partitions that can match.
+"""Totals of events grouped by columns, in one pass over the partitions that can match; and the events themselves.
 
-    partition -> partial table (one row a group) -> one table
+    aggregate: partition -> partial table (one row a group) -> one table
+    rows:      partition -> its matching rows -> the caller, before the next are read
 
 What always holds: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
 as they come; `nunique` and percentiles need the values, so these columns are gathered (only they, and only of matching
@@ -9,7 +10,8 @@ rows). Nulls are left out of every aggregate, as pandas does; `count` alone coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +99,79 @@ def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **wh
             rows = pd.concat([part[a] for part in gathered], ignore_index=True)
             table[a.label] = _finish_gathered(table, rows, list(by), a)
     return _finished(table, list(by), aggregates)
+
+
+def rows(
+    run: Run, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
+) -> Iterator[pd.DataFrame]:
+    """The events that match, piece by piece, so that memory holds one partition a processor, and no partition is read
+    after `limit` is reached. Only sorting without a limit has to hold all rows at once.
+
+    Args:
+        run: the run.
+        columns: columns of the result.
+        sort: one of `columns`, to sort by, as in `ordered`. Unsorted rows of one trace file keep its order.
+        limit: at most so many rows in all.
+        **where: as in `Run.events`.
+
+    Yields:
+        One or more frames with `columns`, text as objects (None: null), the index of no meaning.
+
+    Raises:
+        QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
+    """
+    if sort is not None:
+        ordered(pd.DataFrame(columns=list(columns)), sort)
+    pieces = _pieces(run, columns, sort, limit, where)
+    if sort is None:
+        yield from _first(pieces, limit)
+        return
+    best = next(pieces)
+    if limit is None:
+        yield ordered(pd.concat([best, *pieces], ignore_index=True), sort)
+        return
+    for piece in pieces:
+        best = ordered(pd.concat([best, piece], ignore_index=True), sort).head(limit)
+    yield best
+
+
+def _pieces(
+    run: Run, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
+) -> Iterator[pd.DataFrame]:
+    """The matching rows of each partition, of one a processor at a time; no more than `limit` of any."""
+    import dask
+
+    parts = run.events(columns=columns, **where).to_delayed()
+    step = os.cpu_count() or 1
+    for at in range(0, len(parts), step):
+        yield from dask.compute(*(dask.delayed(_piece)(part, sort, limit) for part in parts[at : at + step]))
+
+
+def _piece(frame: pd.DataFrame, sort: str | None, limit: int | None) -> pd.DataFrame:
+    table = ordered(frame.assign(**{str(name): _plain(frame[name]) for name in frame}), sort)
+    return table if limit is None else table.head(limit)
+
+
+def _first(pieces: Iterator[pd.DataFrame], limit: int | None) -> Iterator[pd.DataFrame]:
+    left = limit
+    for piece in pieces:
+        yield piece if left is None else piece.head(left)
+        if left is not None:
+            left -= len(piece)
+            if left <= 0:
+                return
+
+
+def ordered(table: pd.DataFrame, sort: str | None) -> pd.DataFrame:
+    """`table` by its column `sort`, largest first; by "-COLUMN" smallest first; what is equal stays as it is, nulls
+    are last. Raises QueryError when it has no such column."""
+    if sort is None:
+        return table
+    up, name = sort.startswith("-"), sort.removeprefix("-").replace(":", "_")
+    if name not in table.columns:
+        raise QueryError(f"the result has no column {name!r} to sort by; it has {', '.join(table.columns)}")
+    out: pd.DataFrame = table.sort_values(name, ascending=up, kind="stable", ignore_index=True)
+    return out
 
 
 _Gathered = dict[Aggregate, pd.DataFrame]

@@ -1,8 +1,12 @@
 """`tailrace query`: totals of a run's events, grouped, or the events themselves."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import pandas as pd
@@ -86,8 +90,26 @@ def command(
         raise UsageError("--columns asks for the events themselves, so it does not go with --by or --agg")
     run = tailrace.open(directory)
     where = {**_values(filters), **_pairs(pairs), **_times(run, since, until)}
-    table = _events(run, columns, where) if columns is not None else _totals(run, by, aggs, where)
-    _write(_ordered(table, sort, limit), form, output)
+    _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output)
+
+
+def _pieces(
+    run: Any,
+    by: str | None,
+    aggs: tuple[str, ...],
+    columns: str | None,
+    sort: str | None,
+    limit: int | None,
+    where: dict[str, Any],
+) -> Iterator[pd.DataFrame]:
+    from tailrace.analyzer import query
+
+    if columns is not None:
+        yield from query.rows(run, _names(columns), sort, limit, **where)
+        return
+    wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
+    table = query.ordered(query.aggregate(run, _names(by), wanted, **where), sort)
+    yield table if limit is None else table.head(limit)
 
 
 def _values(filters: dict[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -120,57 +142,74 @@ def _names(text: str | None) -> list[str]:
     return [name for name in (text or "").split(",") if name]
 
 
-def _events(run: Any, columns: str, where: dict[str, Any]) -> pd.DataFrame:
-    frame: pd.DataFrame = run.events(columns=_names(columns), **where).compute(scheduler="threads")
-    return frame
-
-
-def _totals(run: Any, by: str | None, aggs: tuple[str, ...], where: dict[str, Any]) -> pd.DataFrame:
-    from tailrace.analyzer import query
-
-    return query.aggregate(run, _names(by), [query.parse_aggregate(text) for text in aggs or ("count",)], **where)
-
-
-def _ordered(table: pd.DataFrame, sort: str | None, limit: int | None) -> pd.DataFrame:
-    from tailrace.errors import QueryError
-
-    if sort is not None:
-        up, name = sort.startswith("-"), sort.removeprefix("-").replace(":", "_")
-        if name not in table.columns:
-            raise QueryError(f"the result has no column {name!r} to sort by; it has {', '.join(table.columns)}")
-        table = table.sort_values(name, ascending=up, kind="stable", ignore_index=True)
-    return table if limit is None else table.head(limit)
-
-
 _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
 
 
-def _write(table: pd.DataFrame, form: str, output: Path | None) -> None:
-    try:
-        if form == "parquet":
-            assert output is not None
-            table.to_parquet(output, index=False)
-        elif form == "table" and output is None:
-            from tailrace.cli.tables import render
+def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> None:
+    from tailrace.analyzer.published import published
 
-            render(list(table.columns), table.astype(object).to_numpy().tolist())
+    # What is wrong with the question is said before a file is begun.
+    first = next(pieces)
+    pieces = chain([first], pieces)
+    if output is None:
+        if form == "table":
+            _render(pd.concat(pieces, ignore_index=True))
         else:
-            text = {"csv": _csv, "json": _json, "table": _plain}[form](table)
-            if output is None:
-                click.echo(text, nl=False)
+            _TEXTS[form](pieces, sys.stdout)
+        return
+    try:
+        with published(output) as place:
+            if form == "parquet":
+                _parquet(pieces, place)
             else:
-                output.write_text(text, encoding="utf-8", errors="backslashreplace")
+                with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                    _TEXTS[form](pieces, file)
     except OSError as error:
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
 
 
-def _csv(table: pd.DataFrame) -> str:
-    return str(table.to_csv(index=False, lineterminator="\n"))
+def _render(table: pd.DataFrame) -> None:
+    from tailrace.cli.tables import render
+
+    render(list(table.columns), table.astype(object).to_numpy().tolist())
 
 
-def _json(table: pd.DataFrame) -> str:
-    return str(table.to_json(orient="records", force_ascii=False)) + "\n"
+def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+    for number, piece in enumerate(pieces):
+        piece.to_csv(file, index=False, header=number == 0, lineterminator="\n")
 
 
-def _plain(table: pd.DataFrame) -> str:
-    return str(table.to_string(index=False)) + "\n"
+def _json(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+    between = "["
+    for piece in pieces:
+        if len(piece):
+            file.write(between + piece.to_json(orient="records", force_ascii=False)[1:-1])
+            between = ",\n"
+    file.write("[]\n" if between == "[" else "]\n")
+
+
+def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+    file.write(pd.concat(pieces, ignore_index=True).to_string(index=False) + "\n")
+
+
+_TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {"csv": _csv, "json": _json, "table": _plain}
+
+
+def _parquet(pieces: Iterator[pd.DataFrame], place: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = next(pieces)
+    # A column of objects is text, in pieces without one value too.
+    fields = [pa.field(name, _arrow_type(first[name])) for name in first]
+    with pq.ParquetWriter(place, pa.schema(fields)) as writer:
+        for piece in chain([first], pieces):
+            writer.write_table(pa.Table.from_pandas(piece, schema=writer.schema, preserve_index=False))
+
+
+def _arrow_type(column: pd.Series[Any]) -> Any:
+    import pyarrow as pa
+
+    if pd.api.types.is_object_dtype(column):
+        return pa.string()
+    return pa.from_numpy_dtype(getattr(column.dtype, "numpy_dtype", column.dtype))

@@ -12,9 +12,8 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ import networkx as nx
 
 from tailrace.analyzer import dataflow
 from tailrace.analyzer.exports import dot, graphml, json, openlineage, perfetto, prov, rocrate, wfformat
+from tailrace.analyzer.published import published
 from tailrace.errors import QueryError, UsageError
 
 Writer = Callable[["nx.MultiDiGraph[Any]", TextIO], None]
@@ -87,31 +87,16 @@ def export(run: Any, to: str, output: str | os.PathLike[str] | None = None, leve
         if form.file_name and (path.is_dir() or str(output).endswith("/")):
             path.mkdir(parents=True, exist_ok=True)
             path /= form.file_name
-        with _published(path) as file:
+        with _opened(path) as file:
             return form.write(run, file, **options)
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror or error}") from error
 
 
 @contextmanager
-def _published(path: Path) -> Iterator[TextIO]:
-    """A text file that gets the name `path` when all went well; what is no regular file is written as it is."""
-    # Level 9, Python's own choice, takes four times as long for a tenth less.
-    opened: Callable[..., Any] = partial(gzip.open, compresslevel=4) if path.suffix == ".gz" else open
-    if path.exists() and not path.is_file():
-        with opened(path, "wt", encoding="utf-8") as file:
+def _opened(path: Path) -> Iterator[TextIO]:
+    with published(path) as place:
+        # Level 9, Python's own choice, takes four times as long for a tenth less.
+        opened: Any = partial(gzip.open, compresslevel=4) if path.suffix == ".gz" else open
+        with opened(place, "wt", encoding="utf-8") as file:
             yield file
-        return
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    os.close(descriptor)
-    try:
-        with opened(scratch, "wt", encoding="utf-8") as file:
-            yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(scratch).chmod(0o666 & ~mask)
-        Path(scratch).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(scratch).unlink()
-        raise

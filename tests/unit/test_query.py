@@ -18,7 +18,7 @@ import tailrace
 from tailrace.analyzer import loader, query
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command
-from tailrace.errors import QueryError, TailraceError, UsageError
+from tailrace.errors import QueryError, TailraceError, TraceError, UsageError
 
 ROWS = [  # stage, path, size, dir
     ("a", "/x", 10, "r"),
@@ -196,6 +196,63 @@ def test_query_filters(run: Any, options: list[str], count: int) -> None:
 def test_query_events_themselves(run: Any) -> None:
     rows = rows_of(run.path, "--columns", "stage,size", "--sort", "size", "--limit", "1")
     assert rows == [{"stage": "a", "size": 30}]
+
+
+def test_texts_are_sorted_as_texts(run: Any) -> None:
+    rows = rows_of(run.path, "--columns", "path,size", "--sort", "-path")
+    assert [row["path"] for row in rows] == ["/x", "/x", "/x", "/y", "/y", None]
+    assert rows_of(run.path, "--columns", "path,size", "--sort", "-path", "--limit", "3") == rows[:3]
+
+
+WIDE = [("a", "/x" if i % 2 else None, 10 * (i // 3) + i % 3, "r") for i in range(12)]
+
+
+@pytest.fixture
+def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """4 partitions of 3 events, read one by one."""
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    monkeypatch.setattr(query.os, "cpu_count", lambda: 1)
+    return write_run(tmp_path / "run", WIDE, per_block=3)
+
+
+def test_rows_come_a_partition_at_a_time(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    plain = loader.read_partition
+    monkeypatch.setattr(loader, "read_partition", lambda part, *a, **k: (read.append(part), plain(part, *a, **k))[1])
+    pieces = query.rows(wide, ["size"])
+    assert next(pieces)["size"].tolist() == [0, 1, 2] and len(read) == 1
+    assert [len(piece) for piece in pieces] == [3, 3, 3] and len(read) == 4
+    read.clear()
+    assert [piece["size"].tolist() for piece in query.rows(wide, ["size"], limit=4)] == [[0, 1, 2], [10]]
+    assert len(read) == 2
+    (top,) = query.rows(wide, ["size", "path"], "size", 4)
+    assert top["size"].tolist() == [32, 31, 30, 22]
+    (every,) = query.rows(wide, ["size"], "-size")
+    assert every["size"].tolist() == sorted(row[2] for row in WIDE)
+
+
+@pytest.mark.parametrize(("least", "limit"), [(0, None), (0, 5), (0, 0), (22, None), (99, None)])
+def test_every_format_has_the_rows_of_all_partitions(wide: Any, least: int, limit: int | None, tmp_path: Path) -> None:
+    base = [wide.path, "--columns", "path,size,job", *([] if limit is None else ["--limit", limit])]
+    base += [word for size in range(least, 100) for word in ("--where", f"size={size}")]
+    expected = [{"path": path, "size": size, "job": None} for _, path, size, _ in WIDE if size >= least][:limit]
+    assert rows_of(*base) == expected
+    ask(*base, "-o", tmp_path / "out.parquet")
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert table.astype(object).where(table.notna(), None).to_dict("records") == expected
+    texts = [{"path": row["path"] or "", "size": str(row["size"]), "job": ""} for row in expected]
+    assert list(csv.DictReader(io.StringIO(ask(*base, "--format", "csv")))) == texts
+
+
+def test_a_file_appears_when_it_is_whole(wide: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "out.csv"
+    output.write_text("what was there\n")
+    (trace,) = (wide.path / "trace").iterdir()
+    trace.write_bytes(trace.read_bytes()[:-40] + bytes(40))
+    monkeypatch.setattr(tailrace, "open", lambda directory: wide)
+    with pytest.raises(TraceError):
+        ask(wide.path, "--columns", "size", "-o", output)
+    assert output.read_text() == "what was there\n" and list(tmp_path.glob(".out*")) == []
 
 
 def test_query_formats(run: Any, tmp_path: Path) -> None:
