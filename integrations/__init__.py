@@ -5,6 +5,8 @@
     launcher.py     run a command traced, and seal what its dead processes left
     pool.py         the same around a worker pool, for plugins (`python -m tailrace.integrations.pool`)
     declared.py     what the manager knows of its tasks, as JSON lines
+    programs.py     what keeps a program from being traced
+    wfformat.py     the graph of any manager, as a WfFormat instance, read and declared
 
 A plugin composes these; nothing here knows a workflow manager.
 """
