@@ -38,7 +38,8 @@ OBSTACLES = {
 """Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
 LEFT_OUT = OBSTACLES["left_out"]
 """Not to be seen was somebody's wish: such a process has a row, and no share."""
-NO_ACCOUNT = "no account: still running, or killed with nobody traced to wait for it"
+NO_ACCOUNT = "no account: still running, killed with nobody traced to wait for it, or its children's part is not known"
+WENT_ON_AS_ANOTHER = "no account: it changed its user and went on as another program, which has a row of its own"
 WENT_ON = "went on as a program that is not traced"
 BY_RAW_CALL = "or left by a raw exit"
 KILLED = "killed with bytes read ahead in its buffers"
@@ -158,18 +159,24 @@ def _match(
     rows: list[dict[str, Any]], reaped: list[dict[str, Any]]
 ) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
     """Whose end each wait saw: by process id; and the waits for processes without a trace. A pid that came again is
-    told by the times."""
-    waits: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for wait in reaped:
-        waits[wait["host"], wait["pid"]].append(wait)
-    ends = {}
+    told by the times. One that was waited for once is one process, in several rows where it changed its user before it
+    went on as another program, which can't have its journal: the wait is the last one's, the others `went_on`."""
+    images: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        queue = waits.get((row["host"], row["pid"]), [])
-        later = [wait for wait in queue if wait["t1"] >= (row["t1"] or row["t0"] or 0)]
-        if later:
-            ends[row["id"]] = later[0]
-            queue.remove(later[0])
-    return ends, [wait for queue in waits.values() for wait in queue]
+        images[row["host"], row["pid"]].append(row)
+    ends: dict[int, dict[str, Any]] = {}
+    untraced = []
+    for wait in reaped:
+        own = images[wait["host"], wait["pid"]]
+        over = [row for row in own if (row["t1"] or row["t0"] or 0) <= wait["t1"]]
+        if not over:
+            untraced.append(wait)
+            continue
+        ends[over[-1]["id"]] = wait
+        for row in over[:-1]:
+            row["went_on"] = True
+        images[wait["host"], wait["pid"]] = own[len(over) :]
+    return ends, untraced
 
 
 def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstacles: Obstacles) -> dict[str, Any]:
@@ -178,7 +185,7 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
     captured = (row["read"], row["written"])
     share = None if kernel is None else _share(kernel, captured)
     if share is None or kernel is None:
-        cause = NO_ACCOUNT
+        cause = WENT_ON_AS_ANOTHER if row.get("went_on") else NO_ACCOUNT
     elif share < COMPLETE_SHARE and account == "parent" and signal is None:
         known = obstacles.get((row["host"], row["pid"]))
         cause = f"{WENT_ON}: {known[-1][1]}" if known else f"{WENT_ON}, {BY_RAW_CALL}"

@@ -199,9 +199,7 @@ def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None, command:
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
-            # As long as nobody has taken its status the kernel keeps a process's account.
-            account = read_account(ended.si_pid) if ended.si_pid == pid else None
-            _, status = os.waitpid(ended.si_pid, 0)
+            status, account = _take(ended.si_pid)
             if ended.si_pid != pid:
                 continue  # an orphan that pool.py has adopted
             if account is not None and run_dir is not None:
@@ -213,14 +211,19 @@ def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None, command:
             os.kill(pid, received.si_signo)
 
 
-def read_account(pid: int) -> tuple[int, int] | None:
-    """rchar and wchar of a child that may have ended; None where the kernel doesn't say."""
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
-        fields = dict(line.split(": ") for line in lines)
-        return int(fields["rchar"]), int(fields["wchar"])
-    except (OSError, ValueError, KeyError):
-        return None
+def _take(pid: int) -> tuple[int, tuple[int, int] | None]:
+    """Takes a child that has ended: its status; its rchar and wchar, None where the kernel doesn't say."""
+    if context.active():
+        return os.waitpid(pid, 0)[1], None  # the core takes the account, and puts it into the trace
+    found = context.kernel_account(pid)
+    # Only root may look at a zombie. For others its account is what the wait adds to their own, if no thread does.
+    alone = Path("/proc/self/task").stat().st_nlink == 3  # the thread, ".", ".."
+    before = context.kernel_account("self") if found is None and alone else None
+    _, status = os.waitpid(pid, 0)
+    after = context.kernel_account("self") if before is not None else None
+    if before is not None and after is not None:
+        found = (after[0] - before[0] - before[2], after[1] - before[1], 0)
+    return status, found[:2] if found is not None else None
 
 
 def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int], command: str) -> None:

@@ -58,20 +58,21 @@ def active() -> bool:
 def own_io() -> Iterator[None]:
     """What the calling thread reads and writes meanwhile in native code is the tracer's, not the program's."""
     core = _core()
-    before = _thread_io() if core is not None and core.active() else None
+    before = kernel_account() if core is not None and core.active() else None
     try:
         yield
     finally:
-        after = _thread_io() if before is not None else None
+        after = kernel_account() if before is not None else None
         if core is not None and before is not None and after is not None:
             # The first look's own bytes are in the second; they are in the trace as well.
             core.count_own(max(0, after[0] - before[0] - before[2]), max(0, after[1] - before[1]))
 
 
-def _thread_io() -> tuple[int, int, int] | None:
-    """rchar and wchar of this thread, and the bytes that it took to read them."""
+def kernel_account(whose: int | str = "thread-self") -> tuple[int, int, int] | None:
+    """rchar and wchar (proc(5)) of this thread, of "self" or of a process, and the bytes that it took to read them,
+    which are counted when they are read. None where the kernel doesn't say."""
     try:
-        descriptor = os.open("/proc/thread-self/io", os.O_RDONLY)
+        descriptor = os.open(f"/proc/{whose}/io", os.O_RDONLY)
         try:
             text = os.read(descriptor, 4096)
         finally:

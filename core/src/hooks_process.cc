@@ -1,6 +1,6 @@
 // Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller
-// dropped it, the tracing itself (docs/architecture.md, "Context"). spawn.cc has system and popen, dynamic.cc what
-// loads code.
+// dropped it, the tracing itself (docs/architecture.md, "Context"). hooks_spawn.cc has system and popen, hooks_wait.cc
+// the waits, dynamic.cc what loads code.
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,13 +9,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <new>
 
+#include "child_account.h"
 #include "injection.h"
 #include "ledger.h"
 #include "real.h"
@@ -300,120 +299,6 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
 
-namespace {
-
-// A child's account is the zombie's, read between a look that leaves it waitable and a call that takes just this child:
-// where another thread took it in between, the look begins anew. So it is exact, whatever ended the child. The look
-// blocks, is interrupted and is cancelled as the program's call would be.
-struct Peeked {
-  pid_t pid = 0;  // 0: the kernel is to answer the program's call as it stands
-  bool known = false;
-  uint64_t totals[2];
-};
-
-enum class Found { kCall, kNothing, kInterrupted };
-
-constexpr int kWaitFlags = WNOHANG | WUNTRACED | WEXITED | WCONTINUED | WNOWAIT | __WALL | __WCLONE | __WNOTHREAD;
-
-bool has_ended(const siginfo_t &info) {
-  return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
-}
-
-// kNothing: the call would find nobody (WNOHANG). kInterrupted: it would fail with EINTR, which errno is.
-Found peek(idtype_t type, id_t id, int options, Peeked &out) {
-  siginfo_t found;
-  found.si_pid = 0;
-  if (REAL(waitid)(type, id, &found, options | WEXITED | WNOWAIT) < 0) {
-    return errno == EINTR ? Found::kInterrupted : Found::kCall;
-  }
-  if (found.si_pid == 0) return Found::kNothing;
-  out.pid = found.si_pid;
-  out.known = has_ended(found) && read_kernel_account(found.si_pid, out.totals);
-  return Found::kCall;
-}
-
-void record_reaped(const Call &call, Fn fn, pid_t pid, int status, const Peeked &peeked) {
-  if (peeked.known) count_reaped(peeked.totals);
-  record_wait(call, fn, pid, status, peeked.known ? peeked.totals : nullptr);
-}
-
-template <class Real>
-pid_t wait_accounted(Fn fn, pid_t pid, int *status, int options, Real &&real) {
-  Call call;
-  if (!call || (options & ~(kWaitFlags & ~(WEXITED | WNOWAIT))) || pid < -INT_MAX) return real(pid, status, options);
-  idtype_t type = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
-  int own_status = 0;
-  int *out = status ? status : &own_status;
-  for (;;) {
-    Peeked peeked;
-    switch (peek(type, static_cast<id_t>(pid < 0 ? -pid : pid), options, peeked)) {
-      case Found::kInterrupted: return -1;
-      case Found::kNothing: return 0;
-      case Found::kCall: break;
-    }
-    if (!peeked.pid) return real(pid, out, options);
-    pid_t got = real(peeked.pid, out, options | WNOHANG);
-    if (got == 0 || (got < 0 && errno == ECHILD)) continue;
-    if (got > 0 && (WIFEXITED(*out) || WIFSIGNALED(*out))) record_reaped(call, fn, got, *out, peeked);
-    return got;
-  }
-}
-
-int status_of(const siginfo_t &info) {
-  if (info.si_code == CLD_EXITED) return (info.si_status & 0xFF) << 8;
-  return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
-}
-
-}  // namespace
-
-TAILRACE_HOOK pid_t wait(int *status) {
-  return wait_accounted(Fn::f_wait, -1, status, 0, [](pid_t child, int *out, int how) {
-    return child == -1 ? REAL(wait)(out) : REAL(waitpid)(child, out, how);
-  });
-}
-
-TAILRACE_HOOK pid_t waitpid(pid_t pid, int *status, int options) {
-  return wait_accounted(Fn::f_waitpid, pid, status, options,
-                        [](pid_t child, int *out, int how) { return REAL(waitpid)(child, out, how); });
-}
-
-TAILRACE_HOOK pid_t wait3(int *status, int options, struct rusage *usage) noexcept {
-  return wait_accounted(Fn::f_wait3, -1, status, options, [usage](pid_t child, int *out, int how) {
-    return child == -1 ? REAL(wait3)(out, how, usage) : REAL(wait4)(child, out, how, usage);
-  });
-}
-
-TAILRACE_HOOK pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage) noexcept {
-  return wait_accounted(Fn::f_wait4, pid, status, options,
-                        [usage](pid_t child, int *out, int how) { return REAL(wait4)(child, out, how, usage); });
-}
-
-TAILRACE_HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
-  Call call;
-  if (!call || !(options & WEXITED) || (options & WNOWAIT) || (options & ~kWaitFlags)) {
-    return REAL(waitid)(type, id, info, options);
-  }
-  siginfo_t own;
-  siginfo_t *out = info ? info : &own;
-  for (;;) {
-    Peeked peeked;
-    switch (peek(type, id, options, peeked)) {
-      case Found::kInterrupted: return -1;
-      case Found::kNothing:
-        out->si_signo = out->si_code = out->si_errno = out->si_pid = out->si_status = 0;
-        out->si_uid = 0;
-        return 0;
-      case Found::kCall: break;
-    }
-    if (!peeked.pid) return REAL(waitid)(type, id, out, options);
-    int ret = REAL(waitid)(P_PID, static_cast<id_t>(peeked.pid), out, options | WNOHANG);
-    bool taken = ret < 0 ? errno == ECHILD : out->si_pid == 0;
-    if (taken) continue;
-    if (ret == 0 && has_ended(*out)) record_reaped(call, Fn::f_waitid, out->si_pid, status_of(*out), peeked);
-    return ret;
-  }
-}
-
 // The ends of a process that pass by the destructors.
 #define EXIT_HOOK(symbol)               \
   TAILRACE_HOOK void symbol(int code) { \
@@ -469,6 +354,7 @@ TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
 
 TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
                                  void *argument) noexcept {
+  g_threads_made.fetch_add(1, std::memory_order_relaxed);
   void *memory = enter() ? take_thread_start(sizeof(ThreadStart)) : nullptr;
   if (!memory) return REAL(pthread_create)(thread, attributes, function, argument);
   auto *start = new (memory) ThreadStart{function, argument, current_context()};

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "cancellation.h"
 #include "injection.h"
 #include "pipelines.h"
 #include "real.h"
@@ -42,18 +43,6 @@ pid_t wait_for(pid_t pid, int *status) {
   } while (got < 0 && errno == EINTR);
   return got;
 }
-
-// glibc's popen and pclose are no cancellation points.
-class CancellationOff {
- public:
-  CancellationOff() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~CancellationOff() { pthread_setcancelstate(before_, nullptr); }
-  CancellationOff(const CancellationOff &) = delete;
-  CancellationOff &operator=(const CancellationOff &) = delete;
-
- private:
-  int before_;
-};
 
 // While any system() of this process runs, SIGINT and SIGQUIT are ignored; the last one to end puts them back.
 struct IgnoredSignals {

@@ -68,15 +68,8 @@ BufferedBytes bytes_in_buffers() {
 }
 
 // As begin_ledger reads it, before the process counts as begun.
-bool read_totals(int pid, uint64_t (&totals)[2], int64_t &looked_at) {
-  char path[32] = "/proc/self/io", text[256];
-  if (pid == kThisThread) memcpy(path, "/proc/thread-self/io", 21);
-  if (pid > 0) {
-    Writer w(path, sizeof path);
-    w << "/proc/";
-    w.number(pid) << "/io";
-    w.c_str();
-  }
+bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &looked_at) {
+  char text[256];
   int fd = sys::open(path, O_RDONLY);
   if (fd < 0) return false;
   long n = sys::read(fd, text, sizeof text);
@@ -85,6 +78,14 @@ bool read_totals(int pid, uint64_t (&totals)[2], int64_t &looked_at) {
   looked_at = n;
   string_view all(text, static_cast<size_t>(n));
   return take_field(all, "rchar: ", totals[kRead]) && take_field(all, "wchar: ", totals[kWritten]);
+}
+
+bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *looked_at = nullptr) {
+  int64_t bytes = 0;
+  bool known = read_totals(path, totals, bytes);
+  count_own(bytes, 0);
+  if (looked_at) *looked_at = bytes;
+  return known;
 }
 
 void clear(Ledger &l) {
@@ -104,11 +105,22 @@ bool may_ask_the_linker() { return !g_session.forked || (&__libc_single_threaded
 
 }  // namespace
 
-bool read_kernel_account(int pid, uint64_t (&totals)[2]) {
-  int64_t looked_at = 0;
-  bool known = read_totals(pid, totals, looked_at);
-  count_own(looked_at, 0);
-  return known;
+bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at) {
+  if (pid == 0) return read_counted("/proc/self/io", totals, looked_at);
+  if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, looked_at);
+  char path[32];
+  Writer w(path, sizeof path);
+  w << "/proc/";
+  w.number(pid) << "/io";
+  return read_counted(w.c_str(), totals, looked_at);
+}
+
+bool read_thread_account(int tid, uint64_t (&totals)[2]) {
+  char path[48];
+  Writer w(path, sizeof path);
+  w << "/proc/self/task/";
+  w.number(tid) << "/io";
+  return read_counted(w.c_str(), totals);
 }
 
 void begin_ledger(bool goes_on) {
@@ -118,12 +130,14 @@ void begin_ledger(bool goes_on) {
     new (g.ledger) Ledger{};
   }
   Ledger &l = *g.ledger;
+  // Whose images before are not accounted for has no account.
+  bool lost = goes_on && !l.known;
   for (int i = 0; goes_on && i < 2; ++i) l.done[i] += l.left[i].load();
   clear(l);
   uint64_t totals[2];
   int64_t looked_at = 0;
-  bool known = read_totals(0, totals, looked_at);
-  l.known = known;
+  bool known = read_totals("/proc/self/io", totals, looked_at);
+  l.known = known && !lost;
   if (!known) return;
   // The reading itself is counted when it is over.
   l.base[kRead] = totals[kRead] + static_cast<uint64_t>(looked_at);
@@ -157,9 +171,11 @@ void count_own(int64_t read, int64_t written) {
   if (is_ours_to_write()) count_own_now(read, written);
 }
 
-void count_reaped(const uint64_t (&totals)[2]) {
+void count_reaped(const uint64_t *totals) {
   if (!is_ours_to_write()) return;
-  for (int i = 0; i < 2; ++i) g_session.ledger->reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
+  Ledger &l = *g_session.ledger;
+  if (!totals) l.known = 0;
+  for (int i = 0; totals && i < 2; ++i) l.reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
 }
 
 void count_loaded() {

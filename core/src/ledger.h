@@ -25,9 +25,11 @@ struct Account {
 };
 
 constexpr int kThisThread = -1;
-// The kernel's totals of a process, 0 for this one, or of the calling thread alone. False where the kernel does not
-// say. A child may be a zombie.
-bool read_kernel_account(int pid, uint64_t (&totals)[2]);
+// The kernel's totals of a process, 0 for this one, or of the calling thread alone; `looked_at`: what the reading
+// itself read, which is counted when it is over. False where the kernel does not say. A child may be a zombie.
+bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at = nullptr);
+// Of another thread of this process.
+bool read_thread_account(int tid, uint64_t (&totals)[2]);
 
 // A program image begins. `goes_on`: the journal's ledger was adopted from the image before.
 void begin_ledger(bool goes_on);
@@ -38,7 +40,8 @@ void house_ledger(SegmentHeader *segment);
 
 // The tracer's own bytes. Nothing happens in a vfork child or a fork that was not noticed yet.
 void count_own(int64_t read, int64_t written);
-void count_reaped(const uint64_t (&totals)[2]);
+// What the kernel added when a child was waited for. Null: nobody knows, and so no more of this process's own account.
+void count_reaped(const uint64_t *totals);
 // Before a library is loaded: those that were, for the account of a process that will be killed.
 void count_loaded();
 // The process has an io_uring that is not looked into.

@@ -52,6 +52,7 @@ struct WipedOnFork {
   // Who takes both takes `sealing` first.
   Lock sealing;  // the scratch memory and the trace file
   Lock table;    // contexts, file slots, threads
+  Lock reaping;  // child_account.h; no other is taken under it
 };
 
 enum class State : uint32_t { kNew, kStarting, kOff, kOn };

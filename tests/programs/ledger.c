@@ -67,6 +67,23 @@ static void *wait_for_all(void *number) {
   }
 }
 
+static atomic_int over;
+
+/* Writes on and on, with pauses. */
+static void *keep_writing(void *unused) {
+  int fd = open("/dev/null", O_WRONLY);
+  while (!over) {
+    write(fd, block, 700);
+    usleep(1000);
+  }
+  return unused;
+}
+
+static void *write_once(void *unused) {
+  write(open("/dev/null", O_WRONLY), block, 900);
+  return unused;
+}
+
 int main(int argc, char **argv) {
   const char *mode = argv[1];
   if (!strcmp(mode, "raw")) {
@@ -129,6 +146,23 @@ int main(int argc, char **argv) {
     for (long i = 0; i < WAITERS; i++) pthread_create(&waiters[i], NULL, wait_for_all, (void *)i);
     for (int i = 0; i < WAITERS; i++) pthread_join(waiters[i], NULL);
     printf("%d\n", (int)reaped);
+  } else if (!strcmp(mode, "busy") || !strcmp(mode, "churn")) {
+    /* Children are waited for while other threads write, or come and go. */
+    enum { WRITERS = 3, CHILDREN = 40 };
+    pthread_t writers[WRITERS], passing;
+    for (int i = 0; i < WRITERS; i++) pthread_create(&writers[i], NULL, keep_writing, NULL);
+    for (int i = 0; i < CHILDREN; i++) {
+      pid_t child = fork();
+      if (child == 0) {
+        write(open("/dev/null", O_WRONLY), block, 1000 * (i + 1));
+        raise(SIGKILL);
+      }
+      if (!strcmp(mode, "churn")) pthread_create(&passing, NULL, write_once, NULL);
+      waitpid(child, NULL, 0);
+      if (!strcmp(mode, "churn")) pthread_join(passing, NULL);
+    }
+    over = 1;
+    for (int i = 0; i < WRITERS; i++) pthread_join(writers[i], NULL);
   } else if (!strcmp(mode, "waits")) {
     /* Every form, and what must not change: no child, nobody yet, a bad option. */
     int status = 0;

@@ -1,5 +1,6 @@
 """Running a command as a shell would: exit codes, signals, what it finds; and which programs can carry the core."""
 
+import json
 import os
 import shutil
 import signal
@@ -38,8 +39,38 @@ def test_a_file_without_permission_is_not_executable(tmp_path):
 
 def run_in_python(body, **popen):
     """Python that runs `body` with launcher imported, in a process of its own."""
-    code = "import os, sys, signal\nfrom tailrace.integrations import launcher\n" + textwrap.dedent(body)
+    code = "import ctypes, os, sys, signal\nfrom tailrace.integrations import launcher\n" + textwrap.dedent(body)
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **popen)
+
+
+def accounts_of(tmp_path, become, command):
+    body = f"""
+        os.chdir({str(tmp_path)!r})
+        {become}
+        sys.exit(launcher.run_command({command!r}, os.environ, launcher.Path()))
+    """
+    process = run_in_python(body)
+    process.communicate(timeout=60)
+    return process.returncode, [json.loads(path.read_bytes()) for path in (tmp_path / "accounts").iterdir()]
+
+
+# Who changes its user may not look at itself any more, until it executes another program, or says so (prctl(2)).
+ORDINARY = "os.setgroups([]); os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3); ctypes.CDLL(None).prctl(4, 1)"
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
+@pytest.mark.parametrize("become", ["pass", ORDINARY], ids=["as we are", "as an ordinary user"])
+def test_the_account_of_a_command_is_the_kernels(tmp_path, become):
+    if become == ORDINARY and os.geteuid() != 0:
+        pytest.skip("we are an ordinary user")
+    tmp_path.chmod(0o777)
+    dd = ["dd", "if=/dev/zero", "of=/dev/null", "bs=70000", "count=3", "status=none"]
+    code, (row,) = accounts_of(tmp_path, become, dd)
+    assert code == 0 and row["wchar"] == 210_000 and 210_000 < row["rchar"] < 230_000
+    # What its child moved is its own: the kernel adds it.
+    code, rows = accounts_of(tmp_path, become, ["sh", "-c", " ".join(dd) + "; kill -9 $$"])
+    (row,) = [row for row in rows if row["status"]]
+    assert code == 137 and row["status"] == 9 and row["wchar"] == 210_000
 
 
 def wait_for(path):

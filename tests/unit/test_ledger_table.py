@@ -82,6 +82,26 @@ def test_why_a_process_has_no_end(tmp_path: Path) -> None:
     assert rows[8]["cause"] == f"{ledger.WENT_ON}: {ledger.OBSTACLES['go']}"
 
 
+def test_who_changed_its_user_is_a_process_of_two_rows(tmp_path: Path) -> None:
+    before = process(8, [write(8, 10)], {"ledger": LEDGER})
+    header = {"start": "88", "ledger": LEDGER, "t0": T0_US * 1000 + 5000}
+    after = block(
+        [
+            event("start", cat="PROCESS", ts_us=T0_US + 5, pid=8),
+            event("write", ts_us=T0_US + 6, pid=8, dir="w", size=300),
+        ],
+        header,
+    )
+    again = block([event("write", ts_us=T0_US + 20, pid=8, dir="w", size=1)], {"start": "99", "ledger": LEDGER})
+    wait = {"ledger": LEDGER, "reaped": [[8, 9, 1090, 801]]}
+    parent = process(7, [event("wait", cat="PROCESS", ts_us=T0_US + 9)], wait, {"rchar": 0, "wchar": 0})
+    run = tailrace.open(make_run(tmp_path / "run", {"a": parent, "b": before, "c": after, "d": again}))
+    rows = {row["start"]: row for row in run.coverage.to_dict("records")}
+    assert rows["8"]["cause"] == ledger.WENT_ON_AS_ANOTHER and rows["8"]["account"] is None
+    assert (rows["88"]["account"], rows["88"]["kernel_written"], rows["88"]["signal"]) == ("parent", 301, 9)
+    assert rows["99"]["cause"] == ledger.NO_ACCOUNT
+
+
 def test_go_programs_call_the_kernel_themselves(tmp_path: Path) -> None:
     start = {"process": {"ppid": 1, "exe": "/bin/g", "argv": [], "cwd": "/", "uid": 0, "runtime": "go"}}
     rows = coverage(
