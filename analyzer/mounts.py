@@ -1,8 +1,9 @@
 """Which files are one file on every host: the mount table of run.json, as the readers want it.
 
-What always holds: a file on a network file system is identified by the mount's source and root, any other by host and
-device number (docs/trace-format.md, "run.json"). Rows that are not understood are left out, so their files are local: a
-missed match is better than a false one.
+What always holds: a file on a network file system is identified by the mount's source and root, any other by machine
+and device number (docs/trace-format.md, "run.json"). A machine is a running kernel: the containers on it have names of
+their own and its device numbers. Rows that are not understood are left out, so their files are local: a missed match is
+better than a false one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 Mount = tuple[str, str, str, str]
-"""Host, "major:minor", mount point, and the network file system's name or ""."""
+"""Host, "major:minor", mount point, and the network file system's name or ""; or host, "", "", and the first name that
+the same machine has."""
 
 NETWORK_TYPES = frozenset(
     {
@@ -45,11 +47,17 @@ NETWORK_TYPES = frozenset(
 def mount_rows(run_json: Mapping[str, Any]) -> list[Mount]:
     """The mounts of the hosts that run.json knows: of the run itself and of its restarts."""
     rows: dict[Mount, None] = {}
+    names: dict[str, str] = {}
     restarts = run_json.get("restarts")
     for part in (run_json, *(restarts if isinstance(restarts, list) else ())):
-        if isinstance(part, Mapping) and isinstance(part.get("mounts"), list):
-            host = part.get("host", run_json.get("host"))
-            rows.update(dict.fromkeys(_rows_of_host(str(host or ""), part["mounts"])))
+        if not isinstance(part, Mapping):
+            continue
+        host = str(part.get("host", run_json.get("host")) or "")
+        if isinstance(part.get("mounts"), list):
+            rows.update(dict.fromkeys(_rows_of_host(host, part["mounts"])))
+        boot = part.get("boot_id")
+        if isinstance(boot, str) and names.setdefault(boot, host) != host:
+            rows[host, "", "", names[boot]] = None
     return list(rows)
 
 

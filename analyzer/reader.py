@@ -178,11 +178,14 @@ class _Block:
             return None
         born = btime.text if isinstance(btime, _Number) else ""
         file_system = _file_system(self.mounts, self.host, dev, file["name"])
-        return f"{file_system}::{ino.text}:{born}" if file_system else f"{self.host}:{dev}:{ino.text}:{born}"
+        if file_system:
+            return f"{file_system}::{ino.text}:{born}"
+        machine = next((row[3] for row in self.mounts if row[:2] == (self.host, "")), self.host)
+        return f"{machine}:{dev}:{ino.text}:{born}"
 
 
 def _file_system(mounts: Sequence[Mount], host: str, dev: str, path: str) -> str:
-    rows = sorted(mounts, key=lambda row: -len(row[2].encode()))
+    rows = sorted((row for row in mounts if row[1]), key=lambda row: -len(row[2].encode()))
     if any(row[0] == host for row in rows):
         return next((row[3] for row in rows if row[:2] == (host, dev)), "")
     if not dev.startswith("0:"):

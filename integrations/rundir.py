@@ -150,11 +150,20 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "uid": os.getuid(),
         "host": socket.gethostname(),
         "kernel": platform.release(),
+        "boot_id": _boot_id(),
         "cpu": {"model": _cpu_model(), "count": os.cpu_count() or 1},
         "clock_error_ns": clock_error_ns(),
         "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
         "mounts": mounts(),
     }
+
+
+def _boot_id() -> str | None:
+    """Which running kernel this is, the same in all of its containers; random(4)."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def _user_name() -> str:

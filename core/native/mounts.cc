@@ -6,6 +6,9 @@
 namespace tailrace::native {
 
 Mounts::Mounts(std::vector<Mount> rows) : rows_(std::move(rows)) {
+  auto names = std::stable_partition(rows_.begin(), rows_.end(), [](const Mount &row) { return !row.dev.empty(); });
+  machines_.assign(names, rows_.end());
+  rows_.erase(names, rows_.end());
   std::stable_sort(rows_.begin(), rows_.end(),
                    [](const Mount &a, const Mount &b) { return a.point.size() > b.point.size(); });
 }
@@ -25,6 +28,13 @@ std::string_view Mounts::file_system(std::string_view host, std::string_view dev
     if (under) return row.file_system;
   }
   return {};
+}
+
+std::string_view Mounts::machine(std::string_view host) const {
+  for (const Mount &row : machines_) {
+    if (row.host == host) return row.file_system;
+  }
+  return host;
 }
 
 }  // namespace tailrace::native

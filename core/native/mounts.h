@@ -8,7 +8,8 @@
 
 namespace tailrace::native {
 
-// One row of the mount table of a host. `file_system` names a network file system, "" a local one.
+// One row of the mount table of a host. `file_system` names a network file system, "" a local one. Without `dev` it is
+// the host whose device numbers hold on this one too, since both names are one machine's (containers).
 struct Mount {
   std::string host;
   std::string dev;  // "major:minor"
@@ -24,9 +25,12 @@ class Mounts {
   explicit Mounts(std::vector<Mount> rows);
   // The network file system's name, or "" when `host` and `dev` identify the file.
   std::string_view file_system(std::string_view host, std::string_view dev, std::string_view path) const;
+  // Under which of its names the machine's device numbers are known; `host` where it has but one.
+  std::string_view machine(std::string_view host) const;
 
  private:
   std::vector<Mount> rows_;  // longest mount point first
+  std::vector<Mount> machines_;
 };
 
 }  // namespace tailrace::native

@@ -78,7 +78,9 @@ std::optional<std::string> BlockNames::identity_of(const FileName &file, const s
   }
   const std::string dev(text_of(file.dev, &scratch_));
   const std::string_view file_system = mounts_.file_system(host_, dev, text_of(file.name, &scratch_));
-  std::string identity = file_system.empty() ? host_ + ':' + dev : std::string(file_system) + ':';
+  std::string identity(file_system.empty() ? mounts_.machine(host_) : file_system);
+  identity.append(":");
+  if (file_system.empty()) identity.append(dev);
   identity.append(":").append(file.ino.text).append(":");
   if (file.btime.kind == Value::Kind::kNumber) identity.append(file.btime.text);
   return identity;

@@ -19,6 +19,8 @@ MOUNTS = [
     ("node-1", "0:52", "/net", "nas:/export:/"),
     ("node-1", "254:1", "/", ""),
     ("node-1", "0:60", "/net/scratch", ""),
+    ("pod-7", "", "", "node-1"),  # a container on node-1
+    ("pod-7", "0:52", "/data", "nas:/export:/"),
 ]
 
 
@@ -157,6 +159,8 @@ def test_identity_by_host_and_device(tmp_path: Path) -> None:
         ("node-2", "0:99", "/net/scratch/x", "node-2:0:99:1:5"),
         ("node-2", "0:99", "/network/x", "node-2:0:99:1:5"),
         ("node-2", "8:1", "/net/x", "node-2:8:1:1:5"),
+        ("pod-7", "254:1", "/x", "node-1:254:1:1:5"),
+        ("pod-7", "0:52", "/data/x", "nas:/export:/::1:5"),
     ],
 )
 def test_identity_on_network_file_systems(tmp_path: Path, host: str, dev: str, path: str, identity: str) -> None:
