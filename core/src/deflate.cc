@@ -7,6 +7,9 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#if __GLIBC_PREREQ(2, 33)
+#include <sys/platform/x86.h>
+#endif
 #endif
 
 namespace tailrace {
@@ -16,9 +19,17 @@ namespace {
 // slow, ours and the application's.
 #if defined(__x86_64__)
 __attribute__((target("avx"))) void clear_upper_halves() { _mm256_zeroupper(); }
+// The C library has asked the processor. GCC's own function asks again, eight times at each process's start, and in a
+// virtual machine one question can take 20 us.
+bool has_avx() {
+#if __GLIBC_PREREQ(2, 33)
+  return x86_cpu_active(x86_cpu_AVX);
+#else
+  return __builtin_cpu_supports("avx");
+#endif
+}
 void leave_vector_code() {
-  static const bool has_avx = __builtin_cpu_supports("avx");
-  if (has_avx) clear_upper_halves();
+  if (has_avx()) clear_upper_halves();
 }
 #else
 void leave_vector_code() {}
@@ -32,6 +43,10 @@ struct Work {
 
 const char *const kDeflateLibrary = "isal";
 
+// The library chooses each function by the processor when it is first called, for some 50 us in a virtual machine. So a
+// process that has so little to say is spared most of them: it is as long as many have.
+constexpr size_t kLittleBytes = 4096;
+
 // A stored block (5 bytes) for every 64 KiB is the worst case; the rest is slack for the stream's end.
 size_t deflate_bound(size_t raw) { return raw + raw / 1024 + 4096; }
 size_t deflate_work_bytes() { return sizeof(Work); }
@@ -39,7 +54,7 @@ size_t deflate_work_bytes() { return sizeof(Work); }
 size_t deflate_block(void *work, const char *raw, size_t raw_bytes, char *out, size_t out_bytes) {
   auto *w = static_cast<Work *>(work);
   isal_deflate_stateless_init(&w->stream);
-  w->stream.level = 1;
+  w->stream.level = raw_bytes <= kLittleBytes ? 0 : 1;
   w->stream.level_buf = w->level_buffer;
   w->stream.level_buf_size = sizeof w->level_buffer;
   w->stream.end_of_stream = 1;
@@ -56,7 +71,9 @@ size_t deflate_block(void *work, const char *raw, size_t raw_bytes, char *out, s
 }
 
 uint32_t crc32_of(const char *data, size_t n) {
-  uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char *>(data), n);
+  const auto *bytes = reinterpret_cast<const unsigned char *>(data);
+  if (n <= kLittleBytes) return crc32_gzip_refl_base(0, const_cast<unsigned char *>(bytes), n);
+  uint32_t crc = crc32_gzip_refl(0, bytes, n);
   leave_vector_code();
   return crc;
 }

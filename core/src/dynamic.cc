@@ -15,6 +15,9 @@
 #include "record.h"
 #include "sys.h"
 
+// The linker's.
+extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
+
 namespace tailrace {
 
 std::atomic<void *> g_real[kFunctionCount];
@@ -48,11 +51,8 @@ void *libc_handle() {
   return h;
 }
 
-bool is_ours(void *address) {
-  Dl_info theirs, ours;
-  return dladdr(address, &theirs) && dladdr(reinterpret_cast<void *>(&libc_handle), &ours) &&
-         theirs.dli_fbase == ours.dli_fbase;
-}
+// By the linker's marks around this library. dladdr looks through a library's whole symbol table: 60 us for libc.
+bool is_ours(void *address) { return address >= __ehdr_start && address < _end; }
 
 }  // namespace
 
