@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
@@ -17,8 +18,6 @@
 
 namespace tailrace::flux {
 namespace {
-
-constexpr const char *kFolders[] = {"trace", "declared"};
 
 class Descriptor {
  public:
@@ -39,8 +38,10 @@ struct CloseFile {
 };
 using File = std::unique_ptr<FILE, CloseFile>;
 
-// The path and its parents that are missing. Returns errno, or 0.
-int make_directories(const char *path) {
+// The path and its parents that are missing. `made`: it was not there. Returns errno, or 0.
+int make_directories(const char *path, bool &made) {
+  made = mkdir(path, 0700) == 0;
+  if (made || errno != ENOENT) return made || errno == EEXIST ? 0 : errno;
   CString copy(strdup(path));
   if (!copy) return ENOMEM;
   for (char *p = copy.get() + 1; *p; ++p) {
@@ -50,7 +51,8 @@ int make_directories(const char *path) {
     mkdir(copy.get(), 0700);
     *p = '/';
   }
-  return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+  made = mkdir(path, 0700) == 0;
+  return made || errno == EEXIST ? 0 : errno;
 }
 
 CString join(const char *directory, const char *name) {
@@ -141,8 +143,7 @@ json_t *user_name() {
 json_t *random_id() {
   unsigned char bytes[16] = {};
   char hex[33] = {};
-  Descriptor fd(open("/dev/urandom", O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0 || read(fd.get(), bytes, sizeof bytes) != sizeof bytes) return json_null();
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return json_null();
   for (int i = 0; i < 16; ++i) put_hex(hex + 2 * i, bytes[i], 2);
   return json_string(hex);
 }
@@ -169,7 +170,19 @@ Json describe(const RunDescription &d, const char *host) {
                         "mounts", found_mounts.get()));
 }
 
-// Whole at every moment: a file beside it takes its place.
+// False, with EEXIST, where `to` is there already.
+bool rename_if_new(const char *from, const char *to) {
+  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
+  // Not every file system can (NFS).
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  if (link(from, to) == 0) return unlink(from) == 0;
+  // Nor have all links.
+  bool linkless = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
+  return linkless && rename(from, to) == 0;
+}
+
+// Whole at every moment: a file beside it takes its place. False, with errno, where that failed; `only_if_new`: with
+// EEXIST where it is there.
 bool publish(const char *directory, const json_t *content, bool only_if_new) {
   CString name;
   char *text = nullptr;
@@ -185,19 +198,12 @@ bool publish(const char *directory, const json_t *content, bool only_if_new) {
     if (fd.get() < 0) return false;
     done = write(fd.get(), lines.get(), n) == static_cast<ssize_t>(n) && write(fd.get(), "\n", 1) == 1;
   }
-  if (done && only_if_new) {
-    done = link(scratch.get(), target.get()) == 0 || errno == EEXIST;
-    // Some file systems have no links.
-    if (!done && (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK)) {
-      done = rename(scratch.get(), target.get()) == 0;
-    }
-  } else if (done) {
-    done = rename(scratch.get(), target.get()) == 0;
-  }
+  done = done && (only_if_new ? rename_if_new(scratch.get(), target.get()) : rename(scratch.get(), target.get()) == 0);
+  if (done) return true;
   int saved = errno;
   unlink(scratch.get());
   errno = saved;
-  return done;
+  return false;
 }
 
 bool knows(const json_t *run, const char *host) {
@@ -218,7 +224,8 @@ bool describe_host(const char *directory, const RunDescription &d) {
     Json content = describe(d, host);
     json_object_set_new(content.get(), "format", json_integer(1));
     json_object_set_new(content.get(), "restarts", json_array());
-    if (!publish(directory, content.get(), true)) return false;
+    if (publish(directory, content.get(), true)) return true;
+    if (errno != EEXIST) return false;
   }
   Json run(json_load_file(path.get(), 0, nullptr));
   if (knows(run.get(), host)) return true;
@@ -264,20 +271,19 @@ bool is_foreign(const char *path) { return !is_run(path) && !is_empty(path) && !
 }  // namespace
 
 bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault) {
-  if (is_foreign(path)) {
+  bool made;
+  if (int error = make_directories(path, made)) return refuse(fault, "can't make the run directory", path, error);
+  if (!made && is_foreign(path)) {
     fault << path << " is not empty and no run directory: give a new or an empty one";
     return false;
   }
-  if (int error = make_directories(path)) return refuse(fault, "can't make the run directory", path, error);
   real.reset(realpath(path, nullptr));
   if (!real) return refuse(fault, "can't use the run directory", path, errno);
-  for (const char *folder : kFolders) {
-    CString inside = join(real.get(), folder);
-    if (mkdir(inside.get(), 0700) != 0 && errno != EEXIST) {
-      return refuse(fault, "can't make the run directory's folder", inside.get(), errno);
-    }
-  }
+  // What is declared later makes its own folder.
   CString trace = join(real.get(), "trace");
+  if (mkdir(trace.get(), 0700) != 0 && errno != EEXIST) {
+    return refuse(fault, "can't make the run directory's folder", trace.get(), errno);
+  }
   if (access(trace.get(), W_OK | X_OK) != 0) return refuse(fault, "can't write to", trace.get(), errno);
   if (!describe_host(real.get(), description)) refuse(fault, "can't write run.json of", real.get(), errno);
   return true;

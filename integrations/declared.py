@@ -40,8 +40,11 @@ def declared_line(type_: str, /, **keys: Any) -> str:
 
 
 def publish(path: Path, lines: Iterable[str]) -> None:
-    """Makes `path` a declared file of these lines, or replaces it by one, whole at every moment. Raises OSError."""
+    """Makes `path` a declared file of these lines, or replaces it by one, whole at every moment. Its folder is made
+    where a shell that made the run had nothing to declare. Raises OSError.
+    """
     scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     try:
         scratch.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
         scratch.replace(path)
@@ -96,6 +99,9 @@ class DeclaredLog:
             host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
             self._path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
         if self._descriptor is None:
+            # Of a run that a Flux shell has made.
+            if self._directory.parent.is_dir():
+                self._directory.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o666)
         return self._descriptor
