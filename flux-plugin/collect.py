@@ -30,6 +30,9 @@ _TEMPLATE = re.compile(r"\{\{([a-z0-9.]+)\}\}")
 _SIGNAL, _EXIT_SHIFT = 0x7F, 8
 _CANCELED = {"cancel": "CANCELED", "timeout": "TIMEOUT"}
 
+# As history.py gives it.
+Job = Mapping[str, Any]
+
 
 @dataclass
 class Instance:
@@ -150,23 +153,56 @@ def store(
     workflow: str | None = None,
 ) -> list[Collected]:
     """Writes a history that was read; see `collect`."""
+    shares = jobs_by_run(instances)
     if run_dir is not None:
         directory = Path(run_dir)
         if not rundir.is_run_directory(directory):
             directory = rundir.open_run_directory(directory, rundir.command_line())
-        return [_collect_into(directory.resolve(), instances, unreachable, workflow, untraced=True)]
-    runs = traced_into(instances)
-    usable = [run for run in runs if rundir.is_run_directory(run) and os.access(run / "declared", os.W_OK)]
-    return [_collect_into(run, instances, unreachable, workflow, untraced=len(runs) == 1) for run in usable]
+        wanted = [directory.resolve()]
+    else:
+        wanted = sorted(run for run in shares if run is not None)
+    with_untraced = run_dir is not None or len(wanted) == 1
+    by_path = {instance.path: instance for instance in instances}
+    total = sum(len(instance.jobs) for instance in instances)
+    collected = []
+    for run in wanted:
+        if run_dir is None and not (rundir.is_run_directory(run) and _takes_declarations(run)):
+            continue
+        share = [*shares.get(run, []), *(shares.get(None, []) if with_untraced else [])]
+        done = Collected(run, unreachable=unreachable)
+        for path, jobs in _by_instance(share).items():
+            _collect_into(done, by_path[path], jobs, workflow)
+        done.elsewhere = total - done.jobs
+        collected.append(done)
+    return collected
 
 
-def traced_into(instances: Iterable[Instance]) -> list[Path]:
-    """The run directories that jobs of these instances were traced into."""
-    runs = (run_of(job) for instance in instances for job in instance.jobs)
-    return sorted({run for run in runs if run is not None})
+def jobs_by_run(instances: Iterable[Instance]) -> dict[Path | None, list[tuple[str, int, Job]]]:
+    """The jobs of each run that jobs of these instances were traced into; of None, those without one.
+
+    Each is (path of its instance, its number in it, job).
+    """
+    shares: dict[Path | None, list[tuple[str, int, Job]]] = {}
+    for instance in instances:
+        for number, job in enumerate(instance.jobs):
+            shares.setdefault(run_of(job), []).append((instance.path, number, job))
+    return shares
 
 
-def run_of(job: Mapping[str, Any]) -> Path | None:
+def _by_instance(share: Iterable[tuple[str, int, Job]]) -> dict[str, list[Job]]:
+    """A share's jobs by the path of their instance, in the order that the instance has them."""
+    numbered: dict[str, list[tuple[int, Job]]] = {}
+    for path, number, job in share:
+        numbered.setdefault(path, []).append((number, job))
+    return {path: [job for _, job in sorted(jobs, key=lambda entry: entry[0])] for path, jobs in numbered.items()}
+
+
+def _takes_declarations(run: Path) -> bool:
+    declared = run / "declared"
+    return os.access(declared if declared.is_dir() else run, os.W_OK)
+
+
+def run_of(job: Job) -> Path | None:
     """The run directory of a traced job; None when it isn't traced, or only its shell knew the directory.
 
     The directory may be a template of the job's shell (flux-submit(1), MUSTACHE TEMPLATES), relative to the job's
@@ -189,31 +225,13 @@ def _filled(template: str, names: Mapping[str, Any]) -> str:
     return _TEMPLATE.sub(lambda match: str(names.get(match[1], match[0])), template)
 
 
-def _collect_into(
-    run_dir: Path,
-    instances: list[Instance],
-    unreachable: list[tuple[str, str]],
-    workflow: str | None,
-    untraced: bool,
-) -> Collected:
-    done = Collected(run_dir, unreachable=unreachable)
-    for instance in instances:
-        mine = [job for job in instance.jobs if _belongs(job, run_dir, untraced)]
-        done.elsewhere += len(instance.jobs) - len(mine)
-        if mine:
-            name = workflow or default_workflow(instance, mine)
-            path = run_dir / "declared" / file_name(instance)
-            with rundir.locked(run_dir):
-                publish(path, _merged(_groups_of(path), describe(instance, mine, name)))
-            done.files.append(path)
-            done.jobs += len(mine)
-            done.instances += 1
-    return done
-
-
-def _belongs(job: Mapping[str, Any], run_dir: Path, untraced: bool) -> bool:
-    run = run_of(job)
-    return untraced if run is None else run == run_dir
+def _collect_into(done: Collected, instance: Instance, jobs: list[Job], workflow: str | None) -> None:
+    path = done.run_dir / "declared" / file_name(instance)
+    with rundir.locked(done.run_dir):
+        publish(path, _merged(_groups_of(path), describe(instance, jobs, workflow or default_workflow(instance, jobs))))
+    done.files.append(path)
+    done.jobs += len(jobs)
+    done.instances += 1
 
 
 def file_name(instance: Instance) -> str:
@@ -222,7 +240,7 @@ def file_name(instance: Instance) -> str:
     return "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part) for part in parts)]) + ".jsonl"
 
 
-def workflow_of(instance: Instance, job: Mapping[str, Any]) -> str | None:
+def workflow_of(instance: Instance, job: Job) -> str | None:
     """The workflow tag that the plugins gave a traced job; None for a job that is not traced.
 
     As in flux-plugin/shell.cc: an instance in a job is one workflow with all in it, named after the outermost such job,
@@ -235,7 +253,7 @@ def workflow_of(instance: Instance, job: Mapping[str, Any]) -> str | None:
     return str(told) if told is not None else outermost if inner or _runs_instance(job) else ""
 
 
-def default_workflow(instance: Instance, jobs: Iterable[Mapping[str, Any]]) -> str:
+def default_workflow(instance: Instance, jobs: Iterable[Job]) -> str:
     """The workflow of jobs that are not traced: that of those which are, when they agree, else the instance's."""
     told = {name for job in jobs if (name := workflow_of(instance, job)) is not None}
     return told.pop() if len(told) == 1 else ascii_path(instance.path).split("/")[0]
@@ -244,7 +262,7 @@ def default_workflow(instance: Instance, jobs: Iterable[Mapping[str, Any]]) -> s
 # --- one job as lines ------------------------------------------------------------------------------------------------
 
 
-def describe(instance: Instance, jobs: Iterable[Mapping[str, Any]], workflow: str) -> list[list[str]]:
+def describe(instance: Instance, jobs: Iterable[Job], workflow: str) -> list[list[str]]:
     """Groups of declared lines: one a workflow, and one a job, which its `task` line begins."""
     jobs = list(jobs)
     tasks = {job["id"]: str(tags_of(job).get("task") or instance.task(job["id"])) for job in jobs}
@@ -261,7 +279,7 @@ def describe(instance: Instance, jobs: Iterable[Mapping[str, Any]], workflow: st
     return [*heads, *groups]
 
 
-def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks: Mapping[str, str]) -> Iterator[str]:
+def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, str]) -> Iterator[str]:
     key = _key(instance, job, workflow, tasks)
     system = _dig(job.get("jobspec"), "attributes", "system")
     waits = job.get("waits_for", [])
@@ -296,12 +314,12 @@ def _job_lines(instance: Instance, job: Mapping[str, Any], workflow: str, tasks:
         yield declared_line("end", **key, **_end(job))
 
 
-def _key(instance: Instance, job: Mapping[str, Any], workflow: str, tasks: Mapping[str, str]) -> dict[str, str]:
+def _key(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, str]) -> dict[str, str]:
     tagged = workflow_of(instance, job)
     return {"workflow": workflow if tagged is None else tagged, "task": tasks[job["id"]]}
 
 
-def _end(job: Mapping[str, Any]) -> dict[str, Any]:
+def _end(job: Job) -> dict[str, Any]:
     """The end of a job that has one; one that never ran ends when it is cleaned up."""
     result, error = outcome(job)
     statuses = {"COMPLETED": "done", "CANCELED": "canceled"}
@@ -316,7 +334,7 @@ def _end(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def outcome(job: Mapping[str, Any]) -> tuple[str, str]:
+def outcome(job: Job) -> tuple[str, str]:
     """The result as Flux names it (COMPLETED, FAILED, CANCELED, TIMEOUT), and what went wrong, or ""."""
     fatal = [event["context"] for event in _events(job, "exception") if event["context"].get("severity") == 0]
     status = _context(job, "finish").get("status")
@@ -331,19 +349,19 @@ def outcome(job: Mapping[str, Any]) -> tuple[str, str]:
     return "FAILED", f"signal {signal}" if signal else f"exit code {status >> _EXIT_SHIFT}"
 
 
-def trace_event(job: Mapping[str, Any]) -> dict[str, Any]:
+def trace_event(job: Job) -> dict[str, Any]:
     """What the jobtap plugin said of the job's tracing, the last time; {} for a job that is not traced."""
     return _context(job, TRACE_EVENT, last=True)
 
 
-def asked(job: Mapping[str, Any]) -> dict[str, Any] | None:
+def asked(job: Job) -> dict[str, Any] | None:
     """How the job asks to be traced; None when it doesn't."""
     user = _dig(job.get("jobspec"), "attributes", "user")
     wish = user.get("trace")
     return wish if isinstance(wish, dict) else {} if wish is True else None
 
 
-def tags_of(job: Mapping[str, Any]) -> dict[str, Any]:
+def tags_of(job: Job) -> dict[str, Any]:
     """The job's tags by the jobtap plugin's word; of one without it, what its jobspec asks for."""
     tags = trace_event(job).get("tags")
     if isinstance(tags, dict):
@@ -357,41 +375,41 @@ def to_ns(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1e6) * 1000
 
 
-def _events(job: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _events(job: Job, name: str) -> list[dict[str, Any]]:
     return [{"context": {}, **event} for event in job.get("events", []) if event["name"] == name]
 
 
-def _context(job: Mapping[str, Any], name: str, last: bool = False) -> dict[str, Any]:
+def _context(job: Job, name: str, last: bool = False) -> dict[str, Any]:
     found = _events(job, name)
     context_of: dict[str, Any] = (found[-1 if last else 0]["context"] or {}) if found else {}
     return context_of
 
 
-def _time(job: Mapping[str, Any], name: str) -> int | None:
+def _time(job: Job, name: str) -> int | None:
     found = _events(job, name)
     return to_ns(found[0]["timestamp"]) if found else None
 
 
-def _first_task(job: Mapping[str, Any]) -> int | None:
+def _first_task(job: Job) -> int | None:
     """When the shells had started the tasks; of a job whose shell's log is not to be had, when the shells ran."""
     starts = [event for event in job.get("exec_events", []) if event["name"] == "shell.start"]
     return to_ns(starts[0]["timestamp"]) if starts else _time(job, "start")
 
 
-def _runs_instance(job: Mapping[str, Any]) -> bool:
+def _runs_instance(job: Job) -> bool:
     return _command(job)[:2] == ["flux", "broker"]
 
 
-def _program(job: Mapping[str, Any]) -> str:
+def _program(job: Job) -> str:
     return Path(str((_command(job) or ["job"])[0])).name or "job"
 
 
-def job_name(job: Mapping[str, Any]) -> str:
+def job_name(job: Job) -> str:
     """The job's name, or that of its program."""
     return str(_dig(job.get("jobspec"), "attributes", "system", "job").get("name") or _program(job))
 
 
-def _command(job: Mapping[str, Any]) -> list[Any]:
+def _command(job: Job) -> list[Any]:
     tasks = (job.get("jobspec") or {}).get("tasks") or [{}]
     command = tasks[0].get("command")
     return command if isinstance(command, list) else []
