@@ -67,6 +67,7 @@ class FluxInstance:
     """A running instance of `size` brokers on this machine; ended by `stop`.
 
     options: further words for `flux start`, `-Sstatedir=DIR` say. env: added to the brokers' and commands' environment.
+    owner: whose instance it is, and guests are let in; only root can start another user's. Commands are the caller's.
     """
 
     def __init__(
@@ -76,10 +77,14 @@ class FluxInstance:
         options: Sequence[str | Path] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
+        owner: str | None = None,
     ) -> None:
         self.flux = flux
         # Short, as sockets lie in it; its own, so that a killed instance leaves nothing behind.
         self._scratch = tempfile.mkdtemp(prefix="flux-test-")
+        if owner:
+            # Guests' shells make their jobs' folders there.
+            os.chmod(self._scratch, 0o1777)
         self.env = {**clean_environment(flux, env), "TMPDIR": self._scratch}
         self.cwd = cwd
         words = [flux, "start", f"-s{size}", *options, "--", "sh", "-c", 'echo "$FLUX_URI"; exec cat >/dev/null']
@@ -92,8 +97,12 @@ class FluxInstance:
             cwd=cwd,
             # Its brokers and shells are ours to kill, and nobody else's.
             start_new_session=True,
+            user=owner,
+            extra_groups=[] if owner else None,
         )
         self.uri = self._read_uri()
+        if owner:
+            Path(self.uri.removeprefix("local://")).parent.chmod(0o755)
         self.env["FLUX_URI"] = self.uri
 
     def _read_uri(self) -> str:
