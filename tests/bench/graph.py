@@ -35,6 +35,7 @@ from rich.table import Table
 from tailrace.analyzer import chunks, csr, dataflow
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
+from tailrace.integrations import wfformat
 
 TASKS, FILES, STAGES = 100_000, 500_000, 10
 READS = 470_000
@@ -238,7 +239,7 @@ def table_of_events(rounds: int, count: int) -> dict[str, Any]:
 def report(instances: list[Path], tasks: int, files: int, directory: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tailrace-graph-", dir=directory) as made:
         run = Path(made) / "run"
-        workflows = [replay.load(path) for path in instances] or [replay.montage(2000)]
+        workflows = [wfformat.read(path) for path in instances] or [replay.montage(2000)]
         told = replay.write_many(run, workflows, tasks, files)
         times = {}
         for step in ("first", "again"):

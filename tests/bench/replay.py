@@ -1,6 +1,6 @@
 """Workflow instances (WfFormat) as runs: trace files that a traced execution of them would leave.
 
-    load(FILE) or montage(N) -> Workflow -> write_many(run directory, workflows, tasks, files)
+    montage(N), or wfformat.read(FILE) -> Instance -> write_many(run directory, [Instance, ...], tasks, files)
 
 A task begins when its parents have ended, reads its inputs, computes, writes its outputs, ends; the times are those of
 the instance. Every task is a process with a trace file of its own, as docs/trace-format.md has it. Copies of a workflow
@@ -10,67 +10,24 @@ scratch files.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import deque
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from tailrace.integrations.wfformat import Instance, InstanceTask
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import trace_writer as tw
 
-MS_NS = 1_000_000
 
-
-@dataclass(frozen=True)
-class Task:
-    """runtime_s: from start to end."""
-
-    name: str
-    stage: str
-    runtime_s: float
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    parents: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """Tasks in an order in which they can run, and the bytes of each file."""
-
-    name: str
-    tasks: tuple[Task, ...]
-    sizes: dict[str, int]
-
-
-def load(path: Path) -> Workflow:
-    """A WfFormat 1.5 instance."""
-    workflow = json.loads(path.read_text())["workflow"]
-    specification = workflow["specification"]
-    runtime = {task["id"]: float(task["runtimeInSeconds"]) for task in workflow["execution"]["tasks"]}
-    tasks = {
-        t["id"]: Task(
-            name=t["id"],
-            stage=t["id"].rsplit("_ID", 1)[0],
-            runtime_s=runtime.get(t["id"], 0.0),
-            inputs=tuple(t.get("inputFiles", [])),
-            outputs=tuple(t.get("outputFiles", [])),
-            parents=tuple(t.get("parents", [])),
-        )
-        for t in specification["tasks"]
-    }
-    sizes = {f["id"]: int(f["sizeInBytes"]) for f in specification["files"]}
-    return Workflow(path.stem, tuple(ordered(tasks)), sizes)
-
-
-def montage(tasks: int) -> Workflow:
+def montage(tasks: int) -> Instance:
     """A workflow in Montage's shape: project, fit differences of neighbours, one model, correct, add."""
     width = max(tasks // 4, 2)
-    made: dict[str, Task] = {}
+    made: dict[str, InstanceTask] = {}
 
     def add(name: str, stage: str, inputs: list[str], outputs: list[str], parents: list[str]) -> None:
-        made[name] = Task(name, stage, 1.0, tuple(inputs), tuple(outputs), tuple(parents))
+        made[name] = InstanceTask(name, stage, stage, tuple(parents), tuple(inputs), tuple(outputs), 1.0)
 
     for i in range(width):
         add(f"project{i}", "project", [f"raw{i}", "header"], [f"p{i}", f"area{i}"], [])
@@ -84,47 +41,34 @@ def montage(tasks: int) -> Workflow:
         add(f"correct{i}", "correct", [f"p{i}", "corrections"], [f"c{i}"], ["model"])
     add("add", "add", [f"c{i}" for i in range(width)], ["mosaic"], [f"correct{i}" for i in range(width)])
     names = {n for t in made.values() for n in (*t.inputs, *t.outputs)}
-    return Workflow("montage", tuple(made.values()), dict.fromkeys(sorted(names), 1 << 20))
+    return Instance("montage", "", "", made, dict.fromkeys(sorted(names), 1 << 20), 0.0)
 
 
-def ordered(tasks: dict[str, Task]) -> list[Task]:
-    """The tasks, parents first."""
-    waits = {name: len(task.parents) for name, task in tasks.items()}
-    children: dict[str, list[str]] = {}
-    for name, task in tasks.items():
-        for parent in task.parents:
-            children.setdefault(parent, []).append(name)
-    queue = deque(name for name, count in waits.items() if count == 0)
-    out = []
-    while queue:
-        name = queue.popleft()
-        out.append(tasks[name])
-        for child in children.get(name, []):
-            waits[child] -= 1
-            if waits[child] == 0:
-                queue.append(child)
-    return out
-
-
-def starts(workflow: Workflow, gap_s: float = 0.1) -> dict[str, float]:
+def starts(workflow: Instance, gap_s: float = 0.1) -> dict[str, float]:
     """When each task begins, s after the first: `gap_s` after its last parent's end."""
     end: dict[str, float] = {}
     begin = {}
-    for task in workflow.tasks:
-        begin[task.name] = max((end[p] + gap_s for p in task.parents), default=0.0)
-        end[task.name] = begin[task.name] + task.runtime_s
+    for task in workflow.tasks.values():
+        begin[task.id] = max((end[p] + gap_s for p in task.parents), default=0.0)
+        end[task.id] = begin[task.id] + task.runtime_s
     return begin
 
 
 def task_lines(
-    workflow: Workflow, task: Task, begin_s: float, pid: int, tag: str, first_ino: dict[str, int], scratch: int = 0
+    workflow: Instance,
+    task: InstanceTask,
+    begin_s: float,
+    pid: int,
+    tag: str,
+    first_ino: dict[str, int],
+    scratch: int = 0,
 ) -> list[tw.Line]:
     """All lines of one task's process."""
     base_us = tw.T0_US + round(begin_s * 1e6)
     io_us = max(min(round(task.runtime_s * 1e6) // 10, 1000), len(task.inputs) + len(task.outputs) + scratch + 1)
     end_us = base_us + max(round(task.runtime_s * 1e6), 3 * io_us)
-    tags = {"workflow": tag, "stage": task.stage, "task": task.name}
-    outputs = [*task.outputs, *(f"{task.name}.tmp{i}" for i in range(scratch))]
+    tags = {"workflow": tag, "stage": task.stage, "task": task.id}
+    outputs = [*task.outputs, *(f"{task.id}.tmp{i}" for i in range(scratch))]
     lines: list[tw.Line] = [tw.host_line()]
     events: list[tw.Line] = [
         tw.event("start", base_us, 1.0, pid, "PROCESS", **tags, ppid=1, exe="/opt/bin/" + task.stage)
@@ -146,7 +90,7 @@ def task_lines(
     return lines + events
 
 
-def write_many(run: Path, workflows: list[Workflow], tasks: int, files: int) -> dict[str, Any]:
+def write_many(run: Path, workflows: list[Instance], tasks: int, files: int) -> dict[str, Any]:
     """A run of about `tasks` tasks and `files` files: the workflows in turn, copied until there are enough. Returns
     tasks, files, events and edges as written."""
     tw.make_run(run, {})
@@ -157,10 +101,10 @@ def write_many(run: Path, workflows: list[Workflow], tasks: int, files: int) -> 
     while written["tasks"] < tasks:
         workflow = workflows[copy % len(workflows)]
         begin = starts(workflow)
-        for task in workflow.tasks[: tasks - written["tasks"]]:
+        for task in islice(workflow.tasks.values(), tasks - written["tasks"]):
             pid += 1
             scratch = int(pid * scratch_of) - int((pid - 1) * scratch_of)
-            lines = task_lines(workflow, task, begin[task.name], pid, f"{workflow.name}-{copy}", inos, scratch)
+            lines = task_lines(workflow, task, begin[task.id], pid, f"{workflow.name}-{copy}", inos, scratch)
             data = tw.block(lines, {"pid": pid, "start": "1"})
             (run / "trace" / f"node_1-{pid}-1.pfw.gz").write_bytes(data)
             written["tasks"] += 1
@@ -171,7 +115,7 @@ def write_many(run: Path, workflows: list[Workflow], tasks: int, files: int) -> 
     return written
 
 
-def _scratch(workflows: list[Workflow], tasks: int, files: int) -> float:
+def _scratch(workflows: list[Instance], tasks: int, files: int) -> float:
     """Scratch files a task, so that there are about `files` in all."""
     each = sum(len(w.sizes) for w in workflows) / sum(len(w.tasks) for w in workflows)
     return max(files / tasks - each, 0.0)
