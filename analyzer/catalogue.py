@@ -260,6 +260,29 @@ def _publish(local: Path, published: Path) -> bool:
 
 # ---- filling the tables ----
 
+FILES_AT_ONCE = 4096
+"""So many trace files' rows are held before they are put in."""
+
+_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
+_FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
+_PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
+_PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *_PROCESS_START, "exit", "account", "ledger")
+# Not every block has all of it: a start has an argv, an exit an account.
+_PROCESS = (
+    f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
+    " ON CONFLICT DO UPDATE SET t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
+    " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
+    + "".join(f" {name} = iif(excluded.argv IS NULL, {name}, excluded.{name})," for name in _PROCESS_START)
+    + "".join(f" {name} = iif(excluded.account IS NULL, {name}, excluded.{name})," for name in ("exit", "account"))
+    + " ledger = coalesce(excluded.ledger, ledger)"
+)
+_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
+_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)"
+_LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+
 
 def _update(path: Path, traces: list[Source], others: list[Source]) -> None:
     with closing(sqlite3.connect(path)) as connection:
@@ -275,23 +298,33 @@ def _update(path: Path, traces: list[Source], others: list[Source]) -> None:
 
 
 class _Filler:
-    """One update, in one transaction."""
+    """One update, in one transaction. Rows are put in by the thousand (`_put`, `_flush`), since statements of one row
+    each would cost more than reading the headers; so ids are given here."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._known = _stamps(connection)
         self._contexts: dict[str, int] = dict(connection.execute("SELECT tags, id FROM contexts"))
+        rows = connection.execute("SELECT host, pid, start, id FROM processes")
+        self._processes: dict[tuple[str, int, str], int] = {(host, pid, start): key for host, pid, start, key in rows}
+        self._files = {row[0]: row[1:] for row in connection.execute("SELECT file, id, kind, scanned FROM files")}
+        self._ids = {name: self._last_id(name) for name in ("files", "processes", "blocks", "contexts")}
+        self._changed: dict[int, dict[str, Any]] = {}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
-        files = {row[0]: row[1:] for row in self._db.execute("SELECT file, id, kind, scanned FROM files")}
-        for name in files.keys() - {source.name for source in traces}:
-            self._forget(name)
-        for source in traces:
-            if self._known.get(source.name) != source.stamp:
-                self._trace(source, files.get(source.name))
-        stamps = {source.name: source.stamp for source in others}
         names = {source.name for source in traces}
-        if stamps != {name: stamp for name, stamp in self._known.items() if name not in names | files.keys()}:
+        changed = [source for source in traces if self._known.get(source.name) != source.stamp]
+        starts = {source.name: self._start(source) for source in changed}
+        known = names | self._files.keys()
+        self._forget([*(self._files.keys() - names), *(name for name, start in starts.items() if start is None)])
+        for number, source in enumerate(changed, 1):
+            self._trace(source, starts[source.name])
+            if number % FILES_AT_ONCE == 0:
+                self._flush()
+        self._flush()
+        stamps = {source.name: source.stamp for source in others}
+        if stamps != {name: stamp for name, stamp in self._known.items() if name not in known}:
             self._others(others)
         self._db.execute("DELETE FROM sources")
         rows = ((source.name, *source.stamp) for source in [*traces, *others])
@@ -300,102 +333,109 @@ class _Filler:
         self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
         self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
 
-    def _forget(self, name: str) -> None:
-        if self._db.execute("SELECT 1 FROM edge_files WHERE file = ?", (name,)).fetchone():
+    def _last_id(self, table: str) -> int:
+        return int(self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+
+    def _next_id(self, table: str) -> int:
+        self._ids[table] += 1
+        return self._ids[table]
+
+    def _put(self, statement: str, *row: Any) -> None:
+        self._rows.setdefault(statement, []).append(row)
+
+    def _flush(self) -> None:
+        for process_id, row in self._changed.items():
+            self._put(_PROCESS, process_id, *(row.get(name) for name in _PROCESS_COLUMNS))
+        for statement, rows in self._rows.items():
+            self._db.executemany(statement, rows)
+        self._changed, self._rows = {}, {}
+
+    def _start(self, source: Source) -> int | None:
+        """From which byte on a changed file is new; None: all of it is."""
+        known, before = self._known.get(source.name), self._files.get(source.name)
+        if known is None or before is None or before[1] != headers.TAILRACE:
+            return None
+        return int(before[2]) if known[2] == source.inode and source.size > known[0] else None
+
+    def _forget(self, names: list[str]) -> None:
+        gone = [(name, self._files.pop(name)[0]) for name in names if name in self._files]
+        if not gone:
+            return
+        self._db.execute("CREATE TEMP TABLE gone (file TEXT PRIMARY KEY, id INTEGER)")
+        self._db.executemany("INSERT INTO gone VALUES (?, ?)", gone)
+        if self._db.execute("SELECT 1 FROM edge_files WHERE file IN (SELECT file FROM gone) LIMIT 1").fetchone():
             # What came of one file can't be told apart in them.
             self._db.execute("DELETE FROM edge_files")
             self._db.execute("DELETE FROM edge_tables")
-        blocks = "SELECT b.id FROM blocks b JOIN files f ON f.id = b.file_id WHERE f.file = ?"
-        self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})", (name,))
-        self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM files WHERE file = ?)", (name,))
-        self._db.execute("DELETE FROM files WHERE file = ?", (name,))
-        self._db.execute("DELETE FROM losses WHERE file = ?", (name,))
-        self._db.execute("DELETE FROM reaped WHERE file = ?", (name,))
-        self._db.execute("DELETE FROM untraced WHERE file = ?", (name,))
+        blocks = "SELECT id FROM blocks WHERE file_id IN (SELECT id FROM gone)"
+        self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})")
+        self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM gone)")
+        for table in ("files", "losses", "reaped", "untraced"):
+            self._db.execute(f"DELETE FROM {table} WHERE file IN (SELECT file FROM gone)")
+        self._db.execute("DROP TABLE gone")
 
-    def _trace(self, source: Source, before: tuple[int, str, int] | None) -> None:
-        known = self._known.get(source.name)
-        grew = before is not None and before[1] == "tailrace" and known is not None
-        grew = grew and known is not None and known[2] == source.inode and source.size > known[0]
-        start = before[2] if grew and before is not None else 0
-        if not grew:
-            self._forget(source.name)
-        scan = scan_file(source.path, start)
-        upsert = (
-            "INSERT INTO files (file, kind, size, mtime_ns, scanned) VALUES (?, ?, ?, ?, ?) ON CONFLICT (file) DO"
-            " UPDATE SET kind = excluded.kind, size = excluded.size, mtime_ns = excluded.mtime_ns,"
-            " scanned = excluded.scanned"
-        )
-        end = max((header.offset + header.member_bytes for header in scan.headers), default=start)
-        self._db.execute(upsert, (source.name, scan.kind, source.size, source.mtime_ns, end))
-        (file_id,) = self._db.execute("SELECT id FROM files WHERE file = ?", (source.name,)).fetchone()
+    def _trace(self, source: Source, start: int | None) -> None:
+        """A trace file from byte `start` on; None: it is not known yet."""
+        scan = scan_file(source.path, start or 0)
+        end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
+        figures = (scan.kind, source.size, source.mtime_ns, end)
+        if start is None:
+            file_id = self._next_id("files")
+            self._put(_FILE, file_id, source.name, *figures)
+        else:
+            file_id = self._files[source.name][0]
+            self._put(_FILE_GREW, *figures, file_id)
         for header in scan.headers:
             self._block(source.name, file_id, header)
-        self._scan_losses(source.name, file_id, start, scan)
+        if start is not None:
+            self._torn_before(source.name, file_id, start, scan)
+        for (cause, unit), count in scan.losses.items():
+            self._put(_LOSS, source.name, cause, unit, count, scan.problem)
 
-    def _scan_losses(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
+    def _torn_before(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
         # Torn bytes are counted over the whole file each time: a tail that was torn may have been written on since.
         self._db.execute("DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files')", (name,))
-        for (cause, unit), count in scan.losses.items():
-            self._lose(name, cause, unit, count, scan.problem)
-        if start > 0:
-            query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
-            (whole,) = self._db.execute(query, (file_id, start)).fetchone()
-            if start > whole:
-                self._lose(name, "torn", "bytes", start - whole, scan.problem)
-
-    def _lose(self, file: str, cause: str, unit: str, count: int, problem: str = "") -> None:
-        upsert = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
-        self._db.execute(upsert, (file, cause, unit, count, problem))
+        query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
+        (whole,) = self._db.execute(query, (file_id, start)).fetchone()
+        if start > whole:
+            self._put(_LOSS, name, "torn", "bytes", start - whole, scan.problem)
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
+        process_id, block_id = self._process(header), self._next_id("blocks")
         place = (header.offset, header.member_bytes, header.raw, header.events, header.t0, header.t1)
-        process_id = self._process(header)
-        cursor = self._db.execute(
-            "INSERT INTO blocks (file_id, process_id, offset, member_bytes, raw, events, t0, t1, read, written,"
-            " uncounted_read, uncounted_written) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (file_id, process_id, *place, header.read, header.written, *header.uncounted),
-        )
-        reaped = [
-            (name, process_id, header.host, row.pid, row.status, row.read, row.written, header.t1)
-            for row in header.reaped
-        ]
-        self._db.executemany("INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)", reaped)
-        untraced = [(name, header.host, row.pid, row.why, row.program, header.t1) for row in header.untraced]
-        self._db.executemany("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", untraced)
-        links = {(self._context(tags, header.tags_of(tags)), cursor.lastrowid) for tags in header.contexts}
-        self._db.executemany("INSERT INTO block_contexts VALUES (?, ?)", links)
+        self._put(_BLOCK, block_id, file_id, process_id, *place, header.read, header.written, *header.uncounted)
+        for child in header.reaped:
+            ends = (child.pid, child.status, child.read, child.written)
+            self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
+        for row in header.untraced:
+            self._put(_UNTRACED, name, header.host, row.pid, row.why, row.program, header.t1)
+        for tags in header.contexts:
+            self._put(_CONTEXT_OF_BLOCK, self._context(tags), block_id)
         for cause, count in header.lost.items():
-            self._lose(name, cause, "events", count)
+            self._put(_LOSS, name, cause, "events", count, "")
 
-    def _context(self, tags: str, values: dict[str, str]) -> int:
+    def _context(self, tags: str) -> int:
         if tags not in self._contexts:
+            self._contexts[tags] = self._next_id("contexts")
+            values = Header.tags_of(tags)
             first = [values.pop(key, None) for key in ("workflow", "stage", "task", "job", "rank")]
-            cursor = self._db.execute(
-                "INSERT INTO contexts (tags, workflow, stage, task, job, rank, free) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (tags, *first, json.dumps(values)),
-            )
-            assert cursor.lastrowid is not None
-            self._contexts[tags] = cursor.lastrowid
+            self._put(_CONTEXT, self._contexts[tags], tags, *first, json.dumps(values))
         return self._contexts[tags]
 
     def _process(self, header: Header) -> int:
         key = (header.host, header.pid, header.start)
-        self._db.execute("INSERT OR IGNORE INTO processes (host, pid, start) VALUES (?, ?, ?)", key)
-        query = "SELECT id FROM processes WHERE host = ? AND pid = ? AND start = ?"
-        process_id = int(self._db.execute(query, key).fetchone()[0])
+        if key not in self._processes:
+            self._processes[key] = self._next_id("processes")
+        process_id = self._processes[key]
+        row = self._changed.setdefault(process_id, dict(zip(_PROCESS_KEY, key, strict=True)))
         if header.events:
-            span = "UPDATE processes SET t0 = min(coalesce(t0, ?), ?), t1 = max(coalesce(t1, ?), ?) WHERE id = ?"
-            self._db.execute(span, (header.t0, header.t0, header.t1, header.t1, process_id))
+            row.update(t0=min(row.get("t0", header.t0), header.t0), t1=max(row.get("t1", header.t1), header.t1))
         if header.process is not None:
-            update = "UPDATE processes SET ppid = ?, exe = ?, argv = ?, cwd = ?, uid = ?, facts = ? WHERE id = ?"
-            self._db.execute(update, (*header.process.row(), process_id))
+            row.update(zip(_PROCESS_START, header.process.row(), strict=True))
         if header.exit is not None:
-            update = "UPDATE processes SET exit = ?, account = ? WHERE id = ?"
-            self._db.execute(update, (header.exit_code(), json.dumps(header.exit), process_id))
+            row.update(exit=header.exit_code(), account=json.dumps(header.exit))
         if header.ledger is not None:
-            update = "UPDATE processes SET ledger = ? WHERE id = ?"
-            self._db.execute(update, (json.dumps(header.ledger), process_id))
+            row.update(ledger=json.dumps(header.ledger))
         return process_id
 
     def _others(self, others: list[Source]) -> None:
