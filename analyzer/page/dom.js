@@ -48,11 +48,19 @@ const numberText = n => n.toLocaleString("en");
 const count = (n, one, many) => `${numberText(n)} ${n === 1 ? one : many || one + "s"}`;
 const stageName = i => i < 0 ? BEFORE : data.stages[i].stage;
 const tone = i => i >= 0 && i < 10 && data.stages[i].stage !== UNTAGGED ? i : "other";
+// Of a name, what can't be seen or would turn around what stands beside it, as an escape: \n, \x1b, \u202e.
+const UNSEEN = /[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, SPELT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
+const hex = (c, digits) => c.charCodeAt(0).toString(16).padStart(digits, "0");
+const escaped = c => SPELT[c] || (c < "\u0100" ? `\\x${hex(c, 2)}` : `\\u${hex(c, 4)}`);
+const shown = text => text.replace(UNSEEN, escaped);
+const shownLines = text => text.split("\n").map(shown).join("\n");
+const LONG = 120;  // of a name in a table or list; the panel has all of it
+const middle = (name, length = LONG) => name.length > length ? `${name.slice(0, length / 2)}…${name.slice(-length / 2 + 1)}` : name;
 const short = (name, length) => name.length > length ? `${name.slice(0, length - 1)}…` : name;
 
 function fill(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes || {})) if (value !== null && value !== undefined) element.setAttribute(key, value);
-  element.append(...children.flat().filter(c => c !== null && c !== undefined));
+  element.append(...children.flat().filter(c => c !== null && c !== undefined).map(c => typeof c === "string" ? shown(c) : c));
   return element;
 }
 
@@ -78,7 +86,7 @@ function colour(name) { return getComputedStyle(document.documentElement).getPro
 const tip = byId("tip");
 
 function showTip(text, x, y) {
-  tip.textContent = text;
+  tip.textContent = shownLines(text);
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(6, Math.min(x + 14, innerWidth - box.width - 8))}px`;
@@ -91,7 +99,7 @@ addEventListener("scroll", hideTip, {passive: true, capture: true});
 // --- a figure's parts: one tab stop, arrow keys go from part to part, Enter chooses ---------------------------------------------
 
 function part(element, label, choose) {
-  fill(element, {tabindex: "-1", role: "button", "aria-label": label.replaceAll("\n", ", ")}, []);
+  fill(element, {tabindex: "-1", role: "button", "aria-label": shown(label.replaceAll("\n", ", "))}, []);
   element.addEventListener("pointermove", e => showTip(label, e.clientX, e.clientY));
   element.addEventListener("pointerleave", hideTip);
   element.addEventListener("focus", () => {

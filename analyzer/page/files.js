@@ -11,9 +11,9 @@ function fileTable() {
   const names = data.files.rows.map(f => [f.path, ...f.aliases].join("\n").toLowerCase()), box = byId("file-table");
   const kind = byId("kind"), stage = byId("by-stage"), field = byId("search");
   kind.append(...KINDS.map(([value, words]) => make("option", {value}, words)));
-  stage.append(make("option", {value: "-1"}, "any"), ...data.stages.map((s, i) => make("option", {value: i}, s.stage)));
+  stage.append(make("option", {value: "-1"}, "any"), ...data.stages.map((s, i) => make("option", {value: i}, middle(s.stage, LONG / 2))));
   const columns = [
-    ["File", r => r.path, r => [pathLink(r.path, () => showFile(r)), ...r.aliases.map(a => make("div", {class: "path alias", dir: "ltr"}, `was ${a}`))], "file"],
+    ["File", r => r.path, r => [pathLink(r.path, () => showFile(r)), ...r.aliases.map(a => make("div", {class: "path alias", dir: "ltr"}, `was ${middle(a)}`))], "file"],
     bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), countColumn("Versions", "versions"), countColumn("Writers", "writers"), countColumn("Readers", "readers"),
     ["Written by", r => r.wrote.map(stageName).join(", ")], ["Read by", r => r.read.map(stageName).join(", ")],
     ["", r => [r.cls === "stream" ? "pipe or socket" : "", r.unread && r.cls !== "stream" ? "never read" : "", r.removed ? "removed" : ""].filter(Boolean).join(", ")],

@@ -55,7 +55,7 @@ function heatTime() {
     canvas.addEventListener("pointerleave", hideTip);
     canvas.addEventListener("click", e => showCell(r, bin(e)));
     strips.push({canvas, paint});
-    map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}, swatch(h.stage[r]), make("span", {class: "name"}, short(stageName(h.stage[r]), 26))), canvas));
+    map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}, swatch(h.stage[r]), make("span", {class: "name"}, stageName(h.stage[r]))), canvas));
   });
   map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}), timeAxis(width, h.from_ms, h.from_ms + h.bin_ms * bins)));
   map.addEventListener("keydown", e => heatKey(e, strips, bins, said));
@@ -125,7 +125,7 @@ function heatFiles() {
 
 function familyName(r) {
   const cut = r.name.lastIndexOf("/") + 1;
-  return [make("span", {class: "path", title: r.name}, make("span", {class: "alias"}, short(r.name.slice(0, cut), 40)), r.name.slice(cut)), r.files > 1 ? make("small", {}, ` × ${numberText(r.files)}`) : null];
+  return [make("span", {class: "path", title: shown(r.name)}, make("span", {class: "alias"}, short(r.name.slice(0, cut), 40)), r.name.slice(cut)), r.files > 1 ? make("small", {}, ` × ${numberText(r.files)}`) : null];
 }
 
 function heatCell(value, scale, colours, label) {

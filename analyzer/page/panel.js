@@ -3,12 +3,12 @@
 const panel = byId("panel");
 let opener = null;
 
-// Words for a POSIX shell, whatever is in the name; control characters as $'\x1b', which bash, zsh and ksh take.
+// Words for a POSIX shell, whatever is in the name; what can't be seen as its bytes in $'\x1b', which bash, zsh and ksh take.
 function quoted(text) {
   if (/^[\w@%+=:,./-]+$/.test(text)) return text;
-  if (/[\x00-\x1f\x7f]/.test(text)) {
-    const escape = c => c === "'" || c === "\\" ? `\\${c}` : `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`;
-    return `$'${text.replace(/['\\\x00-\x1f\x7f]/g, escape)}'`;
+  if (shown(text) !== text) {
+    const spelt = c => [...new TextEncoder().encode(c)].map(byte => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
+    return `$'${text.replace(/['\\]/g, c => `\\${c}`).replace(UNSEEN, spelt)}'`;
   }
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -18,7 +18,7 @@ const literal = text => quoted(text.replace(/[*?[]/g, "[$&]"));
 const runShell = quoted(data.about.directory || "DIR");
 const shell = template => template.replaceAll("{run}", () => runShell);
 // The path as Python spells it: JSON's escapes are Python's, too.
-const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR"))}\n${expression}`;
+const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR").replace(UNSEEN, c => `\\u${hex(c, 4)}`))}\n${expression}`;
 
 const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
 const stageQuery = i => ask(`--stage ${stageName(i) === UNTAGGED ? "''" : literal(stageName(i))}`, "--by dir,cat --agg sum:size --agg sum:dur --agg count");
@@ -31,7 +31,7 @@ const isProcess = t => t.pid !== null && t.pid !== undefined;
 
 // A query with a button that copies it.
 function queryBox(title, text) {
-  const code = make("code", {}, text), done = make("span", {role: "status", class: "hint"});
+  const code = make("code", {}, new Text(shownLines(text))), done = make("span", {role: "status", class: "hint"});
   const copy = button("Copy", async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -53,7 +53,7 @@ const facts = rows => make("dl", {class: "facts"}, ...rows.map(([name, value]) =
 
 // rows: [name, value, class of the name, what a click does]
 const list = (title, rows) => rows.length ? make("div", {}, make("h4", {}, title), make("ul", {class: "list"}, ...rows.map(([name, value, cls, act]) =>
-  make("li", {}, act ? button(name, act, {class: `link ${cls || ""}`}) : make("span", {class: cls || ""}, name), make("span", {}, value))))) : null;
+  make("li", {}, act ? button(middle(name), act, {class: `link ${cls || ""}`}) : make("span", {class: cls || ""}, middle(name)), make("span", {}, value))))) : null;
 
 function openPanel(title, kind, ...children) {
   if (panel.hidden) opener = document.activeElement;

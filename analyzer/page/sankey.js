@@ -60,6 +60,15 @@ function ribbonLabel(svg, l) {
   svg.append(draw("text", {x: over[0], y: over[1] + 4, class: "small halo", "text-anchor": "middle", "pointer-events": "none", "aria-hidden": "true"}, bytesText(l.bytes)));
 }
 
+// As much of a name as fits into so many pixels.
+function fitting(name, width) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `620 13px ${getComputedStyle(document.body).fontFamily}`;
+  let length = Math.min(name.length, Math.ceil(width / 3));
+  while (length > 4 && pen.measureText(short(name, length)).width > width) length--;
+  return short(name, length);
+}
+
 function stageNode(svg, n, links, last, step) {
   const s = data.stages[n.stage];
   const words = s.tasks ? count(s.tasks, "task") : count(s.processes, "process", "processes");
@@ -70,7 +79,7 @@ function stageNode(svg, n, links, last, step) {
     showStage(n.stage);
   }));
   const at = {x: last ? n.x + BAR : n.x, "text-anchor": last ? "end" : "start", "aria-hidden": "true"};
-  svg.append(draw("text", {...at, y: n.y - 20, class: "name halo"}, short(s.stage, step ? Math.max(10, Math.floor(step / 8)) : 60)));
+  svg.append(draw("text", {...at, y: n.y - 20, class: "name halo"}, fitting(shown(s.stage), step ? step - BAR - 12 : 480)));
   svg.append(draw("text", {...at, y: n.y - 6, class: "small halo"}, `${words} · ${timeText(s.span_ms)}`));
   return bar;
 }

@@ -19,7 +19,7 @@ function table(box, caption, columns, rows, first) {
   });
   const more = button("", () => { shown += Math.max(100, first); refill(); }, {class: "more"});
   const refill = () => {
-    body.replaceChildren(...sorted.slice(0, shown).map(row => make("tr", {}, ...columns.map(([, value, cell, cls]) => make("td", {class: cls || null}, cell ? cell(row) : value(row))))));
+    body.replaceChildren(...sorted.slice(0, shown).map(row => make("tr", {}, ...columns.map(([, value, cell, cls]) => make("td", {class: cls || null}, cell ? cell(row) : middle(String(value(row))))))));
     more.hidden = sorted.length <= shown;
     more.textContent = `Show more: ${numberText(Math.min(Math.max(100, first), sorted.length - shown))} of ${numberText(sorted.length - shown)}`;
   };
@@ -27,9 +27,9 @@ function table(box, caption, columns, rows, first) {
   box.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}`}, make("table", {}, make("caption", {class: "unseen"}, caption), make("thead", {}, make("tr", {}, heads)), body)), more);
 }
 
-const named = i => [swatch(i), stageName(i)];
+const named = i => [swatch(i), middle(stageName(i), LONG / 2)];
 const stageLink = i => i < 0 ? BEFORE : button(named(i), () => showStage(i), {class: "link"});
-const pathLink = (path, act) => act ? button(path, act, {class: "link path", dir: "ltr"}) : make("span", {class: "path", dir: "ltr"}, path);
+const pathLink = (path, act) => act ? button(middle(path), act, {class: "link path", dir: "ltr"}) : make("span", {class: "path", dir: "ltr"}, middle(path));
 const bytesColumn = (title, key) => [title, r => r[key], r => bytesText(r[key]), "num"];
 const timeColumn = (title, key) => [title, r => r[key], r => timeText(r[key]), "num"];
 const countColumn = (title, key) => [title, r => r[key], r => numberText(r[key]), "num"];

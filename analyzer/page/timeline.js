@@ -83,9 +83,9 @@ function timeline() {
 function rowElement(row, rows, width, tones) {
   const open = view.open.has(row.key), mark = row.opens ? draw("svg", {class: `turn${open ? " open" : ""}`, width: 10, height: 10, "aria-hidden": "true"}, draw("path", {d: "M3 1l4 4-4 4"})) : null;
   const name = make("div", {role: "gridcell", class: `tree-name level${row.level}`}, mark, row.level === 1 && row.opens ? swatch(row.stage) : null,
-    make("span", {class: "tree-words"}, make("span", {class: "name", dir: "ltr"}, row.name), make("small", {}, wordsOf(row))));
+    make("span", {class: "tree-words"}, make("span", {class: "name", dir: "ltr", title: row.name.length > 40 ? shown(row.name) : null}, row.name), make("small", {}, wordsOf(row))));
   const cell = make("div", {role: "gridcell", class: "tree-strip"});
-  const element = make("div", {role: "row", class: "tree-row", "aria-level": row.level, "aria-label": labelOf(row), tabindex: row.key === view.focus ? "0" : "-1", "aria-expanded": row.opens ? String(open) : null}, name, cell);
+  const element = make("div", {role: "row", class: "tree-row", "aria-level": row.level, "aria-label": shown(labelOf(row)), tabindex: row.key === view.focus ? "0" : "-1", "aria-expanded": row.opens ? String(open) : null}, name, cell);
   if (row.tasks.length || row.strip) drawStrip(cell, row, tones, width);
   name.addEventListener("click", () => { if (row.opens) toggle(row, !open); else choose(row, element); });
   element.addEventListener("keydown", e => treeKey(e, row, rows, element));
