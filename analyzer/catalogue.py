@@ -63,13 +63,17 @@ CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TE
 
 @dataclass(frozen=True)
 class Source:
-    """One file that the catalogue is made from; `name` is relative to the run."""
+    """One file that the catalogue is made from, at `place`; `name` is relative to the run."""
 
     name: str
-    path: Path
+    place: str
     size: int
     mtime_ns: int
     inode: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.place)
 
     @property
     def stamp(self) -> tuple[int, int, int]:
@@ -87,15 +91,15 @@ class Layout:
 
     def traces(self) -> list[Source]:
         """The trace files, by name."""
-        return _sources(self.directory, [*self.trace.glob("*.pfw.gz"), *self.trace.glob("*.pfw")])
+        return _sources(self.directory, self.trace, (".pfw.gz", ".pfw"))
 
     def others(self) -> list[Source]:
         """run.json, the declared files and the launchers' accounts, by name."""
         if not self.owned:
             return []
-        declared_files = (self.directory / "declared").glob("*.jsonl")
-        accounts = (self.directory / ACCOUNTS).glob("*.json")
-        return _sources(self.directory, [self.directory / "run.json", *declared_files, *accounts])
+        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"))
+        found = [source for name, end in folders for source in _sources(self.directory, self.directory / name, (end,))]
+        return found + [s for s in _sources(self.directory, self.directory, (".json",)) if s.name == "run.json"]
 
 
 def layout(directory: str | os.PathLike[str]) -> Layout:
@@ -110,13 +114,20 @@ def layout(directory: str | os.PathLike[str]) -> Layout:
     raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
 
 
-def _sources(directory: Path, paths: Iterable[Path]) -> list[Source]:
+def _sources(directory: Path, folder: Path, endings: tuple[str, ...]) -> list[Source]:
+    """The files of a folder whose names end so, by name; none where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    inside = "" if folder == directory else f"{folder.relative_to(directory)}/"
     found = []
-    for path in sorted(paths, key=lambda path: path.parts):
+    for plain, entry in named:
         with suppress(FileNotFoundError):
-            status = path.stat()
-            name = os.fsencode(path.relative_to(directory)).decode("utf-8", "backslashreplace")
-            found.append(Source(name, path, status.st_size, status.st_mtime_ns, status.st_ino))
+            status = entry.stat()
+            name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
+            found.append(Source(name, entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
     return found
 
 
@@ -419,7 +430,7 @@ class _Filler:
             self._contexts[tags] = self._next_id("contexts")
             values = Header.tags_of(tags)
             first = [values.pop(key, None) for key in ("workflow", "stage", "task", "job", "rank")]
-            self._put(_CONTEXT, self._contexts[tags], tags, *first, json.dumps(values))
+            self._put(_CONTEXT, self._contexts[tags], tags, *first, json.dumps(values) if values else "{}")
         return self._contexts[tags]
 
     def _process(self, header: Header) -> int:

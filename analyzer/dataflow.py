@@ -210,19 +210,27 @@ def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         out.loc[tagged, "pid"] = -1
     codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in PARTY_KEYS[level])))
     table = out.iloc[first].reset_index(drop=True)
-    table["label"] = [_party_label(m, level, row) for row in table.to_dict("records")]
+    table["label"] = _party_labels(m, level, table)
     return codes, table
 
 
-def _party_label(m: Model, level: str, row: Mapping[Any, Any]) -> str:
+def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
+    keys = ("workflow", "stage", "task", "exe", "host", "pid")
+    columns = {key: table[key].astype(str).tolist() for key in keys}
     if level == "workflow":
-        return str(row["workflow"]) or UNTAGGED
+        return [name or UNTAGGED for name in columns["workflow"]]
     if level == "stage":
-        return str(row["stage"])
-    if level == "task" and row["task"]:
-        return m.task_name(str(row["workflow"]), str(row["task"]))
-    name = fileclass.program(str(row["exe"])) or "process"
-    return f"{name} {row['host']}:{row['pid']}" if row["host"] else f"{name} {row['pid']}"
+        return columns["stage"]
+    rows = zip(*(columns[key] for key in ("workflow", "task", "exe", "host", "pid")), strict=True)
+    return [
+        m.task_name(workflow, task) if task and level == "task" else _process_label(exe, host, pid)
+        for workflow, task, exe, host, pid in rows
+    ]
+
+
+def _process_label(exe: str, host: str, pid: str) -> str:
+    name = fileclass.program(exe) or "process"
+    return f"{name} {host}:{pid}" if host else f"{name} {pid}"
 
 
 def party_id(level: str, row: Mapping[Any, Any]) -> str:

@@ -33,19 +33,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from posixpath import join, normpath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.analyzer.edges import STREAM_TYPES, WRITE, EdgeTable, last_paths
 
 DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
 CLASSES = ("data", "stream", "software", "system")
 
-KERNEL = re.compile(r"^/(proc|sys|dev(?!/shm/))(/|$)")
+KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
+SHARED_MEMORY = "/dev/shm/"
 SYNCHRONISATION = re.compile(r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-")
 """What processes lock, signal and count with: POSIX semaphores (glibc's names), and the arenas in which Python's
 multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: arrays are handed over in it."""
@@ -148,66 +152,98 @@ def classify(
     environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
     scripts = frozenset(p.script for p in programs if p.script)
     scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, spells))
-    settled = _settled(table, spells, paths, scene)
-    of_spell: npt.NDArray[np.int64] = settled[spells["file"].to_numpy()]
+    of_spell: npt.NDArray[np.int64] = _settled(table, spells, paths, programs, scene)[spells["file"].to_numpy()]
     known: dict[tuple[int, int], int] = {}
     rows = np.flatnonzero(of_spell < 0)
-    for row, who, file in zip(rows, spells["who"].to_numpy()[rows], spells["file"].to_numpy()[rows], strict=True):
-        key = (int(who), int(file))
-        if key not in known:
-            known[key] = _by_reader(str(paths[file]), programs[key[0]], scene.imported.get(key[0], set()), scene)
-        of_spell[row] = known[key]
+    whos, files = (spells[name].to_numpy()[rows].tolist() for name in ("who", "file"))
+    for row, *key in zip(rows.tolist(), whos, files, strict=True):
+        pair = (key[0], key[1])
+        if pair not in known:
+            known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], scene.imported.get(key[0], set()), scene)
+        of_spell[row] = known[pair]
     return of_spell
 
 
-def _settled(table: EdgeTable, spells: pd.DataFrame, paths: Any, scene: Scene) -> npt.NDArray[np.int64]:
-    """The class of each file by rules 1 to 8, which need no reader; -1 when the reader decides."""
+class _Undecided:
+    """The files that no rule has fitted yet: `at` their codes, `paths` their paths; `out` has the others' classes.
+
+    Paths are searched by Arrow, all of a run's at a time: half a million of them take as long as Python's re for a
+    tenth. Its patterns are RE2's, so that those of this module look neither ahead nor behind.
+    """
+
+    def __init__(self, paths: Any) -> None:
+        self.out = np.full(len(paths), -1, dtype=np.int64)
+        self.at = np.arange(len(paths))
+        self.paths = pa.array(paths, type=pa.large_string())
+
+    def decide(self, fits: npt.NDArray[np.bool_], result: int) -> None:
+        """The files of `fits` (parallel to `at`) are of class `result`."""
+        if fits.any():
+            self.out[self.at[fits]] = result
+            self.at, self.paths = self.at[~fits], self.paths.filter(pa.array(~fits))
+
+    def found(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+        return np.asarray(pc.match_substring_regex(self.paths, pattern.pattern), dtype=np.bool_)
+
+    def below(self, directories: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Those whose path begins with one of `directories`, which end in a slash."""
+        found = [np.asarray(pc.starts_with(self.paths, name), dtype=np.bool_) for name in directories]
+        return np.logical_or.reduce(found) if found else np.zeros(len(self.at), dtype=np.bool_)
+
+    def named(self, patterns: Sequence[str]) -> npt.NDArray[np.bool_]:
+        if not patterns:
+            return np.zeros(len(self.at), dtype=np.bool_)
+        return np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in self.paths], dtype=np.bool_)
+
+
+def _settled(
+    table: EdgeTable, spells: pd.DataFrame, paths: Any, programs: Sequence[Program], scene: Scene
+) -> npt.NDArray[np.int64]:
+    """The class of each file by rules 1 to 8, which need no reader, and by 11 where no reader could make it another;
+    -1 when the reader decides."""
     told = np.zeros(len(paths), dtype=np.bool_)
     if scene.declared:
         named = table.aliases["path"].isin(scene.declared).to_numpy(dtype=np.bool_)
         told[table.aliases["file"].to_numpy()[named]] = True
         told |= pd.Series(paths, dtype=object).isin(scene.declared).to_numpy(dtype=np.bool_)
-    ftypes = table.files["ftype"].to_numpy(dtype=object)
+    ftypes = table.files["ftype"]
+    stream, device = (ftypes.isin(kinds).to_numpy(dtype=np.bool_) for kinds in (STREAM_TYPES, ("chr", "blk")))
     written = np.zeros(len(paths), dtype=np.bool_)
     written[spells["file"].to_numpy()[(spells["dir"].to_numpy() == WRITE)]] = True
-    out = np.full(len(paths), -1, dtype=np.int64)
-    for code, path in enumerate(paths):
-        out[code] = _by_file(str(path), str(ftypes[code]), bool(written[code]), bool(told[code]), scene)
-    return out
-
-
-def _by_file(path: str, ftype: str, written: bool, declared: bool, scene: Scene) -> int:
-    rules = _file_rules(path, ftype, written, declared, scene)
-    return next((result for fits, result in rules if fits), -1)
-
-
-def _file_rules(path: str, ftype: str, written: bool, declared: bool, scene: Scene) -> Iterator[tuple[bool, int]]:
-    """One after the other, since most files need few of these searches."""
-    yield any(fnmatchcase(path, p) for p in scene.data), DATA
-    yield any(fnmatchcase(path, p) for p in scene.software), SOFTWARE
-    yield ftype in STREAM_TYPES, STREAM
-    yield any(path.startswith(directory.rstrip("/") + "/") for directory in scene.own), SYSTEM
-    yield ftype in ("chr", "blk") or KERNEL.search(path) is not None, SYSTEM
-    yield SYNCHRONISATION.search(path) is not None, SYSTEM
-    yield declared, DATA
-    yield CACHES.search(path) is not None, SOFTWARE
-    yield written, DATA
-    yield SYSTEM_PATHS.search(path) is not None, SYSTEM
-    yield SHARED_OBJECT.search(path) is not None, SOFTWARE
+    code = scene.scripts.union(p.exe for p in programs)
+    left = _Undecided(paths)
+    left.decide(left.named(scene.data), DATA)
+    left.decide(left.named(scene.software), SOFTWARE)
+    left.decide(stream[left.at], STREAM)
+    left.decide(left.below(directory.rstrip("/") + "/" for directory in scene.own), SYSTEM)
+    left.decide(device[left.at] | (left.found(KERNEL) & ~left.below([SHARED_MEMORY])), SYSTEM)
+    left.decide(left.found(SYNCHRONISATION), SYSTEM)
+    left.decide(told[left.at], DATA)
+    left.decide(left.found(CACHES), SOFTWARE)
+    left.decide(written[left.at], DATA)
+    left.decide(left.found(SYSTEM_PATHS), SYSTEM)
+    left.decide(left.found(SHARED_OBJECT), SOFTWARE)
+    special = left.found(SOFTWARE_PATHS) | left.below(scene.environments)
+    special |= np.asarray(pc.ends_with(left.paths, ".py"), dtype=np.bool_)
+    special |= np.asarray(pc.is_in(left.paths, pa.array(sorted(code), pa.large_string())), dtype=np.bool_)
+    left.decide(~special, DATA)
+    return left.out
 
 
 def _by_reader(path: str, reader: Program, imported: set[str], scene: Scene) -> int:
-    """Rules 9 to 15."""
-    python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
-    rules = (
-        (path == reader.exe or path in scene.scripts, SOFTWARE),
-        (python_source and _module(path) in imported, SOFTWARE),
-        (SOFTWARE_PATHS.search(path) is None and not path.startswith(scene.environments), DATA),
-        (python_source, DATA),
-        (any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE),
-        (reader.name in TOOLS or _names(reader.argv[1:], path), DATA),
-    )
+    rules = _reader_rules(path, reader, imported, scene)
     return next((result for fits, result in rules if fits), SOFTWARE)
+
+
+def _reader_rules(path: str, reader: Program, imported: set[str], scene: Scene) -> Iterator[tuple[bool, int]]:
+    """Rules 9 to 14, one after the other, since most files need few of these searches."""
+    python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
+    yield path == reader.exe or path in scene.scripts, SOFTWARE
+    yield python_source and _module(path) in imported, SOFTWARE
+    yield SOFTWARE_PATHS.search(path) is None and not path.startswith(scene.environments), DATA
+    yield python_source, DATA
+    yield any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE
+    yield reader.name in TOOLS or _names(reader.argv[1:], path), DATA
 
 
 def _names(arguments: tuple[str, ...], path: str) -> bool:
@@ -251,18 +287,20 @@ def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]
     """
     known: dict[tuple[str, int], Program] = {}
     if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
-        asked = [name for name in ("host", "pid", "exe", "argv", "cwd") if name in processes]
-        for row in processes[asked].to_dict("records"):
-            exe = row["exe"] if isinstance(row["exe"], str) else ""
-            argv, cwd = arguments(row.get("argv")), row.get("cwd")
+        size = len(processes)
+        columns = {n: processes[n].tolist() if n in processes else [None] * size for n in ("exe", "argv", "cwd")}
+        hosts, pids = processes["host"].astype(str).tolist(), processes["pid"].astype(int).tolist()
+        for host, pid, exe, words, cwd in zip(hosts, pids, *columns.values(), strict=True):
+            exe, argv = exe if isinstance(exe, str) else "", arguments(words)
             script = _script(exe, argv, cwd if isinstance(cwd, str) else "")
-            known[(str(row["host"]), int(row["pid"]))] = Program(exe, argv, script)
-    return [known.get((str(h), int(p)), Program()) for h, p in zip(who["host"], who["pid"], strict=True)]
+            known[host, pid] = Program(exe, argv, script)
+    hosts, pids = who["host"].astype(str).tolist(), who["pid"].astype(int).tolist()
+    return [known.get(key, Program()) for key in zip(hosts, pids, strict=True)]
 
 
 def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
     """The script that an interpreter runs: its first argument that is no option; none after -c, -m or -e."""
-    if not any(re.match(loader, program(exe)) for _, loader in LOADERS):
+    if not _interprets(program(exe)):
         return ""
     for argument in argv[1:]:
         if argument in ("-c", "-m", "-e", "--"):
@@ -270,6 +308,11 @@ def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
         if not argument.startswith("-"):
             return normpath(join(cwd, argument))
     return ""
+
+
+@lru_cache
+def _interprets(name: str) -> bool:
+    return any(re.match(loader, name) for _, loader in LOADERS)
 
 
 def arguments(value: Any) -> tuple[str, ...]:

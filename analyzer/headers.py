@@ -8,6 +8,7 @@ nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -85,7 +86,7 @@ class Header:
     def tags_of(tags: str) -> dict[str, str]:
         """The pairs of a canonical tag string, decoded."""
         pairs = (pair.partition("=") for pair in tags.split(",") if "=" in pair)
-        return {key: unquote_to_bytes(value).decode("utf-8", "replace") for key, _, value in pairs}
+        return {k: unquote_to_bytes(v).decode("utf-8", "replace") if "%" in v else v for k, _, v in pairs}
 
     def exit_code(self) -> int | None:
         """The process's exit code, where its end was seen."""
@@ -203,7 +204,7 @@ def _untraced(row: list[Any]) -> Untraced:
 
 def _natural(values: dict[str, Any], key: str) -> int:
     value = values.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX:
+    if type(value) is not int or not 0 <= value <= _MAX:  # a bool is none
         raise ValueError(f"{key} is not a count: {value!r}")
     return value
 
@@ -231,4 +232,11 @@ def _optional(value: Any) -> int | None:
 
 def _clean(text: str) -> str:
     """`text` without lone surrogates, which SQLite and UTF-8 can't hold."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def documents(texts: Iterable[str | None]) -> list[Any]:
+    """What JSON texts of the catalogue hold, None for none: all in one call, which takes half the time."""
+    given = list(texts)
+    parsed = iter(json.loads(f"[{','.join(text for text in given if text)}]"))
+    return [next(parsed) if text else None for text in given]

@@ -9,7 +9,6 @@ account, and a process that was waited for but has no trace is a row too.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from tailrace.analyzer.catalogue import Catalogue
-from tailrace.analyzer.headers import pair
+from tailrace.analyzer.headers import documents, pair
 
 COMPLETE_SHARE = 0.999
 """From here on a process counts as seen."""
@@ -131,9 +130,10 @@ def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
     names = [*("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "facts")]
     names += ["read", "written", "files"]
     rows = [dict(zip(names, row, strict=True)) for row in catalogue.rows(query)]
+    for key in ("account", "ledger", "facts"):
+        for row, value in zip(rows, documents(row[key] for row in rows), strict=True):
+            row[key] = value or {}
     for row in rows:
-        for key in ("account", "ledger", "facts"):
-            row[key] = json.loads(row[key]) if row[key] else {}
         row["files"] = set(str(row["files"]).split(","))
     return rows
 

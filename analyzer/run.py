@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tailrace.analyzer import ledger, loader, schema
+from tailrace.analyzer import headers, ledger, loader, schema
 from tailrace.analyzer.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.mounts import mount_rows
 from tailrace.errors import QueryError
@@ -186,7 +186,7 @@ class Run:
             integers,
         )
         for name in ("argv", "account", "facts"):
-            table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
+            table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         table = _with_facts(table, table.pop("facts"))
         keys = ["host", "pid", "start"]
         more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
@@ -292,7 +292,7 @@ class Run:
         query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
         table = self._table(query, [*times, "tries", "cores"])
         for name in ("nodes", "holds", "annotations"):
-            table[name] = pd.Series([json.loads(text) if text else None for text in table[name]], dtype=object)
+            table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
         return renamed
 

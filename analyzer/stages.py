@@ -176,10 +176,13 @@ def never_read(m: Model) -> pd.DataFrame:
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
     code, stages = dataflow.parties(m, "stage")
     wrote = (m.spells["dir"].to_numpy() == et.WRITE) & np.isin(m.spells["file"].to_numpy(), rows.index.to_numpy())
-    names = stages["stage"].to_numpy(dtype=object)[code[m.spells["who"].to_numpy()[wrote]]]
+    pairs = pd.DataFrame({"file": m.spells["file"].to_numpy()[wrote], "who": m.spells["who"].to_numpy()[wrote]})
+    pairs["stage"] = code[pairs["who"]]
+    pairs = pairs.drop_duplicates(["file", "stage"])
+    names = [str(name) for name in stages["stage"].to_numpy(dtype=object)]
     by_file: dict[int, set[str]] = {}
-    for file, name in zip(m.spells["file"].to_numpy()[wrote].tolist(), names, strict=True):
-        by_file.setdefault(file, set()).add(str(name))
+    for file, stage in zip(pairs["file"].tolist(), pairs["stage"].tolist(), strict=True):
+        by_file.setdefault(file, set()).add(names[stage])
     out = pd.DataFrame({"path": m.paths[rows.index], "written_bytes": rows["written_bytes"].to_numpy()})
     out["stages"] = pd.Series([sorted(by_file[code]) for code in rows.index], dtype=object)
     out["removed"] = rows["removed"].to_numpy()

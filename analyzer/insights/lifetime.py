@@ -69,7 +69,8 @@ def _data(s: Scene) -> Bools:
 def _files(s: Scene) -> pd.DataFrame:
     m, data = s.m, _data(s)
     spells = m.spells[data].assign(task=s.of_who[m.spells["who"].to_numpy()[data]])
-    spells["host"] = m.who["host"].to_numpy()[spells["who"]]
+    host_of_who, host_names = pd.factorize(m.who["host"])
+    spells["host"] = host_of_who[spells["who"]]
     read = spells[spells["dir"] == et.READ]
     wrote = spells[spells["dir"] == et.WRITE]
     by_file = spells.groupby("file")
@@ -98,7 +99,7 @@ def _files(s: Scene) -> pd.DataFrame:
     out["intermediate"] = fates["passed_on"]
     out["path"] = m.paths[code]
     names = m.table.files["file"].to_numpy()[code]
-    hosts = by_file["host"].first().to_numpy()
+    hosts = np.asarray(host_names, dtype=object)[by_file["host"].first().to_numpy()]
     out["local"] = [str(n).startswith(f"{h}:") for n, h in zip(names, hosts, strict=True)]
     out["node_local"] = (out["hosts"] == 1) & (out["writers"] > 0) & (out["readers"] > 0)
     result: pd.DataFrame = out.drop(columns="first")

@@ -54,10 +54,10 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "tasks": shown_tasks,
         "heat": heat.over_time(m, code, index, start_ns, _window(table), len(table)),
         "families": heat.families(m, code, index, len(table)),
-        "never_read": {"removed": int(unread["removed"].sum()), **cut(unread.to_dict("records"), "never_read")},
+        "never_read": {"removed": int(unread["removed"].sum()), **cut(unread, "never_read")},
         "declared": {
             "counts": declared["status"].value_counts().to_dict(),
-            **cut([_with_names(whole, row) for row in declared.to_dict("records")], "declared"),
+            **cut(_with_names(whole, declared), "declared"),
         },
         "findings": insight.findings(found),
         "critical": insight.critical(found, start_ns, shown_tasks["rows"], task_row),
@@ -94,9 +94,12 @@ def _stage(row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
     return out
 
 
-def _with_names(m: Model, row: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A row of `compare.compare_declared` with its tasks as people call them."""
-    return {**row, **{end: m.task_name(str(row["workflow"]), str(row[end])) for end in ("producer", "consumer")}}
+def _with_names(m: Model, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `compare.compare_declared` with their tasks as people call them."""
+    for end in ("producer", "consumer"):
+        named = [m.task_name(str(w), str(task)) for w, task in zip(rows["workflow"], rows[end], strict=True)]
+        rows = rows.assign(**{end: pd.Series(named, dtype=object, index=rows.index)})
+    return rows
 
 
 def _waits(run: Any, m: Model) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Ints
 from tailrace.analyzer.summary.limits import LIMITS, ms
-from tailrace.analyzer.summary.tasks import type_name
+from tailrace.analyzer.summary.tasks import type_name, type_names
 
 BINS = 120
 """Columns of a map over time: what fits a page at a width that can still be pointed at."""
@@ -98,34 +98,41 @@ def families(m: Model, code: Ints, index: Ints, stages: int) -> dict[str, Any]:
     The families that moved most: rows name, files, read and wrote (bytes by stage).
     """
     data = m.classed(("data",))
-    file = m.spells["file"].to_numpy()[data]
-    paths = {int(f): str(m.paths[f]) for f in np.unique(file)}
-    names = {f: _family(path) for f, path in paths.items()}
-    alone = {name for name, number in Counter(names.values()).items() if number == 1}
-    names = {f: paths[f] if name in alone else name for f, name in names.items()}
-    rows = pd.DataFrame(
-        {
-            "file": file,
-            "family": [names[f] for f in file.tolist()],
-            "dir": m.spells["dir"].to_numpy()[data],
-            "stage": index[code[m.spells["who"].to_numpy()[data]]],
-            "bytes": m.spells["bytes"].to_numpy()[data],
-        }
+    files, at = np.unique(m.spells["file"].to_numpy()[data], return_inverse=True)
+    paths = m.paths[files].tolist()
+    typed = _families(paths)
+    alone = {name for name, number in Counter(typed).items() if number == 1}
+    codes, names = pd.factorize(
+        np.array([path if kind in alone else kind for path, kind in zip(paths, typed, strict=True)], dtype=object)
     )
-    moved = rows.groupby("family")["bytes"].sum().sort_values(ascending=False, kind="stable")
-    counts = rows.groupby("family")["file"].nunique()
-    out = []
-    for name in moved.index[: LIMITS["heat_rows"]]:
-        mine = rows[rows["family"] == name]
-        by_dir = [
-            np.bincount(part["stage"], weights=part["bytes"], minlength=stages).astype(np.int64).tolist()
-            for part in (mine[mine["dir"] == et.READ], mine[mine["dir"] == et.WRITE])
-        ]
-        out.append({"name": str(name), "files": int(counts[name]), "read": by_dir[0], "wrote": by_dir[1]})
-    return {"total": len(moved), "rows": out}
+    size = m.spells["bytes"].to_numpy()[data]
+    moved = np.zeros(len(names), dtype=np.int64)
+    np.add.at(moved, codes[at], size)
+    order = sorted(range(len(names)), key=lambda i: (-moved[i], names[i]))[: LIMITS["heat_rows"]]
+    place = np.full(len(names), -1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    counts = np.bincount(codes, minlength=len(names))
+    stage = index[code[m.spells["who"].to_numpy()[data]]]
+    direction = m.spells["dir"].to_numpy()[data]
+    by_dir = []
+    for way in (et.READ, et.WRITE):
+        pick = (direction == way) & (place[codes[at]] >= 0)
+        sums = np.zeros((len(order), stages), dtype=np.int64)
+        np.add.at(sums, (place[codes[at[pick]]], stage[pick]), size[pick])
+        by_dir.append(sums.tolist())
+    rows = [
+        {"name": str(names[i]), "files": int(counts[i]), "read": read, "wrote": wrote}
+        for i, read, wrote in zip(order, *by_dir, strict=True)
+    ]
+    return {"total": len(names), "rows": rows}
 
 
-def _family(path: str) -> str:
-    """A path with the numbers of its last two parts taken out: a folder a task, or a file a task, is one family."""
-    parts = path.rsplit("/", 2)
-    return "/".join([*parts[:-2], *(type_name(part) for part in parts[-2:])])
+def _families(paths: list[str]) -> list[str]:
+    """Each path with the numbers of its last two parts taken out: a folder a task, or a file a task, is one family."""
+    places = [path.rpartition("/") for path in paths]
+    folders: dict[str, str] = {}
+    for folder in dict.fromkeys(place[0] for place in places):
+        above, slash, last = folder.rpartition("/")
+        folders[folder] = above + slash + type_name(last)
+    names = type_names([place[2] for place in places])
+    return [folders[place[0]] + place[1] + name for place, name in zip(places, names, strict=True)]

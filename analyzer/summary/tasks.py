@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.analyzer import dataflow, fileclass
 from tailrace.analyzer import edges as et
@@ -15,13 +18,19 @@ from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Ints
 from tailrace.analyzer.summary.limits import LIMITS, ms
 
-NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
+NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[0-9]+")
 """What tells the tasks of a type apart: a number, a hash or a UUID."""
 
 
 def type_name(task: str) -> str:
     """A task's name without its numbers: "align-0017" and "align-3" are both "align-#"."""
     return NUMBER.sub("#", task)
+
+
+def type_names(names: Sequence[str]) -> list[str]:
+    """`type_name` of many names: by Arrow, which takes a tenth of the time."""
+    typed: list[str] = pc.replace_substring_regex(pa.array(names, pa.large_string()), NUMBER.pattern, "#").to_pylist()
+    return typed
 
 
 def tasks(
@@ -79,13 +88,11 @@ def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> An
         keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
         told = dict(zip(keys, rows["name"].astype(str), strict=True))
     told.update({key: type_name(name) for key, name in m.names.items() if key in told})
-    out = []
-    for workflow, task, exe in zip(parties["workflow"], parties["task"], parties["exe"], strict=True):
-        out.append(
-            (told.get((str(workflow), str(task))) or type_name(str(task)))
-            if task
-            else fileclass.program(str(exe)) or "process"
-        )
+    workflows, tags, programs = (parties[name].astype(str).tolist() for name in ("workflow", "task", "exe"))
+    out = [
+        (told.get((workflow, tag)) or kind) if tag else fileclass.program(exe) or "process"
+        for workflow, tag, kind, exe in zip(workflows, tags, type_names(tags), programs, strict=True)
+    ]
     return np.array(out, dtype=object)
 
 
