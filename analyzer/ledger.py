@@ -24,7 +24,10 @@ LIBC_BYTES = 8 * 1024
 """Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
 
 NOT_TRACED = "not traced"
-WITHOUT_SETTINGS = "started without our settings, or by a raw system call"
+WITHOUT_SETTINGS = (
+    "started without our settings, by a raw system call, or under a seccomp filter that nobody traced set"
+)
+CONFINED = "confined itself by a seccomp filter that kills for the tracer's calls; tracing ended before"
 OBSTACLES = {
     "static": "statically linked",
     "go": "static Go, which calls the kernel itself",
@@ -33,6 +36,7 @@ OBSTACLES = {
     "machine": "for another processor or word size",
     "left_out": "left out, as TAILRACE_UNTRACED says",
     "dropped": "started without our settings, as TAILRACE_PROPAGATE lets it",
+    "confined": CONFINED,
 }
 """Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
 LEFT_OUT = OBSTACLES["left_out"]
@@ -40,7 +44,7 @@ LEFT_OUT = OBSTACLES["left_out"]
 NO_ACCOUNT = "no account: still running, killed with nobody traced to wait for it, or its children's part is not known"
 WENT_ON_AS_ANOTHER = "no account: it changed its user and went on as another program, which has a row of its own"
 WENT_ON = "went on as a program that is not traced"
-BY_RAW_CALL = "or left by a raw exit"
+BY_RAW_CALL = "or left by a raw exit, or came under a seccomp filter of a raw call"
 KILLED = "killed with bytes read ahead in its buffers"
 LOST = "events lost"
 INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
@@ -186,9 +190,12 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
     share = None if kernel is None else _share(kernel, captured)
     if share is None or kernel is None:
         cause = WENT_ON_AS_ANOTHER if row.get("went_on") else NO_ACCOUNT
+    elif share < COMPLETE_SHARE and account == "parent" and _last_obstacle(row, obstacles) == CONFINED:
+        cause = CONFINED
     elif share < COMPLETE_SHARE and account == "parent" and signal is None:
-        known = obstacles.get((row["host"], row["pid"]))
-        cause = f"{WENT_ON}: {known[-1][1]}" if known else f"{WENT_ON}, {BY_RAW_CALL}"
+        known = _last_obstacle(row, obstacles)
+        without = LOST if lossy else f"{WENT_ON}, {BY_RAW_CALL}"
+        cause = f"{WENT_ON}: {known}" if known else without
         share = None if cause.endswith(LEFT_OUT) else share
     else:
         cause = _cause(share, kernel, captured, lossy)
@@ -198,6 +205,11 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
     cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
     return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
+
+
+def _last_obstacle(row: Mapping[str, Any], obstacles: Obstacles) -> str | None:
+    known = obstacles.get((row["host"], row["pid"]))
+    return known[-1][1] if known else None
 
 
 def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:

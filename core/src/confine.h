@@ -1,6 +1,8 @@
 // A program that confines itself (seccomp(2), PR_SET_TSC): from then on a system call or clock read that it did not
-// plan for kills it, and ours are such. So tracing ends there: what was recorded is sealed first, and nothing of us
-// calls the kernel after.
+// plan for may kill it, and ours are such. A filter is asked what it does to them (filter.h); where one of them would
+// be deadly tracing ends before it: what was recorded is sealed, and nothing of us calls the kernel after. A filter
+// that the program sets by a system call of its own making is noticed by the next program only (session.cc,
+// is_free_to_start).
 #pragma once
 
 #include "record.h"
@@ -9,18 +11,20 @@ namespace tailrace {
 
 class Confinement {
  public:
-  // kThread: strict mode and the forbidden time stamp counter are the thread's own; kProcess: a filter comes to all
-  // threads, or to all that the thread starts, with nobody to ask what it allows.
-  enum class Extent { kNone, kThread, kProcess };
-  static Extent of_prctl(long option, long value);
-  static Extent of_seccomp(long operation);
+  static Confinement of_prctl(long option, long value, const void *program);
+  static Confinement of_seccomp(long operation, const void *program);
 
-  // Before the call.
-  explicit Confinement(Extent extent);
-  // After it.
+  // After the call.
   void confined(bool succeeded);
 
  private:
+  // kThread: strict mode and the forbidden time stamp counter are the thread's own; kProcess: a filter comes to all
+  // threads, or to all that the thread starts; kHarmless: one that leaves our calls alone.
+  enum class Extent { kNone, kThread, kProcess, kHarmless };
+  // Before the call.
+  explicit Confinement(Extent extent);
+  static Confinement of_filter(const void *program);
+
   Extent extent_;
 };
 

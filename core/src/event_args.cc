@@ -67,6 +67,7 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
       p = put_field(p, ",\"flags\":", static_cast<int32_t>(slot.file2 >> 32));
       p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
       break;
+    case Shape::kConfine:
     case Shape::kSpawn: p = put_obstacle(p, slot.count); break;
     case Shape::kExec:
       p = put_obstacle(p, slot.file2);

@@ -64,6 +64,7 @@ constexpr ShapeOf kShapes[] = {
     {"execve", Shape::kExec},
     {"posix_spawn", Shape::kSpawn},
     {"vfork", Shape::kSpawn},
+    {"prctl", Shape::kConfine},
     {"wait", Shape::kWait},
 };
 

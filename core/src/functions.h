@@ -43,6 +43,7 @@ enum class Shape : uint8_t {
   kExit,      // code, the account
   kExec,      // ret, the account: offset is what was read, count what was written; file2 is the program's Obstacle
   kSpawn,     // ret; count is the program's Obstacle
+  kConfine,   // ret; count is the process's own Obstacle from here on
   kWait,      // ret, the child's account: status in count, offset what it read, file2 what it wrote
   kMessages,  // as kTransfer, ret is file2
   kDone,      // as kTransfer, ret is 0

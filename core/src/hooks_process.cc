@@ -219,12 +219,15 @@ TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
 }
 
 TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
+  // The search asks the kernel, which a program that has confined itself (confine.h) may not have planned for.
+  if (!is_injecting()) return REAL(execvpe)(file, argv, envp);
   char found[4096];
   return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found, sizeof found), 0}, envp,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
 }
 
 TAILRACE_HOOK int execvp(const char *file, char *const argv[]) noexcept {
+  if (!is_injecting()) return REAL(execvp)(file, argv);
   char found[4096];
   return exec_traced(Fn::f_execvp, {AT_FDCWD, search_path(file, found, sizeof found), 0}, environ,
                      [&](char *const *env) { return REAL(execvpe)(file, argv, env); });

@@ -45,14 +45,14 @@ OPEN_CALL(openat2, f_openat, fd_in(a), b, ret >= 0 ? static_cast<int>(*reinterpr
 OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
 
 long on_prctl(ARGUMENTS) {
-  Confinement confinement(Confinement::of_prctl(a, b));
+  auto confinement = Confinement::of_prctl(a, b, path_in(c));
   long ret = REAL_CALL;
   confinement.confined(ret == 0);
   return ret;
 }
 
 long on_seccomp(ARGUMENTS) {
-  Confinement confinement(Confinement::of_seccomp(a));
+  auto confinement = Confinement::of_seccomp(a, path_in(c));
   long ret = REAL_CALL;
   confinement.confined(ret == 0);
   return ret;

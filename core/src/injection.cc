@@ -13,6 +13,7 @@ namespace tailrace {
 bool is_injecting() {
   // A vfork child may be the first to ask in a process that has recorded nothing yet.
   if (!t_vfork) enter();
+  if (t_vfork == kConfinedVfork) return false;
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
@@ -45,7 +46,7 @@ Injection::~Injection() {
 
 string_view Injection::write_process(Kind kind) {
   Writer w(process_, sizeof process_);
-  if (kind == kSameProcess) write_process_identity(w);
+  write_process_identity(w, kind == kSameProcess);
   return w.view();
 }
 

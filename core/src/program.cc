@@ -8,8 +8,8 @@
 
 namespace tailrace {
 
-const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {"",       "static", "musl",     "machine",
-                                                                        "setuid", "go",     "left_out", "dropped"};
+const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
+    "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "confined"};
 
 namespace {
 

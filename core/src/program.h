@@ -8,14 +8,15 @@
 namespace tailrace {
 
 enum class Obstacle : uint8_t {
-  kNone,     // also where the file can't be read: execve will say
-  kStatic,   // no dynamic linker
-  kMusl,     // its dynamic linker fails on a glibc library
-  kMachine,  // another processor's or word size's
-  kSetuid,   // privileges by its file: the loader takes no preloaded library
-  kGo,       // static, and makes its system calls itself
-  kLeftOut,  // TAILRACE_UNTRACED names it
-  kDropped,  // whoever starts it took our settings out, as TAILRACE_PROPAGATE lets it
+  kNone,      // also where the file can't be read: execve will say
+  kStatic,    // no dynamic linker
+  kMusl,      // its dynamic linker fails on a glibc library
+  kMachine,   // another processor's or word size's
+  kSetuid,    // privileges by its file: the loader takes no preloaded library
+  kGo,        // static, and makes its system calls itself
+  kLeftOut,   // TAILRACE_UNTRACED names it
+  kDropped,   // whoever starts it took our settings out, as TAILRACE_PROPAGATE lets it
+  kConfined,  // no program: the process goes on under a filter that our calls would not survive (confine.h)
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").

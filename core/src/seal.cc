@@ -351,6 +351,7 @@ void Sealer::add_event(uint32_t index) {
   if (f.shape == Shape::kWait) summary_.add_reaped(slot);
   if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
   if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
+  if (f.shape == Shape::kConfine) list_untraced(segment_.pid, slot, slot.count);
   p = put(p, string_view(s_.context_json, context_bytes_));
   p_ = put(p, "}}\n");
 

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "arena.h"
+#include "filter.h"
 #include "ledger.h"
 #include "path_buffer.h"
 #include "program.h"
@@ -213,14 +214,14 @@ long describe_process(char **argv) {
 
 bool adopt_process() {
   string_view text = g_session.environment[Setting::TAILRACE_PROCESS];
-  uint64_t pid, start, segments, mine;
+  uint64_t filters, pid, start, segments, mine;
   auto colon = [&] {
     bool is = !text.empty() && text[0] == ':';
     if (is) text.remove_prefix(1);
     return is;
   };
-  if (!take_decimal(text, pid) || !colon() || !take_decimal(text, start) || !colon() || !take_decimal(text, segments) ||
-      !colon() || !take_decimal(text, mine)) {
+  if (!take_decimal(text, filters) || !colon() || !take_decimal(text, pid) || !colon() || !take_decimal(text, start) ||
+      !colon() || !take_decimal(text, segments) || !colon() || !take_decimal(text, mine)) {
     return false;
   }
   // The variable is this process's own only if it was set right before this exec; a child has it from its parent.
@@ -244,7 +245,6 @@ void find_own_library() {
 
 bool prepare() {
   Session &g = g_session;
-  if (!read_environment(environ, g.environment)) return false;
   if (g.environment[Setting::TAILRACE_RUN].size() > 2500 ||
       g.environment[Setting::TAILRACE_JOURNAL_DIR].size() > 1500) {
     return false;
@@ -358,13 +358,32 @@ static char **find_arguments() {
   return sound ? argv : nullptr;
 }
 
+// A process may begin under a filter that nobody traced has set: a static program's, or one that came by a raw system
+// call. Nobody has asked it what it does to our calls, and until then only those are made that the dynamic linker has
+// made before us. Whoever counted no filters for us (other managers than the launcher) is trusted.
+static bool is_free_to_start() {
+  Session &g = g_session;
+  string_view told = g.environment[Setting::TAILRACE_PROCESS];
+  uint64_t known = 0;
+  long looked_at = 0, found = count_filters(looked_at);
+  if (take_decimal(told, known) && found > static_cast<long>(known)) return false;
+  g.filters.store(found > 0 ? static_cast<uint32_t>(found) : 0, std::memory_order_relaxed);
+  return true;
+}
+
 void start_session(char **argv) {
-  sys::SignalsBlocked signals;
   State expected = State::kNew;
   if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
     if (argv && !g_argv) g_argv = argv;
     return;
   }
+  bool asked = read_environment(environ, g_session.environment);
+  if (!asked || !is_free_to_start()) {
+    if (asked && !g_session.environment.is_in_sight()) hide_settings(environ);
+    g_session.state.store(State::kOff, std::memory_order_release);
+    return;
+  }
+  sys::SignalsBlocked signals;
   g_argv = argv ? argv : find_arguments();
   if (!prepare()) {
     g_session.state.store(State::kOff, std::memory_order_release);
@@ -392,9 +411,11 @@ void release_thread(Thread *t) {
   t->in_use.store(0, std::memory_order_release);
 }
 
-void write_process_identity(Writer &out) {
+void write_process_identity(Writer &out, bool same) {
   const Session &g = g_session;
-  if (t_vfork || !t_thread || !t_thread->segment) return;
+  out.number(g.filters.load(std::memory_order_relaxed));
+  if (!same || t_vfork || !t_thread || !t_thread->segment) return;
+  out << ':';
   out.number(g.pid) << ':';
   out.number(static_cast<int64_t>(g.start_realtime_ns)) << ':';
   out.number(g.segment_count) << ':';

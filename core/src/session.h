@@ -71,8 +71,9 @@ struct Session {
   int pid;
   bool sealed_for_exit;
   bool start_recorded;
-  bool forked;     // from a process that was traced
-  Ledger *ledger;  // in the first segment, or own_ledger as long as there is none
+  bool forked;                    // from a process that was traced
+  std::atomic<uint32_t> filters;  // seccomp filters that the process is under, none of which harms our calls
+  Ledger *ledger;                 // in the first segment, or own_ledger as long as there is none
   Ledger own_ledger;
   Context *root;
   Thread *threads;
@@ -97,6 +98,8 @@ extern __thread Thread *t_thread;
 extern __thread Context *t_context;
 // In a vfork child, which runs in this thread's memory: 1, and the thread's own pointer is put aside here meanwhile.
 extern __thread uint32_t t_vfork;
+// The same in one that has confined itself: what it starts is untraced.
+constexpr uint32_t kConfinedVfork = 2;
 // The thread has given up the right to what recording needs (confine.h).
 extern __thread uint32_t t_confined;
 extern __thread Thread *t_thread_before_vfork;
@@ -140,8 +143,9 @@ void count_loss(Thread *t, Loss cause);
 // Ends tracing in this process for good; what is in its journals is the launcher's to seal.
 void leave_off();
 
-// Writes this process's identity for TAILRACE_PROCESS, so that the next program image goes on with the same journal.
-void write_process_identity(Writer &out);
+// Writes TAILRACE_PROCESS: the filters that a process begins under, and for the next image of this one (`same`) its
+// identity, so that it goes on with the same journal.
+void write_process_identity(Writer &out, bool same);
 
 // For fork: hold the table still, and let go in the parent and in the child.
 void before_fork();

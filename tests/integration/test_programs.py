@@ -415,13 +415,7 @@ def test_static_programs_and_what_they_start(harm: Harm, tmp_path: Path) -> None
     assert done.seen.read(done.work / "given") == GIVEN
 
 
-# ---- confined programs, cancelled threads, crowds ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", ["strict", "strict_call", "errno", "kill"])
-@pytest.mark.parametrize("times", ["3", "6000"])
-def test_a_program_that_confines_itself(harm: Harm, program: Program, how: str, times: str) -> None:
-    harm(program("seccomp"), how, times)
+# ---- cancelled threads, crowds ------------------------------------------------------------------
 
 
 def test_cancellation(harm: Harm, program: Program) -> None:
