@@ -7,6 +7,7 @@
 #include "attach.h"
 #include "build_info.h"
 #include "ledger.h"
+#include "messages.h"
 #include "real.h"
 #include "record.h"
 #include "segment.h"
@@ -22,6 +23,7 @@ namespace {
 // what was registered first at the end. What is left is libc's own flush of its streams.
 void process_exits(int code, void *) {
   if (!enter()) return;
+  finish_message();
   settle_all_streams();
   record_process_exit(code);
   seal_for_exit();

@@ -401,40 +401,12 @@ VPRINT_HOOK(vprintf, (const char *format, va_list args), stdout, format, args)
 VPRINT_HOOK(__vfprintf_chk, (FILE * out, int flag, const char *format, va_list args), out, out, flag, format, args)
 VPRINT_HOOK(__vprintf_chk, (int flag, const char *format, va_list args), stdout, flag, format, args)
 
-namespace {
-
-// scanf doesn't tell what it consumed. Where the file has positions, they do; else the buffer does, filled anew once at
-// most (a conversion over more than one buffer of a pipe is counted short).
-template <class Scan>
-int scan(Fn fn, FILE *stream, Scan &&real_call) {
-  StreamCall s(stream);
-  s.settle();
-  if (!s) return real_call();
-  bool seekable = is_seekable(s.file());
-  int64_t before = seekable ? ftello64(stream) : unread_bytes(stream);
-  const char *read_end = stream->_IO_read_end;
-  int ret = real_call();
-  int saved = errno;
-  int64_t bytes;
-  if (seekable) {
-    bytes = ftello64(stream) - before;
-  } else {
-    int64_t refilled = stream->_IO_read_end == read_end ? 0 : stream->_IO_read_end - stream->_IO_read_base;
-    bytes = before + refilled - unread_bytes(stream);
-  }
-  s.transferred(fn, kNoCount, bytes > 0 ? bytes : 0);
-  errno = saved;
-  return ret;
-}
-
-}  // namespace
-
 #define SCAN_HOOK(name, symbol, vsymbol, parameters, stream)                              \
   TAILRACE_HOOK int name parameters {                                                     \
     va_list args;                                                                         \
     va_start(args, format);                                                               \
     auto *real = reinterpret_cast<decltype(&gnu_vfscanf)>(real_address(Fn::f_##vsymbol)); \
-    int ret = scan(Fn::f_##symbol, stream, [&] { return real(stream, format, args); });   \
+    int ret = consume(Fn::f_##symbol, stream, [&] { return real(stream, format, args); });   \
     va_end(args);                                                                         \
     return ret;                                                                           \
   }
@@ -446,18 +418,18 @@ SCAN_HOOK(c99_scanf, __isoc99_scanf, __isoc99_vfscanf, (const char *format, ...)
 #define VSCAN_HOOK(name, symbol)                                                  \
   TAILRACE_HOOK int name(FILE *in, const char *format, va_list args) {            \
     auto *real = reinterpret_cast<decltype(&name)>(real_address(Fn::f_##symbol)); \
-    return scan(Fn::f_##symbol, in, [&] { return real(in, format, args); });      \
+    return consume(Fn::f_##symbol, in, [&] { return real(in, format, args); });      \
   }
 VSCAN_HOOK(gnu_vfscanf, vfscanf)
 VSCAN_HOOK(c99_vfscanf, __isoc99_vfscanf)
 
 TAILRACE_HOOK int gnu_vscanf(const char *format, va_list args) {
   auto *real = reinterpret_cast<decltype(&gnu_vscanf)>(real_address(Fn::f_vscanf));
-  return scan(Fn::f_vscanf, stdin, [&] { return real(format, args); });
+  return consume(Fn::f_vscanf, stdin, [&] { return real(format, args); });
 }
 TAILRACE_HOOK int c99_vscanf(const char *format, va_list args) {
   auto *real = reinterpret_cast<decltype(&c99_vscanf)>(real_address(Fn::f___isoc99_vscanf));
-  return scan(Fn::f___isoc99_vscanf, stdin, [&] { return real(format, args); });
+  return consume(Fn::f___isoc99_vscanf, stdin, [&] { return real(format, args); });
 }
 
 #define GETC_HOOK(symbol, parameters, arguments, stream)         \

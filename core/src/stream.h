@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "record.h"
+#include "hook_records.h"
 
 namespace tailrace {
 
@@ -78,6 +78,30 @@ class StreamCall {
   int64_t passed_writing_ = 0;
   int64_t end_of_buffer_ = 0;  // where in the file the stream's buffer ended before the call
 };
+
+// A call that doesn't tell what it consumes. Where the file has positions, they do; else the buffer does, filled anew
+// once at most (a call that takes more than a buffer of a pipe is counted short).
+template <class Real>
+auto consume(Fn fn, FILE *stream, Real &&real_call) -> decltype(real_call()) {
+  StreamCall s(stream);
+  s.settle();
+  if (!s) return real_call();
+  bool seekable = is_seekable(s.file());
+  int64_t before = seekable ? ftello64(stream) : unread_bytes(stream);
+  const char *read_end = stream->_IO_read_end;
+  auto ret = real_call();
+  int saved = errno;
+  int64_t bytes;
+  if (seekable) {
+    bytes = ftello64(stream) - before;
+  } else {
+    int64_t refilled = stream->_IO_read_end == read_end ? 0 : stream->_IO_read_end - stream->_IO_read_base;
+    bytes = before + refilled - unread_bytes(stream);
+  }
+  s.transferred(fn, kNoCount, bytes > 0 ? bytes : 0);
+  errno = saved;
+  return ret;
+}
 
 // What inlined calls left in the buffers of the streams that are open: for the end of the process.
 void settle_all_streams();

@@ -67,15 +67,15 @@ STREAMS: list[Group] = [
         r"(_IO_)?f(try|un)?lock(file|file) _IO_ftrylockfile _IO_funlockfile ftrylockfile funlockfile",
     ),
     (
-        "reads or writes a table of the system's, in few bytes, by a stream that the program opened itself",
-        "fget(gr|pw|sg|sp)ent(_r)? put(gr|pw|sg|sp)ent addmntent (__)?getmntent(_r)? hasmntopt",
+        "argp_parse, which is hooked, calls them; by themselves they are for parsers of options, inside of that call",
+        r"argp_\w+",
     ),
+    ("text in memory", r"hasmntopt addseverity clnt_sp\w+"),
     (
-        "a message of libc's own to stderr, or to a descriptor in a program that is about to die",
-        r"psiginfo herror clnt_p\w+ argp_\w+ "
-        r"getopt(_long(_only)?)? __posix_getopt __assert(_fail|_perror_fail)? fmtmsg "
-        r"malloc_(info|stats) (__)?backtrace_symbols_fd __chk_fail "
-        r"__stack_chk_fail addseverity __libc_fatal mtrace",
+        "a message of libc's own in a program that is about to die, by a descriptor of its own; or for programs that "
+        "are older than glibc 2.32",
+        r"__assert(_perror_fail)? (__)?backtrace_symbols_fd __chk_fail "
+        r"__stack_chk_fail __libc_fatal mtrace clnt_p\w+",
     ),
     (
         "inside of libio, exported for libstdc++ before 3.0; the streams' public functions are hooked",

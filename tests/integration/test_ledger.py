@@ -167,6 +167,15 @@ def test_a_module_of_the_name_service_is_counted_once(
     assert sum(e["args"]["size"] for e in trace.of(probe, {"read", "fgets"})) == 3 * (probe.stat().st_size + 8)
 
 
+@pytest.mark.parametrize("what", ["options", "said", "tables", "argp", "argp --help", "argp --wrong"])
+def test_what_libc_says_and_reads_itself_is_in_the_account(
+    traced: Run, program: Callable[[str], Path], what: str
+) -> None:
+    (row,) = traced(program("messages"), *what.split(), code=None).to_dict("records")
+    assert exact(row), row
+    assert row["kernel_written"] > 0
+
+
 def test_a_raw_system_call_shows_as_missing(traced: Run, program: Callable[[str], Path]) -> None:
     (row,) = traced(program("ledger"), "raw").to_dict("records")
     assert row["kernel_written"] - row["captured_written"] == 100_000

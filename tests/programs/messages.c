@@ -1,0 +1,104 @@
+/* What libc writes and reads of its own on streams: complaints to stderr, which the test puts into a file, and tables
+ * out of files. messages WHAT */
+#undef NDEBUG
+#include <argp.h>
+#include <assert.h>
+#include <execinfo.h>
+#include <fmtmsg.h>
+#include <getopt.h>
+#include <grp.h>
+#include <gshadow.h>
+#include <malloc.h>
+#include <mntent.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <shadow.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void options(void) {
+  char *wrong[] = {"messages", "-a", "-zq", "--wrong", "--file", "--no=5", "rest", NULL};
+  struct option names[] = {{"file", required_argument, NULL, 'f'}, {"no", no_argument, NULL, 'n'}, {0}};
+  while (getopt_long(7, wrong, "a", names, NULL) != -1) {
+  }
+  optind = 0;
+  while (getopt_long_only(7, wrong, "a", names, NULL) != -1) {
+  }
+  optind = 0;
+  while (getopt(7, wrong, "a:") != -1) {
+  }
+  optind = 0, opterr = 0;
+  while (getopt(7, wrong, "a:") != -1) {
+  }
+  optind = 0, opterr = 1;
+  while (getopt(7, wrong, ":a:") != -1) {
+  }
+}
+
+static void said(void) {
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  info.si_signo = SIGSEGV;
+  psiginfo(&info, "signal");
+  herror("host");
+  fmtmsg(MM_PRINT, "label:messages", MM_WARNING, "text", "action", "tag:1");
+  malloc_stats();
+  malloc_info(0, stdout);
+  void *frames[4];
+  backtrace_symbols_fd(frames, backtrace(frames, 4), 2);
+  setvbuf(stderr, NULL, _IOFBF, 4096);
+  psiginfo(&info, "buffered");
+  fputs("and more\n", stderr);
+  herror("host");
+}
+
+static void tables(void) {
+  struct passwd user = {"ada", "x", 7, 8, "Ada", "/home/ada", "/bin/sh"}, *one;
+  char *members[] = {"ada", NULL};
+  struct group group = {"all", "x", 9, members};
+  struct spwd shadow = {"ada", "*", 1, 2, 3, 4, 5, 6, 7};
+  struct sgrp gshadow = {"all", "*", members, members};
+  struct mntent mount = {"none", "/mnt", "tmpfs", "rw", 0, 0}, place;
+  char text[1000];
+  FILE *f = fopen("table", "w+");
+  for (int i = 0; i < 200; ++i) putpwent(&user, f);
+  rewind(f);
+  while (fgetpwent(f)) {
+  }
+  rewind(f);
+  while (fgetpwent_r(f, &user, text, sizeof text, &one) == 0) {
+  }
+  fclose(f);
+  f = fopen("groups", "w+");
+  putgrent(&group, f), rewind(f), fgetgrent(f), fclose(f);
+  f = fopen("shadow", "w+");
+  putspent(&shadow, f), rewind(f), fgetspent(f), fclose(f);
+  f = fopen("gshadow", "w+");
+  putsgent(&gshadow, f), rewind(f), fgetsgent(f), fclose(f);
+  f = setmntent("mounts", "a+");
+  addmntent(f, &mount), addmntent(f, &mount), rewind(f);
+  while (getmntent_r(f, &place, text, sizeof text)) {
+  }
+  rewind(f);
+  while (getmntent(f)) {
+  }
+  endmntent(f);
+}
+
+static void help(int argc, char **argv) {
+  static const struct argp_option known[] = {{"known", 'k', "VALUE", 0, "A known option"}, {0}};
+  struct argp argp = {known, NULL, "REST", "Says what it can, at some length"};
+  printf("first\n");
+  argp_parse(&argp, argc, argv, 0, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+  if (!strcmp(argv[1], "options")) options();
+  if (!strcmp(argv[1], "said")) said();
+  if (!strcmp(argv[1], "tables")) tables();
+  if (!strcmp(argv[1], "assert")) assert(argc == 77);
+  if (!strcmp(argv[1], "argp")) help(argc - 1, argv + 1);
+  return 0;
+}
