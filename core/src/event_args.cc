@@ -29,11 +29,6 @@ static char *put_obstacle(char *p, uint64_t field) {
   return put(put(put(p, ",\"untraced\":\""), kObstacleNames[static_cast<int>(obstacle)]), "\"");
 }
 
-char *put_field(char *p, string_view name, int64_t value) {
-  p = put(p, name);
-  return put_signed(p, value);
-}
-
 uint64_t second_file(const Slot &slot, const Function &f) {
   switch (f.shape) {
     case Shape::kItems:

@@ -8,8 +8,12 @@
 
 namespace tailrace {
 
-// Appends `name` (with its comma, quotes and colon) and the value.
-char *put_field(char *p, string_view name, int64_t value);
+// Appends `name` (a literal, with its comma, quotes and colon) and the value.
+template <size_t N>
+inline char *put_field(char *p, const char (&name)[N], int64_t value) {
+  memcpy(p, name, N - 1);
+  return put_signed(p + N - 1, value);
+}
 
 // The slot's second file, or 0: other shapes keep other things in its place.
 uint64_t second_file(const Slot &slot, const Function &f);

@@ -103,27 +103,28 @@ constexpr bool is_uncounted(string_view name, string_view category) {
   return false;
 }
 
+#define OPENING(name, category) "{\"name\":\"" name "\",\"cat\":\"" category "\",\"ph\":\"X\",\"pid\":"
+#define ROW(symbol, name, category, direction, shape, uncounted) \
+  { symbol, name, category, OPENING(name, category), Direction::direction, shape, uncounted }
 constexpr Function kFunctions[kFunctionCount] = {
-    {"", "", "", Direction::N, Shape::kPlain, false},
-#define HOOK(symbol, name, category, direction)     \
-  {#symbol,                                         \
-   name,                                            \
-   #category,                                       \
-   Direction::direction,                            \
-   shape_of(name, #category, Direction::direction), \
-   is_uncounted(name, #category)},
+    {"", "", "", "", Direction::N, Shape::kPlain, false},
+#define HOOK(symbol, name, category, direction)                                             \
+  ROW(#symbol, name, #category, direction, shape_of(name, #category, Direction::direction), \
+      is_uncounted(name, #category)),
 #include "hooks.def"
 #undef HOOK
-    {"", "start", "PROCESS", Direction::N, Shape::kStart, false},
-    {"", "vmsplice", "POSIX", Direction::R, Shape::kTransfer, true},
-    {"", "aio_return", "AIO", Direction::R, Shape::kTransfer, false},
-    {"", "aio_return", "AIO", Direction::W, Shape::kTransfer, false},
-    {"", "io_getevents", "AIO", Direction::R, Shape::kTransfer, true},
-    {"", "io_getevents", "AIO", Direction::W, Shape::kTransfer, true},
-    {"", "io_uring_cqe", "AIO", Direction::R, Shape::kRing, true},
-    {"", "io_uring_cqe", "AIO", Direction::W, Shape::kRing, true},
-    {"", "ficlone", "POSIX", Direction::RW, Shape::kDone, true},
+    ROW("", "start", "PROCESS", N, Shape::kStart, false),
+    ROW("", "vmsplice", "POSIX", R, Shape::kTransfer, true),
+    ROW("", "aio_return", "AIO", R, Shape::kTransfer, false),
+    ROW("", "aio_return", "AIO", W, Shape::kTransfer, false),
+    ROW("", "io_getevents", "AIO", R, Shape::kTransfer, true),
+    ROW("", "io_getevents", "AIO", W, Shape::kTransfer, true),
+    ROW("", "io_uring_cqe", "AIO", R, Shape::kRing, true),
+    ROW("", "io_uring_cqe", "AIO", W, Shape::kRing, true),
+    ROW("", "ficlone", "POSIX", RW, Shape::kDone, true),
 };
+#undef ROW
+#undef OPENING
 
 }  // namespace
 

@@ -57,6 +57,7 @@ struct Function {
   string_view symbol;
   string_view name;
   string_view category;
+  string_view opening;  // of its events' lines, up to the process's number
   Direction direction;
   Shape shape;
   // What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).

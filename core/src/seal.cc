@@ -57,10 +57,11 @@ class Sealer {
         s_(scratch),
         totals_(totals),
         epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
-        tid_(segment.first_tid),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
         summary_(scratch.summary) {
-    put_hex(hhash_, fnv32(segment.host_name()), 8);
+    put_hex(put(host_, ",\"hhash\":\""), fnv32(segment.host_name()), 8);
+    host_[sizeof host_ - 1] = '"';
+    set_thread(segment.first_tid);
   }
 
   int run(uint32_t from, uint32_t to, ClockSample &now);
@@ -68,6 +69,8 @@ class Sealer {
 
  private:
   void set_clock(ClockSample &now);
+  void set_thread(uint32_t tid);
+  string_view host_hash() const { return {host_ + sizeof host_ - 1 - kHostNameBytes, kHostNameBytes}; }
   void index_names(uint32_t to);
   void begin_block(uint32_t slot);
   void end_block(uint32_t next_slot);
@@ -92,10 +95,14 @@ class Sealer {
   SealScratch &s_;
   SealTotals *totals_;
   const uint16_t epoch_;
-  uint32_t tid_;
+  uint32_t tid_ = 0;
   const uint64_t epoch_shift_ns_;
   ClockMap clock_;
-  char hhash_[8];
+  // The parts of an event's line that are the same for all of a host and a thread.
+  static constexpr size_t kHostNameBytes = 8;
+  char host_[sizeof ",\"hhash\":\"" - 1 + kHostNameBytes + 1];
+  char thread_[64];
+  size_t thread_bytes_ = 0;
   int status_ = 0;
   uint64_t unwritten_ = 0;
   uint32_t name_mask_ = 0;
@@ -112,6 +119,13 @@ class Sealer {
   uint32_t context_id_ = 0;
   size_t context_bytes_ = 0;
 };
+
+void Sealer::set_thread(uint32_t tid) {
+  tid_ = tid;
+  char *p = put_decimal(thread_, static_cast<uint64_t>(segment_.pid));
+  p = put_decimal(put(p, ",\"tid\":"), tid);
+  thread_bytes_ = static_cast<size_t>(put(p, ",\"ts\":") - thread_);
+}
 
 void Sealer::set_clock(ClockSample &now) {
   clock_.from_ticks = segment_.from_ticks;
@@ -194,7 +208,7 @@ void Sealer::begin_block(uint32_t slot) {
   char *p = put_metadata(s_.raw, "HH");
   Writer host(p, 8192);
   host << "\"name\":";
-  host.json(segment_.host_name()) << ",\"value\":\"" << string_view(hhash_, 8) << "\"}}\n";
+  host.json(segment_.host_name()) << ",\"value\":\"" << host_hash() << "\"}}\n";
   p = put_metadata(p + host.size(), "clock");
   p = put(p, "\"realtime_ns\":");
   p = put_decimal(p, clock_.from_ns + epoch_shift_ns_);
@@ -322,15 +336,7 @@ void Sealer::add_event(uint32_t index) {
   if (t1 < t0) t1 = t0;
   int64_t size = moved_bytes(slot, f);
 
-  char *p = put(p_, "{\"name\":\"");
-  p = put(p, f.name);
-  p = put(p, "\",\"cat\":\"");
-  p = put(p, f.category);
-  p = put(p, "\",\"ph\":\"X\",\"pid\":");
-  p = put_decimal(p, static_cast<uint64_t>(segment_.pid));
-  p = put(p, ",\"tid\":");
-  p = put_decimal(p, tid_);
-  p = put(p, ",\"ts\":");
+  char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
   p = put_decimal(p, t0 / 1000);
   p = put(p, ",\"dur\":");
   p = put_decimal(p, (t1 - t0) / 1000);
@@ -338,9 +344,7 @@ void Sealer::add_event(uint32_t index) {
   p = put_three_digits(p, static_cast<unsigned>((t1 - t0) % 1000));
   p = put(p, ",\"args\":{\"ns\":");
   p = put_decimal(p, t0 % 1000);
-  p = put(p, ",\"hhash\":\"");
-  p = put(p, string_view(hhash_, 8));
-  *p++ = '"';
+  p = put(p, string_view(host_, sizeof host_));
   if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
   if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
   switch (f.shape) {
@@ -408,7 +412,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (mark_epoch(mark) != epoch_) continue;
     uint16_t kind = mark_kind(mark);
     // State that later records need is read even from slots that are sealed already.
-    if (kind == kThreadRecord) tid_ = reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid;
+    if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
     if (kind == kContextRecord) add_context(i);
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;

@@ -47,8 +47,23 @@ inline unsigned digit_count(uint64_t v) {
   }
 }
 
+// Exactly eight digits, v below 10^8: divisions that wait for one another only twice.
+inline char *put_eight_digits(char *p, uint32_t v) {
+  uint32_t high = v / 10000, low = v % 10000;
+  memcpy(p, kDigitPairs + 2 * (high / 100), 2);
+  memcpy(p + 2, kDigitPairs + 2 * (high % 100), 2);
+  memcpy(p + 4, kDigitPairs + 2 * (low / 100), 2);
+  memcpy(p + 6, kDigitPairs + 2 * (low % 100), 2);
+  return p + 8;
+}
+
 // Writes v in decimal at p, no terminator; returns the end. At most 20 bytes.
 inline char *put_decimal(char *p, uint64_t v) {
+  constexpr uint64_t kEightDigits = 100'000'000;
+  if (v >= kEightDigits) {
+    p = put_decimal(p, v / kEightDigits);
+    return put_eight_digits(p, static_cast<uint32_t>(v % kEightDigits));
+  }
   char *end = p + digit_count(v);
   char *q = end;
   while (v >= 100) {
@@ -77,7 +92,24 @@ inline char *put_three_digits(char *p, unsigned v) {
   return p + 3;
 }
 
+// The eight hexadecimal digits of v, the first in the lowest byte: a byte has one digit's value, and becomes its letter
+// or figure beside the others.
+constexpr uint64_t hex_digits(uint32_t v) {
+  uint64_t x = __builtin_bswap32(v);
+  x = (x & 0xFFFF0000) << 16 | (x & 0xFFFF);
+  x = (x & 0x0000FF000000FF00) << 8 | (x & 0x000000FF000000FF);
+  x = (x & 0x000F000F000F000F) << 8 | (x >> 4 & 0x000F000F000F000F);
+  uint64_t letters = (x + 0x0606060606060606) >> 4 & 0x0101010101010101;
+  return x + 0x3030303030303030 + letters * ('a' - '0' - 10);
+}
+
 inline char *put_hex(char *p, uint64_t v, int digits) {
+  if (digits == 16) {
+    uint64_t high = hex_digits(static_cast<uint32_t>(v >> 32)), low = hex_digits(static_cast<uint32_t>(v));
+    memcpy(p, &high, 8);
+    memcpy(p + 8, &low, 8);
+    return p + 16;
+  }
   for (int i = digits - 1; i >= 0; --i, v >>= 4) p[i] = "0123456789abcdef"[v & 15];
   return p + digits;
 }

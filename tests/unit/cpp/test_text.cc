@@ -42,6 +42,16 @@ TEST(Digits, DecimalOfManyNumbers) {
   }
 }
 
+TEST(Digits, HexOfManyNumbers) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 100000; ++i) {
+    uint64_t v = random() >> (random() % 64);
+    char buffer[16], expected[17];
+    snprintf(expected, sizeof expected, "%016lx", static_cast<unsigned long>(v));
+    ASSERT_EQ(std::string(buffer, put_hex(buffer, v, 16)), expected);
+  }
+}
+
 TEST(Digits, Signed) {
   for (int64_t v : {int64_t{0}, int64_t{-1}, int64_t{1}, INT64_MIN, INT64_MIN + 1, INT64_MAX}) {
     char buffer[20];
