@@ -1,9 +1,7 @@
 // See nested.h.
-#define FLUX_SHELL_PLUGIN_NAME "tailrace"
 #include "nested.h"
 
-#include <ctype.h>
-#include <sys/stat.h>
+#include <string.h>
 #include <unistd.h>
 
 namespace tailrace::flux {
@@ -16,51 +14,69 @@ bool is_one_of(string_view word, std::initializer_list<string_view> words) {
   return false;
 }
 
-// Where the initial program begins: behind `flux broker` and its options, or -1. flux-broker(1) has -S ATTR=VAL,
-// -c PATH and --conf=VALUE, whose value may be a word of its own, and -v.
-int find_program(const flux_cmd_t *cmd) {
+// The options whose value may be a word of its own, of flux-broker(1) and flux-start(1). Neither takes the other's.
+bool takes_next(string_view word) {
+  return is_one_of(word, {"-S", "-c", "-o", "-s", "--setattr", "--config-path", "--conf", "--broker-opts", "--wrap",
+                          "--test-size", "--test-hosts", "--test-exit-timeout", "--test-exit-mode", "--test-start-mode",
+                          "--test-rundir", "--test-pmi-clique", "--killer-timeout"});
+}
+
+bool stands_alone(string_view word) {
+  constexpr string_view kLetters = "Scosvr";  // with their values behind them
+  bool is_short = word[1] != '-';
+  return is_short
+             ? kLetters.find(word[1]) != string_view::npos || word == "-X"
+             : word.find('=') != string_view::npos ||
+                   is_one_of(word, {"--verbose", "--recovery", "--sysconfig", "--noexec", "--test-rundir-cleanup"});
+}
+
+// Where the initial program begins: behind `flux broker` or `flux start` and its options, or -1; `unknown` is the word
+// that can't be read.
+int find_program(const flux_cmd_t *cmd, const char *&unknown) {
   int n = flux_cmd_argc(cmd), i = 2;
   while (i < n) {
     string_view word(flux_cmd_arg(cmd, i));
     if (word == "--") return i + 1 < n ? i + 1 : -1;
     if (word.size() < 2 || word[0] != '-') return i;
-    bool takes_next = is_one_of(word, {"-S", "-c", "--setattr", "--config-path", "--conf"});
-    bool whole = starts_with(word, "-S") || starts_with(word, "-c") || starts_with(word, "-v") || word == "--verbose" ||
-                 word.find('=') != string_view::npos;
-    if (!takes_next && !whole) return -1;
-    i += takes_next ? 2 : 1;
+    if (!takes_next(word) && !stands_alone(word)) {
+      unknown = flux_cmd_arg(cmd, i);
+      return -1;
+    }
+    i += takes_next(word) ? 2 : 1;
   }
   return -1;
 }
 
-// As the broker decides it (flux-broker(1), "INITIAL PROGRAM"): a single word that is no executable file is a line for
-// the user's shell.
-bool is_shell_line(flux_shell_t *shell, const flux_cmd_t *cmd, int program) {
-  if (flux_cmd_argc(cmd) != program + 1) return false;
-  // A batch script is {{tmpdir}}/script, which the shell expands only when it starts the task.
-  CString word(flux_shell_mustache_render(shell, flux_cmd_arg(cmd, program)));
-  if (!word) return false;
-  for (const char *p = word.get(); *p; ++p) {
-    if (isspace(static_cast<unsigned char>(*p))) return true;
+// As the broker decides it: a single word that is one of the system's shells, with its folder or without.
+bool is_interactive_shell(const char *word) {
+  bool found = false;
+  while (const char *shell = getusershell()) {
+    const char *slash = strrchr(shell, '/');
+    const char *base = slash ? slash + 1 : shell;
+    found = found || strcmp(word, shell) == 0 || strcmp(word, base) == 0;
   }
-  struct stat st;
-  return stat(word.get(), &st) != 0 || !S_ISREG(st.st_mode) || access(word.get(), X_OK | R_OK) != 0;
+  endusershell();
+  return found;
 }
 
 }  // namespace
 
-bool wrap_initial_program(flux_shell_t *shell, flux_cmd_t *cmd, const json_t *assignments) {
-  int at = find_program(cmd);
+bool wrap_initial_program(flux_cmd_t *cmd, const char *starter, const json_t *assignments, const char *&unknown) {
+  int at = find_program(cmd, unknown);
   if (at < 0) return false;
-  if (is_shell_line(shell, cmd, at)) {
-    const char *program = flux_cmd_getenv(cmd, "SHELL");
-    flux_cmd_argv_insert(cmd, at, "-c");
-    flux_cmd_argv_insert(cmd, at, program && *program ? program : "/bin/bash");
+  bool alone = at + 1 == flux_cmd_argc(cmd);
+  if (string_view(flux_cmd_arg(cmd, at)) == "flux" || (alone && is_interactive_shell(flux_cmd_arg(cmd, at)))) {
+    return false;
   }
-  for (size_t i = json_array_size(assignments); i > 0; --i) {
-    flux_cmd_argv_insert(cmd, at, json_string_value(json_array_get(assignments, i - 1)));
+  for (size_t i = 0; i < json_array_size(assignments); ++i) {
+    const char *entry = json_string_value(json_array_get(assignments, i));
+    const char *equals = strchr(entry, '=');
+    char name[128];
+    Writer w(name, sizeof name);
+    w << kInitialPrefix << string_view(entry, static_cast<size_t>(equals - entry));
+    flux_cmd_setenvf(cmd, 1, w.c_str(), "%s", equals + 1);
   }
-  return flux_cmd_argv_insert(cmd, at, "env") == 0;
+  return flux_cmd_argv_insert(cmd, at, starter) == 0;
 }
 
 }  // namespace tailrace::flux

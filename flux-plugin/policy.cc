@@ -6,7 +6,7 @@
 namespace tailrace::flux {
 namespace {
 
-enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger };
+enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate };
 
 // Every key of the configuration, with its default in JSON; man/tailrace-jobtap.7 describes them, and a test holds the
 // two together.
@@ -22,7 +22,8 @@ constexpr Key kKeys[] = {
     {"choose-run", Kind::kBoolean, "true"}, {"run", Kind::kWord, "\"tailrace-runs/{{id.f58plain}}\""},
     {"workflow", Kind::kWord, "null"},      {"tags", Kind::kTags, "{}"},
     {"library", Kind::kPath, "null"},       {"journal-dir", Kind::kPath, "null"},
-    {"block-age", Kind::kInteger, "null"},  {"memo", Kind::kBoolean, "true"},
+    {"block-age", Kind::kInteger, "null"},  {"propagate", Kind::kPropagate, "null"},
+    {"memo", Kind::kBoolean, "true"},
 };
 
 const Key *find_key(string_view name) {
@@ -85,6 +86,7 @@ Json checked(Kind kind, const json_t *value) {
     case Kind::kInteger: return json_is_integer(value) && json_integer_value(value) > 0 ? Json::share(shared) : Json();
     case Kind::kList: return as_list(value);
     case Kind::kTags: return json_is_object(value) ? Json(json_deep_copy(value)) : Json();
+    case Kind::kPropagate: return text == "always" || text == "environment" ? Json::share(shared) : Json();
   }
   return Json();
 }
@@ -98,6 +100,7 @@ const char *wanted(Kind kind) {
     case Kind::kInteger: return "a whole number above 0";
     case Kind::kList: return "a list of strings";
     case Kind::kTags: return "a table of KEY = VALUE";
+    case Kind::kPropagate: return "always or environment";
   }
   return "";
 }
@@ -231,9 +234,9 @@ Json Policy::make_event(const Job &job, const Request &request) const {
   bool chosen = request.run && json_is_true(member(settings_.get(), "choose-run"));
   Json event(json_pack("{s:i s:O s:s s:O}", "version", kEventVersion, "library", member(settings_.get(), "library"),
                        "run", chosen ? request.run : text("run"), "tags", tags.get()));
-  for (const char *key : {"journal-dir", "block-age"}) {
-    json_t *value = member(settings_.get(), key);
-    if (!json_is_null(value)) json_object_set(event.get(), key, value);
+  for (const HandedOn &one : kHandedOn) {
+    json_t *value = member(settings_.get(), one.key);
+    if (!json_is_null(value)) json_object_set(event.get(), one.key, value);
   }
   return event;
 }

@@ -13,6 +13,17 @@ namespace tailrace::flux {
 constexpr const char *kEventName = "tailrace.trace";
 constexpr int kEventVersion = 1;
 
+// What a job's context says on behalf of the core, and the setting that a task gets it by. A job's own setting wins.
+struct HandedOn {
+  const char *key;
+  const char *variable;
+};
+constexpr HandedOn kHandedOn[] = {
+    {"journal-dir", "TAILRACE_JOURNAL_DIR"},
+    {"block-age", "TAILRACE_BLOCK_AGE"},
+    {"propagate", "TAILRACE_PROPAGATE"},
+};
+
 struct Job {
   uint64_t id = 0;
   int64_t userid = -1;

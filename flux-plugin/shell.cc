@@ -42,7 +42,7 @@ struct State {
   CString run;   // the run directory, links resolved
   CString base;  // the job's tags, canonical
   CString untraced;
-  CString modprobe, jobtap, shell_plugins;  // where the plugins of an inner instance lie
+  CString modprobe, jobtap, shell_plugins, starter;  // where the parts for an inner instance lie
   char clock[64] = "";
 
   ~State() { flux_future_destroy(asked); }
@@ -245,6 +245,7 @@ int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
     state->modprobe = beside(p, TAILRACE_MODPROBE_FROM_PLUGIN);
     state->jobtap = beside(p, TAILRACE_JOBTAP_FROM_PLUGIN);
     state->shell_plugins = beside(p, ".");
+    state->starter = beside(p, TAILRACE_STARTER_FROM_PLUGIN);
   }
   // An instance that isn't traced doesn't inherit what was meant for the one around it.
   if (state->nested && !state->event && flux_shell_getenv(shell, kInnerVariable)) {
@@ -271,9 +272,9 @@ CString task_tags(const State &state, int rank, int localid, int nodeid) {
 }
 
 // The variables of a traced process, as strings NAME=VALUE. What the user has set for journals stays.
-Json variables(const State &state, const char *tags, const flux_cmd_t *cmd, bool with_preloads) {
+Json variables(const State &state, const char *tags, const flux_cmd_t *cmd) {
   const char *library = json_string_value(member(state.event.get(), "library"));
-  const char *preloads = with_preloads ? flux_cmd_getenv(cmd, "LD_PRELOAD") : nullptr;
+  const char *preloads = flux_cmd_getenv(cmd, "LD_PRELOAD");
   bool others = preloads && *preloads;
   Json list(json_array());
   auto add = [&](const char *name, const char *value) {
@@ -285,12 +286,11 @@ Json variables(const State &state, const char *tags, const flux_cmd_t *cmd, bool
   add("TAILRACE_TAGS", tags);
   add("TAILRACE_CLOCK", state.clock);
   add("TAILRACE_UNTRACED", state.untraced.get());
-  const char *journals = json_string_value(member(state.event.get(), "journal-dir"));
-  if (journals && !flux_cmd_getenv(cmd, "TAILRACE_JOURNAL_DIR")) add("TAILRACE_JOURNAL_DIR", journals);
-  const json_t *age = member(state.event.get(), "block-age");
-  if (json_is_integer(age) && !flux_cmd_getenv(cmd, "TAILRACE_BLOCK_AGE")) {
-    CString seconds = formatted("%lld", static_cast<long long>(json_integer_value(age)));
-    add("TAILRACE_BLOCK_AGE", seconds.get());
+  for (const HandedOn &one : kHandedOn) {
+    const json_t *value = member(state.event.get(), one.key);
+    if (!value || flux_cmd_getenv(cmd, one.variable)) continue;
+    CString number = formatted("%lld", static_cast<long long>(json_integer_value(value)));
+    add(one.variable, json_is_string(value) ? json_string_value(value) : number.get());
   }
   return list;
 }
@@ -313,9 +313,9 @@ void tell_inner(flux_shell_t *shell, const State &state, flux_cmd_t *cmd) {
   Json conf(json_pack("{s:s s:s s:O s:O}", "jobs", "all", "run", state.run.get(), "library",
                       member(state.event.get(), "library"), "tags", tags.get()));
   if (workflow) json_object_set(conf.get(), "workflow", workflow.get());
-  for (const char *key : {"journal-dir", "block-age"}) {
-    json_t *value = member(state.event.get(), key);
-    if (value) json_object_set(conf.get(), key, value);
+  for (const HandedOn &one : kHandedOn) {
+    json_t *value = member(state.event.get(), one.key);
+    if (value) json_object_set(conf.get(), one.key, value);
   }
   Json told(json_pack("{s:s? s:s? s:O}", "jobtap", state.jobtap.get(), "shell", state.shell_plugins.get(), "conf",
                       conf.get()));
@@ -326,6 +326,16 @@ void tell_inner(flux_shell_t *shell, const State &state, flux_cmd_t *cmd) {
   const char *before = flux_cmd_getenv(cmd, "FLUX_MODPROBE_PATH_APPEND");
   flux_cmd_setenvf(cmd, 1, "FLUX_MODPROBE_PATH_APPEND", "%s%s%s", before ? before : "", before && *before ? ":" : "",
                    state.modprobe.get());
+}
+
+void trace_initial_program(const State &state, flux_cmd_t *cmd) {
+  const char *unknown = nullptr;
+  if (!state.starter) {
+    shell_warn("the initial program is not traced: " TAILRACE_STARTER_FROM_PLUGIN " is not where it was installed");
+  } else if (!wrap_initial_program(cmd, state.starter.get(), variables(state, state.base.get(), cmd).get(), unknown) &&
+             unknown) {
+    shell_warn("the initial program is not traced: %s is an option that this plugin doesn't know", unknown);
+  }
 }
 
 int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
@@ -342,12 +352,11 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   }
   if (!state->nested) {
     CString tags = task_tags(*state, rank, localid, nodeid);
-    set_variables(cmd, variables(*state, tags.get(), cmd, true).get());
+    set_variables(cmd, variables(*state, tags.get(), cmd).get());
     return 0;
   }
   tell_inner(shell, *state, cmd);
-  // The script has the broker's LD_PRELOAD as well, so that only ours is put before it.
-  wrap_initial_program(shell, cmd, variables(*state, state->base.get(), cmd, true).get());
+  trace_initial_program(*state, cmd);
   return 0;
 }
 

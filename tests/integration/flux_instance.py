@@ -84,7 +84,7 @@ class FluxInstance:
         self._scratch = tempfile.mkdtemp(prefix="flux-test-")
         if owner:
             # Guests' shells make their jobs' folders there.
-            os.chmod(self._scratch, 0o1777)
+            Path(self._scratch).chmod(0o1777)
         self.env = {**clean_environment(flux, env), "TMPDIR": self._scratch}
         self.cwd = cwd
         words = [flux, "start", f"-s{size}", *options, "--", "sh", "-c", 'echo "$FLUX_URI"; exec cat >/dev/null']

@@ -1,8 +1,8 @@
 """Other users' jobs for real: a Flux with flux-security, whose IMP starts each job's shell as the job's user.
 
-That takes root, a flux-core that was configured with --with-flux-security ($TAILRACE_FLUX_SECURITY, else the one of the
-other tests), its flux-imp setuid with an [exec] allowed-users in PREFIX/etc/flux/imp/conf.d, and a munged that runs. The
-first allowed user owns the instance; the guests are two users that every Linux has.
+That takes root, a flux-core that was configured with --with-flux-security ($TAILRACE_FLUX_SECURITY, else that of the
+other tests), its flux-imp setuid with an [exec] allowed-users in PREFIX/etc/flux/imp/conf.d, and a munged that runs.
+The first allowed user owns the instance; the guests are two users that every Linux has.
 """
 
 import json
@@ -57,7 +57,7 @@ def secured_flux():
 def place():
     """A folder that all users may enter; a path of pytest's is its user's alone."""
     with tempfile.TemporaryDirectory(prefix="tailrace-users-") as path:
-        os.chmod(path, 0o755)
+        Path(path).chmod(0o755)
         yield Path(path)
 
 

@@ -1,6 +1,7 @@
 """Instances in jobs: the batch script and the inner jobs are traced, each under its own name; Flux itself is not."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -106,6 +107,61 @@ def test_a_single_command_line_runs_by_the_users_shell(traced_flux, work):
     (run,) = (work / "tailrace-runs").iterdir()
     trace = Trace(run)
     assert trace.tags(trace.of(work / "two"), "stage") == {("outer",)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cp", "in", "out"],
+        ["--", "cp", "in", "out"],
+        ["-s", "2", "--test-exit-timeout=5s", "-o,-Slog-stderr-level=3", "-Slog-ring-size=55", "cp", "in", "out"],
+        ["--test-size=2", "-v", "--setattr", "log-ring-size=55", "cp in out"],
+        ["flux", "run", "--job-name=outer", "cp", "in", "out"],
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_an_instance_by_flux_start(traced_flux, work, words):
+    job = traced_flux.submit(f"--cwd={work}", OUTER, "flux", "start", *words)
+    traced_flux.wait(job, timeout=120)
+    assert traced_flux.events(job, "finish")[0]["context"]["status"] == 0
+    (run,) = (work / "tailrace-runs").iterdir()
+    trace = Trace(run)
+    assert trace.tags(trace.of(work / "out"), "stage") == {("outer",)}
+    assert programs(trace) <= {"cp", "bash", "dash", "sh"}
+
+
+def test_an_option_that_is_not_known_leaves_the_initial_program_untraced(traced_flux, work):
+    # An abbreviation, as getopt_long(3) takes it.
+    words = [f"--cwd={work}", OUTER, "flux", "start", "--test-si=1", "--test-exit-m", "leader", "flux run cp in out"]
+    job = traced_flux.submit(*words)
+    traced_flux.wait(job, timeout=120)
+    done = traced_flux.run("job", "attach", job, check=False)
+    assert "the initial program is not traced: --test-exit-m is an option that this plugin doesn't know" in done.stderr
+    (run,) = (work / "tailrace-runs").iterdir()
+    assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("cp",)}
+
+
+def test_what_a_failing_script_makes_the_broker_say_is_short(traced_flux, flux_plugins, batch, work):
+    _, plain, _ = batch("echo said; exit 3")
+    _, traced, _ = batch("echo said; exit 3", OUTER)
+    plain_line, traced_line = (re.search(r" rc2\.0: (.*)", text)[1] for text in (plain, traced))
+    starter = f"{flux_plugins.root / 'lib' / 'traced'} "
+    assert traced_line.startswith(starter)
+
+    def without_place(line):
+        return [word for word in line.split() if "/" not in word and not word.endswith("s")]
+
+    assert without_place(traced_line) == without_place(plain_line) == ["Exited", "(rc=3)"]
+    assert len(traced_line) <= len(starter) + len(plain_line) + 2
+
+
+def test_propagation_by_the_environment_goes_on_inside(batch, work):
+    inner = "flux run --job-name=inner sh -c 'cp in inner; env -i /bin/cp in cleared'"
+    refused = "flux run --setattr=user.trace=false cp in refused"
+    _, _, trace = batch(f"{inner}; {refused}", OUTER, env={"TAILRACE_PROPAGATE": "environment"})
+    assert trace.tags(trace.of(work / "inner"), "stage") == {("inner",)}
+    assert not trace.of(work / "cleared")
+    assert not trace.of(work / "refused")
 
 
 def test_broker_options_stand_before_the_script(batch, work):

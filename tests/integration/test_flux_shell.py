@@ -129,6 +129,20 @@ def test_a_job_that_clears_its_environment_is_traced_on(submit_in, work):
     assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("s",)}
 
 
+def test_the_configuration_leaves_tracing_to_the_environment_unless_the_job_says_otherwise(start_traced_flux, work):
+    instance = start_traced_flux("propagate=environment", cwd=work)
+    script = "env > $0.env; cp in $0; env -i /bin/cp in $0.cleared"
+    job, done = run_job(instance, STAGE, "sh", "-c", script, "seen")
+    trace = Trace(run_of(instance, job))
+    assert done.stderr == ""
+    assert "TAILRACE_RUN=" in (work / "seen.env").read_text()
+    assert trace.of(work / "seen")
+    assert not trace.of(work / "seen.cleared")
+    job, _ = run_job(instance, STAGE, "--env=TAILRACE_PROPAGATE=always", "sh", "-c", script, "hidden")
+    assert "TAILRACE_RUN=" not in (work / "hidden.env").read_text()
+    assert Trace(run_of(instance, job)).of(work / "hidden.cleared")
+
+
 def test_a_jobs_own_preload_stays_behind_ours(submit_in, work, program):
     interposer = program("interposer.so")
     _, plain_run, plain = submit_in(f"--env=LD_PRELOAD={interposer}", "sh", "-c", "echo $LD_PRELOAD; cp in out")
