@@ -18,9 +18,11 @@ took something (scene.py). Edges lead from a task's point to its next one, and a
 In a run with tags the tasks are what bears one; a workflow manager's processes bear none (`Scene.works`). They weigh
 nothing in the bound and are never on the path: their time is a gap. The path goes through them, to the task whose gift
 (data, an end that was waited for) reached them last before they gave to the next. Declared dependencies hand over the
-producer's end. Where a task was given nothing by any other, and the run has a manager, the path goes on with the task
-that was over last before it began (`ORDER`): its end was waited for, or it made room. What is left at the end of the
-run, when the last task is over, is a gap without a task (`REST`).
+producer's end. Where a task had all that it was given, and another task still held the worker's process or the nodes
+in which it then began (room.py), the path goes on with that one (`ORDER`): what was missing was room. So it does, in a
+run with a manager, with the task that was over last before, where a task was given nothing by any other: its end was
+waited for, or it made room. What is left at the end of the run, when the last task is over, is a gap without a task
+(`REST`).
 
 A process that waits without a call that is recorded (sigsuspend, a spin) counts as working, and so does a task of
 several processes: they wait for each other, as a shell does for what it runs. The slack of a handover is
@@ -40,6 +42,7 @@ from tailrace.analyzer import csr
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
+from tailrace.analyzer.insights.room import Rooms
 from tailrace.analyzer.insights.scene import DATA, Scene, cover_of
 from tailrace.analyzer.intervals import Intervals, Ints
 
@@ -207,9 +210,13 @@ def _walk(s: Scene) -> list[tuple[int, str, int, int, int, int]]:
     now, out = int(end[task]), list[tuple[int, str, int, int, int, int]]()
     if now < s.end_ns:
         out.append((-1, REST, -1, now, s.end_ns, s.end_ns))
-    gifts = _Gifts(s)
+    gifts, rooms = _Gifts(s), Rooms(s)
     while now > s.start_ns:
-        found = gifts.last(task, now) or gifts.made_room(task)
+        found = gifts.last(task, now)
+        room, over = rooms.before(task)
+        if room >= 0 and over < now and (found is None or found.given_ns < over):
+            found = _Gift(room, over, int(start[task]), ORDER, -1)
+        found = found or gifts.made_room(task)
         if found is None:
             begin = int(start[task])
             if begin < now:

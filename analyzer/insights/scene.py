@@ -55,7 +55,7 @@ class Scene:
     stages: the parties of level `stage`.
     handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
         position in `m.versions.table` or -1.
-    of_who: the task of each actor.
+    of_who: the task of each actor; lives: when each was seen.
     unresolved: handovers that the times contradict.
     busy: for each task when it was inside calls; group = task * len(KINDS) + kind, united.
     """
@@ -65,6 +65,7 @@ class Scene:
     stages: pd.DataFrame
     handovers: pd.DataFrame
     of_who: Ints
+    lives: Lives
     unresolved: int
     busy: Intervals
     start_ns: int
@@ -110,10 +111,11 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
     processes = m.who[["host", "pid"]].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
+    lives = lives_of(m)
     told = Order(declared, tables.get("declared_tasks"))
     waited = order.handovers(told, tasks)
     waited = waited.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=waited["given_ns"])[HANDOVER]
-    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who), waited], ignore_index=True)
+    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who, lives), waited], ignore_index=True)
     # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
@@ -127,6 +129,7 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
         stages=stages,
         handovers=rows.assign(held=_held(rows, cover_of(united, (et.STREAM,), len(tasks)))),
         of_who=of_who,
+        lives=lives,
         unresolved=unresolved,
         busy=united,
         start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
@@ -214,7 +217,7 @@ def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
-def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
+def kin_handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
     """Handovers of kinds `fork` and `exit` between tasks, by the process tree.
 
     Pids come again, and whoever outlives its parent is given another one (pid 1 as a rule). So a process is a child
@@ -224,7 +227,6 @@ def kin_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     nothing: pd.DataFrame = pd.DataFrame(columns=HANDOVER).astype({c: np.int64 for c in HANDOVER if c != "via"})
     if not {"host", "pid", "ppid"} <= set(m.processes.columns) or len(m.processes) == 0:
         return nothing
-    lives = lives_of(m)
     born = m.processes[["host", "pid", "ppid"]].dropna().drop_duplicates(["host", "pid"], keep="last")
     made = m.table.kin[m.table.kin["what"] == "fork"]
     forked = made.assign(host=m.table.who["host"].to_numpy()[made["who"]]).drop_duplicates(["host", "pid"], keep="last")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tailrace.analyzer import dataflow
+from tailrace.analyzer import dataflow, stages
 from tailrace.analyzer.dataflow import Model
 
 STAGES = 48
@@ -17,9 +17,13 @@ STAGES = 48
 
 def folded(m: Model) -> Model:
     """The model with its workflows folded into one, their names in front of the tasks'; `m` where that isn't needed."""
-    _, stages = dataflow.parties(m, "stage")
-    if len(stages) <= STAGES or stages["stage"].nunique() == len(stages):
+    _, parties = dataflow.parties(m, "stage")
+    if len(parties) <= STAGES or parties["stage"].nunique() == len(parties):
         return m
     tagged = m.who["task"] != ""
     task = m.who["task"].where(~tagged, m.who["workflow"] + "/" + m.who["task"])
-    return replace(m, who=m.who.assign(workflow="", task=task), _flows={}, _parties={}, _insights=[])
+    stages.file_fates(m)  # with it the flows between tasks, which the folded model has in common
+    kept = {name: table for name, table in m._flows.items() if name == "fates" or name.startswith("task|")}
+    made = replace(m, who=m.who.assign(workflow="", task=task), _flows=kept, _parties={}, _insights=[])
+    same = len(dataflow.parties(made, "task")[1]) == len(dataflow.parties(m, "task")[1])
+    return made if same else m  # task "b/c" of "a" and task "c" of "a/b" would be one

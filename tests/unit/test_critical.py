@@ -28,17 +28,19 @@ def moment(story: Story, at_ms: float, **values: Any) -> None:
     story.event("start", at_ms=at_ms, cat="PROCESS", dur=0, **values)
 
 
-def task(story: Story, name: str, start: float, end: float, reads: str = "", writes: str = "", io: float = 1) -> None:
+def task(
+    story: Story, name: str, start: float, end: float, reads: str = "", writes: str = "", io: float = 1, pid: int = 1
+) -> None:
     """A task that reads at its start and writes at its end, `io` ms each."""
-    stage = name[0]
-    moment(story, start, task=name, stage=stage)
+    tags: dict[str, Any] = {"task": name, "stage": name[0], "pid": pid}
+    moment(story, start, **tags)
     if reads:
         for number, path in enumerate(reads.split()):
-            story.read(path, task=name, stage=stage, at_ms=start + number * io, dur=round(io * MS))
+            story.read(path, **tags, at_ms=start + number * io, dur=round(io * MS))
     for path in writes.split():
-        story.create(path, task=name, stage=stage, at_ms=end - io, dur=0)
-        story.write(path, task=name, stage=stage, at_ms=end - io, dur=round(io * MS))
-    moment(story, end, task=name, stage=stage)
+        story.create(path, **tags, at_ms=end - io, dur=0)
+        story.write(path, **tags, at_ms=end - io, dur=round(io * MS))
+    moment(story, end, **tags)
 
 
 def diamond() -> Story:
@@ -220,6 +222,40 @@ class TestManager:
         path, c = found(story)
         assert path[1:3] == [("b", "", 12, 45, 0), ("c", "order", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
+
+    def test_a_worker_that_was_at_another_task_made_room(self) -> None:
+        story = managed(Story())
+        task(story, "make", 10, 20, pid=2, writes="/a")
+        task(story, "one", 22, 40, pid=3, reads="/a", writes="/b")
+        task(story, "elsewhere", 22, 44, pid=4, reads="/a", writes="/c")
+        task(story, "two", 45, 70, pid=3, reads="/a", writes="/d")
+        path, c = found(story)
+        assert path[1:4] == [
+            ("make", "", 10, 20, 0),
+            ("one", "data", 20, 40, 2),
+            ("two", "order", 40, 70, 5),
+        ], "it had its data at 20, and its worker at 40"
+        assert c.bound_ns == (10 + 25) * MS, "by no order that would have to be"
+        task(story, "thread", 30, 48, pid=3, writes="/e")
+        assert found(story)[0][2] == ("two", "data", 20, 70, 25), "of two at a time, nobody knows whose place it took"
+
+    def test_nodes_that_another_job_had_made_room(self) -> None:
+        story = Story()
+        task(story, "make", 0, 20, writes="/a")
+        task(story, "one", 22, 40, reads="/a", writes="/b")
+        task(story, "elsewhere", 22, 44, reads="/a", writes="/c")
+        task(story, "two", 50, 70, reads="/a", writes="/d")
+        names = ("make", "one", "elsewhere", "two")
+        told = declared(("make", "one"), ("make", "elsewhere"), ("make", "two"))
+        tasks = told["declared_tasks"].set_index("task").loc[list(names)].reset_index()
+        for name, values in (("t_depend_ns", (0, 20, 20, 20)), ("t_alloc_ns", (0, 21, 21, 48))):
+            tasks[name] = pd.array([T0_NS + ms * MS for ms in values], dtype="Int64")
+        tasks["nodes"] = pd.Series([["n1"], ["n1"], ["n2"], ["n1", "n3"]], dtype=object)
+        path, _ = found(story, **{**told, "declared_tasks": tasks})
+        assert path == [("make", "", 0, 20, 0), ("one", "data", 20, 40, 2), ("two", "order", 40, 70, 10)]
+        ready = tasks.assign(t_depend_ns=tasks["t_depend_ns"].where(tasks["task"] != "two", T0_NS + 41 * MS))
+        path, _ = found(story, **{**told, "declared_tasks": ready})
+        assert path == [("make", "", 0, 20, 0), ("two", "data", 20, 70, 30)], "nobody had them when it was ready"
 
     def test_an_instance_waits_for_what_is_in_it_and_that_waits_with_it(self) -> None:
         story = Story()

@@ -1,0 +1,100 @@
+"""Who made room for whom: the task that held the place in which another one began, while that one could have begun.
+
+    process    a worker runs one task after the other: the next one can't have begun before the last was over
+    nodes      the manager says when a task was ready and when it had its nodes: of the tasks beside it (in the same
+               instance, on some of the same nodes) the one that was over last before
+
+What always holds: whoever made room was over after the other was ready, as far as the manager says when that was, and
+before it began. A process that ever had two tasks at a time (threads) tells nothing: which of them had the place that
+was missing is not known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.insights.scene import Scene
+
+
+class Rooms:
+    """Who made room for the tasks of a scene."""
+
+    def __init__(self, s: Scene) -> None:
+        self.s = s
+        self.end = s.tasks["end_ns"].to_numpy()
+        order = np.argsort(s.lives.start, kind="stable")
+        at, first = np.unique(s.of_who[order], return_index=True)
+        self.first = np.full(len(s.tasks), -1, dtype=np.int64)
+        self.first[at] = order[first]  # the actor that each task began as
+        self.serial: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        self.queued = _queued(s)
+        self.beside: dict[Any, tuple[list[int], list[int]]] = {}
+        for task in sorted(self.queued, key=lambda task: int(self.end[task])):
+            ends, tasks = self.beside.setdefault(self.queued[task][0], ([], []))
+            ends.append(int(self.end[task]))
+            tasks.append(task)
+
+    def before(self, task: int) -> tuple[int, int]:
+        """The task that made room for a task, and when it did (ns); (-1, 0) where nothing tells."""
+        found = [self._in_process(task), self._on_nodes(task)]
+        return max(found, key=lambda room: room[1])
+
+    def _in_process(self, task: int) -> tuple[int, int]:
+        who, actor = self.s.m.who, int(self.first[task])
+        key = (str(who["host"].iat[actor]), int(who["pid"].iat[actor]))
+        if key not in self.serial:
+            self.serial[key] = self._one_by_one(key)
+        ends, tasks = self.serial[key]
+        at = bisect_right(ends, int(self.s.lives.start[actor])) - 1
+        if at < 0 or tasks[at] == task or ends[at] <= self._ready(task):
+            return -1, 0
+        return tasks[at], ends[at]
+
+    def _one_by_one(self, key: tuple[str, int]) -> tuple[list[int], list[int]]:
+        """When the process was done with each of its tasks, and these; none where it had two at a time."""
+        lives, of_who = self.s.lives, self.s.of_who
+        actors = [actor for actor in lives.index.get(key, []) if self.s.works[of_who[actor]]]
+        if any(lives.end[a] > lives.start[b] for a, b in pairwise(actors)):
+            return [], []
+        return [int(lives.end[a]) for a in actors], [int(of_who[a]) for a in actors]
+
+    def _ready(self, task: int) -> int:
+        return self.queued[task][2] if task in self.queued else 0
+
+    def _on_nodes(self, task: int) -> tuple[int, int]:
+        if task not in self.queued:
+            return -1, 0
+        group, nodes, ready, given = self.queued[task]
+        ends, tasks = self.beside[group]
+        for at in range(bisect_right(ends, given) - 1, -1, -1):
+            if ends[at] <= ready:
+                break
+            if tasks[at] != task and not nodes.isdisjoint(self.queued[tasks[at]][1]):
+                return tasks[at], ends[at]
+        return -1, 0
+
+
+def _queued(s: Scene) -> dict[int, tuple[Any, frozenset[str], int, int]]:
+    """task -> (workflow and instance that it is in, its nodes, when it was ready, when it had them), where the manager
+    says so."""
+    declared = s.tables.get("declared_tasks")
+    wanted = {"t_depend_ns", "t_alloc_ns", "nodes"}
+    if declared is None or not wanted <= set(declared.columns):
+        return {}
+    rows = declared[declared["t_depend_ns"].notna() & declared["t_alloc_ns"].notna()]
+    place = {key: at for at, key in enumerate(zip(s.tasks["workflow"], s.tasks["task"], strict=True)) if key[1]}
+    out = {}
+    for row in rows.to_dict("records"):
+        workflow = str(row["workflow"] or "")
+        at = place.get((workflow, str(row["task"])), -1)
+        nodes = frozenset(map(str, row["nodes"])) if isinstance(row["nodes"], list) else frozenset()
+        if at >= 0 and nodes:
+            parent = row.get("parent")
+            group = (workflow, "" if pd.isna(parent) else str(parent))
+            out[at] = (group, nodes, int(row["t_depend_ns"]), int(row["t_alloc_ns"]))
+    return out
