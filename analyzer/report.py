@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailrace.analyzer import summary
-from tailrace.analyzer.words import bytes_text, count_text, time_text
+from tailrace.analyzer.words import bytes_text, count_text, shortened, time_text, with_stage
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
@@ -40,6 +40,8 @@ SCRIPTS = (
 )
 """page/*.js in their order: each uses what those before it define."""
 TERMINAL_ROWS = 15
+LONGEST_NAME = 240
+"""Characters of a name or a sentence that a terminal shows."""
 WIDE = 110
 SHOWN_FINDINGS = 10
 FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "honesty": "dim"}
@@ -59,9 +61,9 @@ STATUS_STYLES = {
 }
 
 
-def printable(name: str) -> str:
-    """A name without what a terminal would obey or rich would read as markup."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in name))
+def printable(name: str, length: int = LONGEST_NAME) -> str:
+    """A name without what a terminal would obey or rich would read as markup; of a long one both ends."""
+    return escape("".join(c if c.isprintable() else "\ufffd" for c in shortened(name, length)))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -212,18 +214,18 @@ def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
     rest = f" (the first {SHOWN_FINDINGS} of {len(findings)})" if len(findings) > SHOWN_FINDINGS else ""
     console.print(f"\n[bold]Findings, by what they cost{rest}[/bold]")
     for finding in findings[:SHOWN_FINDINGS]:
-        style = FINDING_STYLES[finding["about"]]
-        console.print(f"[{style}]{cost_text(finding):>9}[/] {printable(finding['title'])}", highlight=False)
-        console.print(f"{'':>9} {printable(finding['query'])}", style="dim", highlight=False, soft_wrap=True)
+        style, title, query = FINDING_STYLES[finding["about"]], str(finding["title"]), str(finding["query"])
+        console.print(f"[{style}]{cost_text(finding):>9}[/] {printable(title, 2 * LONGEST_NAME)}", highlight=False)
+        console.print(f"{'':>9} {printable(query, len(query))}", style="dim", highlight=False, soft_wrap=True)
 
 
 def cost_text(finding: dict[str, Any]) -> str:
     """What a finding costs, in a few letters."""
     if finding["about"] in ("race", "honesty"):
         return "race" if finding["about"] == "race" else "note"
-    about = "up to " if finding["estimate"] else ""
-    amount = time_text(finding["cost_ns"]) if finding["cost_ns"] else bytes_text(finding["cost_bytes"])
-    return about + amount
+    cost_ns, time = finding["cost_ns"], finding["about"] == "time" or finding["cost_ns"]
+    amount = time_text(cost_ns) if time else bytes_text(finding["cost_bytes"])
+    return f"up to {amount}" if finding["estimate"] and cost_ns else amount
 
 
 def coverage_text(coverage: dict[str, Any]) -> str:
@@ -345,8 +347,7 @@ def _never_read(data: dict[str, Any]) -> Table | None:
 
 def task_name(row: dict[str, Any], end: str) -> str:
     """A declared task with its stage in front, unless it bears it already."""
-    task, stage = str(row[end]), str(row[f"{end}_stage"])
-    return task if not stage or stage in task else f"{stage} {task}"
+    return with_stage(str(row[end]), str(row[f"{end}_stage"]))
 
 
 def _declared(data: dict[str, Any]) -> Table | None:

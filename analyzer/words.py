@@ -23,13 +23,17 @@ def time_text(amount_ns: float) -> str:
     """1500000 -> "1.50 ms"; from two minutes on minutes and seconds, from two hours on hours and minutes."""
     seconds = amount_ns / 1e9
     if seconds >= 7200:
-        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+        return _two(seconds // 3600, "h", seconds % 3600 // 60, "min")
     if seconds >= 120:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+        return _two(seconds // 60, "min", seconds % 60, "s")
     for size, unit in TIME_UNITS:
         if amount_ns >= size:
             return f"{_three(amount_ns / size)} {unit}"
     return "0 s"
+
+
+def _two(amount: float, unit: str, rest: float, smaller: str) -> str:
+    return f"{int(amount)} {unit}" + (f" {int(rest)} {smaller}" if int(rest) else "")
 
 
 def _three(value: float) -> str:
@@ -45,3 +49,14 @@ def percent_text(part: int, whole: int) -> str:
         return "100%"
     thousandths = part * 100_000 // whole
     return f"{thousandths / 1000:.2f}%" if thousandths < 99_900 else f"{thousandths / 1000:.3f}%"
+
+
+def with_stage(name: str, stage: str) -> str:
+    """A task's name with its stage in front, unless it bears it already: "scan 22"."""
+    return name if not stage or stage in name else f"{stage} {name}"
+
+
+def shortened(name: str, length: int) -> str:
+    """A name with its middle left out where it is longer."""
+    half = (length - 1) // 2
+    return name if len(name) <= length else f"{name[: length - 1 - half]}\u2026{name[-half:]}"

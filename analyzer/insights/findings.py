@@ -28,7 +28,7 @@ from tailrace.analyzer.insights import lifetime as li
 from tailrace.analyzer.insights import pairs
 from tailrace.analyzer.insights.critical import REST, Critical, critical
 from tailrace.analyzer.insights.scene import Scene
-from tailrace.analyzer.words import bytes_text, count_text, time_text
+from tailrace.analyzer.words import bytes_text, count_text, time_text, with_stage
 
 EVIDENCE = 5
 """Rows of evidence that a finding carries."""
@@ -176,15 +176,15 @@ def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[dict[str, Any]]:
 def _races(i: Insights) -> Iterator[Finding]:
     for kind, rows in i.conflicts.rows.groupby("kind", sort=False):
         top = rows.iloc[0]
-        first, second = (i.scene.name(int(top[end])) for end in ("first", "second"))
+        first, second = (i.scene.called(int(top[end])) for end in ("first", "second"))
         when = "at the same time" if bool(top["overlap"]) else "one after the other, by luck"
         words = {
             co.DURING: f"{first} read {top['path']} while {second} wrote the same bytes",
             co.BEFORE: f"{first} read {top['path']} before {second} wrote the same bytes, and nothing orders them",
             co.WRITERS: f"{first} and {second} wrote the same bytes of {top['path']} {when}, and nothing orders them",
         }
-        named = rows.assign(first=[i.scene.name(int(t)) for t in rows["first"]])
-        named["second"] = [i.scene.name(int(t)) for t in rows["second"]]
+        named = rows.assign(first=[i.scene.called(int(t)) for t in rows["first"]])
+        named["second"] = [i.scene.called(int(t)) for t in rows["second"]]
         yield Finding(
             kind=str(kind),
             about=RACE,
@@ -219,8 +219,11 @@ def _undeclared(i: Insights) -> Iterator[Finding]:
 
 def _ends(i: Insights, row: pd.Series[Any]) -> tuple[str, str]:
     """Producer and consumer of a dependency as people call them."""
-    workflow, producer, consumer = (str(row[key]) for key in ("workflow", "producer", "consumer"))
-    return i.scene.m.task_name(workflow, producer), i.scene.m.task_name(workflow, consumer)
+    producer, consumer = (
+        with_stage(i.scene.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))
+        for end in ("producer", "consumer")
+    )
+    return producer, consumer
 
 
 def _more(count: int) -> str:
@@ -262,7 +265,7 @@ def _pieces(i: Insights, rows: pd.DataFrame, part: str) -> list[dict[str, Any]]:
     out = []
     for row in rows.head(EVIDENCE).to_dict("records"):
         task = int(row["task"])
-        name = i.scene.name(task) if task >= 0 else f"({'end' if row['via'] == REST else 'start'} of the run)"
+        name = i.scene.called(task) if task >= 0 else f"({'end' if row['via'] == REST else 'start'} of the run)"
         begin = (int(row["begin_ns"]) - i.scene.start_ns) / 1e9
         out.append({"task": name, "begin_s": begin, f"{part}_ns": int(row[part]), "via": str(row["via"])})
     return out
@@ -294,9 +297,9 @@ def _streams(i: Insights) -> Iterator[Finding]:
     if len(rows) == 0 or not _worth(i, int(rows["gain_ns"].sum())):
         return
     top = rows.iloc[0]
-    producer, consumer = (i.scene.name(int(top[end])) for end in ("producer", "consumer"))
-    named = rows.assign(producer=[i.scene.name(int(t)) for t in rows["producer"]])
-    named["consumer"] = [i.scene.name(int(t)) for t in rows["consumer"]]
+    producer, consumer = (i.scene.called(int(top[end])) for end in ("producer", "consumer"))
+    named = rows.assign(producer=[i.scene.called(int(t)) for t in rows["producer"]])
+    named["consumer"] = [i.scene.called(int(t)) for t in rows["consumer"]]
     yield Finding(
         kind="could stream",
         about=TIME,
@@ -358,8 +361,8 @@ def _copies(i: Insights) -> Iterator[Finding]:
     yield Finding(
         kind="copies",
         about=SPACE,
-        title=f"{bytes_text(moved)} went into plain copies, the largest from {top['source']} to {top['target']}"
-        + _more(len(rows)),
+        title=f"{bytes_text(moved)} read and as much written went into plain copies, the largest from {top['source']}"
+        f" to {top['target']}" + _more(len(rows)),
         cost_bytes=2 * moved,
         count=len(rows),
         evidence=rows_of(named),
@@ -413,10 +416,12 @@ def _untouched(i: Insights) -> Iterator[Finding]:
         return
     top = rows.iloc[0]
     what = "read" if top["direction"] == "r" else "wrote"
+    of_task = (i.scene.tasks["workflow"] == top["workflow"]) & (i.scene.tasks["task"] == top["task"])
+    who = i.scene.called(int(np.flatnonzero(of_task)[0]))
     yield Finding(
         kind="declared, not touched",
         about=HONESTY,
-        title=f"{top['task']} declared {top['path']} and never {what} it" + _more(len(rows)),
+        title=f"{who} declared {top['path']} and never {what} it" + _more(len(rows)),
         count=len(rows),
         evidence=rows_of(rows),
         query=i.query("--task", literal(str(top["task"])), "--by", "path,dir"),
@@ -441,10 +446,11 @@ def _clocks(i: Insights) -> Iterator[Finding]:
         )
     if s.unresolved or i.critical.dropped:
         count = s.unresolved + i.critical.dropped
+        are = "is" if count == 1 else "are"
         yield Finding(
             kind="order not known",
             about=HONESTY,
-            title=f"{count_text(count, 'handover')} can't be put in time order, and are left out of the critical path",
+            title=f"{count_text(count, 'handover')} can't be put in time order, and {are} left out of the critical path",
             count=count,
             query=f"tailrace.open({i.directory!r}).insights().scene.handovers",
         )

@@ -37,6 +37,7 @@ from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import order
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.intervals import Bools, Intervals, Ints
+from tailrace.analyzer.words import with_stage
 
 DATA, FORK, EXIT = "data", "fork", "exit"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
@@ -87,6 +88,10 @@ class Scene:
     def name(self, task: int) -> str:
         """A task as a person reads it."""
         return str(self.tasks["label"].iat[task])
+
+    def called(self, task: int) -> str:
+        """The same with its stage, as tasks of many stages are told apart."""
+        return with_stage(self.name(task), self.stage_of(task) if self.tasks["task"].iat[task] else "")
 
     def stage_of(self, task: int) -> str:
         return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])

@@ -30,8 +30,9 @@ function bytesText(amount) {
 
 function timeText(ms) {
   const s = ms / 1000;
-  if (s >= 7200) return `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min`;
-  if (s >= 120) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  const both = (of, unit, rest, smaller) => `${Math.floor(of)} ${unit}${Math.floor(rest) ? ` ${Math.floor(rest)} ${smaller}` : ""}`;
+  if (s >= 7200) return both(s / 3600, "h", s % 3600 / 60, "min");
+  if (s >= 120) return both(s / 60, "min", s % 60, "s");
   if (s >= 1) return `${three(s)} s`;
   if (ms >= 1) return `${three(ms)} ms`;
   return ms > 0 ? `${three(ms * 1000)} µs` : "0 s";
@@ -41,7 +42,8 @@ function timeText(ms) {
 function shareText(share) {
   if (share >= 1) return "100 %";
   const digits = share > .999 ? 3 : share > .99 || share < .1 ? 2 : 1, power = 10 ** digits;
-  return `${(Math.floor(share * 100 * power) / power).toFixed(digits)} %`;
+  const cut = Math.floor(share * 100 * power) / power;
+  return cut || share <= 0 ? `${cut.toFixed(digits)} %` : `< ${1 / power} %`;
 }
 
 const numberText = n => n.toLocaleString("en");

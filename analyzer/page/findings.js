@@ -25,7 +25,8 @@ function spent() {
 // What a finding costs, in a few letters.
 function costText(f) {
   if (f.about === "race" || f.about === "honesty") return ABOUT[f.about][0];
-  return `${f.estimate ? "up to " : ""}${f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes)}`;
+  const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
+  return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
 }
 
 // A value of a row of evidence, by the unit that its key names.

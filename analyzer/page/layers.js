@@ -29,7 +29,7 @@ function layers(size, links) {
   return {layer, forward: l => place[l.target] > place[l.source]};
 }
 
-const GAP = 46, DUMMY_GAP = 16, BAR = 16, STUB = 44, DRAWN_AT_MOST = 48;
+const GAP = 46, DUMMY_GAP = 16, BAR = 16, STUB = 44, LABEL = 150, DRAWN_AT_MOST = 48;
 
 // The stages that are drawn: all, or those that hand on most.
 function drawnStages() {
@@ -78,7 +78,7 @@ function layout(width) {
   }
   for (const c of columns) for (const n of c) if (n.dummy) n.height = n.link.width;
   place(columns, links);
-  const step = columns.length > 1 ? Math.max(170, (width - 2 * STUB - 40) / (columns.length - 1)) : 0;
+  const step = columns.length > 1 ? Math.max(170, (width - STUB - 8 - LABEL) / (columns.length - 1)) : 0;
   columns.forEach((c, i) => c.forEach(n => { n.x = STUB + 8 + i * step; }));
   return {nodes, links, columns, step};
 }

@@ -19,7 +19,7 @@ function sankey() {
   const bottom = Math.max(...columns.flat().map(n => n.y + n.height));
   const loops = links.filter(l => l.kind !== "forward");
   const height = bottom + (loops.length ? 24 + 14 * loops.filter(l => l.kind === "back").length : 10);
-  const width = Math.max(box.clientWidth - 26, STUB + 8 + (columns.length - 1) * step + BAR + (columns.length > 1 ? STUB : 180));
+  const width = Math.max(box.clientWidth - 26, STUB + 8 + (columns.length - 1) * step + BAR + (columns.length > 1 ? LABEL : 180));
   const svg = draw("svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Dataflow between stages: arrow keys go through stages and flows"}, fades());
   const stops = [];
   let level = bottom + 14;
@@ -39,7 +39,7 @@ function sankey() {
       stops.push([n.x + side, n.y, rect]);
     }
   }
-  for (const n of nodes) stops.push([n.x, n.y, stageNode(svg, n, links, columns.length > 1 && n.layer === columns.length - 1, step)]);
+  for (const n of nodes) stops.push([n.x, n.y, stageNode(svg, n, links, n.layer < columns.length - 1 ? step : step && LABEL)]);
   for (const l of links) if (l.kind === "forward" && l.width >= 9) ribbonLabel(svg, l);
   roving(stops.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(s => s[2]));
   box.replaceChildren(svg);
@@ -69,7 +69,7 @@ function fitting(name, width) {
   return short(name, length);
 }
 
-function stageNode(svg, n, links, last, step) {
+function stageNode(svg, n, links, room) {
   const s = data.stages[n.stage];
   const words = s.tasks ? count(s.tasks, "task") : count(s.processes, "process", "processes");
   const label = `${s.stage}\n${words}, ${timeText(s.span_ms)}\n${bytesText(s.read_bytes)} read, ${bytesText(s.written_bytes)} written`;
@@ -78,8 +78,8 @@ function stageNode(svg, n, links, last, step) {
     select(bar, ...links.filter(l => l.source === n.place || l.target === n.place).map(l => l.element));
     showStage(n.stage);
   }));
-  const at = {x: last ? n.x + BAR : n.x, "text-anchor": last ? "end" : "start", "aria-hidden": "true"};
-  svg.append(draw("text", {...at, y: n.y - 20, class: "name halo"}, fitting(shown(s.stage), step ? step - BAR - 12 : 480)));
+  const at = {x: n.x, "aria-hidden": "true"};
+  svg.append(draw("text", {...at, y: n.y - 20, class: "name halo"}, fitting(shown(s.stage), room ? room - 8 : 480)));
   svg.append(draw("text", {...at, y: n.y - 6, class: "small halo"}, `${words} · ${timeText(s.span_ms)}`));
   return bar;
 }

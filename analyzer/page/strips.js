@@ -45,8 +45,12 @@ function canvasOf(width, height) {
   return [canvas, pen];
 }
 
+// Round steps of time in ms: from 20 s on by the clock.
+const CLOCK = [20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map(s => s * 1000);
+
 function ticks(from, to, number) {
-  const rough = (to - from) / number, power = 10 ** Math.floor(Math.log10(rough)), unit = [1, 2, 5, 10].find(u => u * power >= rough) * power;
+  const rough = (to - from) / number, power = 10 ** Math.floor(Math.log10(rough)), decimal = [1, 2, 5, 10].find(u => u * power >= rough) * power;
+  const unit = decimal > 10000 && CLOCK.find(u => u >= rough) || decimal;
   const first = Math.ceil(from / unit - 1e-9) * unit;
   return Array.from({length: Math.floor((to - first) / unit + 1e-9) + 1}, (_, i) => first + i * unit);
 }
@@ -55,7 +59,7 @@ function timeAxis(width, from, to) {
   const svg = draw("svg", {width, height: 20, "aria-hidden": "true"});
   for (const ms of ticks(from, to, width / TICK_WIDTH)) {
     const x = (ms - from) / (to - from) * width;
-    svg.append(draw("text", {class: "small", x, y: 13, "text-anchor": x < 20 ? "start" : x > width - 24 ? "end" : "middle"}, ms ? timeText(ms) : "0"));
+    svg.append(draw("text", {class: "small", x, y: 13, "text-anchor": x < 20 ? "start" : x > width - 36 ? "end" : "middle"}, ms ? timeText(ms) : "0"));
   }
   return svg;
 }

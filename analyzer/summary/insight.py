@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.analyzer.dataflow import UNTAGGED, Model
+from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.intervals import Ints
@@ -68,9 +68,7 @@ def _through(found: Insights) -> list[str]:
     s, half = found.scene, LIMITS["through"] // 2
     on = [task for task in found.critical.path["task"].tolist() if task >= 0]
     on = [task for task, before in zip(on, [-1, *on], strict=False) if task != before]
-    stages = [s.stage_of(task) for task in on]
-    named = [(stage if stage != UNTAGGED else "", s.name(task)) for stage, task in zip(stages, on, strict=True)]
-    names = [name if stage in name else f"{stage} {name}" for stage, name in named]
+    names = [s.called(task) for task in on]
     return names if len(names) <= 2 * half else [*names[:half], f"({len(names) - 2 * half} more)", *names[-half:]]
 
 

@@ -48,7 +48,7 @@ def coverage(run: Any, m: Model) -> dict[str, Any]:
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
     unnamed = int(counts["unnamed_bytes"].sum())
     named = (
-        f"{1 - unnamed / moved:.1%} of the {bytes_text(moved)} in recorded calls are on known files"
+        f"{percent_text(moved - unnamed, moved)} of the {bytes_text(moved)} in recorded calls are on known files"
         if moved
         else "no bytes were moved"
     )
