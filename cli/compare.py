@@ -80,16 +80,19 @@ def _print(found: Any, everything: bool) -> None:
     rows = []
     for row in table.to_dict("records"):
         cells = [_figure(row[f"{side}_mean"], row[f"{side}_ci"], row["unit"]) for side in ("a", "b")]
-        share = "" if row["share"] != row["share"] else f"{row['share']:+.1%}"
+        share = "" if row["share"] != row["share"] else _share(row["share"])
         sure = "" if row["sure"] or not several else "within noise"
         rows.append([row["scope"] or "(run)", row["figure"], *cells, share, sure])
     render(names, rows, title=f"A: {n_a} run{'s' * (n_a > 1)}, B: {n_b}" + " (mean +- 95 %)" * several, numbers=False)
     if len(found.flows):
         flows = [
-            [r["producer"], r["consumer"], _bytes(r["a_bytes"]), _bytes(r["b_bytes"])]
+            [r["producer"], r["consumer"], _bytes(a), _bytes(b), f"{round(b - a):+,} B"]
             for r in found.flows.head(ROWS).to_dict("records")
+            for a, b in ((r["a_bytes"], r["b_bytes"]),)
         ]
-        render(["from", "to", "A", "B"], flows, title=_title("Flows that differ", found.flows), numbers=False)
+        render(
+            ["from", "to", "A", "B", "difference"], flows, title=_title("Flows that differ", found.flows), numbers=False
+        )
     if len(found.files):
         files = [
             [r["path"], *(_bytes(r[k]) for k in ("a_read", "b_read", "a_written", "b_written")), r["only"].upper()]
@@ -97,6 +100,10 @@ def _print(found: Any, everything: bool) -> None:
         ]
         heads = ["file", "read: A", "B", "written: A", "B", "only in"]
         render(heads, files, title=_title("Files that differ", found.files), numbers=False)
+
+
+def _share(share: float) -> str:
+    return f"{share:+.1%}" if abs(share) >= 0.0005 else f"{'+' if share > 0 else '-'}<0.1%"
 
 
 def _title(words: str, table: Any) -> str:

@@ -1,7 +1,8 @@
 """A graph in Graphviz' DOT language (https://graphviz.org/doc/info/lang.html): `dot -Tsvg graph.dot`.
 
-Parties are boxes, files are notes, streams are ellipses; an edge's width grows with the logarithm of its bytes. Names
-go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape sequence.
+Parties are boxes, files are notes, streams are ellipses; an edge's width grows with the logarithm of its bytes. What is
+on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a doubt is dashed and
+says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape sequence.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any, TextIO
 
 import networkx as nx
 
-from tailrace.analyzer.words import bytes_text
+from tailrace.analyzer.words import bytes_text, time_text, with_stage
 
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
+CRITICAL = "#9a4006"
+SURE = ("complete", "external", "unknown")
+"""Confidences that say nothing against an edge itself."""
 STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted"}
 
 
@@ -28,28 +32,44 @@ def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
     file.write("}\n")
 
 
-def quoted(value: str) -> str:
-    """A double-quoted string of DOT that shows `value` as it is, control characters as U+FFFD."""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in value)
-    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def quoted(*lines: str) -> str:
+    """A double-quoted string of DOT that shows `lines` as they are, control characters as U+FFFD."""
+    shown = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)
+    return '"' + "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in shown) + '"'
 
 
-def _node(attributes: dict[str, Any]) -> dict[str, str]:
-    if attributes["kind"] != "file":
-        return {"label": str(attributes["label"])}
-    label = f"{attributes['label']} @{attributes['version']}"
-    shape = SHAPES.get(str(attributes["ftype"]), SHAPES["file"])
-    return {"label": label, "tooltip": str(attributes["path"]), "shape": shape, "style": "solid"}
+def _node(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
+    label = str(attributes["label"])
+    if attributes["kind"] == "file":
+        shape = SHAPES.get(str(attributes["ftype"]), SHAPES["file"])
+        named = f"{label} @{attributes['version']}"
+        return {"label": named, "tooltip": str(attributes["path"]), "shape": shape, "style": "solid"}
+    if attributes["kind"] == "task":
+        label = with_stage(label, str(attributes["stage"]))
+    on_path = int(attributes.get("path_ns", 0))
+    if not on_path:
+        return {"label": label}
+    return {"label": [label, f"{time_text(on_path)} of the critical path"], "color": CRITICAL, "penwidth": "2"}
 
 
-def _edge(attributes: dict[str, Any]) -> dict[str, str]:
+def _edge(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
     moved = int(attributes.get("bytes", 0))
-    out = {"style": STYLES[str(attributes["kind"])], "penwidth": f"{1 + math.log10(1 + moved) / 3:.2f}"}
+    width = f"{1 + math.log10(1 + moved) / 3:.2f}"
+    out: dict[str, str | list[str]] = {"style": STYLES[str(attributes["kind"])], "penwidth": width}
+    words = []
     if "bytes" in attributes:
         files = f", {attributes['files']} files" if attributes.get("files", 1) > 1 else ""
-        out["label"] = bytes_text(moved) + files
+        words.append(bytes_text(moved) + files)
+    if attributes.get("confidence", SURE[0]) not in SURE:
+        out["style"] = "dashed"
+        words.append(str(attributes["confidence"]))
+    if words:
+        out["label"] = words
+    if attributes.get("critical"):
+        out["color"] = CRITICAL
     return out
 
 
-def _attributes(values: dict[str, str]) -> str:
-    return ", ".join(f"{key}={quoted(value)}" for key, value in values.items())
+def _attributes(values: dict[str, str | list[str]]) -> str:
+    lines = {key: [value] if isinstance(value, str) else value for key, value in values.items()}
+    return ", ".join(f"{key}={quoted(*value)}" for key, value in lines.items())

@@ -446,11 +446,11 @@ def _clocks(i: Insights) -> Iterator[Finding]:
         )
     if s.unresolved or i.critical.dropped:
         count = s.unresolved + i.critical.dropped
-        are = "is" if count == 1 else "are"
+        rest = f"can't be put in time order, and {'is' if count == 1 else 'are'} left out of the critical path"
         yield Finding(
             kind="order not known",
             about=HONESTY,
-            title=f"{count_text(count, 'handover')} can't be put in time order, and {are} left out of the critical path",
+            title=f"{count_text(count, 'handover')} {rest}",
             count=count,
             query=f"tailrace.open({i.directory!r}).insights().scene.handovers",
         )

@@ -3,8 +3,9 @@
     run -> measure() -> figures of the run, its stages, flows and files
     compare([runs of A], [runs of B]) -> one row a figure: mean, standard deviation, 95 % interval, difference
 
-Stages are matched by name, files by path below the run's working directory (so that runs in folders of their own can be
-compared), flows by their two stages; workflow tags tell runs apart and are left out. Of what a run has not, 0 is taken.
+Stages are matched by name, files by path below the folder that the run directory lies in, else below the working
+directory of its command (so that runs in folders of their own can be compared), flows by their two stages; workflow
+tags tell runs apart and are left out. Of what a run has not, 0 is taken.
 
     sd      sample standard deviation; the interval of the mean is mean +- t(0.975, n - 1) * sd / sqrt(n) (Student 1908)
     sure    the groups differ beyond their noise: Welch's interval of the difference of the means excludes 0. With one
@@ -20,6 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +120,9 @@ def measure(run: Any) -> Measured:
             figures[scope, f"{name}_time"] = float(rows[f"{name}_ns"].sum()) / 1e9
         for name in sums:
             figures[scope, name] = float(rows[name].sum())
-    return Measured(figures, _flows(m), _files(m, str(getattr(run, "meta", {}).get("cwd") or "")))
+    figures[RUN, "processes"] = float(len(m.who[["host", "pid"]].drop_duplicates()))  # one may work for several stages
+    own = (str(getattr(run, "meta", {}).get("cwd") or ""), str(Path(getattr(run, "path", "/")).resolve().parent))
+    return Measured(figures, _flows(m), _files(m, own))
 
 
 def _flows(m: dataflow.Model) -> dict[tuple[str, str], float]:
@@ -131,14 +135,14 @@ def _flows(m: dataflow.Model) -> dict[tuple[str, str], float]:
     return out
 
 
-def _files(m: dataflow.Model, cwd: str) -> dict[str, tuple[float, float]]:
+def _files(m: dataflow.Model, folders: Sequence[str]) -> dict[str, tuple[float, float]]:
     fates = stages.file_fates(m)
     fates = fates[fates["cls"] == 0]
     out: dict[str, tuple[float, float]] = {}
-    inside = cwd.rstrip("/") + "/"
+    inside = sorted({folder.rstrip("/") + "/" for folder in folders} - {"/"}, key=len, reverse=True)
     for code, read, wrote in fates[["read_bytes", "written_bytes"]].itertuples():
         path = str(m.paths[code])
-        path = path[len(inside) :] if cwd and path.startswith(inside) else path
+        path = path[len(next((folder for folder in inside if path.startswith(folder)), "")) :]
         before = out.get(path, (0.0, 0.0))
         out[path] = (before[0] + float(read), before[1] + float(wrote))
     return out
