@@ -23,6 +23,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
+#include <syslog.h>
 #include <time.h>
 #include <ttyent.h>
 #include <unistd.h>
@@ -41,6 +42,8 @@
 using namespace tailrace;
 
 extern "C" {
+void __syslog_chk(int, int, const char *, ...);
+void __vsyslog_chk(int, int, const char *, va_list);
 int __getlogin_r_chk(char *, size_t, size_t);
 long __sysconf(int);
 locale_t __newlocale(int, const char *, locale_t);
@@ -317,6 +320,23 @@ RARE_HOOK(char *, ctime_r, (const time_t *at, char *buf) noexcept, (at, buf), g_
             (buf, n, format, at, locale), g_zone.take())
 FORMAT_TIME_HOOKS(strftime, strftime_l, __strftime_l, char)
 FORMAT_TIME_HOOKS(wcsftime, wcsftime_l, __wcsftime_l, wchar_t)
+RARE_HOOK(void, vsyslog, (int priority, const char *format, va_list rest), (priority, format, rest), g_zone.take())
+RARE_HOOK(void, __vsyslog_chk, (int priority, int flag, const char *format, va_list rest),
+          (priority, flag, format, rest), g_zone.take())
+TAILRACE_HOOK void syslog(int priority, const char *format, ...) {
+  va_list rest;
+  va_start(rest, format);
+  auto say = [&] { REAL(vsyslog)(priority, format, rest); };
+  g_zone.take() ? in_libc(Fn::f_syslog, Leave::kIfItRead, say) : say();
+  va_end(rest);
+}
+TAILRACE_HOOK void __syslog_chk(int priority, int flag, const char *format, ...) {
+  va_list rest;
+  va_start(rest, format);
+  auto say = [&] { REAL(__vsyslog_chk)(priority, flag, format, rest); };
+  g_zone.take() ? in_libc(Fn::f___syslog_chk, Leave::kIfItRead, say) : say();
+  va_end(rest);
+}
 LIBC_HOOK(struct tm *, getdate, (const char *text), (text))
 LIBC_HOOK(int, getdate_r, (const char *text, struct tm *out), (text, out))
 

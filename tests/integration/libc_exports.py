@@ -109,7 +109,7 @@ FILES: list[Group] = [
     ("asks about a file system, not a file", "name_to_handle_at"),
     (
         "asks the kernel or a server, and reads no file",
-        r"(get|free)ifaddrs freeaddrinfo gai_\w+ getpublickey getsecretkey if_\w+ v?syslog __v?syslog_chk "
+        r"(get|free)ifaddrs freeaddrinfo gai_\w+ getpublickey getsecretkey if_\w+ "
         r"(__)?res_(n?(mkquery|send|querydomain)|nquery|nsearch|nmkquery|n?close|iclose|state|[dhmo]\w+) "
         r"__res_(randomid|get_nsaddr|nopt|context_\w+) _res_hconf (__)?(libc_)?dn_\w+ __libc_res_\w+ ns_\w+",
     ),

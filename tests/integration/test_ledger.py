@@ -130,6 +130,7 @@ LIBC_CALLS = {
     "users": {"getpwent": "/etc/passwd", "getpwuid": "/etc/passwd", "getgrgid": "/etc/group"},
     "network": {"getaddrinfo": "/etc/hosts", "getservbyname": "/etc/services", "getprotobyname": "/etc/protocols"},
     "time": {"localtime": "/usr/share/zoneinfo/Europe/Berlin", "tzset": "/usr/share/zoneinfo/Asia/Tokyo"},
+    "log": {"syslog": "/usr/share/zoneinfo/Europe/Berlin"},
     "locale": {"setlocale": "/usr/share/locale/locale.alias", "sysconf": "/sys/devices/system/cpu/online"},
     "stack": {
         "pthread_getattr_np": "/proc/self/maps",

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +43,10 @@ int main(int argc, char **argv) {
     setenv("TZ", "Asia/Tokyo", 1);
     tzset();
     strftime(text, sizeof text, "%c", localtime(&now));
+  } else if (!strcmp(mode, "log")) {
+    setenv("TZ", "Europe/Berlin", 1);
+    for (int i = 0; i < 3; i++) syslog(LOG_DEBUG, "message %d", i);
+    localtime(&now);
   } else if (!strcmp(mode, "locale")) {
     setlocale(LC_ALL, "xx_YY.UTF-8");
     sysconf(_SC_NPROCESSORS_ONLN);
