@@ -115,11 +115,26 @@ void extend_job(void *raw) {
 
 }  // namespace
 
+// In a user namespace the user has another number, or that of nobody; his journals belong where the launcher, outside,
+// looks for them. There the directory is seen to be his, whatever his number is.
+static unsigned journal_user() {
+  const Session &g = g_session;
+  unsigned uid = sys::geteuid();
+  if (uid == g.journal_uid) return uid;
+  PathBuffer path;
+  Writer w(path.data(), kPathBytes);
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
+                          g.environment[Setting::TAILRACE_RUN]);
+  w << "/.";
+  return directory_is_ours(w.c_str()) ? g.journal_uid : uid;
+}
+
 bool name_journal() {
   Session &g = g_session;
   char stem[sizeof g.journal_stem];
   Writer w(stem, sizeof stem - 16);
-  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], sys::geteuid(),
+  g.journal_uid = journal_user();
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
                           g.environment[Setting::TAILRACE_RUN]);
   w << '/';
   write_process_stem(w, g.host, g.pid, g.start_realtime_ns);
@@ -184,7 +199,7 @@ void announce_user(unsigned uid) {
   char path[2048];
   Writer w(path, sizeof path);
   const Session &g = g_session;
-  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], sys::geteuid(),
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
                           g.environment[Setting::TAILRACE_RUN]);
   w << '/';
   w.number(uid) << kUserSuffix;

@@ -212,24 +212,36 @@ long describe_process(char **argv) {
   return looked_at;
 }
 
-bool adopt_process() {
-  string_view text = g_session.environment[Setting::TAILRACE_PROCESS];
-  uint64_t filters, pid, start, segments, mine;
-  auto colon = [&] {
-    bool is = !text.empty() && text[0] == ':';
-    if (is) text.remove_prefix(1);
+// TAILRACE_PROCESS: <filters>:<user>, and of an image that another of the same process has made way for
+// :<pid>:<start>:<segments>:<this thread's segment>.
+struct Identity {
+  uint64_t filters = 0, user = 0, pid = 0, start = 0, segments = 0, mine = 0;
+  bool handed_on = false, whole = false;
+
+  explicit Identity(string_view text) {
+    handed_on = take(text, filters) && take(text, user);
+    whole = handed_on && take(text, pid) && take(text, start) && take(text, segments) && take(text, mine);
+  }
+
+ private:
+  static bool take(string_view &text, uint64_t &number) {
+    bool is = take_decimal(text, number);
+    if (is && !text.empty() && text[0] == ':') text.remove_prefix(1);
     return is;
-  };
-  if (!take_decimal(text, filters) || !colon() || !take_decimal(text, pid) || !colon() || !take_decimal(text, start) ||
-      !colon() || !take_decimal(text, segments) || !colon() || !take_decimal(text, mine)) {
+  }
+};
+
+bool adopt_process() {
+  Identity told(g_session.environment[Setting::TAILRACE_PROCESS]);
+  // The variable is this process's own only if it was set right before this exec; a child has it from its parent.
+  if (!told.whole || static_cast<int>(told.pid) != sys::getpid() || told.segments == 0 || told.segments > 4096 ||
+      told.mine >= told.segments) {
     return false;
   }
-  // The variable is this process's own only if it was set right before this exec; a child has it from its parent.
-  if (static_cast<int>(pid) != sys::getpid() || segments == 0 || segments > 4096 || mine >= segments) return false;
-  g_session.pid = static_cast<int>(pid);
-  g_session.start_realtime_ns = start;
+  g_session.pid = static_cast<int>(told.pid);
+  g_session.start_realtime_ns = told.start;
   name_process();
-  return adopt_segments(static_cast<uint32_t>(segments), static_cast<uint32_t>(mine));
+  return adopt_segments(static_cast<uint32_t>(told.segments), static_cast<uint32_t>(told.mine));
 }
 
 void find_own_library() {
@@ -255,6 +267,8 @@ bool prepare() {
   start_clock();
   make_root_context();
   if (!g.root) return false;
+  Identity told(g.environment[Setting::TAILRACE_PROCESS]);
+  g.journal_uid = told.handed_on ? static_cast<unsigned>(told.user) : sys::geteuid();
   begin_process();
   if (!adopt_process()) begin_process();
   if (pthread_key_create(&g_thread_key, thread_ends) != 0) return false;
@@ -363,10 +377,9 @@ static char **find_arguments() {
 // made before us. Whoever counted no filters for us (other managers than the launcher) is trusted.
 static bool is_free_to_start() {
   Session &g = g_session;
-  string_view told = g.environment[Setting::TAILRACE_PROCESS];
-  uint64_t known = 0;
+  Identity told(g.environment[Setting::TAILRACE_PROCESS]);
   long looked_at = 0, found = count_filters(looked_at);
-  if (take_decimal(told, known) && found > static_cast<long>(known)) return false;
+  if (told.handed_on && found > static_cast<long>(told.filters)) return false;
   g.filters.store(found > 0 ? static_cast<uint32_t>(found) : 0, std::memory_order_relaxed);
   return true;
 }
@@ -413,7 +426,8 @@ void release_thread(Thread *t) {
 
 void write_process_identity(Writer &out, bool same) {
   const Session &g = g_session;
-  out.number(g.filters.load(std::memory_order_relaxed));
+  out.number(g.filters.load(std::memory_order_relaxed)) << ':';
+  out.number(g.journal_uid);
   if (!same || t_vfork || !t_thread || !t_thread->segment) return;
   out << ':';
   out.number(g.pid) << ':';

@@ -69,6 +69,7 @@ struct Session {
   uint64_t reference_rate_q32;
   uint64_t block_age_ticks;
   int pid;
+  unsigned journal_uid;  // whose directory has the journals: the user's number outside of any user namespace
   bool sealed_for_exit;
   bool start_recorded;
   bool forked;                    // from a process that was traced
