@@ -94,7 +94,7 @@ static void write_ledger(Writer &h, const Ledger &l) {
   h.number(l.ahead) << ",\"loaded\":";
   // Unsigned: a journal may hold anything.
   auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
-  h.number(static_cast<int64_t>((u(l.objects) - u(l.base_objects)) * kReadPerLibrary));
+  h.number(static_cast<int64_t>(u(l.loaded) - u(l.base_loaded)));
   if (l.unseen_ring.load(std::memory_order_relaxed)) h << ",\"ring\":1";
   h << '}';
 }

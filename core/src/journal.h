@@ -85,7 +85,7 @@ constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | stat
 constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
 constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
 
-// What glibc's dynamic linker reads of a library by read(2); the rest it maps.
+// What glibc's dynamic linker reads of the beginning of a library by read(2); nearly all the rest it maps.
 constexpr int64_t kReadPerLibrary = 832;
 
 // What is taken off the kernel's account of the process (ledger.h). In the segment that was the process's first.
@@ -98,8 +98,8 @@ struct Ledger {
   std::atomic<int64_t> ahead{0};
   std::atomic<uint64_t> left[2]{};  // this image's account, when it is about to be replaced
   std::atomic<uint64_t> done[2]{};  // the accounts of the images before
-  std::atomic<int64_t> base_objects{0};
-  std::atomic<int64_t> objects{0};  // loaded so far, by the last dlopen's look
+  std::atomic<int64_t> base_loaded{0};  // bytes that the dynamic linker has read
+  std::atomic<int64_t> loaded{0};       // the same by the last dlopen's look
 };
 
 // Whose a segment is. A reserve is made by a process that is about to give up the right to make one, and taken by it or
