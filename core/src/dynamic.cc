@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "attach.h"
+#include "direct.h"
 #include "ledger.h"
 #include "real.h"
 #include "record.h"
@@ -94,8 +95,12 @@ void *resolve_real(Fn f) {
 void *wrapper_for(const char *name, void *address) {
   for (size_t i = 0; i < kWrapperCount; ++i) {
     if (string_view(kWrappers[i].symbol) != name) continue;
-    void *real = find_real(static_cast<Fn>(i + 1));
-    return real && real == address ? kWrappers[i].wrapper : nullptr;
+    auto f = static_cast<Fn>(i + 1);
+    void *real = find_real(f), *wrapper = kWrappers[i].wrapper;
+    if (real == address) return wrapper;
+    // Another tool comes before libc, and the program asks for libc's.
+    bool is_libcs = real && libc_handle() && real_dlsym(libc_handle(), name) == address;
+    return is_libcs ? direct_way(f, wrapper, real, address) : nullptr;
   }
   return nullptr;
 }

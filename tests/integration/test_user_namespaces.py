@@ -1,5 +1,5 @@
-"""A program in a user namespace, where its user has another number or none, is traced as any other; the launcher outside
-seals its journals."""
+"""A program in a user namespace, where its user has another number or none, is traced as any other; the launcher,
+outside, seals its journals."""
 
 import shutil
 import subprocess

@@ -16,6 +16,10 @@ int main(int argc, char **argv) {
       (ssize_t(*)(int, void *, size_t))dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "read");
   lseek(fd, 0, SEEK_SET);
   printf("%zd\n", libc_read(fd, buffer, 10));
+  printf("interposed %d\n", count ? *count : -1);
+  lseek(fd, 0, SEEK_END);
+  printf("%zd\n", read(fd, buffer, sizeof buffer));
+  printf("interposed %d\n", count ? *count : -1);
   printf("%d\n", dlsym(RTLD_DEFAULT, "no_such_symbol") == NULL);
   if (argc > 1) {
     void *deep = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
