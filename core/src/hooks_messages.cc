@@ -68,6 +68,7 @@ class Writing {
       StreamCall s(stream);
       // A seek may have read ahead, and where texts are translated libc reads what it needs to.
       count_ahead(bytes[kRead] - (unread_bytes(streams_[0]) - unread_));
+      s.resume();
       if (n > 0) s.transferred(fn_, static_cast<uint64_t>(n), n);
     }
     errno = saved;

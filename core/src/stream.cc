@@ -69,7 +69,8 @@ void StreamCall::settle() {
   emit_passed(Fn::f_fputc, passed_writing_);
   passed_reading_ = passed_writing_ = 0;
   resume();
-  end_of_buffer_ = stream_->_offset;
+  // A stream that is written to has nothing to read in its buffer.
+  end_of_buffer_ = stream_->_IO_read_end > stream_->_IO_read_base ? stream_->_offset : -1;
 }
 
 void StreamCall::drop_pushed_back() {
@@ -114,9 +115,15 @@ int64_t StreamCall::without_pushed_back(int64_t bytes) {
   return bytes - again;
 }
 
+// A stream that turns from reading to writing gives back what it has read ahead.
+void StreamCall::drop_unread(int64_t unread) {
+  if (unread > 0) count_ahead(unread - unread_bytes(stream_));
+}
+
 void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
   if (!file_) return;
   // The hook settled before the real call; what came before it is not this call's.
+  if (function(fn).direction == Direction::W) drop_unread(file_->stream_unread);
   if (function(fn).direction == Direction::R) size = without_pushed_back(size);
   int64_t at = take_position(size > 0 ? size : 0);
   Event e{fn, file_->hash.load(std::memory_order_relaxed), item_bytes, at, count, size};
@@ -126,6 +133,7 @@ void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_
 
 void StreamCall::transferred_char(Fn fn, bool moved) {
   if (!file_) return;
+  if (fn != Fn::f_fgetc) drop_unread(file_->stream_unread - passed_reading_);
   int64_t size = (fn == Fn::f_fgetc ? passed_reading_ : passed_writing_) + (moved ? 1 : 0);
   emit_passed(fn, size);
   resume();

@@ -65,6 +65,7 @@ class StreamCall {
   void emit_passed(Fn fn, int64_t bytes);
   int64_t take_position(int64_t bytes);
   int64_t without_pushed_back(int64_t bytes);
+  void drop_unread(int64_t unread);
   bool lock(Locking locking);
   void unlock();
 
@@ -76,7 +77,7 @@ class StreamCall {
   // Between the last call that reached us and this one.
   int64_t passed_reading_ = 0;
   int64_t passed_writing_ = 0;
-  int64_t end_of_buffer_ = 0;  // where in the file the stream's buffer ended before the call
+  int64_t end_of_buffer_ = 0;  // where in the file what could be read in the buffer ended before the call; -1: nothing
 };
 
 // A call that doesn't tell what it consumes. Where the file has positions, they do; else the buffer does, filled anew

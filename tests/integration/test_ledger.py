@@ -168,6 +168,12 @@ def test_a_module_of_the_name_service_is_counted_once(
     assert sum(e["args"]["size"] for e in trace.of(probe, {"read", "fgets"})) == 3 * (probe.stat().st_size + 8)
 
 
+def test_a_stream_that_turns_from_reading_to_writing(traced: Run, program: Callable[[str], Path]) -> None:
+    (row,) = traced(program("ledger"), "turns").to_dict("records")
+    assert exact(row), row
+    assert row["kernel_written"] > 12_000
+
+
 def test_libraries_whose_headers_lie_at_their_end_are_in_the_account(traced: Run) -> None:
     """numpy's wheels have such: the dynamic linker reads the headers by calls of their own, which no hook sees."""
     (row,) = traced(sys.executable, "-c", "import numpy").to_dict("records")

@@ -163,6 +163,20 @@ int main(int argc, char **argv) {
     }
     over = 1;
     for (int i = 0; i < WRITERS; i++) pthread_join(writers[i], NULL);
+  } else if (!strcmp(mode, "turns")) {
+    /* A stream that turns from reading to writing and back: seeks read ahead, and writes give it back. */
+    FILE *f = fopen("turns.out", "w+");
+    for (int i = 0; i < 4; i++) fwrite(block, 1, 2880, f);
+    for (int at = 0; at < 9000; at += 719) {
+      fseek(f, at, SEEK_SET);
+      if (at % 5) fread(block, 1, 100, f), fseek(f, 0, SEEK_CUR);
+      if (at % 4) fputc('x', f);
+      fwrite(block, 1, 50, f);
+      if (at % 3) fprintf(f, "%d", at);
+    }
+    fseek(f, 0, SEEK_END);
+    fputc('y', f);
+    fclose(f);
   } else if (!strcmp(mode, "waits")) {
     /* Every form, and what must not change: no child, nobody yet, a bad option. */
     int status = 0;
