@@ -2,7 +2,8 @@
 // in the job's eventlog (tailrace-jobtap(7)). A jobtap plugin can't give a task an environment; tailrace-shell.so does.
 //
 // What always holds: it runs on rank 0 as the instance's owner, so it opens no file and starts nothing; it keeps
-// nothing about a job in memory; a job that doesn't ask is never rejected. flux-jobtap-plugins(7) has the callbacks.
+// nothing about a job in memory, but for a restored one until its eventlog was read; a job that doesn't ask is never
+// rejected. flux-jobtap-plugins(7) has the callbacks.
 //   job.validate        a job whose wish breaks the rules is rejected
 //   job.new             the event and the memo; called again for every active job when the plugin is loaded and when
 //                       the job manager restarts

@@ -4,7 +4,9 @@
     python tests/bench/flux.py memory [--jobs 10000] [--rounds 3]
 
 throughput: `true` jobs in one instance, in three ways in turn: without the plugins, with both but untraced, and traced.
-A round is one of each in an order that changes; the quotients are taken within a round, and their medians are given.
+A round is cut into slices, each of one of each way in an order that changes, so that what else goes on befalls all. The
+quotients and differences are taken within a slice; their medians and quartiles are given. Processor time is the
+kernel's, to the nanosecond for the broker's threads: the rate follows a machine's mood, this does not.
 memory: the job manager's private memory before and after jobs that are held, so that it keeps all of them; a fresh
 instance each, without and with the plugin, in turn. For that the job manager is a process of its own (flux-core 0.88):
 the broker's caches grow by more than a hundred times of what is looked for.
@@ -15,6 +17,7 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -38,31 +41,52 @@ def use_plugins(instance: FluxInstance, plugins: FluxPlugins, own_path: str, wan
     instance.run("setattr", "conf.shell_pluginpath", path)
 
 
-def cpu_s(pid: int) -> float:
-    """The processor time of a process and of its children that have ended: shells and tasks, for a broker."""
+def broker_cpu_s(pid: int) -> float:
+    """The processor time of a broker and its modules."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
+
+
+def children_cpu_s(pid: int) -> float:
+    """The processor time of a process's children that have ended: of a broker, the shells and tasks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a number of jobs: from the first one's submit to the last one's clean, by the job manager's own times, and
-    the processor time of the broker, the shells and the tasks. Seconds."""
+    """Of a job, the mean over many: from the first one's submit to the last one's clean, by the job manager's own
+    times, and processor time. Milliseconds."""
 
-    wall_s: float
-    cpu_s: float
+    wall: float
+    broker: float
+    shell_and_task: float
+
+    @property
+    def cpu(self) -> float:
+        return self.broker + self.shell_and_task
 
 
 def run_jobs(instance: FluxInstance, jobs: int, traced: bool) -> Cost:
     (broker,) = instance.broker_pids()
-    before = cpu_s(broker)
+    before = broker_cpu_s(broker), children_cpu_s(broker)
     words = ["submit", "--quiet", f"--cc=1-{jobs}", "--wait", *([TRACED] if traced else []), "true"]
     instance.run(*words, timeout=600)
     times = instance.ask("jobs", "-a", "-n", "-c0", "-o", "{t_submit:f} {t_inactive:f}").split()
     assert len(times) == 2 * jobs, len(times)
-    spent = cpu_s(broker) - before
+    after = broker_cpu_s(broker), children_cpu_s(broker)
     instance.run("job", "purge", "--force", "--num-limit=0")
-    return Cost(max(map(float, times[1::2])) - min(map(float, times[::2])), spent)
+    wall_s = max(map(float, times[1::2])) - min(map(float, times[::2]))
+    return Cost(*(1000 * s / jobs for s in (wall_s, after[0] - before[0], after[1] - before[1])))
+
+
+SLICES = 5
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median, with the quartiles in brackets."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:{form}} [{low:{form}}, {high:{form}}]"
 
 
 def throughput(jobs: int, rounds: int) -> None:
@@ -75,24 +99,28 @@ def throughput(jobs: int, rounds: int) -> None:
         try:
             own_path = instance.ask("config", "builtin", "shell_pluginpath")
             run_jobs(instance, min(jobs, 50), False)
-            for number in range(rounds):
+            for number in range(rounds * SLICES):
                 row = {}
                 for way in orders[number % len(orders)]:
                     with_plugins, traced = ways[way]
                     use_plugins(instance, plugins, own_path, with_plugins)
-                    row[way] = run_jobs(instance, jobs, traced)
+                    row[way] = run_jobs(instance, max(1, jobs // SLICES), traced)
                 rows.append(row)
-                print(
-                    "  ".join(f"{way} {row[way].wall_s:.2f} s, cpu {row[way].cpu_s:.2f} s" for way in ways), flush=True
-                )
+                shown = (f"{way} {row[way].wall:.1f} ms, cpu {row[way].cpu:.1f} ms" for way in ways)
+                print("  ".join(shown), flush=True)
         finally:
             instance.stop()
     for way in ways:
-        rate = statistics.median(jobs / row[way].wall_s for row in rows)
-        share = statistics.median(row["bare"].wall_s / row[way].wall_s for row in rows)
-        added_ms = statistics.median(1000 * (row[way].cpu_s - row["bare"].cpu_s) / jobs for row in rows)
-        print(f"{way:9} {rate:6.1f} jobs/s, {share:.3f} of bare; {added_ms:+.2f} ms of processor time a job")
-    print(f"medians of {rounds} rounds of {jobs} jobs")
+        rate = spread([1000 / row[way].wall for row in rows], ".1f")
+        share = spread([row["bare"].wall / row[way].wall for row in rows], ".3f")
+        parts = (
+            f"{name} {spread([getattr(row[way], key) - getattr(row['bare'], key) for row in rows], '+.2f')}"
+            for name, key in (("broker", "broker"), ("shell and task", "shell_and_task"))
+        )
+        cpu = statistics.median(row["bare"].cpu / row[way].cpu for row in rows)
+        print(f"{way:9} {rate} jobs/s, {share} of bare; by processor time {cpu:.3f} of bare")
+        print(f"          processor time a job against bare, ms: {', '.join(parts)}")
+    print(f"medians [quartiles] of {len(rows)} slices of {jobs // SLICES} jobs")
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
