@@ -88,26 +88,56 @@ json_t *as_string(const char *bytes) {
   return string ? string : json_string("?");
 }
 
-Json mounts() {
-  Json list(json_array());
-  File f(fopen("/proc/self/mountinfo", "re"));
-  CString line;
-  while (f && take_line(f.get(), line)) {
-    char *separator = strstr(line.get(), " - "), *rest = nullptr;
+// All of a file whose size nobody knows, with a zero behind; null when it can't be read.
+CString read_whole(const char *path) {
+  Descriptor fd(open(path, O_RDONLY | O_CLOEXEC));
+  size_t room = 16 * 1024, n = 0;
+  CString text(static_cast<char *>(malloc(room)));
+  while (fd.get() >= 0 && text) {
+    ssize_t more = read(fd.get(), text.get() + n, room - 1 - n);
+    if (more <= 0) {
+      text.get()[n] = 0;
+      return more == 0 ? static_cast<CString &&>(text) : nullptr;
+    }
+    n += static_cast<size_t>(more);
+    if (room - n < 4096) text.reset(static_cast<char *>(realloc(text.release(), room *= 2)));
+  }
+  return nullptr;
+}
+
+// The mounts as a JSON list. Put together as text: it is most of a description, and as values it would cost as much as
+// all the rest.
+CString list_mounts() {
+  CString lines = read_whole("/proc/self/mountinfo");
+  // A byte becomes up to six, and a line has some 60 of keys.
+  size_t room = (lines ? strlen(lines.get()) : 0) * 8 + 64;
+  CString text(static_cast<char *>(malloc(room)));
+  if (!text) return nullptr;
+  Writer w(text.get(), room);
+  const char *before_one = "[";
+  char *rest_of_lines = nullptr;
+  for (char *line = lines ? strtok_r(lines.get(), "\n", &rest_of_lines) : nullptr; line;
+       line = strtok_r(nullptr, "\n", &rest_of_lines)) {
+    char *separator = strstr(line, " - "), *rest = nullptr;
     if (!separator) continue;
     *separator = 0;
     char *before[5] = {}, *behind[2] = {};
     int n = 0, m = 0;
-    for (char *w = strtok_r(line.get(), " ", &rest); w && n < 5; w = strtok_r(nullptr, " ", &rest)) before[n++] = w;
-    for (char *w = strtok_r(separator + 3, " \n", &rest); w && m < 2; w = strtok_r(nullptr, " \n", &rest))
-      behind[m++] = w;
+    for (char *f = strtok_r(line, " ", &rest); f && n < 5; f = strtok_r(nullptr, " ", &rest)) before[n++] = f;
+    for (char *f = strtok_r(separator + 3, " ", &rest); f && m < 2; f = strtok_r(nullptr, " ", &rest)) behind[m++] = f;
     if (n < 5 || m < 2) continue;
     for (char *field : {before[3], before[4], behind[1]}) unescape(field);
-    json_array_append_new(list.get(),
-                          json_pack("{s:s s:o s:o s:o s:s}", "dev", before[2], "source", as_string(behind[1]), "root",
-                                    as_string(before[3]), "point", as_string(before[4]), "fstype", behind[0]));
+    w << before_one << "\n  {\"dev\": ";
+    w.json(before[2]) << ", \"source\": ";
+    w.json(behind[1]) << ", \"root\": ";
+    w.json(before[3]) << ", \"point\": ";
+    w.json(before[4]) << ", \"fstype\": ";
+    w.json(behind[0]) << '}';
+    before_one = ",";
   }
-  return list;
+  w << (*before_one == ',' ? "]" : "[]");
+  w.c_str();
+  return w.overflowed() ? nullptr : static_cast<CString &&>(text);
 }
 
 Json processor() {
@@ -158,16 +188,23 @@ json_t *now() {
   return json_sprintf("%s.%06ldZ", day, t.tv_nsec / 1000);
 }
 
+// The running kernel's own id (random(4)): what has the same one is on the same machine.
+json_t *boot_id() {
+  CString line = read_whole("/proc/sys/kernel/random/boot_id");
+  if (line) line.get()[strcspn(line.get(), "\n")] = 0;
+  return line && *line.get() ? as_string(line.get()) : json_null();
+}
+
+// But for the mounts.
 Json describe(const RunDescription &d, const char *host) {
   struct utsname names;
-  Json found_mounts = mounts(), cpu = processor();
-  return Json(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:s s:O s:o s:{s:s} s:O}",                          //
-                        "run_id", random_id(), "created", now(), "command", const_cast<json_t *>(d.command),  //
-                        "cwd", as_string(d.cwd), "tags", json_stringn(d.tags.data(), d.tags.size()),          //
-                        "user", user_name(), "uid", static_cast<int>(getuid()), "host", host,                 //
-                        "kernel", uname(&names) == 0 ? names.release : "?", "cpu", cpu.get(),                 //
-                        "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION,            //
-                        "mounts", found_mounts.get()));
+  Json cpu = processor();
+  return Json(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:o s:s s:O s:o s:{s:s}}",                                 //
+                        "run_id", random_id(), "created", now(), "command", const_cast<json_t *>(d.command),         //
+                        "cwd", as_string(d.cwd), "tags", json_stringn(d.tags.data(), d.tags.size()),                 //
+                        "user", user_name(), "uid", static_cast<int>(getuid()), "host", host, "boot_id", boot_id(),  //
+                        "kernel", uname(&names) == 0 ? names.release : "?", "cpu", cpu.get(),                        //
+                        "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION));
 }
 
 // False, with EEXIST, where `to` is there already.
@@ -183,20 +220,18 @@ bool rename_if_new(const char *from, const char *to) {
 
 // Whole at every moment: a file beside it takes its place. False, with errno, where that failed; `only_if_new`: with
 // EEXIST where it is there.
-bool publish(const char *directory, const json_t *content, bool only_if_new) {
+bool publish(const char *directory, string_view content, bool only_if_new) {
   CString name;
   char *text = nullptr;
   Json id(random_id());
   if (asprintf(&text, "%s/.run.json.%s", directory, json_string_value(id.get())) < 0) return false;
   CString scratch(text), target = join(directory, "run.json");
-  CString lines(json_dumps(content, JSON_INDENT(1)));
-  if (!lines || !target) return false;
-  size_t n = strlen(lines.get());
+  if (!target) return false;
   bool done = false;
   {
     Descriptor fd(open(scratch.get(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd.get() < 0) return false;
-    done = write(fd.get(), lines.get(), n) == static_cast<ssize_t>(n) && write(fd.get(), "\n", 1) == 1;
+    done = write(fd.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size());
   }
   done = done && (only_if_new ? rename_if_new(scratch.get(), target.get()) : rename(scratch.get(), target.get()) == 0);
   if (done) return true;
@@ -215,16 +250,29 @@ bool knows(const json_t *run, const char *host) {
   return false;
 }
 
+bool publish_first(const char *directory, const RunDescription &d, const char *host) {
+  Json content = describe(d, host);
+  json_object_set_new(content.get(), "format", json_integer(1));
+  json_object_set_new(content.get(), "restarts", json_array());
+  CString members(json_dumps(content.get(), JSON_INDENT(1))), found_mounts = list_mounts();
+  if (!members || !found_mounts) {
+    errno = ENOMEM;
+    return false;
+  }
+  members.get()[strlen(members.get()) - 2] = 0;  // "\n}"
+  char *text = nullptr;
+  int n = asprintf(&text, "%s,\n \"mounts\": %s\n}\n", members.get(), found_mounts.get());
+  CString owned(n < 0 ? nullptr : text);
+  return owned && publish(directory, {owned.get(), static_cast<size_t>(n)}, true);
+}
+
 // Has this host in run.json; false, with errno, when it can't be written.
 bool describe_host(const char *directory, const RunDescription &d) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   CString path = join(directory, "run.json");
   if (access(path.get(), F_OK) != 0) {
-    Json content = describe(d, host);
-    json_object_set_new(content.get(), "format", json_integer(1));
-    json_object_set_new(content.get(), "restarts", json_array());
-    if (publish(directory, content.get(), true)) return true;
+    if (publish_first(directory, d, host)) return true;
     if (errno != EEXIST) return false;
   }
   Json run(json_load_file(path.get(), 0, nullptr));
@@ -239,8 +287,12 @@ bool describe_host(const char *directory, const RunDescription &d) {
   }
   if (knows(run.get(), host)) return true;
   if (!member(run.get(), "restarts")) json_object_set_new(run.get(), "restarts", json_array());
-  json_array_append_new(member(run.get(), "restarts"), describe(d, host).release());
-  return publish(directory, run.get(), false);
+  Json here = describe(d, host);
+  CString found_mounts = list_mounts();
+  if (found_mounts) json_object_set_new(here.get(), "mounts", json_loads(found_mounts.get(), 0, nullptr));
+  json_array_append_new(member(run.get(), "restarts"), here.release());
+  CString text(json_dumps(run.get(), JSON_INDENT(1)));
+  return text && publish(directory, text.get(), false);
 }
 
 bool refuse(Writer &fault, const char *what, const char *path, int error) {

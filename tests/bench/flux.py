@@ -1,7 +1,9 @@
 """What tracing costs a Flux instance: jobs a second from submit to clean, and the job manager's memory.
 
-    python tests/bench/flux.py throughput [--jobs 500] [--rounds 7]
+    python tests/bench/flux.py throughput [--jobs 500] [--rounds 7] [--dir DIR]
     python tests/bench/flux.py memory [--jobs 10000] [--rounds 3]
+
+--dir: where Flux's files, the jobs' and their runs lie; without it where temporary files do.
 
 throughput: `true` jobs in one instance, in three ways in turn: without the plugins, with both but untraced, and traced.
 A round is cut into slices, each of one of each way in an order that changes, so that what else goes on befalls all. The
@@ -194,7 +196,9 @@ def main() -> None:
     parser.add_argument("what", choices=["throughput", "memory"])
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--dir")
     chosen = parser.parse_args()
+    tempfile.tempdir = chosen.dir
     try:
         if chosen.what == "throughput":
             throughput(chosen.jobs or 500, chosen.rounds or 7)

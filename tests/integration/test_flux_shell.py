@@ -84,7 +84,7 @@ def test_the_run_directory_is_the_users_own_and_described(submit_in, work):
     from tailrace.integrations import rundir
 
     own = rundir._description(["x"], "")
-    for key in ("user", "uid", "host", "kernel", "cpu", "mounts"):
+    for key in ("user", "uid", "host", "kernel", "boot_id", "cpu", "mounts"):
         assert description[key] == own[key], key
     assert set(own) | {"format", "restarts"} == set(description)
     info = tailrace.open(run).info()
