@@ -60,14 +60,6 @@ CString join(const char *directory, const char *name) {
   return CString(asprintf(&path, "%s/%s", directory, name) < 0 ? nullptr : path);
 }
 
-bool take_line(FILE *f, CString &line) {
-  char *text = line.release();
-  size_t size = 0;
-  ssize_t n = getline(&text, &size, f);
-  line.reset(text);
-  return n > 0;
-}
-
 // proc(5): blanks and the like in names are octal.
 void unescape(char *field) {
   char *to = field;
@@ -142,13 +134,13 @@ CString list_mounts() {
 
 Json processor() {
   File f(fopen("/proc/cpuinfo", "re"));
-  CString line;
+  char line[512];
   struct utsname names;
   const char *model = uname(&names) == 0 ? names.machine : "?";
-  while (f && take_line(f.get(), line)) {
-    char *colon = strchr(line.get(), ':');
-    if (!colon || strncmp(line.get(), "model name", 10) != 0) continue;
-    line.get()[strcspn(line.get(), "\n")] = 0;
+  while (f && fgets(line, sizeof line, f.get())) {
+    char *colon = strchr(line, ':');
+    if (!colon || strncmp(line, "model name", 10) != 0) continue;
+    line[strcspn(line, "\n")] = 0;
     model = colon + 1 + strspn(colon + 1, " \t");
     break;
   }
