@@ -1,4 +1,4 @@
-"""A partition of events as plain arrays: texts as codes, numbers as int64, nothing null.
+"""A partition of events as plain arrays: texts as int32 codes, numbers as int64, nothing null.
 
 A frame of events holds its texts as categories (schema.py), so a question about a text is asked once a category, not
 once an event; frames of other dtypes are brought to the same form.
@@ -17,13 +17,14 @@ import pandas as pd
 from tailrace.analyzer.grouping import Bools, Ints
 
 Texts = npt.NDArray[np.object_]
+Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Text:
     """A column of texts: event i has texts[code[i]]; the texts are distinct, code 0 is "", which null becomes."""
 
-    code: Ints
+    code: Codes
     texts: Texts
 
     def isin(self, wanted: Container[str]) -> Bools:
@@ -65,7 +66,7 @@ def of(frame: pd.DataFrame, texts: Iterable[str], numbers: Mapping[str, int]) ->
 
 
 def _nothing(count: int) -> Text:
-    return Text(np.zeros(count, dtype=np.int64), np.array([""], dtype=object))
+    return Text(np.zeros(count, dtype=np.int32), np.array([""], dtype=object))
 
 
 def _text(column: pd.Series[Any]) -> Text:
@@ -74,7 +75,8 @@ def _text(column: pd.Series[Any]) -> Text:
     else:
         codes, found = pd.factorize(column)
     texts = np.append(np.array([""], dtype=object), np.asarray(found, dtype=object))
-    code = codes.astype(np.int64) + 1
+    code = codes.astype(np.int32)
+    code += 1
     for twin in np.flatnonzero(texts[1:] == "") + 1:
         code[code == twin] = 0
         texts[twin] = None
@@ -86,15 +88,16 @@ def _number(column: pd.Series[Any], null: int) -> Ints:
         return column.to_numpy(dtype=np.int64)
     if column.isna().all():
         return np.full(len(column), null, dtype=np.int64)
-    return column.astype("Int64").to_numpy(dtype=np.int64, na_value=null)
+    integers = column if column.dtype.kind == "i" else column.astype("Int64")
+    return integers.to_numpy(dtype=np.int64, na_value=null)
 
 
-def recode(texts: Texts, column: Text) -> tuple[Ints, Texts]:
-    """The codes of `column` among `texts` and what it has besides, and all these texts. Code 0 stays ""."""
-    used = np.flatnonzero(np.bincount(column.code, minlength=1)[1:]) + 1
-    place = np.zeros(len(column.texts), dtype=np.int64)
-    if len(used) == 0:
-        return place[column.code], texts
-    known = {text: code for code, text in enumerate(texts)}
-    place[used] = [known.setdefault(text, len(known)) for text in column.texts[used]]
-    return place[column.code], np.array(list(known), dtype=object)
+def recoded(first: Text, second: Text) -> Text:
+    """The column `second` with the codes that `first` has for the same texts; further texts come behind."""
+    if not second.code.any():
+        return Text(second.code, first.texts)
+    used = np.flatnonzero(np.bincount(second.code)[1:]) + 1
+    place = np.zeros(len(second.texts), dtype=np.int32)
+    known = {text: code for code, text in enumerate(first.texts)}
+    place[used] = [known.setdefault(text, len(known)) for text in second.texts[used]]
+    return Text(place[second.code], np.array(list(known), dtype=object))

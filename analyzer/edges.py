@@ -14,9 +14,9 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
-make no edge; one and the same `fold` makes chunks and combines them, so the result depends on the partitioning only
-where a cap coarsens. Caps close the smallest gaps first: a coarse spell or extent covers too much, never too little,
-and says so.
+make no edge; one and the same fold (core/native/spells.cc) makes chunks and combines them, so the result depends on the
+partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse spell or extent covers too much,
+never too little, and says so.
 
 Why spells: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
 the pauses to put each read on the version it saw; 16 a key are enough for that and don't grow with the events.
@@ -31,9 +31,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tailrace import _native
 from tailrace.analyzer import grouping
 from tailrace.analyzer import intervals as iv
-from tailrace.analyzer.intervals import Bools, Intervals, Ints
+from tailrace.analyzer.intervals import Intervals, Ints
 
 MAX_SPELLS = 16
 """Spells kept for one (actor, file, direction)."""
@@ -79,111 +80,56 @@ EdgeTable = Partial
 """A Partial that covers the whole run."""
 
 
-# --- folding and combining -------------------------------------------------------------------------------------------
+# --- combining -------------------------------------------------------------------------------------------------------
 
 
-def fold(part: Partial) -> Partial:
-    """Unites what belongs together in `part` and applies the caps; `part` may hold many rows for one key."""
-    spells, number, order = _fold_spells(part.spells)
-    extents, coarse = iv.cap(iv.union(_regroup(iv.reordered(part.extents, order), number)), MAX_EXTENTS)
-    times, _ = iv.cap(iv.union(_regroup(iv.reordered(part.times, order), number)), MAX_TIMES)
-    exact = spells["exact"].to_numpy(copy=True)
-    exact[coarse] = False
-    return Partial(
-        who=part.who,
-        files=part.files,
-        aliases=part.aliases,
-        spells=spells.assign(exact=exact),
-        extents=extents,
-        times=times,
-        busy=iv.cap(iv.union(part.busy), MAX_BUSY)[0],
-        counts=part.counts,
-        facts=part.facts,
-        kin=part.kin,
-    )
+def limits() -> tuple[int, int, int, int]:
+    """What the native fold takes as its limits."""
+    return MIN_PAUSE_NS, MAX_SPELLS, MAX_EXTENTS, MAX_TIMES
 
 
-def _regroup(rows: Intervals, code: Ints) -> Intervals:
-    return rows._replace(group=code[rows.group])
+Edges = tuple[pd.DataFrame, Intervals, Intervals]
+"""spells, extents, times."""
 
 
-def _fold_spells(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints, Ints]:
-    """The spells, for each row of `rows` the position of its spell, and the order of `rows` by these positions.
-
-    Rows of a key join unless a pause lies between them or a truncation begins the second; if there are more than
-    `MAX_SPELLS`, the shortest pauses are closed first, truncations last.
-    """
-    if len(rows) == 0:
-        return rows.assign(exact=np.ones(0, dtype=np.bool_)), *(np.empty(0, dtype=np.int64),) * 2
-    columns = {name: rows[name].to_numpy() for name in rows}
-    key = grouping.pack(*(columns[name] for name in SPELL_KEY))
-    order = grouping.order(~columns["fresh"], columns["first_ns"], key)
-    columns = {name: values[order] for name, values in columns.items()}
-    key, fresh = key[order], columns["fresh"]
-    begins = iv.first_of_group(key)
-    pause = np.zeros(len(rows), dtype=np.int64)
-    pause[1:] = columns["first_ns"][1:] - iv.running_end(key, columns["last_ns"])[:-1]
-    pause[fresh] = np.iinfo(np.int64).max - 1
-    pause[begins] = np.iinfo(np.int64).max
-    begins |= pause > MIN_PAUSE_NS
-    candidates = np.flatnonzero(begins)
-    begins[candidates] = _longest(key[candidates], pause[candidates])
-    at = np.flatnonzero(begins)
-    exact = columns.get("exact", np.ones(len(rows), dtype=np.bool_))
-    out = {name: columns[name][at] for name in (*SPELL_KEY, "first_ns", "fresh")}
-    out["last_ns"] = np.maximum.reduceat(columns["last_ns"], at)
-    out.update({name: np.add.reduceat(columns[name], at) for name in SPELL_SUMS})
-    out["exact"] = np.logical_and.reduceat(exact, at)
-    number = np.empty(len(rows), dtype=np.int64)
-    number[order] = np.cumsum(begins) - 1
-    return grouping.frame(out), number, order
-
-
-def _longest(key: Ints, pause: Ints) -> Bools:
-    """For the rows that begin a spell, sorted by key: whether it is among the `MAX_SPELLS` with the longest pauses."""
-    sizes = np.diff(np.append(np.flatnonzero(iv.first_of_group(key)), len(key)))
-    many = np.flatnonzero(np.repeat(sizes > MAX_SPELLS, sizes))
-    kept = np.ones(len(key), dtype=np.bool_)
-    kept[many] = iv.rank_in_group(key[many], pause[many]) < MAX_SPELLS
-    return kept
+def edges_of(found: Any) -> Edges:
+    """The tables of edges as the native fold returns them."""
+    spells, extents, times = found
+    return grouping.frame(spells), Intervals(*extents), Intervals(*times)
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
-    """One Partial for all of `parts`: codes are made common, then everything is folded."""
+    """One Partial for all of `parts`: codes are made common, then what belongs together is united and capped."""
     who_codes, who = codes(pd.concat([p.who for p in parts], ignore_index=True))
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
     ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
-    aliases, spells, counts, facts, kin = [], [], [], [], []
-    extents, times, busy = [], [], []
-    who_at = file_at = spell_at = 0
+    aliases, edges, counts, facts, kin, busy = [], [], [], [], [], []
+    who_at = file_at = 0
     for p in parts:
         w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
         aliases.append(p.aliases.assign(file=f[p.aliases["file"].to_numpy()]))
-        spells.append(p.spells.assign(who=w[p.spells["who"].to_numpy()], file=f[p.spells["file"].to_numpy()]))
+        edges.append(({str(name): p.spells[name].to_numpy() for name in p.spells}, p.extents, p.times, w, f))
         counts.append(p.counts.assign(who=w[p.counts["who"].to_numpy()]))
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
         kin.append(p.kin.assign(who=w[p.kin["who"].to_numpy()]))
-        extents.append(p.extents._replace(group=p.extents.group + spell_at))
-        times.append(p.times._replace(group=p.times.group + spell_at))
-        kinds = len(KINDS)
-        busy.append(p.busy._replace(group=w[p.busy.group // kinds] * kinds + p.busy.group % kinds))
-        who_at, file_at, spell_at = who_at + len(p.who), file_at + len(p.files), spell_at + len(p.spells)
-    return fold(
-        Partial(
-            who=who,
-            files=grouping.frame({"file": np.asarray(names, dtype=object), "ftype": ftype}),
-            aliases=sum_aliases(pd.concat(aliases, ignore_index=True)),
-            spells=pd.concat(spells, ignore_index=True),
-            extents=iv.concat(extents),
-            times=iv.concat(times),
-            busy=iv.concat(busy),
-            counts=sum_counts(pd.concat(counts, ignore_index=True)),
-            facts=sum_facts(pd.concat(facts, ignore_index=True)),
-            kin=pd.concat(kin, ignore_index=True),
-        )
+        of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
+        busy.append(p.busy._replace(group=of_kind[p.busy.group]))
+        who_at, file_at = who_at + len(p.who), file_at + len(p.files)
+    spells, extents, times = edges_of(_native.fold_spells(edges, len(who), limits()))
+    return Partial(
+        who=who,
+        files=grouping.frame({"file": np.asarray(names, dtype=object), "ftype": ftype}),
+        aliases=sum_aliases(pd.concat(aliases, ignore_index=True)),
+        spells=spells,
+        extents=extents,
+        times=times,
+        busy=iv.cap(busy, MAX_BUSY)[0],
+        counts=sum_counts(pd.concat(counts, ignore_index=True)),
+        facts=sum_facts(pd.concat(facts, ignore_index=True)),
+        kin=pd.concat(kin, ignore_index=True),
     )
 
 
@@ -250,6 +196,10 @@ def frame(table: EdgeTable) -> pd.DataFrame:
     out["extents"] = pd.Series([r.tolist() for r in ranges[: len(edges)]], dtype=object)
     out["exact"] = spells.groupby(key)["exact"].all()
     return out
+
+
+def _regroup(rows: Intervals, code: Ints) -> Intervals:
+    return rows._replace(group=code[rows.group])
 
 
 def last_paths(table: EdgeTable) -> Any:

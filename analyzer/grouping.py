@@ -110,19 +110,11 @@ def firsts(code: npt.NDArray[Any], count: int, row: Ints | None = None) -> Ints:
     return found
 
 
-def reduce_at(how: np.ufunc, code: Ints, values: Ints, count: int) -> Ints:
-    """`np.add`, `np.minimum` or `np.maximum` of the values of each code 0 .. count - 1; a code without rows is 0."""
-    found = np.zeros(count, dtype=np.int64)
-    if how is not np.add:
-        found[code] = values
-    how.at(found, code, values)
-    return found
-
-
 def frame(columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """A frame of the arrays as they are; pandas' own constructor makes Arrow strings of objects, at a cost."""
-    series = {name: pd.Series(values, dtype=values.dtype, copy=False) for name, values in columns.items()}
-    made: pd.DataFrame = pd.DataFrame(series)
+    """A frame of the arrays themselves; pandas' own constructor copies them, and makes Arrow strings of objects."""
+    index = pd.RangeIndex(len(next(iter(columns.values()))))
+    series = {name: pd.Series(values, index, values.dtype, copy=False) for name, values in columns.items()}
+    made: pd.DataFrame = pd.DataFrame(series, index, copy=False)
     return made
 
 

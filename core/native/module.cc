@@ -3,11 +3,13 @@
 
 namespace tailrace::native {
 void bind_reader(nanobind::module_ &m);  // reader.cc: blocks -> Arrow columns
+void bind_edges(nanobind::module_ &m);   // edges.cc: events -> tables of edges
 void bind_core(nanobind::module_ &m);    // core.cc: tags, settings, sealing of journals
 }  // namespace tailrace::native
 
 NB_MODULE(_native, m) {
-  m.doc() = "The native parts of tailrace: reading trace blocks, sealing journals, checking tags.";
+  m.doc() = "The native parts of tailrace: reading trace blocks, folding events, sealing journals, checking tags.";
   tailrace::native::bind_core(m);
   tailrace::native::bind_reader(m);
+  tailrace::native::bind_edges(m);
 }

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 class EventBatch:
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> Any: ...
@@ -25,6 +28,28 @@ def read_files(
     mounts: Sequence[tuple[str, str, str, str]] = (),
 ) -> EventBatch: ...
 def columns() -> list[tuple[str, str, bool]]: ...
+
+# edges.cc
+_Ints = npt.NDArray[np.int64]
+_Intervals = tuple[_Ints, _Ints, _Ints, _Ints]
+_Limits = tuple[int, int, int, int]
+_Edges = tuple[dict[str, npt.NDArray[Any]], _Intervals, _Intervals]
+
+def fold_events(
+    codes: dict[str, npt.NDArray[np.int32]],
+    bits: dict[str, npt.NDArray[np.uint32]],
+    numbers: dict[str, _Ints],
+    files: int,
+    limits: _Limits,
+    busy_limit: int,
+) -> dict[str, Any]: ...
+def fold_spells(
+    parts: Sequence[tuple[dict[str, npt.NDArray[Any]], _Intervals, _Intervals, _Ints, _Ints]],
+    actors: int,
+    limits: _Limits,
+) -> _Edges: ...
+def unite_intervals(parts: Sequence[_Intervals], limit: int = ...) -> tuple[_Intervals, _Ints]: ...
+def bits() -> dict[str, int]: ...
 
 # core.cc
 def tag_error(tags: str) -> str | None: ...

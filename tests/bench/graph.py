@@ -4,7 +4,8 @@
 
     graph    100,000 tasks and 500,000 files with 970,000 edges: building, critical path and slack, the stage graph; the
              same with NetworkX. 10,000,000 edges under a limit of 4 GiB of address space.
-    edges    10,000,000 events to the edge table, and a plain group-by over the same frame.
+    edges    10,000,000 events to the edge table, and a plain group-by over the same frames; events scattered over tasks
+             and files, and in the order of real traces.
     report   a run of 100,000 tasks and 500,000 files, written as trace files and shown by `tailrace report`. With
              `--instance`, its tasks are those of WfFormat instances, repeated; else a made-up Montage.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -167,25 +169,43 @@ def large() -> dict[str, Any]:
 
 # --- the edge table --------------------------------------------------------------------------------------------------
 
+PART = 350_000
+"""Events of a partition, as the loader cuts them."""
+EVENT_TASKS, EVENT_FILES = 2000, 5000
 
-def events(count: int, seed: int = 3) -> pd.DataFrame:
+
+def scattered(begin: int, count: int, _total: int) -> tuple[Any, Any, Any, Any]:
+    """Nothing of an event follows from the one before: nearly every (task, file) of a partition is a new one."""
+    r = np.random.default_rng(begin)
+    task = r.integers(0, EVENT_TASKS, count)
+    return task, r.integers(0, EVENT_FILES, count), task % 2, r.integers(0, 1000, count) * 4096
+
+
+def streams(begin: int, count: int, total: int) -> tuple[Any, Any, Any, Any]:
+    """As traces are: one process's events after the other's, a hundred calls in a row on one file."""
+    at, each = np.arange(begin, begin + count), total // EVENT_TASKS
+    task, run, call = at // each, at % each // 100, at % each % 100
+    writes = run % 4 == 3
+    file = np.where(writes, task, (task * 7919 + run * 104_729)) % EVENT_FILES
+    return task % EVENT_TASKS, file, writes.astype(np.int64), (run * writes * 100 + call) * 4096
+
+
+def events(order: Callable[..., tuple[Any, Any, Any, Any]], begin: int, count: int, total: int) -> pd.DataFrame:
     """Reads and writes as the loader gives them: text in categories."""
-    r = np.random.default_rng(seed)
-    tasks, files = 2000, 5000
-    task, file = r.integers(0, tasks, count), r.integers(0, files, count)
+    task, file, way, offset = order(begin, count, total)
 
     def text(codes: Any, names: list[str]) -> Any:
         return pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
 
     nothing = pd.array(np.zeros(count, dtype=np.int64), dtype="Int64")
     nothing[:] = pd.NA
-    paths = [f"/d/{i}" for i in range(files)]
-    identities = [f"n1:8:1:{i}:5" for i in range(files)]
+    paths = [f"/d/{i}" for i in range(EVENT_FILES)]
+    identities = [f"n1:8:1:{i}:5" for i in range(EVENT_FILES)]
     zero = np.zeros(count, dtype=np.int64)
     columns = {
-        "name": text(task % 2, ["read", "write"]),
+        "name": text(way, ["read", "write"]),
         "cat": text(zero, ["POSIX"]),
-        "ts": T0_NS + np.arange(count) * 10_000,
+        "ts": T0_NS + np.arange(begin, begin + count) * 10_000,
         "dur": np.full(count, 1000),
         "host": text(zero, ["n1"]),
         "pid": (task + 1).astype(np.int32),
@@ -194,43 +214,78 @@ def events(count: int, seed: int = 3) -> pd.DataFrame:
         "ftype": text(zero, ["reg"]),
         "path2": text(zero - 1, ["x"]),
         "file2": text(zero - 1, ["x"]),
-        "offset": pd.array(r.integers(0, 1000, count) * 4096, dtype="Int64"),
+        "offset": pd.array(offset, dtype="Int64"),
         "size": pd.array(np.full(count, 4096), dtype="Int64"),
         "count": pd.array(np.full(count, 4096), dtype="Int64"),
         "ret": pd.array(np.full(count, 4096), dtype="Int64"),
         "errno": nothing.astype("Int32"),
-        "dir": text(task % 2, ["r", "w"]),
+        "dir": text(way, ["r", "w"]),
         "flags": nothing.astype("Int32"),
         "calls": np.ones(count, dtype=np.int32),
         "workflow": text(zero, ["w"]),
         "stage": text(task % STAGES, [f"s{i}" for i in range(STAGES)]),
-        "task": text(task, [f"t{i}" for i in range(tasks)]),
+        "task": text(task, [f"t{i}" for i in range(EVENT_TASKS)]),
     }
     return pd.DataFrame(columns)
 
 
-def table_of_events(rounds: int, count: int) -> dict[str, Any]:
-    """As the analyzer does it: partitions, one after the other, folded; and a group-by over the same partitions."""
-    part = 350_000
-    parts = [events(min(part, count - at), seed=at) for at in range(0, count, part)]
+def in_a_child(step: Callable[[], int]) -> dict[str, float]:
+    """What `step` costs in a process that has what this one has: wall and processor seconds, memory on top; its result.
+
+    So neither side runs in memory that the other one left behind.
+    """
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begin, used = time.perf_counter(), time.process_time()
+        result = step()
+        cost = {"wall_s": time.perf_counter() - begin, "cpu_s": time.process_time() - used, "result": result}
+        cost["peak_gib"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) * 1024 / GIB
+        os.write(write, json.dumps(cost).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        told = pipe.read()
+    assert os.waitpid(pid, 0)[1] == 0, "the measured step failed"
+    cost = json.loads(told)
+    assert isinstance(cost, dict)
+    return cost
+
+
+def table_of_events(rounds: int, count: int, order: Callable[..., tuple[Any, Any, Any, Any]]) -> dict[str, Any]:
+    """As the analyzer does it, partitions folded one after the other and combined; and a group-by over the same frames,
+    by partition and over the results, as Dask does it. Both find (task, file, direction) -> bytes, calls, first, last;
+    ours finds byte ranges, times and pauses besides."""
+    parts = [events(order, at, min(PART, count - at), count) for at in range(0, count, PART)]
     keys = ["workflow", "stage", "task", "host", "pid", "file", "dir"]
-    hows = {"size": "sum", "ts": ["min", "max"], "calls": "sum"}
+    sums = {"bytes": ("size", "sum"), "first": ("ts", "min"), "last": ("ts", "max"), "calls": ("calls", "sum")}
+    whole = {name: (name, how) for name, (_, how) in sums.items()}
 
-    def group() -> Any:
-        tables = [p.groupby(keys, observed=True).agg(hows) for p in parts]
-        return pd.concat(tables).groupby(level=list(range(len(keys)))).sum()
+    def group() -> int:
+        tables = [p.groupby(keys, observed=True).agg(**sums) for p in parts]
+        table = pd.concat(tables).groupby(level=keys, observed=True).agg(**whole)
+        assert int(table["bytes"].sum()) == 4096 * count
+        return len(table)
 
-    def ours() -> Any:
-        partials = [chunks.chunk(p) for p in parts]
-        while len(partials) > 1:
-            step = chunks.SPLIT_EVERY
-            partials = [et.combine(partials[i : i + step]) for i in range(0, len(partials), step)]
-        return partials[0]
+    def ours() -> int:
+        table = chunks.combined([chunks.chunk(p) for p in parts])
+        assert int(table.spells["bytes"].sum()) == 4096 * count
+        return len(table.spells[et.SPELL_KEY].drop_duplicates())
 
-    group_s, _ = least(rounds, group)
-    ours_s, table = least(rounds, ours)
-    assert int(table.spells["bytes"].sum()) == 4096 * count
-    return {"events": count, "group_by_s": group_s, "edge_table_s": ours_s, "ratio": ours_s / group_s}
+    chunks.chunk(parts[-1])
+    parts[-1].groupby(keys, observed=True).agg(**sums)
+    runs: dict[str, list[dict[str, float]]] = {"group_by": [], "edge_table": []}
+    for _ in range(rounds):
+        for name, step in (("group_by", group), ("edge_table", ours)):
+            runs[name].append(in_a_child(step))
+    assert runs["group_by"][0]["result"] == runs["edge_table"][0]["result"], "the same edges"
+    out: dict[str, Any] = {"events": count, "edges": int(runs["group_by"][0]["result"])}
+    for figure in ("cpu_s", "wall_s", "peak_gib"):
+        best = {name: min(run[figure] for run in costs) for name, costs in runs.items()}
+        out.update({f"{name}_{figure}": value for name, value in best.items()})
+        out[f"{figure.split('_')[0]}_ratio"] = best["edge_table"] / best["group_by"]
+    return out
 
 
 # --- a report --------------------------------------------------------------------------------------------------------
@@ -267,7 +322,8 @@ def main() -> int:
         results["graph"] = graph(options.rounds)
         results["10M edges"] = large()
     if "edges" in options.only:
-        results["edge table"] = table_of_events(options.rounds, options.events)
+        for order in (scattered, streams):
+            results[f"edge table, {order.__name__}"] = table_of_events(options.rounds, options.events, order)
     if "report" in options.only:
         results["report"] = report(options.instance, options.tasks, options.files, options.dir)
     table = Table(title="the dataflow graph", title_justify="left")

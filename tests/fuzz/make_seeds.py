@@ -92,6 +92,12 @@ def main() -> None:
         b"workflow=w,stage=s%20t,task=1,job=2,rank=3,sample=NA12878\nstage=other,zeta=%C3%A9,b.c-d_e=:/@+",
     )
     put("tags", "plain", b"a=1")
+    # Eight bytes an event (edges.cc): reads of one file, a truncation, a write.
+    reads = b"".join(bytes([0, 0, 1, 1, i, 0x51, 3 + i, 0]) for i in range(0, 60, 5))
+    put("edges", "reads", b"\x06" + reads)
+    put(
+        "edges", "mixed", b"\x04" + reads[:32] + bytes([1, 0, 0, 1, 20, 1, 0x81, 0, 0, 0, 2, 1, 21, 0x31, 9, 0]) + reads
+    )
     put(
         "settings",
         "traced",

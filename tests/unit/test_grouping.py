@@ -50,9 +50,6 @@ def test_groups_reduce_as_pandas_does(table: list[tuple[int, int]]) -> None:
     assert groups.first(key).tolist() == list(wanted.groups)
     for how, name in ((np.add, "sum"), (np.minimum, "min"), (np.maximum, "max")):
         assert groups.reduce(how, value).tolist() == wanted.agg(name).tolist()
-        assert (
-            grouping.reduce_at(how, key, value, 5).tolist() == wanted.agg(name).reindex(range(5), fill_value=0).tolist()
-        )
 
 
 def test_texts_make_keys_too() -> None:

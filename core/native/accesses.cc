@@ -1,0 +1,288 @@
+// See accesses.h.
+#include "accesses.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "numbering.h"
+
+namespace tailrace::native {
+
+namespace {
+
+// Flags as the kernel takes them (open(2), mmap(2)); the generic values, whatever this machine's headers say.
+constexpr int64_t kAccessMode = 03, kCreate = 0100, kTruncate = 01000;
+constexpr int64_t kProtWrite = 0x2, kMapType = 0xF, kMapShared = 0x1, kMapSharedValidate = 0x3;
+
+constexpr int64_t kUnknown = -1;  // an offset, or a file that is none
+
+struct ActorKey {
+  int64_t pid;
+  int32_t workflow, stage, task, host;
+
+  bool operator==(const ActorKey &o) const {
+    return pid == o.pid && task == o.task && stage == o.stage && workflow == o.workflow && host == o.host;
+  }
+  uint64_t hash() const {
+    const uint64_t tags = static_cast<uint64_t>(static_cast<uint32_t>(task)) << 32 | static_cast<uint32_t>(stage);
+    const uint64_t run = static_cast<uint64_t>(static_cast<uint32_t>(workflow)) << 32 | static_cast<uint32_t>(host);
+    return mixed(mixed(mixed(static_cast<uint64_t>(pid)) ^ tags) ^ run);
+  }
+};
+
+struct AliasKey {
+  int32_t file, path;
+
+  bool operator==(const AliasKey &o) const { return file == o.file && path == o.path; }
+  uint64_t hash() const {
+    return mixed(static_cast<uint64_t>(static_cast<uint32_t>(file)) << 32 | static_cast<uint32_t>(path));
+  }
+};
+
+// Calls and bytes of an actor and kind.
+struct Cell {
+  int64_t value[kCountColumns];
+};
+
+class EventFolder {
+ public:
+  EventFolder(const Events &events, const SpellLimits &limits) : e_(events), limits_(limits), file_(events.files, -1) {
+    for (Growing<int64_t> *column : {&busy_group_, &busy_start_, &busy_end_}) column->reserve(events.rows);
+    accesses_.reserve(events.rows);
+  }
+
+  EventFold run(size_t busy_limit) {
+    for (size_t row = 0; row < e_.rows; ++row) event(row);
+    put_counts();
+    IntervalView busy{busy_group_.data(), busy_start_.data(), busy_end_.data()};
+    busy.size = busy_group_.size();
+    out_.busy = unite_groups({busy}, busy_limit).rows;
+    out_.edges = fold_accesses(accesses_, out_.actors.size(), limits_);
+    return std::move(out_);
+  }
+
+ private:
+  struct Call {
+    size_t row;
+    uint32_t bits;
+    bool ok;
+    int64_t who, file, file2;
+    int64_t begin_ns, end_ns;
+
+    bool is(uint32_t any) const { return (bits & any) != 0; }
+  };
+
+  int64_t number(const Call &call, NumberColumn column) const { return e_.number[column][call.row]; }
+  int32_t code(size_t row, TextColumn column) const { return e_.code[column][row]; }
+
+  uint32_t meaning(size_t row, TextColumn column) const {
+    return e_.bits[column][checked(code(row, column), e_.meanings[column])];
+  }
+
+  static size_t checked(int32_t code, size_t codes) {
+    if (code < 0 || static_cast<size_t>(code) >= codes) throw std::out_of_range("an event has a code that no text has");
+    return static_cast<size_t>(code);
+  }
+
+  void event(size_t row) {
+    Call call;
+    call.row = row;
+    call.bits = meaning(row, kName) | meaning(row, kCat) | meaning(row, kFtype) | meaning(row, kDir);
+    call.ok = number(call, kErrno) == 0 && !(call.is(kMoves | kLinks | kUnlinks) && number(call, kRet) < 0);
+    call.who = actor(row);
+    call.begin_ns = number(call, kTs);
+    call.end_ns = plus(call.begin_ns, number(call, kDur));
+    see_files(&call);
+    count(call);
+    if (call.ok && !call.is(kUpper)) access(call);
+    if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kProcess)) note(call);
+  }
+
+  int64_t actor(size_t row) {
+    const ActorKey key{e_.number[kPid][row], code(row, kWorkflow), code(row, kStage), code(row, kTask),
+                       code(row, kHost)};
+    if (actors_.size() > 0 && actors_[last_actor_] == key) return last_actor_;
+    last_actor_ = actors_.number(key);
+    if (last_actor_ == out_.actors.size()) {
+      out_.actors.push_back(static_cast<int64_t>(row));
+      cells_.resize(cells_.size() + kKinds);
+    }
+    return last_actor_;
+  }
+
+  // Files and the names they were seen under. After a rename or a link the file bears the new name, and that is later
+  // than the old one, which the same event bears.
+  void see_files(Call *call) {
+    const int32_t path = code(call->row, kPath), path2 = code(call->row, kPath2);
+    const int32_t file = code(call->row, kFile1), file2 = code(call->row, kFile2);
+    call->file = call->file2 = kUnknown;
+    if (file > 0) {
+      call->file = number_of(file);
+      int64_t &type = out_.file_types[static_cast<size_t>(call->file)];
+      if (type < 0) type = code(call->row, kFtype);
+      see_name(call->file, path, call->begin_ns);
+    }
+    if (file2 > 0) {
+      call->file2 = number_of(file2);
+      see_name(call->file2, path2, call->begin_ns);
+    }
+    if (file > 0 && path2 > 0 && call->ok && call->is(kMoves | kLinks)) {
+      see_name(call->file, path2, plus(call->begin_ns, 1));
+    }
+  }
+
+  int64_t number_of(int32_t code) {
+    int32_t &file = file_[checked(code, file_.size())];
+    if (file < 0) {
+      file = static_cast<int32_t>(out_.file_codes.size());
+      out_.file_codes.push_back(code);
+      out_.file_types.push_back(-1);
+      name_of_.push_back(UINT32_MAX);
+    }
+    return file;
+  }
+
+  void see_name(int64_t file, int32_t path, int64_t ts) {
+    const AliasKey key{static_cast<int32_t>(file), path};
+    uint32_t &alias = name_of_[static_cast<size_t>(file)];
+    if (alias == UINT32_MAX || !(names_[alias] == key)) alias = names_.number(key);
+    if (alias == out_.aliases[kAliasFile].size()) {
+      const int64_t made[kAliasColumns] = {file, path, ts, ts};
+      for (size_t i = 0; i < kAliasColumns; ++i) out_.aliases[i].push_back(made[i]);
+    }
+    int64_t &first = out_.aliases[kAliasFirst][alias], &last = out_.aliases[kAliasLast][alias];
+    first = std::min(first, ts);
+    last = std::max(last, ts);
+  }
+
+  void count(const Call &call) {
+    const bool io = !call.is(kNotIo), waits = call.is(kProcess) && call.is(kWaits);
+    const int64_t kind = call.is(kStreamType | kChannel) ? kStream
+                         : call.is(kWrites)              ? kWrite
+                         : call.is(kReads)               ? kRead
+                                                         : kMeta;
+    Cell &cell = cells_[static_cast<size_t>(call.who * kKinds + kind)];
+    if (cell.value[kCountWho] == 0) {
+      cell.value[kCountWho] = 1;
+      cell.value[kCountFirst] = call.begin_ns;
+      cell.value[kCountLast] = call.end_ns;
+    }
+    cell.value[kCountFirst] = std::min(cell.value[kCountFirst], call.begin_ns);
+    cell.value[kCountLast] = std::max(cell.value[kCountLast], call.end_ns);
+    if (io || waits) {
+      const int64_t group = call.who * kKinds + (waits ? kWait : kind);
+      busy_group_.push_back(group);
+      busy_start_.push_back(call.begin_ns);
+      busy_end_.push_back(call.end_ns);
+    }
+    if (!io) return;
+    add(&cell, kCountCalls, number(call, kCallCount));
+    add(&cell, kFailed, call.ok ? 0 : 1);
+    const int64_t size = call.ok ? number(call, kSize) : 0;
+    const int64_t read = call.is(kReads) ? size : 0, written = call.is(kWrites) ? size : 0;
+    add(&cell, kReadBytes, read);
+    add(&cell, kWrittenBytes, written);
+    const bool both = call.is(kReads) && call.is(kWrites);
+    if (!call.is(kLibc) && (call.file < 0 || (both && call.file2 < 0))) add(&cell, kUnnamedBytes, plus(read, written));
+  }
+
+  static void add(Cell *cell, CountColumn column, int64_t value) {
+    cell->value[column] = plus(cell->value[column], value);
+  }
+
+  // An event is up to three accesses: what it moves, a truncation, a mapping.
+  void access(const Call &call) {
+    const int64_t offset = number(call, kOffset), size = number(call, kSize), calls = number(call, kCallCount);
+    const bool reads = call.is(kReads), writes = call.is(kWrites);
+    if (call.file >= 0) {
+      if (reads) put(call, call.file, kRead, {offset, size, calls, 0, false});
+      if (writes && !reads) put(call, call.file, kWrite, {offset, size, calls, 0, false});
+      if (truncates(call)) put(call, call.file, kWrite, {kUnknown, 0, 0, 0, true});
+      if (!reads && !writes && call.is(kMmap) && call.is(kRegular)) {
+        const int64_t mapped = number(call, kCount);
+        if (call.is(kMaps)) put(call, call.file, kRead, {offset, 0, calls, mapped, false});
+        if (stores(call)) put(call, call.file, kWrite, {offset, 0, calls, mapped, false});
+      }
+    }
+    // The offset of a two-descriptor copy is the read side's.
+    const int64_t target = call.file2 < 0 ? call.file : call.file2;
+    if (reads && writes && target >= 0) put(call, target, kWrite, {kUnknown, size, calls, 0, false});
+  }
+
+  bool truncates(const Call &call) const {
+    const int64_t flags = number(call, kFlags);
+    return call.is(kCreat) || (call.is(kTruncates) && number(call, kOffset) == 0) ||
+           (call.is(kOpens) && (flags & kTruncate) != 0 && (flags & kAccessMode) != 0);
+  }
+
+  // Whether what is stored through the mapping reaches the file.
+  bool stores(const Call &call) const {
+    const int64_t type = number(call, kFlags) & kMapType;
+    return (number(call, kProt) & kProtWrite) != 0 && (type == kMapShared || type == kMapSharedValidate);
+  }
+
+  struct Moved {
+    int64_t offset, bytes, calls, mapped;
+    bool fresh;
+  };
+
+  void put(const Call &call, int64_t file, Kind direction, const Moved &moved) {
+    accesses_.push_back({call.begin_ns, call.end_ns, moved.bytes, moved.calls, moved.mapped, moved.offset,
+                         static_cast<int32_t>(call.who), static_cast<int32_t>(file), static_cast<uint8_t>(direction),
+                         moved.fresh});
+  }
+
+  void note(const Call &call) {
+    if (call.ok && call.file >= 0) {
+      const int64_t flags = number(call, kFlags);
+      const bool creates = call.is(kOpens) && (flags & kCreate) != 0 && (flags & kAccessMode) != 0;
+      if (creates || call.is(kMakes)) put(call, kCreated);
+      if (call.is(kUnlinks)) put(call, kUnlinked);
+      if (call.is(kMoves)) put(call, kMoved);
+      if (call.is(kLinks)) put(call, kLinked);
+    }
+    if (!call.ok && call.is(kOpens)) put(call, kFailedOpen);
+    if (call.ok && call.is(kProcess) && number(call, kRet) > 0) {
+      if (call.is(kForks)) put(call, kForked);
+      if (call.is(kReaps)) put(call, kReaped);
+    }
+  }
+
+  void put(const Call &call, Note note) {
+    Noted &noted = out_.notes[note];
+    noted.row.push_back(static_cast<int64_t>(call.row));
+    noted.who.push_back(call.who);
+    noted.file.push_back(call.file);
+  }
+
+  void put_counts() {
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      Cell &cell = cells_[i];
+      if (cell.value[kCountWho] == 0) continue;
+      cell.value[kCountWho] = static_cast<int64_t>(i / kKinds);
+      cell.value[kCountKind] = static_cast<int64_t>(i % kKinds);
+      for (size_t column = 0; column < kCountColumns; ++column) out_.counts[column].push_back(cell.value[column]);
+    }
+  }
+
+  const Events &e_;
+  const SpellLimits limits_;
+  Numbering<ActorKey> actors_;
+  uint32_t last_actor_ = 0;
+  std::vector<int32_t> file_;      // by the code of its text; -1 for one that was not yet seen
+  std::vector<uint32_t> name_of_;  // the alias under which each file was seen last
+  Numbering<AliasKey> names_;
+  std::vector<Cell> cells_;  // of each actor and kind; kCountWho says whether it was seen
+  Growing<int64_t> busy_group_, busy_start_, busy_end_;
+  std::vector<Access> accesses_;
+  EventFold out_;
+};
+
+}  // namespace
+
+EventFold fold_events(const Events &events, const SpellLimits &limits, size_t busy_limit) {
+  return EventFolder(events, limits).run(busy_limit);
+}
+
+}  // namespace tailrace::native

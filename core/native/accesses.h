@@ -1,0 +1,144 @@
+// A partition of events -> accesses of files (rows of spells.h), and what else the edge table has of events.
+//
+// What always holds: one pass; no text is seen here. Texts are codes, 0 where there is none, and what a text means for
+// the edge table (that `openat` opens, that MPIIO is seen again below) are bits that analyzer/chunks.py gives its code.
+#pragma once
+
+#include <cstdint>
+
+#include "growing.h"
+#include "intervals.h"
+#include "spells.h"
+
+namespace tailrace::native {
+
+enum TextColumn : size_t {
+  kName,
+  kCat,
+  kFtype,
+  kDir,
+  kPath,
+  kPath2,
+  kFile1,
+  kFile2,
+  kWorkflow,
+  kStage,
+  kTask,
+  kHost,
+  kTextColumns
+};
+inline constexpr const char *kTextNames[kTextColumns] = {"name", "cat",   "ftype",    "dir",   "path", "path2",
+                                                         "file", "file2", "workflow", "stage", "task", "host"};
+// The columns whose codes have bits.
+inline constexpr size_t kBitColumns = kDir + 1;
+
+enum NumberColumn : size_t {
+  kTs,
+  kDur,
+  kSize,
+  kCount,
+  kRet,
+  kErrno,
+  kFlags,
+  kProt,
+  kPid,
+  kOffset,
+  kCallCount,
+  kNumberColumns
+};
+inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",  "size", "count",  "ret",  "errno",
+                                                             "flags", "prot", "pid",  "offset", "calls"};
+
+// What a name, category, type or direction means; an event has the bits of all four.
+enum Bit : uint32_t {
+  // name
+  kOpens = 1U << 0,
+  kMakes = 1U << 1,      // creates a file, whatever its flags are
+  kCreat = 1U << 2,      // truncates one, too
+  kTruncates = 1U << 3,  // to `offset` bytes
+  kMaps = 1U << 4,
+  kMoves = 1U << 5,
+  kLinks = 1U << 6,
+  kUnlinks = 1U << 7,
+  kForks = 1U << 8,
+  kReaps = 1U << 9,   // returns a child that ended
+  kWaits = 1U << 10,  // lasts until a child ended
+  // cat
+  kUpper = 1U << 11,  // calls that are seen again below
+  kNotIo = 1U << 12,  // its time is no time in an I/O call
+  kMmap = 1U << 13,
+  kProcess = 1U << 14,
+  kChannel = 1U << 15,  // pipe or socket
+  kLibc = 1U << 16,     // libc's own files, which have no name for the program
+  // ftype
+  kStreamType = 1U << 17,
+  kRegular = 1U << 18,
+  // dir
+  kReads = 1U << 19,
+  kWrites = 1U << 20,
+};
+struct BitName {
+  const char *name;
+  Bit bit;
+};
+inline constexpr BitName kBitNames[] = {
+    {"opens", kOpens},     {"makes", kMakes}, {"creat", kCreat},       {"truncates", kTruncates}, {"maps", kMaps},
+    {"moves", kMoves},     {"links", kLinks}, {"unlinks", kUnlinks},   {"forks", kForks},         {"reaps", kReaps},
+    {"waits", kWaits},     {"upper", kUpper}, {"not_io", kNotIo},      {"mmap", kMmap},           {"process", kProcess},
+    {"channel", kChannel}, {"libc", kLibc},   {"stream", kStreamType}, {"regular", kRegular},     {"reads", kReads},
+    {"writes", kWrites},
+};
+
+// What a call's time counts as, in the order of edges.KINDS.
+enum Kind : int64_t { kRead, kWrite, kMeta, kStream, kWait, kKinds };
+
+struct Events {
+  size_t rows = 0;
+  const int32_t *code[kTextColumns] = {};
+  const uint32_t *bits[kBitColumns] = {};      // by code
+  size_t meanings[kBitColumns] = {};           // how many codes have bits
+  const int64_t *number[kNumberColumns] = {};  // null: 0; pid and offset -1, calls 1
+  size_t files = 0;                            // codes of file and file2 are below it
+};
+
+enum CountColumn : size_t {
+  kCountWho,
+  kCountKind,
+  kCountCalls,
+  kFailed,
+  kReadBytes,
+  kWrittenBytes,
+  kUnnamedBytes,
+  kCountFirst,
+  kCountLast,
+  kCountColumns
+};
+inline constexpr const char *kCountNames[kCountColumns] = {
+    "who", "kind", "calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes", "first_ns", "last_ns"};
+
+enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAliasColumns };
+inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};
+
+// Events that say more than numbers can: what was done to names, and with processes.
+enum Note : size_t { kCreated, kUnlinked, kMoved, kLinked, kFailedOpen, kForked, kReaped, kNotes };
+inline constexpr const char *kNoteNames[kNotes] = {"create", "unlink", "rename", "link", "failed open", "fork", "wait"};
+
+struct Noted {
+  Growing<int64_t> row, who, file;  // the event; its actor; its file, -1 for none
+};
+
+struct EventFold {
+  Growing<int64_t> actors;                  // the first row of each actor
+  Growing<int64_t> file_codes;              // each file's code in `file`
+  Growing<int64_t> file_types;              // its code in `ftype`; -1 where it was only seen as a second file
+  Growing<int64_t> aliases[kAliasColumns];  // `path` is its code
+  Growing<int64_t> counts[kCountColumns];
+  Intervals busy;  // groups are who * kKinds + kind
+  Noted notes[kNotes];
+  SpellTable edges;
+};
+
+// Throws std::length_error as fold_spells does, std::out_of_range on a code that no text has.
+EventFold fold_events(const Events &events, const SpellLimits &limits, size_t busy_limit);
+
+}  // namespace tailrace::native

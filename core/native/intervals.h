@@ -1,0 +1,107 @@
+// Unions of half-open intervals: the byte ranges of a file and the times of calls are both sets of them.
+//
+// What always holds: a union is sorted, its intervals don't touch; uniting it again changes nothing, and partial unions
+// may be united in any order. Past a limit the smallest gaps are closed, so what was covered stays covered; `weight`
+// remembers how much that was. Sums and differences that 64 bits can't hold stay at their ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "growing.h"
+
+namespace tailrace::native {
+
+inline int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+}
+
+inline int64_t minus(int64_t a, int64_t b) {
+  int64_t difference;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return b < 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+struct Interval {
+  int64_t start;
+  int64_t end;     // exclusive
+  int64_t weight;  // how much of it is covered
+
+  bool operator<(const Interval &o) const { return start != o.start ? start < o.start : end < o.end; }
+};
+
+inline constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
+
+// The intervals of one group; its memory serves one group after the other.
+class IntervalSet {
+ public:
+  void clear() { rows_.clear(); }
+  void add(const Interval &row) { rows_.push_back(row); }
+
+  // Unites them, then leaves at most `limit`. Returns whether gaps had to be closed for that.
+  bool unite(size_t limit);
+
+  const std::vector<Interval> &rows() const { return rows_; }
+
+ private:
+  void close_smallest_gaps(size_t limit);
+
+  struct Gap {
+    int64_t length;
+    size_t before;  // the interval that it lies before
+  };
+  std::vector<Interval> rows_;
+  std::vector<Gap> gaps_;
+  std::vector<bool> begins_;
+};
+
+// Parallel arrays, one element an interval; a group's intervals belong together. Without `weight` all of it is covered.
+struct IntervalView {
+  const int64_t *group = nullptr;
+  const int64_t *start = nullptr;
+  const int64_t *end = nullptr;
+  const int64_t *weight = nullptr;
+  size_t size = 0;
+
+  Interval at(size_t i) const { return {start[i], end[i], weight == nullptr ? minus(end[i], start[i]) : weight[i]}; }
+};
+
+struct Intervals {
+  Growing<int64_t> group, start, end, weight;
+
+  void reserve(size_t count) {
+    for (Growing<int64_t> *column : {&group, &start, &end, &weight}) column->reserve(count);
+  }
+  void add(int64_t of_group, const Interval &row) {
+    group.push_back(of_group);
+    start.push_back(row.start);
+    end.push_back(row.end);
+    weight.push_back(row.weight);
+  }
+  void add(int64_t of_group, const IntervalSet &set) {
+    for (const Interval &row : set.rows()) add(of_group, row);
+  }
+};
+
+// A row of one of several tables, each of which has fewer than 2^32.
+struct Place {
+  uint32_t part;
+  uint32_t row;
+
+  bool operator<(const Place &o) const { return part != o.part ? part < o.part : row < o.row; }
+};
+
+struct UnitedGroups {
+  Intervals rows;           // sorted by (group, start)
+  Growing<int64_t> coarse;  // groups in which gaps were closed, ascending
+};
+
+// Each group's union over all parts, with at most `limit` intervals; rows come in any order. Throws std::length_error
+// when a part has 2^32 rows.
+UnitedGroups unite_groups(const std::vector<IntervalView> &parts, size_t limit);
+
+}  // namespace tailrace::native
