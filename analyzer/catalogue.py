@@ -356,7 +356,7 @@ class _Filler:
 
     def _flush(self) -> None:
         for process_id, row in self._changed.items():
-            self._put(_PROCESS, process_id, *(row.get(name) for name in _PROCESS_COLUMNS))
+            self._put(_PROCESS, process_id, *map(row.get, _PROCESS_COLUMNS))
         for statement, rows in self._rows.items():
             self._db.executemany(statement, rows)
         self._changed, self._rows = {}, {}
@@ -387,7 +387,7 @@ class _Filler:
 
     def _trace(self, source: Source, start: int | None) -> None:
         """A trace file from byte `start` on; None: it is not known yet."""
-        scan = scan_file(source.path, start or 0)
+        scan = scan_file(source.place, start or 0)
         end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
         figures = (scan.kind, source.size, source.mtime_ns, end)
         if start is None:

@@ -103,12 +103,12 @@ class FileScan:
     problem: str = ""
 
 
-def scan_file(path: Path, start: int) -> FileScan:
+def scan_file(path: str, start: int) -> FileScan:
     """Look at a trace file from byte `start` on; reads headers alone, except DFTracer's files, which have none."""
     try:
         found, torn_bytes, cause, problem = _native.scan_blocks(path, start)
         if cause == FOREIGN:
-            return _scan_foreign(path, problem)
+            return _scan_foreign(Path(path), problem)
     except TraceError as error:
         return FileScan(FOREIGN, losses={("unreadable", "files"): 1}, problem=str(error))
     scan = FileScan(TAILRACE)

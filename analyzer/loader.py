@@ -187,11 +187,12 @@ def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
     total = sum(block[4] for block in found)
     cores = os.cpu_count() or 1
     count = max(-(-total // PARTITION_RAW_BYTES), min(cores, total // SMALLEST_RAW_BYTES), 1)
+    directory = catalogue.layout.directory  # joined as text: a path is made for 100,000 files
     cut: list[Partition] = []
     part: list[FilePart] = []
     done = 0
     for file, kind, offset, member_bytes, raw, events in found:
-        place = FilePart(str(catalogue.layout.directory / file), kind, ((offset, member_bytes),), events)
+        place = FilePart(f"{directory}/{file}", kind, ((offset, member_bytes),), events)
         if part and part[-1].path == place.path:
             before = part[-1]
             part[-1] = replace(before, places=before.places + place.places, events=before.events + events)

@@ -76,6 +76,19 @@ def crowd() -> Story:
     return s
 
 
+def long() -> Story:
+    """Names as long as they can be, in a chain of stages, over half an hour."""
+    s = Story()
+    stages, name = ("x" * 180, "y" * 90 + " z", "w" * 30), "/long" + "/d" * 2000
+    for i, stage in enumerate(stages):
+        values = {"stage": stage, "task": f"{stage}-{i}", "pid": 10 + i}
+        if i:
+            s.read(f"{name}/{i - 1}", 0, 1_000_000, at_ms=i * 600_000, **values)
+        s.create(f"{name}/{i}", at_ms=i * 600_000 + 10, **values)
+        s.write(f"{name}/{i}", 0, 1_000_000, at_ms=i * 600_000 + 590_000, **values)
+    return s
+
+
 @dataclass
 class Opened:
     """A page in a tab, and what went wrong or out while it was open."""
@@ -104,7 +117,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages, written once."""
     folder = tmp_path_factory.mktemp("pages")
     out = {}
-    for name, told in (("story", story()), ("crowd", crowd()), ("empty", Story())):
+    for name, told in (("story", story()), ("crowd", crowd()), ("long", long()), ("empty", Story())):
         out[name] = folder / f"{name}.html"
         out[name].write_text(report.html(summary.collect(told.run(2))), encoding="utf-8")
     return out
@@ -157,7 +170,7 @@ def test_it_draws_everything_inside_the_figure(show: Any) -> None:
     assert whole == {"finite": True, "inside": True, "apart": True}
 
 
-@pytest.mark.parametrize("name", ["story", "crowd", "empty"])
+@pytest.mark.parametrize("name", ["story", "crowd", "long", "empty"])
 def test_no_errors_and_nothing_loaded(show: Any, pages: dict[str, Path], name: str) -> None:
     page = show(name)
     assert page.errors == []
@@ -182,6 +195,40 @@ def test_names_stay_names(show: Any) -> None:
     page.tab.get_by_role("button", name=f"/out/0/{NAMES[2]}").first.click()
     assert NAMES[2] in page.panel()
     assert page.errors == []
+
+
+def test_what_cannot_be_seen_in_a_name_is_spelt_out(show: Any) -> None:
+    page = show()
+    page.tab.locator("#search").fill("evil")
+    assert "/out/0/\\u202eevil\\u2028\\x1b[31m" in page.text("#file-table")
+    page.tab.locator("#file-table tbody button").first.click()
+    assert "\\u202eevil" in page.text("#panel-title")
+    text = page.tab.evaluate("document.body.innerText")
+    assert not {"\u202e", "\u2028", "\x1b"} & set(text)
+
+
+def test_names_of_any_length_keep_their_place(show: Any) -> None:
+    page = show("long")
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 1300
+    assert page.tab.evaluate("""() => {
+      const parts = [...document.querySelectorAll("#sankey text.name, #sankey .node")];
+      const boxes = parts.map(e => e.getBoundingClientRect());
+      const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+      return boxes.every((a, i) => boxes.slice(i + 1).every(b => apart(a, b)));
+    }"""), "stages and their names are apart"
+    heights = "s => [...document.querySelectorAll(s)].map(e => e.getBoundingClientRect().height)"
+    for rows in ("#stage-table tbody tr", "#file-table tbody tr", "#bars .tree-row", "#heat-time .heat-row"):
+        assert max(page.tab.evaluate(heights, rows)) < 160, rows
+    page.tab.locator("#file-table tbody button").first.click()
+    assert page.tab.locator("#panel-title").text_content().endswith("/d/d/0"), "the panel has all of it"
+    assert page.tab.evaluate("document.getElementById('panel-title').clientHeight") < 250
+
+
+def test_times_go_by_the_clock(show: Any) -> None:
+    page = show("long")
+    marks = page.tab.locator("#bars .axis text").all_text_contents()
+    assert marks[0] == "0" and len(marks) > 4
+    assert all(mark.endswith(" min") for mark in marks[1:]), marks
 
 
 # --- clicks ----------------------------------------------------------------------------------------------------------
