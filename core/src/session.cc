@@ -296,7 +296,7 @@ void become_child() {
 
 Thread *free_thread() {
   for (Thread *t = g_session.threads; t; t = t->next_thread) {
-    if (!t->in_use.load(std::memory_order_relaxed)) return t;
+    if (!t->in_use.load(std::memory_order_acquire)) return t;
   }
   return new_thread();
 }

@@ -85,6 +85,12 @@ def test_destructors_of_threads_may_do_io(harm: Harm, program: Program, what: st
     harm(program("threads"), what, same_files=False).check_written("destructors")
 
 
+def test_threads_that_nobody_joins_are_recorded(harm: Harm, program: Program) -> None:
+    done = harm(program("threads"), "turns")
+    done.check_written("turns")
+    assert len({event["tid"] for event in done.seen.named("write")}) == 30
+
+
 def test_a_thread_begins_in_its_creators_context(harm: Harm, program: Program) -> None:
     done = harm(program("threads"), "context")
     seen = done.seen

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,12 +54,32 @@ static void append(const char *name, const char *text) {
   close(fd);
 }
 
+static void *in_turn(void *unused) {
+  append("turns", "turn\n");
+  return unused;
+}
+
 static void destructor(void *key) { append("destructors", key); }
 
 static void *with_keys(void *unused) {
   for (int i = 0; i < 3; ++i) pthread_setspecific(g_keys[i], "destroyed\n");
   append("destructors", "body\n");
   pthread_exit(unused);
+}
+
+/* Each begins when the one before it is likely over, but nothing orders them: nobody joins. */
+static void one_after_the_other(void) {
+  enum { kCount = 30 };
+  pthread_attr_t detached;
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  struct stat s = {0};
+  for (int i = 0; i < kCount; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, &detached, in_turn, NULL);
+    while (stat("turns", &s) || s.st_size < (i + 1) * (long)strlen("turn\n")) usleep(500);
+    usleep(500);
+  }
 }
 
 /* Looks the API up, as a program does that can also run untraced. */
@@ -116,6 +137,7 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "many")) {
     for (int i = 0; i < 300; ++i) run(with_keys, 1);
   }
+  if (!strcmp(what, "turns")) one_after_the_other();
   if (!strcmp(what, "context")) {
     pthread_t threads[2];
     pthread_create(threads, NULL, in_context, "task=one");
