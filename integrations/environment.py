@@ -66,9 +66,7 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
     base = dict(os.environ if base_env is None else base_env)
     library = str(library_path())
     preloaded = [entry for entry in base.get("LD_PRELOAD", "").replace(":", " ").split() if entry != library]
-    # ThreadSanitizer's runtime calls what it replaces before it can bear to be called back.
-    first = [entry for entry in preloaded if "/libtsan.so" in entry]
-    preloaded = [*first, library, *(entry for entry in preloaded if entry not in first)]
+    preloaded = [library, *preloaded]
     # A traced process doesn't see its own variables, so its tags are to be had from the core.
     tags = merge(base.get("TAILRACE_TAGS") or context.setting("TAILRACE_TAGS") or "", tags)
     return {**base, **trace_settings(run_dir, tags), "LD_PRELOAD": ":".join(preloaded)}

@@ -51,24 +51,23 @@ def program(cpp_build: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _sanitized_core(request: pytest.FixtureRequest) -> None:
+def _sanitized_core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Puts the sanitizer's core in the installed one's place."""
     if sanitizer.CHOSEN:
-        sanitizer.install(request.getfixturevalue("cpp_build") / "core" / "libtailrace.so")
+        library = request.getfixturevalue("cpp_build") / "core" / "libtailrace.so"
+        sanitizer.install(library, tmp_path_factory.mktemp("reports"))
 
 
 @pytest.fixture(autouse=True)
-def _no_reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A test fails when the sanitizer reports anything in any process that it started."""
+def _no_reports(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test fails when the sanitizer reports anything in any process that it, or a fixture before it, started."""
     if not sanitizer.CHOSEN:
         yield
         return
     reason = sanitizer.obstacle(request.node.nodeid)
     if reason:
         pytest.skip(reason)
-    directory = tmp_path_factory.mktemp("reports")
-    with sanitizer.reports_in(directory):
-        yield
-    reports = [file.read_text(errors="replace") for file in sorted(directory.iterdir())]
+    yield
+    reports = sanitizer.take_reports()
     if reports:
         pytest.fail("\n".join(reports)[:8000], pytrace=False)

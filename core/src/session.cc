@@ -21,6 +21,9 @@
 
 // The dynamic linker's.
 extern "C" void *__libc_stack_end;
+#ifdef TAILRACE_SANITIZED
+void tailrace_report_to(const char *path);  // sanitizer.cc
+#endif
 
 namespace tailrace {
 
@@ -391,6 +394,10 @@ void start_session(char **argv) {
     return;
   }
   bool asked = read_environment(environ, g_session.environment);
+#ifdef TAILRACE_SANITIZED
+  string_view reports = g_session.environment[Setting::TAILRACE_SANITIZER_REPORTS];
+  if (asked && !reports.empty()) tailrace_report_to(reports.data());
+#endif
   if (!asked || !is_free_to_start()) {
     if (asked && !g_session.environment.is_in_sight()) hide_settings(environ);
     g_session.state.store(State::kOff, std::memory_order_release);

@@ -51,9 +51,6 @@ bool is_this_library(string_view element) {
          slice(element, element.size() - kLibrary.size(), kLibrary.size()) == kLibrary;
 }
 
-// ThreadSanitizer's runtime calls what it replaces before it can bear to be called back.
-bool wants_to_be_first(string_view element) { return element.find("/libtsan.so") != string_view::npos; }
-
 // LD_PRELOAD is separated by blanks or colons (ld.so(8)). Calls f(element) for each.
 template <class F>
 void each_preload(string_view list, F f) {
@@ -185,14 +182,9 @@ char **ChildEnvironment::build(void *memory) const {
   if (!start_.preload.empty()) {
     entries[n++] = text;
     text = put(text, kPreload);
-    each_preload(other_preloads_, [&](string_view element) {
-      if (!wants_to_be_first(element)) return;
-      text = put(text, element);
-      *text++ = ':';
-    });
     text = put(text, start_.preload);
     each_preload(other_preloads_, [&](string_view element) {
-      if (is_this_library(element) || wants_to_be_first(element)) return;
+      if (is_this_library(element)) return;
       *text++ = ':';
       text = put(text, element);
     });

@@ -6,20 +6,32 @@
 // glibc 2.32 and later: false once the process has had a second thread.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
+// ThreadSanitizer doesn't know of libc's locks of streams.
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void *);
+extern "C" void __tsan_release(void *);
+#else
+static void __tsan_acquire(void *) {}
+static void __tsan_release(void *) {}
+#endif
+
 namespace tailrace {
 
 bool StreamCall::lock(Locking locking) {
   bool alone = &__libc_single_threaded && __libc_single_threaded;
-  if (alone || locking == Locking::kCallerHas) return true;
-  if (locking == Locking::kTry && ftrylockfile(stream_) != 0) return false;
-  if (locking == Locking::kLock) flockfile(stream_);
-  locked_ = true;
-  held_before_ = t_held_stream;
-  t_held_stream = stream_;
+  if (!alone && locking != Locking::kCallerHas) {
+    if (locking == Locking::kTry && ftrylockfile(stream_) != 0) return false;
+    if (locking == Locking::kLock) flockfile(stream_);
+    locked_ = true;
+    held_before_ = t_held_stream;
+    t_held_stream = stream_;
+  }
+  __tsan_acquire(stream_);
   return true;
 }
 
 void StreamCall::unlock() {
+  if (file_ || locked_) __tsan_release(stream_);
   if (!locked_) return;
   locked_ = false;
   t_held_stream = held_before_;

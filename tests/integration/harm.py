@@ -1,6 +1,7 @@
 """Running a command untraced and traced, and comparing: what it prints, how it ends, what files it leaves."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,14 +45,19 @@ class Table:
     rows: list[str] = field(default_factory=list)
 
 
+def is_fifo(path: bytes) -> bool:
+    return stat.S_ISFIFO(os.lstat(path).st_mode)
+
+
 def files_of(directory: Path) -> dict[str, bytes]:
-    """Every file under a directory; those that lie too deep to be opened by their whole path are left out."""
+    """Every file under a directory; a pipe is empty. What lies too deep to be opened by its whole path is left out."""
     found: dict[str, bytes] = {}
     for at, _, names in os.walk(os.fsencode(directory)):
         for name in names:
             path = at + b"/" + name
             if len(path) < 4000:
-                found[os.fsdecode(os.path.relpath(path, os.fsencode(directory)))] = Path(os.fsdecode(path)).read_bytes()
+                relative = os.fsdecode(os.path.relpath(path, os.fsencode(directory)))
+                found[relative] = Path(os.fsdecode(path)).read_bytes() if not is_fifo(path) else b""
     return found
 
 
@@ -87,13 +93,13 @@ class Harm:
     ) -> Outcome:
         words = [str(word) for word in command]
         options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 120, "stdin": subprocess.DEVNULL}
-        options["env"] = clean_environment(env or {})
+        variables = clean_environment(env or {})
         work = self._directory()
-        plain = subprocess.run(words, cwd=work, **options)
+        plain = subprocess.run(words, cwd=work, env=sanitizer.without_settings(variables), **options)
         untraced = work.rename(self.tmp_path / "untraced")
         work = self._directory()
         tailrace = [*TAILRACE, "run", "-o", str(self.run), "--tag", "stage=harm", "--"]
-        traced = subprocess.run([*tailrace, *words], cwd=work, **options)
+        traced = subprocess.run([*tailrace, *words], cwd=work, env=variables, **options)
         stderr = traced.stderr.decode(errors="replace")
         assert settle(traced.stdout) == settle(plain.stdout), stderr
         assert traced.returncode == as_shell(plain.returncode), stderr

@@ -54,6 +54,11 @@ int main(void) {
 """
 
 
+def environment(**extra: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
+    return {**kept, **extra}
+
+
 @pytest.fixture(scope="module")
 def consumer(cpp_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build directory of a project that uses the installed core."""
@@ -66,14 +71,10 @@ def consumer(cpp_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["cmake", "--build", place / "build"],
     ]
     for step in steps:
-        done = subprocess.run([str(word) for word in step], capture_output=True, text=True, check=False)
+        words = [str(word) for word in step]
+        done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return place / "build"
-
-
-def environment(**extra: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
-    return {**kept, **extra}
 
 
 @pytest.mark.parametrize("name", ["consumer", "consumer_c"])
