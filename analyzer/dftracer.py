@@ -214,6 +214,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], _File], Any]] = {
     "ftype": lambda event, file: None,
     "path2": lambda event, file: None,
     "file2": lambda event, file: None,
+    "object": lambda event, file: None,
 }
 
 

@@ -53,7 +53,7 @@ class Column:
 
 COLUMNS = (
     Column("name", TEXT, False, "", "the call as the program made it"),
-    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, PROCESS, ..."),
+    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, MPIIO, HDF5, PROCESS, ..."),
     Column("ts", INT64, False, "ns since the epoch", "when the call started"),
     Column("dur", INT64, False, "ns", "how long it took"),
     Column("host", TEXT, False, "", "node on which the process ran"),
@@ -64,6 +64,7 @@ COLUMNS = (
     Column("ftype", TEXT, True, "", "reg, dir, lnk, chr, blk, fifo, sock, anon, or none: no file was there"),
     Column("path2", TEXT, True, "", "second file of a two-path or two-descriptor call"),
     Column("file2", TEXT, True, "", "its identity"),
+    Column("object", TEXT, True, "", "dataset in the file, /group/name, or its attribute, /group/name@attribute"),
     Column("offset", INT64, True, "bytes", "where in the file the bytes begin; null when unknown or without position"),
     Column("size", INT64, True, "bytes", "bytes really moved, 0 for a failed call; null for a call that moves none"),
     Column("count", INT64, True, "bytes", "bytes asked for"),

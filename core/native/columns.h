@@ -34,20 +34,20 @@ struct ColumnSpec {
 };
 
 constexpr ColumnSpec kColumns[] = {
-    {"name", Source::kTopText, Type::kText, false},  {"cat", Source::kTopText, Type::kText, false},
-    {"ts", Source::kDerived, Type::kInt64, false},   {"dur", Source::kDerived, Type::kInt64, false},
-    {"host", Source::kDerived, Type::kText, false},  {"pid", Source::kTopInt, Type::kInt32, false},
-    {"tid", Source::kTopInt, Type::kInt32, false},   {"path", Source::kDerived, Type::kText, true},
-    {"file", Source::kDerived, Type::kText, true},   {"ftype", Source::kDerived, Type::kText, true},
-    {"path2", Source::kDerived, Type::kText, true},  {"file2", Source::kDerived, Type::kText, true},
-    {"offset", Source::kArgInt, Type::kInt64, true}, {"size", Source::kArgInt, Type::kInt64, true},
-    {"count", Source::kArgInt, Type::kInt64, true},  {"ret", Source::kArgInt, Type::kInt64, true},
-    {"errno", Source::kArgInt, Type::kInt32, true},  {"dir", Source::kArgText, Type::kText, true},
-    {"flags", Source::kArgInt, Type::kInt32, true},  {"prot", Source::kArgInt, Type::kInt32, true},
-    {"calls", Source::kArgInt, Type::kInt32, false}, {"workflow", Source::kArgText, Type::kText, true},
-    {"stage", Source::kArgText, Type::kText, true},  {"task", Source::kArgText, Type::kText, true},
-    {"job", Source::kArgText, Type::kText, true},    {"rank", Source::kArgText, Type::kText, true},
-    {"region", Source::kArgText, Type::kText, true},
+    {"name", Source::kTopText, Type::kText, false},    {"cat", Source::kTopText, Type::kText, false},
+    {"ts", Source::kDerived, Type::kInt64, false},     {"dur", Source::kDerived, Type::kInt64, false},
+    {"host", Source::kDerived, Type::kText, false},    {"pid", Source::kTopInt, Type::kInt32, false},
+    {"tid", Source::kTopInt, Type::kInt32, false},     {"path", Source::kDerived, Type::kText, true},
+    {"file", Source::kDerived, Type::kText, true},     {"ftype", Source::kDerived, Type::kText, true},
+    {"path2", Source::kDerived, Type::kText, true},    {"file2", Source::kDerived, Type::kText, true},
+    {"object", Source::kArgText, Type::kText, true},   {"offset", Source::kArgInt, Type::kInt64, true},
+    {"size", Source::kArgInt, Type::kInt64, true},     {"count", Source::kArgInt, Type::kInt64, true},
+    {"ret", Source::kArgInt, Type::kInt64, true},      {"errno", Source::kArgInt, Type::kInt32, true},
+    {"dir", Source::kArgText, Type::kText, true},      {"flags", Source::kArgInt, Type::kInt32, true},
+    {"prot", Source::kArgInt, Type::kInt32, true},     {"calls", Source::kArgInt, Type::kInt32, false},
+    {"workflow", Source::kArgText, Type::kText, true}, {"stage", Source::kArgText, Type::kText, true},
+    {"task", Source::kArgText, Type::kText, true},     {"job", Source::kArgText, Type::kText, true},
+    {"rank", Source::kArgText, Type::kText, true},     {"region", Source::kArgText, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 

@@ -6,6 +6,7 @@
 
 #include "attach.h"
 #include "build_info.h"
+#include "layers.h"
 #include "ledger.h"
 #include "messages.h"
 #include "real.h"
@@ -34,6 +35,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   // Collectors of garbage call it in handlers of signals, where nothing can be looked up.
   find_real(Fn::f_mprotect);
   if (enter()) on_exit(process_exits, nullptr);
+  look_for_layers();
 }
 
 Context *make_context(string_view over_text) {
@@ -129,6 +131,7 @@ TAILRACE_API int tailrace_attach() {
   start_session(nullptr);
   if (!enter()) return -1;
   if (state == State::kOff) on_exit(process_exits, nullptr);
+  look_for_layers();
   return attach_with_gotcha();
 }
 

@@ -17,6 +17,7 @@ void BlockSummary::add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, 
   ++lines_, ++events_;
   if (t0_ns < t0_) t0_ = t0_ns;
   if (t1_ns > t1_) t1_ = t1_ns;
+  if (f.above) return;
   bool uncounted = f.uncounted;
   auto bytes = static_cast<uint64_t>(size);
   if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;

@@ -11,6 +11,7 @@
 
 #include "attach.h"
 #include "direct.h"
+#include "layers.h"
 #include "ledger.h"
 #include "real.h"
 #include "record.h"
@@ -122,6 +123,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
     g_deepbind_pending.store(false);
     if (enter()) attach_with_gotcha();
   }
+  if (__builtin_expect(t_layers_expected != 0, 0)) look_for_layers();
   return reinterpret_cast<void *>(libc_dlsym());
 }
 
@@ -130,12 +132,15 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
   void *found = real(handle, symbol);
   if (!found || g_session.state.load(std::memory_order_relaxed) != State::kOn) return found;
   void *wrapper = wrapper_for(symbol, found);
+  if (!wrapper) wrapper = layer_wrapper_for(found);
   return wrapper ? wrapper : found;
 }
 
 __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
   count_loaded();
+  if (t_layers_expected) look_for_layers();
+  expect_layers();
   return real_address(Fn::f_dlopen);
 }
 

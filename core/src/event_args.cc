@@ -12,6 +12,7 @@ int64_t returned(const Slot &slot, const Function &f, int64_t size) {
     case Shape::kPointer: return size > 0;
     case Shape::kStatus: return 1;
     case Shape::kMessages: return static_cast<int64_t>(slot.file2);
+    case Shape::kObject:
     case Shape::kDone: return 0;
     default: return slot.ret;
   }
@@ -37,13 +38,15 @@ uint64_t second_file(const Slot &slot, const Function &f) {
     case Shape::kWait:
     case Shape::kLibc:
     case Shape::kRing:
+    case Shape::kObject:
     case Shape::kExec: return 0;
     default: return slot.file2;
   }
 }
 
 int64_t moved_bytes(const Slot &slot, const Function &f) {
-  return f.direction == Direction::N || slot.ret < 0 ? 0 : slot.ret;
+  if (f.direction == Direction::N || slot.ret < 0) return 0;
+  return f.shape == Shape::kObject && slot.ret == kUnknownBytes ? 0 : slot.ret;
 }
 
 char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size) {
@@ -64,6 +67,11 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
       break;
     case Shape::kConfine:
     case Shape::kSpawn: p = put_obstacle(p, slot.count); break;
+    case Shape::kObject:
+      if (!moves && slot.count && slot.count != UINT64_MAX) {
+        p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+      }
+      break;
     case Shape::kExec:
       p = put_obstacle(p, slot.file2);
       if (slot.offset < 0 || slot.ret < 0) break;
@@ -90,10 +98,13 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
     static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
     p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
     if (f.shape == Shape::kRing && slot.file2) return p;
-    p = put_field(p, ",\"size\":", size);
+    bool unknown = f.shape == Shape::kObject && slot.ret == kUnknownBytes;
+    if (!unknown) p = put_field(p, ",\"size\":", size);
   }
   if (f.shape == Shape::kChars) return p;
   p = put_field(p, ",\"ret\":", returned(slot, f, size));
+  // These libraries have errors of their own, and no errno.
+  if (f.shape == Shape::kObject) return p;
   if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
   return p;
 }

@@ -371,4 +371,14 @@ void name_file(int dirfd, const char *path, Look look, NamedFile &out) {
   name_file_as(dirfd, path, identity, out);
 }
 
+void name_file_as_opened(const char *path, NamedFile &out) {
+  int fd = sys::open(path, O_PATH);
+  Found found;
+  if (fd >= 0) {
+    found = look_up(fd, path, nullptr, 0, out);
+    sys::close(fd);
+  }
+  if (!found.ok) name_file(AT_FDCWD, path, Look::kFollow, out);
+}
+
 }  // namespace tailrace

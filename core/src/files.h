@@ -96,6 +96,8 @@ bool reads_as_string(const char *text);
 bool reads_as_string_after(const char *text, int error);
 // Makes the path absolute (by dirfd or the working directory) and, unless told not to, looks the file up.
 void name_file(int dirfd, const char *path, Look look, NamedFile &out);
+// The same as the kernel names it, links resolved: what an open of it gets.
+void name_file_as_opened(const char *path, NamedFile &out);
 // The same where the caller knows what the file is.
 void name_file_as(int dirfd, const char *path, const FileIdentity &identity, NamedFile &out);
 

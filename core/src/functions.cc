@@ -86,8 +86,11 @@ constexpr ShapeOf kShapes[] = {
     {"wait", Shape::kWait},
 };
 
+constexpr bool is_above(string_view category) { return category == "HDF5" || category == "MPIIO"; }
+
 constexpr Shape shape_of(string_view name, string_view category, Direction direction) {
   if (category == "LIBC") return Shape::kLibc;
+  if (is_above(category)) return Shape::kObject;
   for (const ShapeOf &row : kShapes) {
     if (row.name == name) return row.shape;
   }
@@ -105,13 +108,16 @@ constexpr bool is_uncounted(string_view name, string_view category) {
 
 #define OPENING(name, category) "{\"name\":\"" name "\",\"cat\":\"" category "\",\"ph\":\"X\",\"pid\":"
 #define ROW(symbol, name, category, direction, shape, uncounted) \
-  { symbol, name, category, OPENING(name, category), Direction::direction, shape, uncounted }
+  { symbol, name, category, OPENING(name, category), Direction::direction, shape, uncounted, is_above(category) }
 constexpr Function kFunctions[kFunctionCount] = {
-    {"", "", "", "", Direction::N, Shape::kPlain, false},
+    {"", "", "", "", Direction::N, Shape::kPlain, false, false},
 #define HOOK(symbol, name, category, direction)                                             \
   ROW(#symbol, name, #category, direction, shape_of(name, #category, Direction::direction), \
       is_uncounted(name, #category)),
+#define LAYER HOOK
 #include "hooks.def"
+#include "layers.def"
+#undef LAYER
 #undef HOOK
     ROW("", "start", "PROCESS", N, Shape::kStart, false),
     ROW("", "vmsplice", "POSIX", R, Shape::kTransfer, true),

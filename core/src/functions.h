@@ -12,6 +12,9 @@ enum class Fn : uint16_t {
 #define HOOK(symbol, name, category, direction) f_##symbol,
 #include "hooks.def"
 #undef HOOK
+#define LAYER(symbol, name, category, direction) f_##symbol,
+#include "layers.def"
+#undef LAYER
   // Records that no hook makes.
   kStart,
   // Events that a hook of another name makes: vmsplice out of a pipe, results of asynchronous requests, FICLONE.
@@ -50,6 +53,7 @@ enum class Shape : uint8_t {
   kRange,     // offset, count, ret: moves no bytes
   kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
   kRing,      // as kTransfer; file2 is 1 where the result is unknown
+  kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where nobody knows
   kStart,     // the process record's members
 };
 
@@ -62,7 +66,12 @@ struct Function {
   Shape shape;
   // What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
   bool uncounted;
+  // A layer above: its bytes are seen again in the calls below it, and counted there.
+  bool above;
 };
+
+// A size that the call does not tell, for kObject.
+constexpr int64_t kUnknownBytes = INT64_MAX;
 
 const Function &function(Fn f);
 

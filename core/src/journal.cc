@@ -7,7 +7,7 @@ namespace tailrace {
 
 const char *const kLossNames[static_cast<int>(Loss::kCount)] = {"no_journal", "not_written", "torn", "unnamed"};
 
-const char *const kFileTypeNames[9] = {"none", "reg", "dir", "lnk", "chr", "blk", "fifo", "sock", "anon"};
+const char *const kFileTypeNames[10] = {"none", "reg", "dir", "lnk", "chr", "blk", "fifo", "sock", "anon", "object"};
 
 namespace {
 

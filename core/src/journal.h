@@ -26,7 +26,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 3;
+constexpr uint32_t kJournalVersion = 4;
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
@@ -51,7 +51,7 @@ struct alignas(64) Slot {
   uint64_t t0;  // ticks
   uint64_t t1;
   uint64_t file;   // 0: none
-  uint64_t file2;  // second file; for a stdio item call the size of an item; for a mapping protection and flags
+  uint64_t file2;  // second file, or object; for a stdio item call the size of an item; for a mapping protection and flags
   int64_t offset;  // -1: unknown
   uint64_t count;  // bytes asked for; for the open family the flags
   int64_t ret;     // what the sealer's shape for the function says (seal.cc); negative is -errno
@@ -143,8 +143,20 @@ constexpr size_t segment_bytes(uint32_t slots) {
 }
 
 // A file as a record names it.
-enum class FileType : uint32_t { kNone, kRegular, kDirectory, kLink, kCharacter, kBlock, kFifo, kSocket, kAnonymous };
-extern const char *const kFileTypeNames[9];
+// kObject is no file: what lies in one (layers.h), and its name is no path.
+enum class FileType : uint32_t {
+  kNone,
+  kRegular,
+  kDirectory,
+  kLink,
+  kCharacter,
+  kBlock,
+  kFifo,
+  kSocket,
+  kAnonymous,
+  kObject
+};
+extern const char *const kFileTypeNames[10];
 
 struct FileIdentity {
   FileType type = FileType::kNone;

@@ -248,7 +248,7 @@ void take_captured(Thread *t) {
     uint32_t mark = s->mark.load(std::memory_order_relaxed);
     if (mark_epoch(mark) != static_cast<uint16_t>(t->epoch) || mark_kind(mark) >= kFunctionCount) continue;
     const Function &f = function(static_cast<Fn>(mark_kind(mark)));
-    if (f.uncounted) continue;
+    if (f.uncounted || f.above) continue;
     int64_t bytes = moved_bytes(*s, f);
     if (f.direction == Direction::R || f.direction == Direction::RW) t->captured[kRead] += bytes;
     if (f.direction == Direction::W || f.direction == Direction::RW) t->captured[kWritten] += bytes;

@@ -94,8 +94,9 @@ inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Con
 
 // The one way a record comes to be. Names and context stand in the same epoch as the record: when making room for it
 // emptied the segment, they are written again.
-inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b) {
-  uint64_t t1 = now_ticks();
+inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b,
+                    uint64_t over = 0) {
+  uint64_t t1 = over ? over : now_ticks();
   const Context *context = current_context();
   for (;;) {
     uint32_t epoch = t->epoch;
@@ -184,6 +185,14 @@ void record_path(const Call &call, Event event, const NamedFile *a, const NamedF
   if (a) event.file = a->hash;
   if (b) event.file2 = b->hash;
   commit(t, event, call.t0(), {nullptr, a}, {nullptr, b});
+}
+
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  if (file) event.file = file->hash;
+  if (object) event.file2 = object->hash;
+  commit(t, event, call.t0(), {nullptr, file}, {nullptr, object}, t1);
 }
 
 void record_plain(const Call &call, Fn fn, int64_t ret) {

@@ -48,6 +48,8 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0,
 void record_file(const Call &call, const Event &event, OpenFile *file);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
+// A call of a library above libc that was over at `t1`.
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object);
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
 

@@ -76,6 +76,7 @@ class Sealer {
   void end_block(uint32_t next_slot);
   void add_event(uint32_t index);
   void add_file_line(NameEntry &name);
+  char *put_object(char *p, uint64_t hash);
   void add_context(uint32_t index);
   void use_context(uint32_t id);
   string_view take_members();
@@ -225,7 +226,7 @@ void Sealer::add_file_line(NameEntry &name) {
   Writer w(p, kLineSlackBytes - 4096);
   w << "\"name\":";
   w.json(path) << ",\"value\":\"";
-  w.hex(name.hash, 16) << "\",\"type\":\"" << kFileTypeNames[head->id % 9] << '"';
+  w.hex(name.hash, 16) << "\",\"type\":\"" << kFileTypeNames[head->id % 10] << '"';
   if (head->id != static_cast<uint32_t>(FileType::kNone)) {
     w << ",\"dev\":\"";
     w.number(static_cast<int64_t>(head->dev >> 32)) << ':';
@@ -242,6 +243,30 @@ void Sealer::add_file_line(NameEntry &name) {
   }
   w << "}}\n";
   p_ = p + w.size();
+}
+
+// What lies in the file. A byte that is not of UTF-8 is written out, since two names must not become one.
+char *Sealer::put_object(char *p, uint64_t hash) {
+  NameEntry *name = find_name(hash);
+  if (!name->hash) {
+    lose(Loss::kUnnamed, 1);
+    return p;
+  }
+  string_view text = text_of(name->slot);
+  Writer w(p, kLineSlackBytes - 64 * 1024);
+  w << ",\"object\":\"";
+  for (size_t i = 0; i < text.size();) {
+    unsigned n = utf8_sequence(text, i);
+    if (n) {
+      w.json_part(slice(text, i, n));
+    } else {
+      w << "\\\\x";
+      w.hex(static_cast<unsigned char>(text[i]), 2);
+    }
+    i += n ? n : 1;
+  }
+  w << '"';
+  return p + w.size();
 }
 
 // Lists the context in the block's header and renders its part of a line, which holds until the context changes.
@@ -350,6 +375,10 @@ void Sealer::add_event(uint32_t index) {
   switch (f.shape) {
     case Shape::kStart: p = put_start_args(p); break;
     case Shape::kExit: p = put_exit_args(p, slot); break;
+    case Shape::kObject:
+      if (slot.file2) p = put_object(p, slot.file2);
+      p = put_event_args(p, slot, f, size);
+      break;
     default: p = put_event_args(p, slot, f, size); break;
   }
   if (f.shape == Shape::kWait) summary_.add_reaped(slot);

@@ -38,6 +38,11 @@ bool is_utf8(string_view s) {
 
 Writer &Writer::json(string_view s) {
   *this << '"';
+  json_part(s);
+  return *this << '"';
+}
+
+Writer &Writer::json_part(string_view s) {
   for (size_t i = 0; i < s.size();) {
     unsigned n = utf8_sequence(s, i);
     auto c = static_cast<unsigned char>(s[i]);
@@ -54,7 +59,7 @@ Writer &Writer::json(string_view s) {
     }
     i += n;
   }
-  return *this << '"';
+  return *this;
 }
 
 bool take_decimal(string_view &s, uint64_t &value) {

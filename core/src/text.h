@@ -149,6 +149,8 @@ class Writer {
   }
   // A JSON string with its quotes. What isn't UTF-8 becomes U+FFFD.
   Writer &json(string_view s);
+  // The same without the quotes.
+  Writer &json_part(string_view s);
 
   bool overflowed() const { return overflowed_; }
   string_view view() const { return {begin_, static_cast<size_t>(p_ - begin_)}; }

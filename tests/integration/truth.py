@@ -208,6 +208,10 @@ EVENT_CLASSES = {
 }
 
 
+ABOVE = frozenset({"HDF5", "MPIIO"})
+"""Categories of calls that are seen again below."""
+
+
 def trace_files(run: Path) -> list[Path]:
     """The trace files of a run."""
     return sorted((run / "trace").glob("*.pfw.gz"))
@@ -250,7 +254,7 @@ class Seen:
         total = 0
         for event in self.events:
             args = event["args"]
-            if way in args.get("dir", ""):
+            if way in args.get("dir", "") and event["cat"] not in ABOVE:
                 key = "fhash2" if way == "w" and args["dir"] == "rw" else "fhash"
                 total += args["size"] if self.path(event, key) == wanted else 0
         return total
@@ -278,7 +282,7 @@ def account_of(run: Path, directory: Path, renaming: Renaming = ()) -> Account:
         if args.get("dir") == "rw":
             account.add(file, read=args["size"])
             account.add(names.of(seen.path(event, "fhash2")), written=args["size"])
-        elif "size" in args:
+        elif "size" in args and event["cat"] not in ABOVE:
             account.add(file, **{"read" if args["dir"] == "r" else "written": args["size"]})
         kind = EVENT_CLASSES.get(event["name"])
         if kind is not None and args.get("ret", 0) >= 0 and "errno" not in args:
