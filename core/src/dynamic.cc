@@ -123,7 +123,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
     g_deepbind_pending.store(false);
     if (enter()) attach_with_gotcha();
   }
-  if (__builtin_expect(t_layers_expected != 0, 0)) look_for_layers();
+  if (__builtin_expect(layers_expected(), 0)) look_for_layers();
   return reinterpret_cast<void *>(libc_dlsym());
 }
 
@@ -139,7 +139,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
 __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
   count_loaded();
-  if (t_layers_expected) look_for_layers();
+  if (layers_expected()) look_for_layers();
   expect_layers();
   return real_address(Fn::f_dlopen);
 }

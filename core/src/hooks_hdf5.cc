@@ -30,34 +30,34 @@ struct Token {
 };
 constexpr hid_t kAll = 0;  // H5S_ALL
 
-#define HDF5_SYMBOLS(X)                                                                                                \
-  X(H5Fcreate)                                                                                                         \
-  X(H5Fopen)                                                                                                           \
-  X(H5Fclose) X(H5Dcreate1) X(H5Dcreate2) X(H5Dopen1) X(H5Dopen2) X(H5Dclose) X(H5Dread) X(H5Dwrite) X(H5Dread_multi)  \
-      X(H5Dwrite_multi) X(H5Dread_chunk) X(H5Dread_chunk1) X(H5Dread_chunk2) X(H5Dwrite_chunk) X(H5Aread) X(H5Awrite)  \
-          X(H5Dcreate_anon) X(H5Gcreate_anon) X(H5Olink) X(H5Gcreate1) X(H5Gcreate2) X(H5Gopen1) X(H5Gopen2)           \
-              X(H5Oopen) X(H5Oopen_by_idx) X(H5Oopen_by_addr) X(H5Oopen_by_token) X(H5Rdereference1)                   \
-                  X(H5Rdereference2) X(H5Ropen_object) X(H5Ropen_attr) X(H5Acreate1) X(H5Acreate2)                     \
-                      X(H5Acreate_by_name) X(H5Aopen) X(H5Aopen_name) X(H5Aopen_by_name) X(H5Aopen_by_idx) X(H5Gclose) \
-                          X(H5Oclose) X(H5Aclose) X(H5Idec_ref)
+// clang-format off
+#define HDF5_SYMBOLS(X) \
+  X(H5Fcreate) X(H5Fopen) X(H5Fclose) X(H5Dcreate1) X(H5Dcreate2) X(H5Dopen1) X(H5Dopen2) X(H5Dclose) X(H5Dread) \
+  X(H5Dwrite) X(H5Dread_multi) X(H5Dwrite_multi) X(H5Dread_chunk) X(H5Dread_chunk1) X(H5Dread_chunk2) \
+  X(H5Dwrite_chunk) X(H5Aread) X(H5Awrite) X(H5Dcreate_anon) X(H5Gcreate_anon) X(H5Olink) X(H5Gcreate1) \
+  X(H5Gcreate2) X(H5Gopen1) X(H5Gopen2) X(H5Oopen) X(H5Oopen_by_idx) X(H5Oopen_by_addr) X(H5Oopen_by_token) \
+  X(H5Rdereference1) X(H5Rdereference2) X(H5Ropen_object) X(H5Ropen_attr) X(H5Acreate1) X(H5Acreate2) \
+  X(H5Acreate_by_name) X(H5Aopen) X(H5Aopen_name) X(H5Aopen_by_name) X(H5Aopen_by_idx) X(H5Gclose) X(H5Oclose) \
+  X(H5Aclose) X(H5Idec_ref)
 
-#define HDF5_HELPERS(X)                              \
-  X(H5Iget_type, int (*)(hid_t))                     \
+#define HDF5_HELPERS(X) \
+  X(H5Iget_type, int (*)(hid_t)) \
   X(H5Iget_name, ssize_t (*)(hid_t, char *, size_t)) \
   X(H5Fget_name, ssize_t (*)(hid_t, char *, size_t)) \
   X(H5Aget_name, ssize_t (*)(hid_t, size_t, char *)) \
-  X(H5Aget_space, hid_t (*)(hid_t))                  \
-  X(H5Dget_space, hid_t (*)(hid_t))                  \
-  X(H5Sget_select_npoints, int64_t (*)(hid_t))       \
-  X(H5Sclose, herr_t (*)(hid_t))                     \
-  X(H5Tget_size, size_t (*)(hid_t))                  \
-  X(H5Tget_class, int (*)(hid_t))                    \
-  X(H5Tis_variable_str, int (*)(hid_t))              \
-  X(H5Tdetect_class, int (*)(hid_t, int))            \
-  X(H5Tget_nmembers, int (*)(hid_t))                 \
-  X(H5Tget_member_type, hid_t (*)(hid_t, unsigned))  \
-  X(H5Tget_super, hid_t (*)(hid_t))                  \
+  X(H5Aget_space, hid_t (*)(hid_t)) \
+  X(H5Dget_space, hid_t (*)(hid_t)) \
+  X(H5Sget_select_npoints, int64_t (*)(hid_t)) \
+  X(H5Sclose, herr_t (*)(hid_t)) \
+  X(H5Tget_size, size_t (*)(hid_t)) \
+  X(H5Tget_class, int (*)(hid_t)) \
+  X(H5Tis_variable_str, int (*)(hid_t)) \
+  X(H5Tdetect_class, int (*)(hid_t, int)) \
+  X(H5Tget_nmembers, int (*)(hid_t)) \
+  X(H5Tget_member_type, hid_t (*)(hid_t, unsigned)) \
+  X(H5Tget_super, hid_t (*)(hid_t)) \
   X(H5Tclose, herr_t (*)(hid_t))
+// clang-format on
 
 #define INDEX(symbol) k##symbol,
 enum Symbol : size_t { HDF5_SYMBOLS(INDEX) kSymbols };
@@ -304,7 +304,7 @@ struct Hdf5 {
 
   static hid_t H5Dcreate_anon(hid_t parent, hid_t type, hid_t space, hid_t dcpl, hid_t dapl) {
     hid_t ret = REAL_OF(H5Dcreate_anon)(parent, type, space, dcpl, dapl);
-    if (ret < 0) return ret;
+    if (ret < 0 || !enter()) return ret;
     add_nameless(id_key(N, ret));
     add_unlinked(id_key(N, ret));
     return ret;
@@ -322,11 +322,11 @@ struct Hdf5 {
   }
 
   // What has no name.
-#define NAMELESS(symbol, parameters, ...)       \
-  static hid_t symbol parameters {              \
-    hid_t ret = REAL_OF(symbol)(__VA_ARGS__);   \
-    if (ret >= 0) add_nameless(id_key(N, ret)); \
-    return ret;                                 \
+#define NAMELESS(symbol, parameters, ...)                  \
+  static hid_t symbol parameters {                         \
+    hid_t ret = REAL_OF(symbol)(__VA_ARGS__);              \
+    if (ret >= 0 && enter()) add_nameless(id_key(N, ret)); \
+    return ret;                                            \
   }
   NAMELESS(H5Gcreate_anon, (hid_t parent, hid_t gcpl, hid_t gapl), parent, gcpl, gapl)
   NAMELESS(H5Oopen_by_addr, (hid_t parent, uint64_t address), parent, address)

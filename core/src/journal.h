@@ -51,7 +51,7 @@ struct alignas(64) Slot {
   uint64_t t0;  // ticks
   uint64_t t1;
   uint64_t file;   // 0: none
-  uint64_t file2;  // second file, or object; for a stdio item call the size of an item; for a mapping protection and flags
+  uint64_t file2;  // second file, or object; of a stdio item call the item's size; of a mapping protection and flags
   int64_t offset;  // -1: unknown
   uint64_t count;  // bytes asked for; for the open family the flags
   int64_t ret;     // what the sealer's shape for the function says (seal.cc); negative is -errno

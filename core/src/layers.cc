@@ -11,11 +11,12 @@ namespace tailrace {
 
 Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
 __thread uint32_t t_layers_expected = 0;
+std::atomic<uint32_t> g_loads, g_loads_looked_at;
 
 namespace {
 
 constexpr unsigned kLayers = static_cast<unsigned>(Layer::kCount);
-const LayerTable *const kTables[kLayers] = {&kHdf5Layer};
+const LayerTable *const kTables[kLayers] = {&kHdf5Layer, &kMpiIoLayer};
 
 // Written under g_looker.
 std::atomic<uint32_t> g_seen;   // objects at the front of the dynamic linker's list that need no look
@@ -26,11 +27,12 @@ std::atomic<bool> g_any;        // a library is known
 // False where another thread looks for long, or this one does, below a signal handler.
 bool begin_look() {
   int self = sys::getpid();
+  constexpr struct timespec kMoment = {0, 10'000};
   for (int tries = 0; tries < 1000; ++tries) {
     int owner = 0;
     if (g_looker.compare_exchange_strong(owner, self)) return true;
     if (owner != self && g_looker.compare_exchange_strong(owner, self)) return true;
-    sys::call(SYS_sched_yield);
+    sys::call(SYS_nanosleep, sys::pointer(&kMoment));
   }
   return false;
 }
@@ -252,18 +254,20 @@ void expect_layers() {
   // What another thread loads meanwhile is not relocated yet when it is looked at; its own look comes after.
   uint32_t seen = g_seen.load(std::memory_order_relaxed) + 1;
   if (!t_layers_expected || seen < t_layers_expected) t_layers_expected = seen;
+  g_loads.fetch_add(1, std::memory_order_relaxed);
 }
 
-void look_for_layers(bool from_start) {
+void look_for_layers() {
   uint32_t expected = t_layers_expected;
   t_layers_expected = 0;
+  g_loads_looked_at.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
   if (!enter() || g_session.environment[Setting::TAILRACE_LAYERS] == "none") return;
   if (!begin_look()) {
     t_layers_expected = expected;
     return;
   }
   uint32_t seen = g_seen.load(std::memory_order_relaxed);
-  look_from(from_start ? 0 : expected && expected - 1 < seen ? expected - 1 : seen);
+  look_from(expected && expected - 1 < seen ? expected - 1 : seen);
   end_look();
 }
 

@@ -1,4 +1,4 @@
-// Libraries above libc whose calls are recorded too: HDF5. They are not linked, there may be several of one
+// Libraries above libc whose calls are recorded too: HDF5, MPI-IO. They are not linked, there may be several of one
 // kind in a process (wheels bring their own), and Python loads them out of everybody's sight. So:
 //
 //   a library is loaded -> its exports say what it is -> a Library -> the words that other objects take the addresses
@@ -18,7 +18,7 @@
 
 namespace tailrace {
 
-enum class Layer : uint8_t { kHdf5, kCount };
+enum class Layer : uint8_t { kHdf5, kMpiIo, kCount };
 constexpr unsigned kLibrariesPerLayer = 4;
 constexpr size_t kMostSymbols = 80;
 
@@ -41,15 +41,21 @@ struct LayerTable {
   unsigned libraries;                     // at most so many at a time
   void *const (*wrappers)[kMostSymbols];  // [library][symbol]
 };
-extern const LayerTable kHdf5Layer;
+extern const LayerTable kHdf5Layer, kMpiIoLayer;
 
 extern Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
 
-// What was loaded since the last look. `from_start` looks at everything again.
-void look_for_layers(bool from_start = false);
+// Looks at what was loaded since the last look.
+void look_for_layers();
 // The calling thread is about to load a library, and has done so by the time of its next look.
 void expect_layers();
 extern __thread uint32_t t_layers_expected;
+extern std::atomic<uint32_t> g_loads, g_loads_looked_at;
+// Whether a library may have been loaded since the last look, by whichever thread.
+inline bool layers_expected() {
+  return t_layers_expected ||
+         g_loads.load(std::memory_order_relaxed) != g_loads_looked_at.load(std::memory_order_relaxed);
+}
 // The wrapper of a library's function; null for any other address.
 void *layer_wrapper_for(void *address);
 

@@ -30,7 +30,11 @@ def both(tmp_path: Path, *command: Any, **environment: str) -> subprocess.Comple
     options["env"] = {**os.environ, **environment}
     bare = subprocess.run([*map(str, command)], **options)
     done = subprocess.run([*TAILRACE, "-o", str(tmp_path / "run"), "--", *map(str, command)], **options)
-    assert (done.returncode, done.stdout, timeless(done.stderr)) == (bare.returncode, bare.stdout, timeless(bare.stderr))
+    assert (done.returncode, done.stdout, timeless(done.stderr)) == (
+        bare.returncode,
+        bare.stdout,
+        timeless(bare.stderr),
+    )
     return done
 
 
@@ -65,7 +69,15 @@ def test_datasets_have_their_names_and_bytes(program: Program, tmp_path: Path, b
 def test_a_failure_is_the_programs_own(program: Program, tmp_path: Path) -> None:
     both(tmp_path, hdf5_program(program, "hdf5"), "fail", "out.h5")
     failed = Counter(event["name"] for event in hdf5_events(tmp_path / "run") if event["args"]["ret"] < 0)
-    assert failed == {"H5Dopen": 1, "H5Dread": 2, "H5Dwrite": 1, "H5Dclose": 1, "H5Fclose": 1, "H5Fopen": 2, "H5Aread": 1}
+    assert failed == {
+        "H5Dopen": 1,
+        "H5Dread": 2,
+        "H5Dwrite": 1,
+        "H5Dclose": 1,
+        "H5Fclose": 1,
+        "H5Fopen": 2,
+        "H5Aread": 1,
+    }
     assert all("errno" not in event["args"] for event in hdf5_events(tmp_path / "run"))
 
 

@@ -8,8 +8,12 @@ from libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excu
 
 from tailrace import _native
 
-HOOKED = {symbol for symbol, _, _ in _native.hooks() if not symbol.removeprefix("__").startswith("io_")}
-"""Without libaio's and liburing's."""
+HOOKED = {
+    symbol
+    for symbol, _, category in _native.hooks()
+    if category not in ("HDF5", "MPIIO") and not symbol.removeprefix("__").startswith("io_")
+}
+"""Without libaio's and liburing's, and the libraries' that are not interposed."""
 
 
 def libc_path() -> str:

@@ -110,7 +110,7 @@ CASES = [
     Case("python sqlite", f"{PYTHON} program.py sqlite", needs="module:sqlite3", ahead=OWN),
     Case("python numpy", f"{PYTHON} program.py numpy", needs="module:numpy",
          ahead=("a.npy", "d.raw", *OWN)),
-    Case("hdf5", "$PROGRAM write out.h5; $PROGRAM threads more.h5", program="hdf5"),
+    Case("hdf5", "$PROGRAM write out.h5 > said 2>&1; $PROGRAM threads more.h5", program="hdf5"),
     Case("python h5py", f"{PYTHON} program.py h5py", needs="module:h5py", ahead=OWN),
     Case("python shutil", f"{PYTHON} program.py shutil", renaming=[(r"tmp\w{8}", "tmpX")], ahead=OWN),
     Case("python subprocess", f"{PYTHON} program.py subprocess", ahead=OWN, pipes=False),

@@ -58,7 +58,10 @@ static int write_all(const char *path) {
   H5Tset_size(text, H5T_VARIABLE);
   H5Tinsert(record, "number", 0, H5T_NATIVE_INT);
   H5Tinsert(record, "text", 8, text);
-  struct { int number; const char *text; } row = {1, "abc"};
+  struct {
+    int number;
+    const char *text;
+  } row = {1, "abc"};
   const char *words = "words";
   hid_t strings = make(file, "strings", text, one), rows = make(file, "rows", record, one);
   H5Dwrite(strings, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, &words);
@@ -109,16 +112,26 @@ static int fail(const char *path) {
   hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), space = H5Screate_simple(1, size, NULL);
   hid_t data = make(file, "data", H5T_NATIVE_INT, space);
   long results[] = {
-      H5Dopen2(file, "nowhere", H5P_DEFAULT), errors(),
-      H5Dread(12345, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers), errors(),
-      H5Dwrite(data, 77, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers), errors(),
-      H5Dread(data, H5T_NATIVE_INT, 99, H5S_ALL, H5P_DEFAULT, numbers), errors(),
-      H5Dclose(999), errors(),
-      H5Fclose(data), errors(),
-      H5Fopen("/no/such/file.h5", H5F_ACC_RDONLY, H5P_DEFAULT), errors(),
-      H5Fopen(NULL, H5F_ACC_RDONLY, H5P_DEFAULT), errors(),
-      H5Aread(data, H5T_NATIVE_INT, numbers), errors(),
-      H5Oopen(file, "nowhere", H5P_DEFAULT), errors(),
+      H5Dopen2(file, "nowhere", H5P_DEFAULT),
+      errors(),
+      H5Dread(12345, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers),
+      errors(),
+      H5Dwrite(data, 77, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers),
+      errors(),
+      H5Dread(data, H5T_NATIVE_INT, 99, H5S_ALL, H5P_DEFAULT, numbers),
+      errors(),
+      H5Dclose(999),
+      errors(),
+      H5Fclose(data),
+      errors(),
+      H5Fopen("/no/such/file.h5", H5F_ACC_RDONLY, H5P_DEFAULT),
+      errors(),
+      H5Fopen(NULL, H5F_ACC_RDONLY, H5P_DEFAULT),
+      errors(),
+      H5Aread(data, H5T_NATIVE_INT, numbers),
+      errors(),
+      H5Oopen(file, "nowhere", H5P_DEFAULT),
+      errors(),
   };
   for (size_t i = 0; i < sizeof results / sizeof *results; ++i) printf("%ld\n", results[i]);
   return 0;
