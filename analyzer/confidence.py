@@ -25,7 +25,7 @@ CONFIDENCES = ("unordered", "raced", "losses", "partial", "external", "complete"
 
 
 def mark(out: nx.MultiDiGraph[Any], partial: Iterable[str] | None, lossy: Iterable[str]) -> None:
-    """Gives every edge but `base` its `confidence`, and the graph `cycles`: how many cycles it has at file@version.
+    """Gives every edge but `base` and `part` its `confidence`, and the graph `cycles`: how many it has at file@version.
 
     Args:
         partial: nodes of which a process was not fully seen; None where the run has no accounts.
@@ -35,7 +35,7 @@ def mark(out: nx.MultiDiGraph[Any], partial: Iterable[str] | None, lossy: Iterab
     out.graph["cycles"] = len(set(inside.values()))
     unseen, lost = set(partial or ()), set(lossy)
     for source, target, attributes in out.edges(data=True):
-        if attributes["kind"] == "base":
+        if attributes["kind"] in ("base", "part"):
             continue
         ends = {source, target}
         knot = inside.get(source)
@@ -56,7 +56,7 @@ def cycles(out: nx.MultiDiGraph[Any]) -> dict[Any, int]:
     g: nx.DiGraph[Any] = nx.DiGraph()
     for source, target, attributes in out.edges(data=True):
         stream = any(out.nodes[end].get("ftype") in ("fifo", "sock", "anon") for end in (source, target))
-        if not attributes.get("own") and not stream:
+        if not attributes.get("own") and not stream and attributes["kind"] != "part":
             g.add_edge(source, target)
     found = (part for part in nx.strongly_connected_components(g) if len(part) > 1)
     return {node: number for number, part in enumerate(found) for node in part}

@@ -23,7 +23,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import channels, chunks, clocks, confidence, fileclass, flows, grouping, ledger
+from tailrace.analyzer import channels, chunks, clocks, confidence, datasets, fileclass, flows, grouping, ledger
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
@@ -300,35 +300,42 @@ def graph(
     classes: Sequence[str] = DEFAULT_CLASSES,
     packages: Sequence[str] = (),
     stage: Sequence[str] | str = (),
+    with_datasets: bool = False,
 ) -> nx.MultiDiGraph[Any]:
     """The dataflow graph of a run (or of a `Model`).
 
-    Nodes have `kind` ("workflow", "stage", "task", "process", "file", "package"), `label`, and by kind: workflow,
-    stage, task, host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent read),
-    ftype, external; for a package: files. Edges have `kind`:
+    Nodes have `kind` ("workflow", "stage", "task", "process", "file", "package", "dataset"), `label`, and by kind:
+    workflow, stage, task, host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent
+    read), ftype, external; for a package: files; for a dataset: path, dataset, version, bytes, external (datasets.py).
+    Edges have `kind`:
         flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
         read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced
         write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
         base   version -> the next one, which still holds what was not overwritten
+        part   file -> dataset in it, or the other way round where somebody was seen writing the dataset
 
-    Edges but `base` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (how many times can't
-    resolve) and `clocks_ahead_ns` (host -> ns that were taken off its times, clocks.py).
+    Edges but `base` and `part` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (how many
+    times can't resolve) and `clocks_ahead_ns` (host -> ns that were taken off its times, clocks.py).
 
     Args:
         level: one of `LEVELS`.
         files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
         another;
-            default: "none" at the levels workflow and stage, "all" at task and process.
+            default: "none" at the levels workflow and stage, "all" at task and process, and with datasets.
         classes: which classes of files (`fileclass.CLASSES`) to show file by file; by default software and system files
             are left out.
         packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
         stage: only these stages, as they are shown, with the files and parties next to them.
+        with_datasets: show HDF5's datasets as parts of their files, and who wrote and read which; a look at events.
 
     Raises:
-        QueryError: no such level, files, class or stage.
+        QueryError: no such level, files, class or stage; datasets without file nodes, or of a `Model`.
     """
     m = run if isinstance(run, Model) else model(run)
-    shown = files or ("none" if level in ("workflow", "stage") else "all")
+    shown = files or ("none" if level in ("workflow", "stage") and not with_datasets else "all")
+    if with_datasets and (shown == "none" or isinstance(run, Model)):
+        what = "of a model, which has no events" if isinstance(run, Model) else "without file nodes (files: none)"
+        raise QueryError(f"datasets are parts of file nodes, told by events; there are none {what}")
     if shown not in FILES:
         raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
     code, table = parties(m, level)
@@ -343,6 +350,8 @@ def graph(
         _add_flows(out, m, level, ids, classes)
     else:
         _add_files(out, m, code, ids, shown, classes)
+    if with_datasets:
+        datasets.add(out, m, datasets.accesses(run, m), code, ids)
     if packages and shown != "none":
         _add_packages(out, m, code, ids, packages)
     partial = partial_parties(m, code)
@@ -364,8 +373,10 @@ def _of_stages(
             raise QueryError(f"there is no stage {name!r}; there are {', '.join(there)}")
     mine = {node for node, name in zip(ids, table["stage"].astype(str), strict=True) if name in wanted}
     near = {end for node in mine for end in (*out.predecessors(node), *out.successors(node))}
+    for edges in (out.in_edges(near, keys=True), out.out_edges(near, keys=True)):
+        near |= {end for *ends, key in edges if key == "part" for end in ends}
     part: nx.MultiDiGraph[Any] = out.subgraph(mine | near).copy()
-    others = [edge for edge in part.edges(keys=True) if not mine & set(edge[:2]) and edge[2] != "base"]
+    others = [edge for edge in part.edges(keys=True) if not mine & set(edge[:2]) and edge[2] not in ("base", "part")]
     part.remove_edges_from(others)
     return part
 

@@ -373,12 +373,17 @@ class Run:
         return edgecache.build(self._catalogue, mount_rows(self.meta))
 
     def dataflow(
-        self, level: str = "stage", stage: Sequence[str] | str = (), files: str | None = None
+        self,
+        level: str = "stage",
+        stage: Sequence[str] | str = (),
+        files: str | None = None,
+        datasets: bool = False,
     ) -> nx.MultiDiGraph[Any]:
-        """The dataflow graph between workflows, stages, tasks or processes; see tailrace.analyzer.dataflow.graph."""
+        """The dataflow graph between workflows, stages, tasks or processes; with `datasets`, HDF5's datasets are nodes,
+        parts of their files, and dependencies go by them. See tailrace.analyzer.dataflow.graph."""
         from tailrace.analyzer import dataflow
 
-        return dataflow.graph(self, level, files=files, stage=stage)
+        return dataflow.graph(self, level, files=files, stage=stage, with_datasets=datasets)
 
     def insights(self) -> Insights:
         """Critical path, conflicts, lifetimes and the other analyses; see tailrace.analyzer.insights."""

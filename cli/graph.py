@@ -34,6 +34,11 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
     help="Also show programs and libraries, folded into packages (the default of this option) or file by file with"
     " system files.",
 )
+@click.option(
+    "--datasets",
+    is_flag=True,
+    help="Show HDF5's datasets, with who wrote and read which; files are shown too (default then: --files all).",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
 def command(
     directory: Path,
@@ -42,6 +47,7 @@ def command(
     form: str | None,
     files: str | None,
     software: str | None,
+    datasets: bool,
     output: Path | None,
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
@@ -53,7 +59,9 @@ def command(
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
     run = tailrace.open(directory)
-    graph = dataflow.graph(run, level=level, files=files, classes=classes, packages=packages, stage=stage)
+    graph = dataflow.graph(
+        run, level=level, files=files, classes=classes, packages=packages, stage=stage, with_datasets=datasets
+    )
     annotate(graph, insights(run))
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
     try:

@@ -1,8 +1,9 @@
 """A graph in Graphviz' DOT language (https://graphviz.org/doc/info/lang.html): `dot -Tsvg graph.dot`.
 
-Parties are boxes, files are notes, streams are ellipses; an edge's width grows with the logarithm of its bytes. What is
-on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a doubt is dashed and
-says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape sequence.
+Parties are boxes, files are notes, datasets cylinders, streams ellipses; an edge's width grows with the logarithm of its
+bytes. What is on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a doubt
+is dashed and says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape
+sequence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse
 CRITICAL = "#9a4006"
 SURE = ("complete", "external", "unknown")
 """Confidences that say nothing against an edge itself."""
-STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted"}
+STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted", "part": "dotted"}
 
 
 def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
@@ -44,6 +45,9 @@ def _node(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
         shape = SHAPES.get(str(attributes["ftype"]), SHAPES["file"])
         named = f"{label} @{attributes['version']}"
         return {"label": named, "tooltip": str(attributes["path"]), "shape": shape, "style": "solid"}
+    if attributes["kind"] == "dataset":
+        tooltip = f"{attributes['path']} {attributes['dataset']}"
+        return {"label": label, "tooltip": tooltip, "shape": "cylinder", "style": "solid"}
     if attributes["kind"] == "task":
         label = with_stage(label, str(attributes["stage"]))
     on_path = int(attributes.get("path_ns", 0))
