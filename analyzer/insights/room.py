@@ -46,7 +46,7 @@ class Rooms:
 
     def _in_process(self, task: int) -> tuple[int, int]:
         who, actor = self.s.m.who, int(self.first[task])
-        key = (str(who["host"].iat[actor]), int(who["pid"].iat[actor]))
+        key = (str(who["host"].iat[actor]), int(who["pid"].to_numpy()[actor]))
         if key not in self.serial:
             self.serial[key] = self._one_by_one(key)
         ends, tasks = self.serial[key]
