@@ -401,14 +401,14 @@ VPRINT_HOOK(vprintf, (const char *format, va_list args), stdout, format, args)
 VPRINT_HOOK(__vfprintf_chk, (FILE * out, int flag, const char *format, va_list args), out, out, flag, format, args)
 VPRINT_HOOK(__vprintf_chk, (int flag, const char *format, va_list args), stdout, flag, format, args)
 
-#define SCAN_HOOK(name, symbol, vsymbol, parameters, stream)                              \
-  TAILRACE_HOOK int name parameters {                                                     \
-    va_list args;                                                                         \
-    va_start(args, format);                                                               \
-    auto *real = reinterpret_cast<decltype(&gnu_vfscanf)>(real_address(Fn::f_##vsymbol)); \
-    int ret = consume(Fn::f_##symbol, stream, [&] { return real(stream, format, args); });   \
-    va_end(args);                                                                         \
-    return ret;                                                                           \
+#define SCAN_HOOK(name, symbol, vsymbol, parameters, stream)                               \
+  TAILRACE_HOOK int name parameters {                                                      \
+    va_list args;                                                                          \
+    va_start(args, format);                                                                \
+    auto *real = reinterpret_cast<decltype(&gnu_vfscanf)>(real_address(Fn::f_##vsymbol));  \
+    int ret = consume(Fn::f_##symbol, stream, [&] { return real(stream, format, args); }); \
+    va_end(args);                                                                          \
+    return ret;                                                                            \
   }
 SCAN_HOOK(gnu_fscanf, fscanf, vfscanf, (FILE * in, const char *format, ...), in)
 SCAN_HOOK(gnu_scanf, scanf, vfscanf, (const char *format, ...), stdin)
@@ -418,7 +418,7 @@ SCAN_HOOK(c99_scanf, __isoc99_scanf, __isoc99_vfscanf, (const char *format, ...)
 #define VSCAN_HOOK(name, symbol)                                                  \
   TAILRACE_HOOK int name(FILE *in, const char *format, va_list args) {            \
     auto *real = reinterpret_cast<decltype(&name)>(real_address(Fn::f_##symbol)); \
-    return consume(Fn::f_##symbol, in, [&] { return real(in, format, args); });      \
+    return consume(Fn::f_##symbol, in, [&] { return real(in, format, args); });   \
   }
 VSCAN_HOOK(gnu_vfscanf, vfscanf)
 VSCAN_HOOK(c99_vfscanf, __isoc99_vfscanf)

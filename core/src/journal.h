@@ -96,8 +96,8 @@ struct Ledger {
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};
   std::atomic<int64_t> ahead{0};
-  std::atomic<uint64_t> left[2]{};  // this image's account, when it is about to be replaced
-  std::atomic<uint64_t> done[2]{};  // the accounts of the images before
+  std::atomic<uint64_t> left[2]{};      // this image's account, when it is about to be replaced
+  std::atomic<uint64_t> done[2]{};      // the accounts of the images before
   std::atomic<int64_t> base_loaded{0};  // bytes that the dynamic linker has read
   std::atomic<int64_t> loaded{0};       // the same by the last dlopen's look
 };
