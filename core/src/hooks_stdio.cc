@@ -194,7 +194,7 @@ namespace {
 
 void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
   if (!s) return;
-  s.drop_pushed_back();
+  s.drop_pushed_back(ret == 0);
   s.resume();
   int saved = errno;
   off64_t now = ret == 0 ? ftello64(stream) : -1;

@@ -85,11 +85,14 @@ void StreamCall::settle() {
   end_of_buffer_ = stream_->_IO_read_end > stream_->_IO_read_base ? stream_->_offset : -1;
 }
 
-void StreamCall::drop_pushed_back() {
+void StreamCall::drop_pushed_back(bool moved) {
   if (!file_) return;
   file_->stream_pushed = 0;
   // Within the buffer a seek only moves the pointer; else libc drops the buffer, and may read another to seek in.
-  bool refilled = stream_->_offset != end_of_buffer_ && stream_->_IO_read_end > stream_->_IO_read_base;
+  // Its end is not within it: to go there, libc reads the same part again.
+  bool filled = stream_->_IO_read_end > stream_->_IO_read_base;
+  bool at_end = moved && stream_->_IO_read_ptr == stream_->_IO_read_end;
+  bool refilled = filled && (stream_->_offset != end_of_buffer_ || at_end);
   int64_t now = refilled ? stream_->_IO_read_base - stream_->_IO_read_ptr : unread_bytes(stream_);
   count_ahead(file_->stream_unread - now);
 }

@@ -52,8 +52,8 @@ class StreamCall {
   void flushed();
   // One character was put back: to consume it again is no new byte.
   void pushed_back();
-  // A seek forgets what was put back (ungetc(3)).
-  void drop_pushed_back();
+  // A seek, that succeeded if it `moved`, forgets what was put back (ungetc(3)).
+  void drop_pushed_back(bool moved);
 
   // Before a call that frees the stream. True when the stream had a descriptor.
   bool let_go();
