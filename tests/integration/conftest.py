@@ -151,6 +151,12 @@ _TABLES = pytest.StashKey[dict[str, Table]]()
 
 
 @pytest.fixture
+def coverage_table(request: pytest.FixtureRequest) -> Table:
+    """The one table of all workflows' coverage (coverage_table.py), printed when all tests are over."""
+    return request.config.stash.setdefault(_TABLES, {}).setdefault("coverage", Table())
+
+
+@pytest.fixture
 def table(request: pytest.FixtureRequest) -> Table:
     """The table of the test's module, printed when all tests are over."""
     tables = request.config.stash.setdefault(_TABLES, {})

@@ -10,6 +10,10 @@ import pytest
 
 pytest.importorskip("parsl", reason="the workflow needs Parsl: pip install 'tailrace[parsl]'")
 
+from coverage_table import check_coverage
+
+import tailrace
+
 FOLDER = Path(__file__).parents[2] / "workflows" / "hmmer"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 READS = {"read", "pread64", "pread", "fread", "fgets", "mmap", "readv"}
@@ -34,6 +38,11 @@ def folder(tmp_path_factory):
 def test_it_finds_the_families(folder):
     found = json.loads((folder / "stdout").read_text())
     assert {name: found[name] >= least for name, least in EXPECTED["least_hits"].items()} == dict.fromkeys(found, True)
+
+
+@needs_hmmer
+def test_nearly_all_bytes_are_seen(folder, coverage_table):
+    check_coverage(coverage_table, "workflows/hmmer", tailrace.open(folder / "run"))
 
 
 @needs_hmmer

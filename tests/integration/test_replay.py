@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from coverage_table import check_coverage
 
 import tailrace
 from tailrace.analyzer import compare, dataflow, stages
@@ -105,6 +106,11 @@ def longest(durations, edges):
 
 def test_every_edge_is_observed_and_no_other(replayed):
     assert replayed.edges() == replayed.declared_edges()
+
+
+def test_nearly_all_bytes_are_seen(replayed, coverage_table, request):
+    name = request.node.callspec.id.removesuffix(".json")
+    check_coverage(coverage_table, f"workflows/replay, {name}", replayed.run)
 
 
 def test_external_inputs_are_those_of_the_instance(replayed):

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("parsl", reason="the workflows need Parsl: pip install 'tailrace[parsl]'")
 
+from coverage_table import check_coverage
 from file_edges import edges, seen_edges, strace_command
 
 import tailrace
@@ -26,8 +27,6 @@ NEEDS = {  # workflow -> programs, packages that have them
     "montage": (("mProject", "mImgtbl", "mViewer"), "montage"),
     "hmmer": (("hmmbuild",), "hmmer hmmer-examples"),
 }
-COMPLETE = 0.999
-"""The share of a run's bytes that must be in the trace."""
 
 
 def skip_without(name):
@@ -125,10 +124,8 @@ def test_the_programs_run_in_their_stages(done):
         assert set(programs) <= {Path(exes[pid]).name for pid in started["pid"]}, stage
 
 
-def test_nearly_all_bytes_are_seen(done):
-    coverage = done.run.info()["coverage"]
-    assert coverage["share"] >= COMPLETE, done.run.coverage.to_string()
-    assert not done.run.info()["losses"]
+def test_nearly_all_bytes_are_seen(done, coverage_table):
+    check_coverage(coverage_table, f"workflows/{done.name}", done.run)
 
 
 def test_its_wfformat_has_what_was_seen_and_what_was_declared(done, tmp_path):

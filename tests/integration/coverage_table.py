@@ -1,0 +1,40 @@
+"""The coverage ledger of whole workflows, as lines of one table."""
+
+from typing import Any
+
+from harm import Table
+
+import tailrace
+from tailrace.analyzer import ledger
+
+COMPLETE = 0.999
+"""The share of a run's bytes that must be in the trace."""
+
+HEADING = (
+    f"{'bytes by the kernel, and their share that is in the trace':58} {'processes':>9} {'read':>14} {'written':>14}"
+)
+
+
+def check_coverage(table: Table, name: str, run: tailrace.Run) -> None:
+    """Adds a run to the table, with what is missing by its cause; fails where more than a thousandth of it is."""
+    rows = run.coverage
+    total = ledger.totals(rows)
+    table.heading = f"{HEADING} {'seen':>9}"
+    processes = total["processes"] + total["untraced"]
+    share = total["share"] or 0.0
+    figures = f"{processes:9} {total['kernel_read']:14,} {total['kernel_written']:14,} {share:9.4%}"
+    table.rows.append(f"{name:58} {figures}")
+    for cause, part in _missing(rows).items():
+        table.rows.append(f"  {part[0]:,} bytes of {part[1]} processes: {cause}")
+    assert share >= COMPLETE, rows.to_string()
+    assert not run.info()["losses"]
+
+
+def _missing(rows: Any) -> dict[str, tuple[int, int]]:
+    """cause -> (bytes, processes) of the processes that were not seen whole."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in ledger.not_whole(rows).to_dict("records"):
+        gone = sum(max(0, row[f"kernel_{way}"] - row[f"captured_{way}"]) for way in ("read", "written"))
+        bytes_before, processes = found.get(row["cause"], (0, 0))
+        found[row["cause"]] = (bytes_before + gone, processes + 1)
+    return found
