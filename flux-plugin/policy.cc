@@ -86,7 +86,7 @@ Json checked(Kind kind, const json_t *value) {
     case Kind::kInteger: return json_is_integer(value) && json_integer_value(value) > 0 ? Json::share(shared) : Json();
     case Kind::kList: return as_list(value);
     case Kind::kTags: return json_is_object(value) ? Json(json_deep_copy(value)) : Json();
-    case Kind::kPropagate: return text == "always" || text == "environment" ? Json::share(shared) : Json();
+    case Kind::kPropagate: return is_propagation(text) ? Json::share(shared) : Json();
   }
   return Json();
 }
@@ -173,6 +173,8 @@ bool matches(const json_t *patterns, const char *name) {
 }
 
 }  // namespace
+
+bool is_propagation(string_view word) { return word == "always" || word == "environment"; }
 
 bool Policy::read_jobs(Writer &fault) {
   string_view word = text_of(member(settings_.get(), "jobs"));

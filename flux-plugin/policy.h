@@ -24,6 +24,9 @@ constexpr HandedOn kHandedOn[] = {
     {"propagate", "TAILRACE_PROPAGATE"},
 };
 
+// What TAILRACE_PROPAGATE can be.
+bool is_propagation(string_view word);
+
 struct Job {
   uint64_t id = 0;
   int64_t userid = -1;

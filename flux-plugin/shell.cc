@@ -317,6 +317,11 @@ void tell_inner(flux_shell_t *shell, const State &state, flux_cmd_t *cmd) {
     json_t *value = member(state.event.get(), one.key);
     if (value) json_object_set(conf.get(), one.key, value);
   }
+  // No command of Flux in the script hands this on, as it is one of ours.
+  const char *propagation = flux_cmd_getenv(cmd, "TAILRACE_PROPAGATE");
+  if (propagation && is_propagation(propagation)) {
+    json_object_set_new(conf.get(), "propagate", json_string(propagation));
+  }
   Json told(json_pack("{s:s? s:s? s:O}", "jobtap", state.jobtap.get(), "shell", state.shell_plugins.get(), "conf",
                       conf.get()));
   CString text(json_dumps(told.get(), JSON_COMPACT));
