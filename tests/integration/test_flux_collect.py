@@ -142,9 +142,10 @@ def test_a_run_that_cannot_be_written_is_an_error(flux, tmp_path):
 def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_path):
     run_dir = rundir.open_run_directory(tmp_path / "run", ["test"])
     instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE})
-    job = instance.submit("sleep", "0.5")
+    job = instance.submit("--urgency=hold", "true")
     tags = json.dumps({"workflow": "w", "stage": "s", "task": "t"})
     instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={run_dir}", f"tags={tags}")
+    instance.run("job", "urgency", job, "default")
     instance.wait(job)
     assert instance.stop() == 0
     tasks = tailrace.open(run_dir).declared_tasks
@@ -164,7 +165,8 @@ def test_an_instance_without_traced_jobs_ends_without_us(start_flux, tmp_path):
 
 def test_a_collect_that_fails_keeps_no_instance_from_ending(start_flux, tmp_path):
     instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "TAILRACE_COMMAND": str(tmp_path / "nothing")})
-    job = instance.submit("sleep", "0.5")
+    job = instance.submit("--urgency=hold", "true")
     instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={tmp_path}")
+    instance.run("job", "urgency", job, "default")
     instance.wait(job)
     assert instance.stop() == 0
