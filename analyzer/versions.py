@@ -197,6 +197,8 @@ def whole(table: EdgeTable, versions: Versions) -> Bools:
     """
     v = versions.table
     started = int(table.counts["first_ns"].min()) if len(table.counts) else 0
-    names = table.files["file"].to_numpy()[v["file"]]
-    born = np.array([birth_ns(str(name)) > started - BIRTH_SLACK_NS for name in names], dtype=np.bool_)
-    return np.asarray(v["truncated"] | v["stream"] | (born & (v["number"] == 1).to_numpy()), dtype=np.bool_)
+    complete = (v["truncated"] | v["stream"]).to_numpy(dtype=np.bool_, copy=True)
+    asked = np.flatnonzero(~complete & (v["number"] == 1).to_numpy())
+    names = table.files["file"].to_numpy()[v["file"].to_numpy()[asked]]
+    complete[asked] = [birth_ns(str(name)) > started - BIRTH_SLACK_NS for name in names]
+    return complete
