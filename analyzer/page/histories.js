@@ -13,7 +13,7 @@ function historyFigure() {
   const svg = draw("svg", {width, height: height + 22, role: "group", "aria-label": "States of files over time, arrow keys step through"});
   for (const ms of ticks(0, span, room / TICK_WIDTH)) {
     svg.append(draw("line", {class: "grid", x1: x(ms), x2: x(ms), y1: 0, y2: height}));
-    svg.append(draw("text", {class: "small", x: x(ms), y: height + 15, "text-anchor": "middle"}, ms ? timeText(ms) : "0"));
+    svg.append(draw("text", {class: "small", x: x(ms), y: height + 15, "text-anchor": "middle"}, tickText(ms)));
   }
   files.forEach((path, lane) => {
     const states = data.histories.rows.filter(r => r.path === path), y = lane * HISTORY_PITCH + 14;

@@ -55,11 +55,13 @@ function ticks(from, to, number) {
   return Array.from({length: Math.floor((to - first) / unit + 1e-9) + 1}, (_, i) => first + i * unit);
 }
 
+const tickText = ms => ms ? timeText(ms).replace(/\.0+ /, " ") : "0";
+
 function timeAxis(width, from, to) {
   const svg = draw("svg", {width, height: 20, "aria-hidden": "true"});
   for (const ms of ticks(from, to, width / TICK_WIDTH)) {
     const x = (ms - from) / (to - from) * width;
-    svg.append(draw("text", {class: "small", x, y: 13, "text-anchor": x < 20 ? "start" : x > width - 36 ? "end" : "middle"}, ms ? timeText(ms) : "0"));
+    svg.append(draw("text", {class: "small", x, y: 13, "text-anchor": x < 20 ? "start" : x > width - 36 ? "end" : "middle"}, tickText(ms)));
   }
   return svg;
 }
