@@ -48,10 +48,11 @@ bool LoadedObject::read(const dl_phdr_info &info) {
   }
   if (!jumps_have_addends || !jump_relocations_) jump_bytes_ = 0;
   if (!relocations_) relocation_bytes_ = 0;
-  return symbols_ && strings_ && hash_;
+  return symbols_ && strings_;
 }
 
 uintptr_t LoadedObject::find_export(const char *symbol) const {
+  if (!hash_) return 0;
   uint32_t h = 5381;
   for (const char *c = symbol; *c; ++c) h = h * 33 + static_cast<unsigned char>(*c);
   const uint32_t buckets = hash_[0], first = hash_[1], words = hash_[2], shift = hash_[3];
@@ -73,8 +74,9 @@ uintptr_t LoadedObject::find_export(const char *symbol) const {
   }
 }
 
-// What is not defined comes before what is hashed.
+// What is not defined comes before what is hashed; where nothing is hashed, binutils says 1, whatever there is.
 bool LoadedObject::imports_prefix(string_view prefix) const {
+  if (!hash_ || hash_[1] <= 1) return true;
   for (uint32_t i = 1; i < hash_[1]; ++i) {
     if (strncmp(strings_ + symbols_[i].st_name, prefix.data(), prefix.size()) == 0) return true;
   }

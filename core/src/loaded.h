@@ -21,17 +21,17 @@ struct Import {
 
 class LoadedObject {
  public:
-  // False where it has no tables that are understood (no GNU hash, the kernel's own object).
+  // False where it has no tables.
   bool read(const dl_phdr_info &info);
 
-  // The address that the object exports under that name; 0 for none.
+  // The address that the object exports under that name; 0 for none, and where it has no GNU hash.
   uintptr_t find_export(const char *symbol) const;
   bool holds(uintptr_t address) const { return address >= begin_ && address < end_; }
   uintptr_t begin() const { return begin_; }
   uintptr_t end() const { return end_; }
   string_view soname() const { return soname_ ? string_view(strings_ + soname_) : string_view(); }
 
-  // Whether any undefined symbol's name begins so.
+  // Whether any undefined symbol's name begins so; true where that takes a look at all imports.
   bool imports_prefix(string_view prefix) const;
   // Calls visit(import) for each word of an import.
   template <class Visit>
