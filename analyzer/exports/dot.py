@@ -1,9 +1,9 @@
 """A graph in Graphviz' DOT language (https://graphviz.org/doc/info/lang.html): `dot -Tsvg graph.dot`.
 
-Parties are boxes, files notes, datasets cylinders, streams ellipses; an edge's width grows with the logarithm of its
-bytes. What is on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a doubt
-is dashed and says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape
-sequence.
+Parties are boxes, files are notes, datasets cylinders, streams ellipses; an edge's width grows with the logarithm of
+its bytes. What is on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a
+doubt is dashed and says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an
+escape sequence.
 """
 
 from __future__ import annotations
