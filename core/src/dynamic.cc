@@ -13,6 +13,7 @@
 #include "direct.h"
 #include "layers.h"
 #include "ledger.h"
+#include "libc_memory.h"
 #include "real.h"
 #include "record.h"
 #include "sys.h"
@@ -59,6 +60,8 @@ bool is_ours(void *address) { return address >= __ehdr_start && address < _end; 
 }  // namespace
 
 void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
+
+void *libc_symbol(const char *symbol) { return real_dlsym(libc_handle(), symbol); }
 
 void *find_real(Fn f) {
   std::atomic<void *> &known = g_real[static_cast<size_t>(f)];

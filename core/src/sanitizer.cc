@@ -8,10 +8,6 @@
 // it may: our hooks call the runtime's functions. Options that the program itself has by default come before these.
 TAILRACE_OPTIONS const char *__asan_default_options() { return "verify_asan_link_order=0"; }
 
-// ThreadSanitizer's runtime sees the memcpy of ours and none of the atomic accesses that order them. A runtime within
-// the program (clang's) doesn't ask here.
-TAILRACE_OPTIONS const char *__tsan_default_suppressions() { return "race:libtailrace.so\n"; }
-
 #else
 
 #include <dlfcn.h>

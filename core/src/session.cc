@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "filter.h"
 #include "ledger.h"
+#include "libc_memory.h"
 #include "path_buffer.h"
 #include "program.h"
 #include "record.h"
@@ -264,6 +265,7 @@ bool prepare() {
       g.environment[Setting::TAILRACE_JOURNAL_DIR].size() > 1500) {
     return false;
   }
+  use_libc_memory();
   if (!make_wiped_page()) return false;
   find_own_library();
   read_host_name();

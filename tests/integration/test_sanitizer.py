@@ -84,18 +84,20 @@ int main(void) {
 
 @pytest.mark.skipif(bool(sanitizer.CHOSEN), reason="the program's runtime is not to be the core's")
 @pytest.mark.parametrize("kind", ["address", "thread", "undefined"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("program", ["sound", "faulty"])
-def test_a_program_that_is_built_with_a_sanitizer(harm: Harm, tmp_path: Path, kind: str, program: str) -> None:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no cc to build with")
+def test_a_program_that_is_built_with_a_sanitizer(
+    harm: Harm, tmp_path: Path, kind: str, compiler: str, program: str
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} to build with")
     source, built = tmp_path / "source.c", tmp_path / "built"
     sound = Path(__file__).parent.parent / "programs" / "threads.c"
     source.write_text(sound.read_text() if program == "sound" else FAULTY)
     build = [compiler, f"-fsanitize={kind}", "-w", "-o", str(built), str(source), "-lpthread"]
     made = subprocess.run(build, check=False, capture_output=True, text=True)
     if made.returncode:
-        pytest.skip(f"cc has no such sanitizer: {made.stderr[-300:]}")
+        pytest.skip(f"{compiler} has no such sanitizer: {made.stderr[-300:]}")
     # ThreadSanitizer wants addresses that are not too random.
     fixed = ["setarch", "-R"] if kind == "thread" and shutil.which("setarch") else []
     done = harm(*fixed, built, "opens", same_files=False)
