@@ -48,10 +48,6 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ),
         ("system_popen", "libtsan puts off a handler of SIGCHLD, untraced, until its output doesn't come any more"),
         ("process_ends.main_leaves", "libtsan's own thread stays when all others are gone, untraced too"),
-        (
-            "constructor_that_is_first|started_by.(stdbuf|setpriv)|other_users.(nobody|setuid)",
-            "a library whose constructor runs before libtsan's can't call instrumented code",
-        ),
         ("an_attached_process", "/proc/self/auxv, read while GOTCHA is loaded, is a quarter of the small account"),
         ("moves-by_number", "in a forked child libtsan's _exit flushes the streams, untraced too"),
         ("small_limits.ulimit -v", "libtsan's shadow memory needs more address space"),
