@@ -30,6 +30,7 @@ constexpr int kOwnCalls[] = {
     SYS_mkdirat,
     SYS_readlinkat,
     SYS_getcwd,
+    SYS_getdents64,
     SYS_statx,
     SYS_fstatfs,
     SYS_faccessat,

@@ -58,9 +58,14 @@ void __asan_handle_vfork(void *stack);
 #else
 static void __asan_handle_vfork(void *) {}
 #endif
+// When this thread's vfork began, which is before its child could do anything.
+static __thread uint64_t t_vfork_began;
 __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
+  Call call;
+  if (!call) return;
+  t_vfork_began = call.t0();
   // Open file descriptions are shared from here on.
-  if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  g_fork_generation.fetch_add(1, std::memory_order_relaxed);
 }
 __attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() {
   t_thread_before_vfork = t_thread;
@@ -75,7 +80,7 @@ __attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) 
     errno = static_cast<int>(-pid);
     pid = -1;
   }
-  Call call;
+  Call call(t_vfork_began);
   record_vfork(call, pid);
   return pid;
 }

@@ -14,6 +14,8 @@ namespace tailrace {
 class Call {
  public:
   Call() : t0_(enter() ? now_ticks() : 0) {}
+  // One that began before the object did.
+  explicit Call(uint64_t t0) : t0_(enter() ? t0 : 0) {}
   explicit operator bool() const { return t0_ != 0; }
   uint64_t t0() const { return t0_; }
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -89,3 +90,11 @@ def test_how_it_ended(tmp_path: Path, ending: str, column: str, value: int) -> N
     other = {"exit": "signal", "signal": "exit"}[column]
     assert row[column] == value and pd.isna(row[other])
     assert row["t1_ns"] > row["t0_ns"] > 0
+
+
+def test_a_vfork_begins_before_its_child(cli: Any, program: Any, read_trace: Any, tmp_path: Path) -> None:
+    assert cli("run", "-q", "-o", tmp_path / "run", "--", program("forks"), "slow", cwd=tmp_path).returncode == 0
+    trace = read_trace(tmp_path / "run")
+    (vfork,) = [event for event in trace.events if event["name"] == "vfork"]
+    (child,) = [event for event in trace.events if event["name"] == "start" and event["pid"] == vfork["args"]["ret"]]
+    assert vfork["ts"] + 200_000 <= child["ts"] and vfork["dur"] >= 200_000

@@ -35,6 +35,17 @@ static void vfork_moves_descriptors(void) {
   put(g_b, "defgh");
 }
 
+/* The parent goes on when the child has executed its program, long after it began. */
+static void vfork_takes_its_time(void) {
+  pid_t pid = vfork();
+  if (pid == 0) {
+    usleep(200000);
+    execlp("true", "true", (char *)0);
+    _exit(46);
+  }
+  printf("vfork %d\n", wait_for(pid));
+}
+
 static void missing_commands(void) {
   for (int i = 0; i < 20; ++i) {
     pid_t pid = vfork();
@@ -105,6 +116,7 @@ int main(int argc, char **argv) {
   g_a = open("a", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
   g_b = open("b", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!strcmp(what, "vfork")) vfork_moves_descriptors();
+  if (!strcmp(what, "slow")) vfork_takes_its_time();
   if (!strcmp(what, "missing")) missing_commands();
   if (!strcmp(what, "daemon")) become_daemon();
   if (!strcmp(what, "close")) close_everything();
