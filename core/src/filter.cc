@@ -18,6 +18,7 @@ namespace {
 // sources. The last are what the hooks' own calls of libc's functions come to.
 constexpr int kOwnCalls[] = {
     SYS_openat,
+    SYS_getdents64,
     SYS_read,
     SYS_write,
     SYS_pread64,
