@@ -28,7 +28,7 @@
 using namespace tailrace;
 
 extern "C" {
-int __posix_getopt(int, char *const *, const char *);
+int __posix_getopt(int, char *const *, const char *) noexcept;
 struct mntent *__getmntent_r(FILE *, struct mntent *, char *, int);
 }
 
