@@ -278,13 +278,19 @@ _FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
 _FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
 _PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
 _PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *_PROCESS_START, "exit", "account", "ledger")
-# Not every block has all of it: a start has an argv, an exit an account.
+
+
+def _set_with(key: str, name: str) -> str:
+    """Takes what came where `key` came with it: not every block has a start (with argv) or an exit (with account)."""
+    return f" {name} = CASE WHEN excluded.{key} IS NULL THEN {name} ELSE excluded.{name} END,"
+
+
 _PROCESS = (
     f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
     " ON CONFLICT DO UPDATE SET t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
-    + "".join(f" {name} = iif(excluded.argv IS NULL, {name}, excluded.{name})," for name in _PROCESS_START)
-    + "".join(f" {name} = iif(excluded.account IS NULL, {name}, excluded.{name})," for name in ("exit", "account"))
+    + "".join(_set_with("argv", name) for name in _PROCESS_START)
+    + "".join(_set_with("account", name) for name in ("exit", "account"))
     + " ledger = coalesce(excluded.ledger, ledger)"
 )
 _BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

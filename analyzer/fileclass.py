@@ -155,8 +155,8 @@ def classify(
     of_spell: npt.NDArray[np.int64] = _settled(table, spells, paths, programs, scene)[spells["file"].to_numpy()]
     known: dict[tuple[int, int], int] = {}
     rows = np.flatnonzero(of_spell < 0)
-    whos, files = (spells[name].to_numpy()[rows].tolist() for name in ("who", "file"))
-    for row, *key in zip(rows.tolist(), whos, files, strict=True):
+    actors, files = (spells[name].to_numpy()[rows].tolist() for name in ("who", "file"))
+    for row, *key in zip(rows.tolist(), actors, files, strict=True):
         pair = (key[0], key[1])
         if pair not in known:
             known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], scene.imported.get(key[0], set()), scene)
