@@ -204,6 +204,34 @@ def test_no_phantom_bytes_when_a_number_is_used_again(harm: Harm, program: Progr
     assert seen.read(done.work / "file") == seen.read(done.work / "other") == 0
 
 
+PLACES = """
+import os
+fd = os.open("out", os.O_RDWR | os.O_CREAT)
+os.write(fd, b"0123456789"), os.write(fd, b"01234"), os.pwrite(fd, b"xx", 100)
+os.lseek(fd, 4, os.SEEK_SET)
+os.read(fd, 6), os.read(fd, 3), os.pread(fd, 2, 1), os.write(fd, b"y")
+"""
+
+
+def test_every_transfer_has_its_place_in_the_file(harm: Harm) -> None:
+    done = harm(sys.executable, "-S", "-E", "-c", PLACES)
+    seen = done.seen
+    moved = [
+        event for event in seen.named("write", "pwrite", "read", "pread") if seen.path(event) == str(done.work / "out")
+    ]
+    moved.sort(key=lambda event: (event["ts"], event["args"].get("ns", 0)))
+    places = [(event["name"], event["args"]["offset"], event["args"]["size"]) for event in moved]
+    assert places == [
+        ("write", 0, 10),
+        ("write", 10, 5),
+        ("pwrite", 100, 2),
+        ("read", 4, 6),
+        ("read", 10, 3),
+        ("pread", 1, 2),
+        ("write", 13, 1),
+    ]
+
+
 def test_no_phantom_bytes_whatever_closes(harm: Harm, program: Program) -> None:
     done = harm(program("closers"))
     closers, of_streams, ways = 17, 4, 5
