@@ -40,7 +40,11 @@ inline constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 class IntervalSet {
  public:
   void clear() { rows_.clear(); }
-  void add(const Interval &row) { rows_.push_back(row); }
+  // One that ends before it begins (a negative size or duration in a damaged trace) covers nothing.
+  void add(const Interval &row) {
+    const bool covers = row.start < row.end;
+    rows_.push_back({row.start, covers ? row.end : row.start, covers ? row.weight : 0});
+  }
 
   // Unites them, then leaves at most `limit`. Returns whether gaps had to be closed for that.
   bool unite(size_t limit);

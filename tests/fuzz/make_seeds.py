@@ -98,6 +98,13 @@ def main() -> None:
     put(
         "edges", "mixed", b"\x04" + reads[:32] + bytes([1, 0, 0, 1, 20, 1, 0x81, 0, 0, 0, 2, 1, 21, 0x31, 9, 0]) + reads
     )
+    # Sizes and durations below zero.
+    inverted = bytes.fromhex(
+        "fdffff000100510300ffffffffffffff310000010105510800000001010a510d0000000101f70303030303030303035c5c5c"
+        "5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c030303030600000101fdffff000100510300ffffffffffffff3100"
+        "00010105514100000001010a510d0000000101f7030303030303030303030301f70303030303030303030303"
+    )
+    put("edges", "inverted", inverted)
     put(
         "settings",
         "traced",
