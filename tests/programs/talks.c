@@ -95,7 +95,13 @@ static int connected(int port, int from, int nonblocking) {
   int fd = socket(AF_INET, SOCK_STREAM | (nonblocking ? SOCK_NONBLOCK : 0), 0), yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   struct sockaddr_in a = loopback(from), to = loopback(port);
-  if (from) check(bind(fd, (struct sockaddr *)&a, sizeof a) == 0, "bind");
+  int bound = 0;
+  /* Somebody else on this machine may have the port for a moment. */
+  for (int i = 0; from && !bound && i < 3000; ++i) {
+    bound = bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
+    if (!bound) usleep(10000);
+  }
+  check(!from || bound, "bind");
   int ret = connect(fd, (struct sockaddr *)&to, sizeof to);
   check(ret == 0 || (nonblocking && errno == EINPROGRESS), "connect");
   if (nonblocking) {
