@@ -33,12 +33,12 @@ NOT_IO = frozenset({"PROCESS", "APP", "REGION", "PYTHON", "dftracer", "tailrace"
 UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
 MOVES = frozenset({"rename", "renameat", "renameat2"})
 LINKS = frozenset({"link", "linkat"})
-CREATS = frozenset({"creat", "creat64"})
+CREAT_NAMES = frozenset({"creat", "creat64"})
 MEANINGS: dict[str, dict[str, frozenset[str]]] = {
     "name": {
-        "opens": CREATS | {"open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "freopen64"},
-        "makes": CREATS | {"mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"},
-        "creat": CREATS,
+        "opens": CREAT_NAMES | {"open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "freopen64"},
+        "makes": CREAT_NAMES | {"mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"},
+        "creat": CREAT_NAMES,
         "truncates": frozenset({"truncate", "ftruncate"}),
         # munmap and msync end or write back what was stored through a shared mapping
         "maps": frozenset({"mmap", "mremap"}),
