@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailrace.analyzer import summary
+from tailrace.analyzer.published import published
 from tailrace.analyzer.words import bytes_text, count_text, shortened, time_text, with_stage
 
 PAGE = Path(__file__).parent / "page"
@@ -75,7 +76,13 @@ def write_html(run: Any, path: str | Path) -> None:
     Raises:
         OSError: the file can't be written; RunError: the trace can't be read.
     """
-    Path(path).write_text(html(summary.collect(run)), encoding="utf-8", errors="replace")
+    write_page(summary.collect(run), Path(path))
+
+
+def write_page(data: dict[str, Any], path: Path) -> None:
+    """Writes the page for what `summary.collect` returns; it appears when it is whole. Raises OSError."""
+    with published(path) as place:
+        place.write_text(html(data), encoding="utf-8", errors="replace")
 
 
 def html(data: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ def command(directory: Path, html: Path | None, flux_workers: int | None) -> Non
         report.show(data, Console())
         return
     try:
-        html.write_text(report.html(data), encoding="utf-8", errors="replace")
+        report.write_page(data, html)
     except OSError as error:
         raise UsageError(f"can't write {html}: {error.strerror}") from error
     click.echo(f"{html}: open it in a browser", err=True)
