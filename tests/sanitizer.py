@@ -4,19 +4,23 @@
     TAILRACE_SANITIZE=thread pytest tests/integration      # ThreadSanitizer
 
 The programs under test are what they always are; the sanitizer's runtime is preloaded into them traced and untraced, so
-that the two still compare. Any report of any process fails the test.
+that the two still compare. Any report of any process fails the test. For Flux's tests the whole package is built with
+the sanitizer: the plugins name the core that lies beside them.
 """
 
+import functools
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 CHOSEN = os.environ.get("TAILRACE_SANITIZE", "")
 if CHOSEN not in ("", "address", "thread"):
     raise ValueError(f"TAILRACE_SANITIZE is {CHOSEN!r}: address or thread")
 
+_SOURCE = Path(__file__).resolve().parent.parent
 _FLAGS = {"address": "address,undefined", "thread": "thread"}
 _RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 # A setting of a core with a sanitizer, and so nothing that a traced program would see.
@@ -103,12 +107,28 @@ def install(library: Path, reports: Path) -> None:
     reports.chmod(0o777)
 
 
+@functools.cache
+def package(build: Path) -> Path:
+    """The package as built with the sanitizer in folders of `build`; children import it from here on."""
+    place, flags = build / "package", [f"--config-settings=cmake.define.{flag[2:]}" for flag in cmake_flags()]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", f"--target={place}"]
+    command = [*pip, f"--config-settings=build-dir={build / 'package-build'}", *flags, str(_SOURCE)]
+    subprocess.run(command, check=True, env=uninstrumented())
+    os.environ["PYTHONPATH"] = str(place)
+    return place / "tailrace"
+
+
 def variables(preload: str = "") -> dict[str, str]:
     """What a command needs in its environment for that; `preload` is what it preloads itself."""
     if not CHOSEN:
         return {}
     kept = {name: os.environ[name] for name in (*_SET, *_OPTIONS[CHOSEN])}
     return {**kept, "LD_PRELOAD": ":".join(filter(None, [kept["LD_PRELOAD"], preload]))}
+
+
+def uninstrumented() -> dict[str, str]:
+    """The environment of a program that is to run without the sanitizer's runtime, as it is no part of the test."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" or not CHOSEN}
 
 
 def without_settings(environment: dict[str, str]) -> dict[str, str]:
@@ -124,7 +144,7 @@ def without_own(listing: str) -> str:
 
 def _defaults(name: str) -> str:
     """The options that the core's sanitizer.cc gives the runtime, for programs that are run without the core."""
-    source = (Path(__file__).parent.parent / "core/src/sanitizer.cc").read_text()
+    source = (_SOURCE / "core/src/sanitizer.cc").read_text()
     function = source.split(f"__{name.lower().removesuffix('_options')}_default_options() {{")[-1].split("}")[0]
     return "".join(re.findall(r'"([^"]*)"', function))
 

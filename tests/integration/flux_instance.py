@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import tailrace
+import sanitizer
 
 START_S = 60
 STEP_S = 60
@@ -60,7 +59,8 @@ def clean_environment(flux: Path, extra: Mapping[str, str] | None = None) -> dic
     """This process's environment without Flux's and tailrace's variables, Flux first on PATH, and `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     path = f"{flux.parent}:{kept.get('PATH', '/usr/bin:/bin')}"
-    return {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **(extra or {})}
+    given = extra or {}
+    return {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **given, **sanitizer.variables(given.get("LD_PRELOAD", ""))}
 
 
 class FluxInstance:
@@ -203,10 +203,10 @@ class FluxPlugins:
         return self.root.parent / "lib" / "libtailrace.so"
 
 
-def require_plugins() -> FluxPlugins:
-    """The plugins of the installed package; skips or fails without."""
+def require_plugins(package: Path) -> FluxPlugins:
+    """The plugins of the package that is installed there; skips or fails without."""
     require_flux()
-    plugins = FluxPlugins(Path(str(tailrace.__file__)).resolve().parent / "flux")
+    plugins = FluxPlugins(package / "flux")
     if not plugins.jobtap.is_file():
         missing("tailrace was installed where CMake found no Flux by pkg-config, so without the Flux plugins")
     return plugins

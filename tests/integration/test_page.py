@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sanitizer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 import tailrace
@@ -107,7 +108,8 @@ class Opened:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        environment = sanitizer.uninstrumented()
+        browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"], env=environment)
         yield browser
         browser.close()
 
