@@ -60,7 +60,10 @@ def clean_environment(flux: Path, extra: Mapping[str, str] | None = None) -> dic
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     path = f"{flux.parent}:{kept.get('PATH', '/usr/bin:/bin')}"
     given = extra or {}
-    return {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **given, **sanitizer.variables(given.get("LD_PRELOAD", ""))}
+    # The sanitizers' runtimes refuse the flag with which Flux loads plugins, which this turns off.
+    loading = {"FLUX_LOAD_WITH_DEEPBIND": "0"} if sanitizer.CHOSEN else {}
+    preloading = sanitizer.variables(given.get("LD_PRELOAD", ""))
+    return {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **given, **loading, **preloading}
 
 
 class FluxInstance:
