@@ -14,6 +14,7 @@
 #include "layers.h"
 #include "ledger.h"
 #include "libc_memory.h"
+#include "libraries.h"
 #include "real.h"
 #include "record.h"
 #include "sys.h"
@@ -112,6 +113,8 @@ void *wrapper_for(const char *name, void *address) {
 namespace {
 // A library was loaded whose own symbols come before ours; it is bound at the next dlsym, by which time it is there.
 std::atomic<bool> g_deepbind_pending;
+// A library was loaded that the ledger has not counted: a child that is forked now would take it for its own.
+std::atomic<bool> g_uncounted;
 }  // namespace
 
 }  // namespace tailrace
@@ -126,6 +129,10 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
     g_deepbind_pending.store(false);
     if (enter()) attach_with_gotcha();
   }
+  if (__builtin_expect(g_uncounted.load(std::memory_order_relaxed), 0)) {
+    g_uncounted.store(false, std::memory_order_relaxed);
+    count_loaded();
+  }
   if (__builtin_expect(layers_expected(), 0)) look_for_layers();
   return reinterpret_cast<void *>(libc_dlsym());
 }
@@ -134,6 +141,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
   auto *real = reinterpret_cast<DlsymFunction *>(tailrace_dlsym_target());
   void *found = real(handle, symbol);
   if (!found || g_session.state.load(std::memory_order_relaxed) != State::kOn) return found;
+  if (handle_wanted() && take_handle(handle)) count_loaded();
   void *wrapper = wrapper_for(symbol, found);
   if (!wrapper) wrapper = layer_wrapper_for(found);
   return wrapper ? wrapper : found;
@@ -142,6 +150,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
 __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
   count_loaded();
+  g_uncounted.store(true, std::memory_order_relaxed);
   if (layers_expected()) look_for_layers();
   expect_layers();
   return real_address(Fn::f_dlopen);

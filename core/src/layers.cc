@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "libraries.h"
 #include "loaded.h"
 #include "real.h"
 #include "sys.h"
@@ -262,7 +263,7 @@ void look_for_layers() {
   t_layers_expected = 0;
   g_loads_looked_at.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
   if (!enter() || g_session.environment[Setting::TAILRACE_LAYERS] == "none") return;
-  if (!begin_look()) {
+  if (!linker_answers() || !begin_look()) {
     t_layers_expected = expected;
     return;
   }

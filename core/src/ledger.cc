@@ -1,16 +1,14 @@
 // See ledger.h.
 #include "ledger.h"
 
-#include <link.h>
 #include <stdio.h>
 
 #include <new>
 
 #include "event_args.h"
+#include "libraries.h"
 #include "stream.h"
 #include "sys.h"
-
-extern "C" char __libc_single_threaded __attribute__((weak));
 
 namespace tailrace {
 namespace {
@@ -18,66 +16,6 @@ namespace {
 // This thread's part of what the ledger counts.
 __thread int64_t t_own[2];
 __thread int64_t t_ahead;
-
-// Where in its file an object's program headers lie; far behind its beginning where they are in no part that was
-// mapped.
-uint64_t offset_of_headers(const dl_phdr_info &info) {
-  uint64_t at = reinterpret_cast<uintptr_t>(info.dlpi_phdr) - info.dlpi_addr;
-  for (unsigned i = 0; i < info.dlpi_phnum; ++i) {
-    const auto &part = info.dlpi_phdr[i];
-    if (part.p_type == PT_LOAD && at >= part.p_vaddr && at - part.p_vaddr < part.p_filesz) {
-      return part.p_offset + (at - part.p_vaddr);
-    }
-  }
-  return UINT32_MAX;
-}
-
-// What the dynamic linker read of an object beside its beginning: glibc asks twice for program headers that go beyond
-// that (libraries that patchelf has worked on have them at their end).
-int64_t headers_read(const dl_phdr_info &info) {
-  uint64_t bytes = info.dlpi_phnum * sizeof *info.dlpi_phdr;
-  return offset_of_headers(info) + bytes > kReadPerLibrary ? static_cast<int64_t>(2 * bytes) : 0;
-}
-
-// The objects that were looked at, the low bits of how many had been unloaded by then, and what headers_read() has of
-// them: one word, as threads may look at once. New objects stand behind the old ones.
-struct LookedAt {
-  uint64_t objects : 20, unloaded : 12, headers : 32;
-};
-std::atomic<uint64_t> g_looked_at;
-
-struct LoadedWalk {
-  LookedAt before, now;
-  uint64_t adds = 0, index = 0;
-};
-
-// The bytes that the dynamic linker has read of all objects that were ever loaded.
-int64_t library_bytes() {
-  LoadedWalk walk;
-  uint64_t word = g_looked_at.load(std::memory_order_relaxed);
-  memcpy(&walk.before, &word, sizeof word);
-  walk.now = {};
-  auto visit = [](dl_phdr_info *info, size_t, void *out) {
-    auto &w = *static_cast<LoadedWalk *>(out);
-    if (w.index == 0) {
-      w.adds = info->dlpi_adds;
-      w.now.unloaded = info->dlpi_subs & 0xFFF;
-      bool known = w.now.unloaded == w.before.unloaded && w.before.objects > 0;
-      if (known) w.now = w.before;
-    }
-    if (w.index++ >= w.now.objects) {
-      w.now.headers = w.now.headers + static_cast<uint32_t>(headers_read(*info));
-      w.now.objects = w.index;
-    }
-    return 0;
-  };
-  dl_iterate_phdr(visit, &walk);
-  // What was unloaded had been read too.
-  if (walk.now.headers < walk.before.headers) walk.now.headers = walk.before.headers;
-  memcpy(&word, &walk.now, sizeof word);
-  g_looked_at.store(word, std::memory_order_relaxed);
-  return static_cast<int64_t>(walk.adds) * kReadPerLibrary + walk.now.headers;
-}
 
 bool take_field(string_view text, string_view key, uint64_t &value) {
   size_t at = text.find(key);
@@ -149,9 +87,6 @@ void clear(Ledger &l) {
   l.loaded = 0;
 }
 
-// In a child of a process with threads another thread may have held the dynamic linker's lock for ever.
-bool may_ask_the_linker() { return !g_session.forked || (&__libc_single_threaded && __libc_single_threaded); }
-
 }  // namespace
 
 bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at) {
@@ -197,7 +132,6 @@ void begin_ledger(bool goes_on) {
 
 void begin_child_ledger() {
   Session &g = g_session;
-  g.forked = true;
   g.ledger = &g.own_ledger;
   new (g.ledger) Ledger{};
   g.ledger->known = 1;
@@ -205,7 +139,7 @@ void begin_child_ledger() {
   BufferedBytes buffered = bytes_in_buffers();
   g.ledger->ahead = -buffered.unread;
   g.ledger->base[kWritten] = static_cast<uint64_t>(buffered.unwritten);
-  if (may_ask_the_linker()) g.ledger->base_loaded = library_bytes();
+  g.ledger->base_loaded = library_bytes();
   g.ledger->loaded = g.ledger->base_loaded.load();
 }
 
@@ -228,7 +162,7 @@ void count_reaped(const uint64_t *totals) {
 }
 
 void count_loaded() {
-  if (may_ask_the_linker() && is_ours_to_write()) g_session.ledger->loaded = library_bytes();
+  if (is_ours_to_write()) g_session.ledger->loaded = library_bytes();
 }
 
 void count_unseen_ring() {
@@ -266,7 +200,7 @@ bool LibcCall::read_state(int64_t (&bytes)[2]) {
   take_captured(thread_);
   for (int i = 0; i < 2; ++i) bytes[i] = static_cast<int64_t>(totals[i]) - own[i] - thread_->captured[i];
   bytes[kRead] -= t_ahead;
-  if (may_ask_the_linker()) bytes[kRead] -= library_bytes();
+  bytes[kRead] -= library_bytes();
   return true;
 }
 
@@ -290,7 +224,7 @@ Account take_account() {
   BufferedBytes buffered = bytes_in_buffers();
   a.buffered = buffered.unread;
   a.unflushed = buffered.unwritten;
-  if (may_ask_the_linker()) a.loaded = library_bytes() - l.base_loaded;
+  a.loaded = library_bytes() - l.base_loaded;
   auto of = [](const std::atomic<uint64_t> &n) { return static_cast<int64_t>(n.load(std::memory_order_relaxed)); };
   a.bytes[kRead] = static_cast<int64_t>(totals[kRead]) - of(l.base[kRead]) - own - of(l.reaped[kRead]) - l.ahead -
                    a.loaded - a.buffered;

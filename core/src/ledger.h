@@ -42,7 +42,7 @@ void house_ledger(SegmentHeader *segment);
 void count_own(int64_t read, int64_t written);
 // What the kernel added when a child was waited for. Null: nobody knows, and so no more of this process's own account.
 void count_reaped(const uint64_t *totals);
-// Before a library is loaded: those that were, for the account of a process that will be killed.
+// Before a library is loaded, and after: those that were, for the account of a process that will be killed.
 void count_loaded();
 // The process has an io_uring that is not looked into.
 void count_unseen_ring();

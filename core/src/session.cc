@@ -13,6 +13,7 @@
 #include "filter.h"
 #include "ledger.h"
 #include "libc_memory.h"
+#include "libraries.h"
 #include "path_buffer.h"
 #include "program.h"
 #include "record.h"
@@ -292,6 +293,7 @@ void become_child() {
   }
   forget_scratch();
   begin_process();
+  if (!g.wiped->by_libc) inherit_libraries(false);
   begin_child_ledger();
   // argv may have been written over by now, but exe, cwd and parent are the child's own.
   long looked_at = describe_process(g_argv);
@@ -468,6 +470,8 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   uint64_t saved = g_mask_before_fork;
   new (g_session.wiped) WipedOnFork{};
+  g_session.wiped->by_libc = true;
+  inherit_libraries(true);
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
 }
 

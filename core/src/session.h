@@ -49,6 +49,7 @@ struct Thread {
 // Lies on a page of its own that fork wipes to zero.
 struct WipedOnFork {
   std::atomic<uint32_t> alive;
+  bool by_libc;  // the fork was libc's, so the child began in after_fork_in_child()
   // Who takes both takes `sealing` first.
   Lock sealing;  // the scratch memory and the trace file
   Lock table;    // contexts, file slots, threads
@@ -72,7 +73,6 @@ struct Session {
   unsigned journal_uid;  // whose directory has the journals: the user's number outside of any user namespace
   bool sealed_for_exit;
   bool start_recorded;
-  bool forked;                    // from a process that was traced
   std::atomic<uint32_t> filters;  // seccomp filters that the process is under, none of which harms our calls
   Ledger *ledger;                 // in the first segment, or own_ledger as long as there is none
   Ledger own_ledger;

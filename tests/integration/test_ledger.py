@@ -180,6 +180,44 @@ def test_libraries_whose_headers_lie_at_their_end_are_in_the_account(traced: Run
     assert exact(row), row
 
 
+# What forked children do: load(n) loads a library and finds a function in it, thread() starts one.
+LOADING_CHILDREN = {
+    "then threads": "child(lambda: (load(1), load(2), thread(), load(3)))",
+    "from threads": "thread(); child(lambda: (load(1), load(2), load(3)))",
+    "from threads, then threads": "thread(); child(lambda: (load(1), thread(), load(2), load(3)))",
+    "of a child": "thread(); load(0); child(lambda: (load(1), child(lambda: (load(2), load(3)))))",
+}
+
+
+@pytest.mark.parametrize("children", LOADING_CHILDREN)
+def test_what_a_child_loads_is_in_its_account(traced: Run, tmp_path: Path, children: str) -> None:
+    for i in range(4):
+        source = tmp_path / f"{i}.c"
+        source.write_text("int function(void) { return 0; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / f"lib{i}.so", source], check=True)
+    rows = traced(
+        sys.executable,
+        "-c",
+        f"""
+import ctypes, os, threading
+open({str(source)!r}).close()
+def load(n):
+    return ctypes.CDLL({str(tmp_path)!r} + f"/lib{{n}}.so").function
+def thread():
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+def child(does):
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+    else:
+        does()
+        os.write(os.open(os.devnull, os.O_WRONLY), bytes(1000))
+        os._exit(0)
+{LOADING_CHILDREN[children]}
+""",
+    )
+    assert len(rows) > 1 and all(exact(row) for row in rows.to_dict("records")), show(rows)
+
+
 @pytest.mark.parametrize("what", ["options", "said", "tables", "argp", "argp --help", "argp --wrong"])
 def test_what_libc_says_and_reads_itself_is_in_the_account(
     traced: Run, program: Callable[[str], Path], what: str
