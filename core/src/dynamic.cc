@@ -15,6 +15,7 @@
 #include "ledger.h"
 #include "libc_memory.h"
 #include "libraries.h"
+#include "lookup.h"
 #include "real.h"
 #include "record.h"
 #include "sys.h"
@@ -62,15 +63,19 @@ bool is_ours(void *address) { return address >= __ehdr_start && address < _end; 
 
 void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
 
-void *libc_symbol(const char *symbol) { return real_dlsym(libc_handle(), symbol); }
+void *libc_symbol(const char *symbol) {
+  if (uintptr_t address = find_in_libc(symbol)) return reinterpret_cast<void *>(address);
+  return real_dlsym(libc_handle(), symbol);
+}
 
 void *find_real(Fn f) {
   std::atomic<void *> &known = g_real[static_cast<size_t>(f)];
   if (void *p = known.load(std::memory_order_relaxed)) return p;
   // A string_view of the table ends with a zero: it was made from a literal.
   const char *symbol = function(f).symbol.data();
-  void *p = real_dlsym(RTLD_NEXT, symbol);
-  if ((!p || is_ours(p)) && f != Fn::f_dlopen) p = real_dlsym(libc_handle(), symbol);
+  void *p = reinterpret_cast<void *>(find_next(symbol));
+  if (!p) p = real_dlsym(RTLD_NEXT, symbol);
+  if ((!p || is_ours(p)) && f != Fn::f_dlopen) p = libc_symbol(symbol);
   if (p && is_ours(p)) p = nullptr;
   known.store(p, std::memory_order_relaxed);
   return p;
@@ -104,7 +109,7 @@ void *wrapper_for(const char *name, void *address) {
     void *real = find_real(f), *wrapper = kWrappers[i].wrapper;
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.
-    bool is_libcs = real && libc_handle() && real_dlsym(libc_handle(), name) == address;
+    bool is_libcs = real && libc_symbol(name) == address;
     return is_libcs ? direct_way(f, wrapper, real, address) : nullptr;
   }
   return nullptr;

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from flux_instance import clean_environment
 
 EVENT = "tailrace.trace"
 
@@ -260,7 +261,8 @@ def test_an_instance_does_not_start_with_a_bad_table(flux_program, flux_plugins,
     table = tmp_path / "conf.toml"
     table.write_text(f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n[tailrace]\njob = "all"\n')
     command = [flux_program, "start", "-c", table, "true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    options = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL}
+    done = subprocess.run(command, check=False, env=clean_environment(flux_program), **options)
     assert done.returncode
     assert "tailrace: [tailrace] job: there is no such key" in done.stderr
 

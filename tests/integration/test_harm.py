@@ -351,6 +351,11 @@ def test_however_a_program_is_bound(harm: Harm, program: Program, how: str) -> N
     assert done.seen.read(done.work / "given") == len("given to the program\n")
 
 
+def test_a_library_whose_constructor_waits_for_io_of_a_thread(harm: Harm, program: Program) -> None:
+    done = harm(sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(program('constructor.so'))!r})")
+    done.check_written("made", "list")
+
+
 def test_another_tool_that_interposes(harm: Harm, program: Program) -> None:
     done = harm(program("interpose_client"), env={"LD_PRELOAD": str(program("interposer.so"))})
     assert "interposed 1" in done.stdout
