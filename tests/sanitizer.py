@@ -76,9 +76,10 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ("deepbind", "libtsan refuses RTLD_DEEPBIND"),
         ("threads_may_do_io.many", "a thousand threads take minutes with libtsan, untraced too"),
         ("taken_late|moves-asynchronous", "libtsan crashes in POSIX aio, untraced too"),
-        # A program that clears its environment drops libtsan's preload, and it can't be loaded second.
+        # A program that clears or sets its environment drops libtsan's preload, and it can't be loaded second.
         (
-            "every_exec_keeps|empty_environment|became_of_environ|takes_nobody_out",
+            "every_exec_keeps|empty_environment|became_of_environ|takes_nobody_out"
+            "|clears_its_environment|test_the_configuration_leaves|own_preload_stays_behind",
             "without libtsan preloaded the core can't start",
         ),
         ("test_valgrind|test_gdb", "libtsan runs in neither"),
