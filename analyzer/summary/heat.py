@@ -39,7 +39,7 @@ def over_time(
     for name, which in (("read", et.READ), ("wrote", et.WRITE)):
         maps[name] = _moved(m, spell_stage, direction == which, origin_ns, width, stages)
     busy, kinds = m.table.busy, len(et.KINDS)
-    pick = busy.group % kinds != et.STREAM
+    pick = busy.group % kinds < et.STREAM
     rows = stage_of_who[busy.group[pick] // kinds]
     inside = np.minimum(busy.weight[pick], busy.end[pick] - busy.start[pick]).astype(np.float64)
     maps["busy"] = spread(rows, busy.start[pick], busy.end[pick], inside, origin_ns, width, stages) / width

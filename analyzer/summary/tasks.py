@@ -11,9 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.analyzer import dataflow, fileclass
+from tailrace.analyzer import dataflow, fileclass, stages
 from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Ints
 from tailrace.analyzer.summary.limits import LIMITS, ms
@@ -97,8 +96,6 @@ def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> An
 
 
 def _io_ns(m: Model, task_code: Ints, size: int) -> Ints:
+    """Wall time of each task with a read, write or metadata call running."""
     kinds = len(et.KINDS)
-    busy = m.table.busy
-    pick = busy.group % kinds != et.STREAM
-    rows = iv.make(task_code[busy.group[pick] // kinds], busy.start[pick], busy.end[pick], busy.weight[pick])
-    return iv.length(iv.union(rows), size)
+    return stages.covered(m, task_code[m.table.busy.group // kinds], m.table.busy.group % kinds < et.STREAM, size)

@@ -89,6 +89,15 @@ class TestTasks:
         rows = {row["name"]: row for row in collected()["tasks"]["rows"]}
         assert rows["cut-000"]["io"] == pytest.approx(2.001), "an open of 1 us and a write of 2 ms"
 
+    def test_waiting_for_a_child_is_no_io(self) -> None:
+        s = Story()
+        s.read("/in", 0, 100, stage="make", task="shell", pid=5)
+        s.event("wait", cat="PROCESS", ret=6, dur=500 * MS, stage="make", task="shell", pid=5)
+        data = summary.collect(s.run())
+        (row,) = data["tasks"]["rows"]
+        assert (row["dur"], row["io"]) == (pytest.approx(501), pytest.approx(0.001))
+        assert sum(data["heat"]["busy"][0]) * data["heat"]["bin_ms"] == pytest.approx(0.001, abs=0.01)
+
 
 class TestFolding:
     """A campaign: the same two stages in more workflows than a picture has room for."""
