@@ -83,6 +83,19 @@ LOADERS = (
     (re.compile(r"\.(lua|tcl|tm)$"), r"lua|tclsh|wish"),
 )
 """(kind of file, programs that load it as their own code); the second is matched at the start of the program's name."""
+INTERPRETERS = (
+    (r"python|pypy|ipython", "cm-", "WX"),
+    (r"perl", "eE-", "IMm"),
+    (r"ruby", "e-", "Ir"),
+    (r"R$|Rscript", "e-", ""),
+    (r"julia", "eE-", "Lpt"),
+    (r"node|npm", "ep-", "r"),
+    (r"java", "", ""),
+    (r"(ba|da|z|k)?sh$|busybox", "cs", "oO"),
+    (r"lua|tclsh|wish", "e-", "l"),
+)
+"""(program, letters of options after which no script comes, letters of those whose value is the next word): `sh -e` goes
+on to a script, `perl -e` has its code. "-" is such a letter where a lone one means standard input."""
 # fmt: off
 TOOLS = frozenset([
     "awk", "b2sum", "base64", "bzip2", "cat", "cmp", "comm", "cp", "cpio", "csplit", "cut", "dd", "diff", "expand",
@@ -299,20 +312,31 @@ def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]
 
 
 def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
-    """The script that an interpreter runs: its first argument that is no option; none after -c, -m or -e."""
-    if not _interprets(program(exe)):
+    """The script that an interpreter runs: its first argument that is no option; none where code is given instead."""
+    known = _interpreter(program(exe))
+    if known is None:
         return ""
-    for argument in argv[1:]:
-        if argument in ("-c", "-m", "-e", "--"):
-            return ""
-        if not argument.startswith("-"):
-            return normpath(join(cwd, argument))
+    code, valued = known
+    words = iter(argv[1:])
+    for word in words:
+        if word == "--" or (word == "-" and "-" not in code):
+            word = next(words, "")
+        elif word.startswith(("-", "+")):
+            letters = "" if word.startswith("--") else word[1:] or "-"
+            until = next((letter for letter in letters if letter in code + valued), "")
+            if until and until in code:
+                return ""
+            if until and letters.endswith(until):
+                next(words, "")
+            continue
+        return normpath(join(cwd, word)) if word else ""
     return ""
 
 
 @lru_cache
-def _interprets(name: str) -> bool:
-    return any(re.match(loader, name) for _, loader in LOADERS)
+def _interpreter(name: str) -> tuple[str, str] | None:
+    """What `INTERPRETERS` says of a program."""
+    return next(((code, valued) for kind, code, valued in INTERPRETERS if re.match(kind, name)), None)
 
 
 def arguments(value: Any) -> tuple[str, ...]:
