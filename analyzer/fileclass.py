@@ -94,8 +94,8 @@ INTERPRETERS = (
     (r"(ba|da|z|k)?sh$|busybox", "cs", "oO"),
     (r"lua|tclsh|wish", "e-", "l"),
 )
-"""(program, letters of options after which no script comes, letters of those whose value is the next word): `sh -e` goes
-on to a script, `perl -e` has its code. "-" is such a letter where a lone one means standard input."""
+"""(program, letters of options that no script follows, letters of those whose value is the next word): `sh -e` goes
+on to a script, `perl -e` has its code. "-" is a letter of the former where a lone one means standard input."""
 # fmt: off
 TOOLS = frozenset([
     "awk", "b2sum", "base64", "bzip2", "cat", "cmp", "comm", "cp", "cpio", "csplit", "cut", "dd", "diff", "expand",

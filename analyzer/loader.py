@@ -37,7 +37,8 @@ SMALLEST_RAW_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Glob:
-    """A shell pattern (`*`, `?`, `[...]`; `*` crosses `/`) in the place of a value of a text column."""
+    """A shell pattern (`*`, `?`, `[...]`; `*` crosses `/`) in the place of a value of a text column. It stands for
+    itself, too: pipes are called `pipe:[5]`."""
 
     pattern: str
 
@@ -105,7 +106,9 @@ def _matches(column: pd.Series[Any], wanted: tuple[Wanted, ...]) -> np.ndarray[A
         return column.isin(list(wanted)).to_numpy(dtype=bool)
     categories = column.cat.categories
     plain = {value for value in wanted if isinstance(value, str)}
-    patterns = [re.compile(fnmatch.translate(value.pattern)) for value in wanted if isinstance(value, Glob)]
+    globs = [value.pattern for value in wanted if isinstance(value, Glob)]
+    patterns = [re.compile(fnmatch.translate(text)) for text in globs]
+    plain.update(globs)
     good = [text in plain or any(pattern.match(text) for pattern in patterns) for text in categories]
     # Code -1 is null: it looks up the last entry.
     chosen = np.array([*good, "" in plain], dtype=bool)

@@ -71,7 +71,8 @@ def parse_aggregate(text: str) -> Aggregate:
 
 
 def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
-    """One row a group of events that match, sorted by `by` (nulls first): its columns, then `Aggregate.label` of each.
+    """One row a group of events that match, sorted by `by` (null text first, null numbers last): its
+    columns, then `Aggregate.label` of each.
 
     Args:
         run: the run.
@@ -80,7 +81,8 @@ def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **wh
         **where: as in `Run.events`.
 
     Returns:
-        Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64.
+        Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64. The number
+        of events is called `events` where `by` has the column `count`.
 
     Raises:
         QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
@@ -181,7 +183,8 @@ def _partial(
     frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
 ) -> tuple[pd.DataFrame, _Gathered]:
     """The folded figures of one partition, and the values of the others."""
-    keys = {name: _key(frame[name]) for name in by} or {"_all": pd.Series(0, index=frame.index)}
+    columns = [_key(frame[name]) for name in by] or [pd.Series(0, index=frame.index)]
+    keys = dict(zip(_key_names(by), columns, strict=True))
     groups = frame.groupby(list(keys.values()), dropna=False, sort=False, observed=True) if len(frame) else None
     if groups is None:
         return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}
@@ -214,6 +217,11 @@ def _key(column: pd.Series[Any]) -> pd.Series[Any]:
     return keys.cat.add_categories([""]).fillna("").astype(object)
 
 
+def _key_names(by: Sequence[str]) -> list[str]:
+    """What the columns to group by are called meanwhile: not as a figure may be, since `count` is a column, too."""
+    return [f"by:{name}" for name in by] or ["by:"]
+
+
 def _unkey(keys: pd.Series[Any]) -> pd.Series[Any]:
     """What `_key` was given, text as objects with None for null."""
     if keys.dtype == "Int64":
@@ -223,7 +231,7 @@ def _unkey(keys: pd.Series[Any]) -> pd.Series[Any]:
 
 def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """One row a group of partial rows; for no `by`, one row in all."""
-    names = by or ["_all"]
+    names = _key_names(by)
     if parts.empty:
         empty: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
         return empty
@@ -237,7 +245,7 @@ def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> Any:
     if rows.empty:
         return pd.array([0 if a.how == "nunique" else None] * len(table), dtype="Float64")
-    names = by or ["_all"]
+    names = _key_names(by)
     figures = _GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
     figure = table[names].merge(figures, on=names, how="left")["_figure"].astype("Float64")
     return (figure.fillna(0) if a.how == "nunique" else figure).array
@@ -246,9 +254,9 @@ def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: 
 def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
     out: dict[str, Any] = {}
     for name in by:
-        out[name] = _unkey(table[name])
+        out[name] = _unkey(table[f"by:{name}"])
     for a in aggregates:
-        out[a.label] = _figure(table, a)
+        out["events" if a.label in by else a.label] = _figure(table, a)
     if not by and table.empty:  # no event matches: the totals of nothing
         out = {a.label: pd.array([0 if a.how in _ZERO else None], dtype="Int64") for a in aggregates}
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)

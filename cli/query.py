@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +13,7 @@ import click
 import pandas as pd
 
 import tailrace
+from tailrace.analyzer import loader, query, schema
 from tailrace.errors import UsageError
 
 # option -> (column, help); a value with *, ? or [ is a pattern
@@ -28,7 +30,6 @@ FILTERS = {
     "pid": "Process.",
 }
 _PATTERN = frozenset("*?[")
-_PATTERN_COLUMNS = frozenset({"path", "name", "stage", "task"})
 
 
 def _filters(function: Any) -> Any:
@@ -79,7 +80,7 @@ def command(
 ) -> None:
     """Ask the run DIR for totals of its events, or for the events.
 
-    A text filter with *, ? or [ is a pattern; an empty value asks for events without one:
+    A text filter with *, ? or [ is a pattern, and stands for itself, too; an empty text asks for events without one:
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
     """
@@ -89,7 +90,8 @@ def command(
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns asks for the events themselves, so it does not go with --by or --agg")
     run = tailrace.open(directory)
-    where = {**_values(filters), **_pairs(pairs), **_times(run, since, until)}
+    asked = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
+    where = {**_values(asked), **_times(run, since, until)}
     _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output)
 
 
@@ -102,8 +104,6 @@ def _pieces(
     limit: int | None,
     where: dict[str, Any],
 ) -> Iterator[pd.DataFrame]:
-    from tailrace.analyzer import query
-
     if columns is not None:
         yield from query.rows(run, _names(columns), sort, limit, **where)
         return
@@ -112,30 +112,31 @@ def _pieces(
     yield table if limit is None else table.head(limit)
 
 
-def _values(filters: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    return {name: [_value(name, value) for value in values] for name, values in filters.items() if values}
-
-
-def _value(name: str, value: str) -> Any:
-    from tailrace.analyzer.loader import Glob
-
-    return Glob(value) if name in _PATTERN_COLUMNS and _PATTERN & set(value) else value
-
-
-def _pairs(pairs: Iterable[str]) -> dict[str, Any]:
-    out: dict[str, list[Any]] = {}
+def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Columns and values of `--where`. Raises UsageError, QueryError."""
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"--where needs COLUMN=VALUE, not {pair!r}")
-        out.setdefault(name, []).append(_value(name, value))
+        yield schema.column(name).name, value
+
+
+def _values(asked: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
+    """What each column may be: any of the values that were asked for, wherever they stood."""
+    out: dict[str, list[Any]] = {}
+    for name, value in asked:
+        pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
+        out.setdefault(name, []).append(loader.Glob(value) if pattern else value)
     return out
 
 
 def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]:
     start = run.info()["t0_ns"] or 0
-    bounds = {"t0": since, "t1": until}
-    return {name: start + round(bound * 1e9) for name, bound in bounds.items() if bound is not None}
+    bounds = {"t0": ("--since", since), "t1": ("--until", until)}
+    for option, bound in bounds.values():
+        if bound is not None and not isfinite(bound):
+            raise UsageError(f"{option} takes a number of seconds, not {bound}")
+    return {name: start + round(bound * 1e9) for name, (_, bound) in bounds.items() if bound is not None}
 
 
 def _names(text: str | None) -> list[str]:

@@ -7,7 +7,7 @@ time that the run's own I/O took for so many (`Ranker`). Races come first: what 
 
 What always holds: every finding carries evidence (rows of the analysis it is from) and the query that shows it in the
 trace; texts are made of names as the trace has them, unescaped. Names in a query are `literal`: *, ? and [ begin a
-pattern in values of --path, --stage, --task and --name.
+pattern.
 """
 
 from __future__ import annotations

@@ -181,6 +181,8 @@ def test_query_by_path_sorted(run: Any) -> None:
         (["--stage", "a", "--stage", "b"], 5),
         (["--stage", "[ab]"], 5),
         (["--name", "read", "--path", "/x"], 2),
+        (["--host", "node*"], 6),
+        (["--where", "stage=a", "--stage", "b"], 5),
         (["--where", "dir=w", "--where", "size=5"], 1),
         (["--where", "dir=w", "--where", "dir=r"], 5),
         (["--since", "1.5"], 4),
@@ -191,6 +193,36 @@ def test_query_by_path_sorted(run: Any) -> None:
 )
 def test_query_filters(run: Any, options: list[str], count: int) -> None:
     assert rows_of(run.path, *options) == [{"count": count}]
+
+
+def test_a_name_with_brackets_is_found_as_it_is(tmp_path: Path) -> None:
+    lines = [tw.file_line("1", "pipe:[5]", kind="fifo"), tw.file_line("2", "pipe:5", ino=2, kind="fifo")]
+    lines += [tw.event("read", tw.T0_US + i, fhash=str(i)) for i in (1, 2)]
+    directory = tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)})
+    assert rows_of(directory, "--path", "pipe:[5]", "--by", "path") == [
+        {"path": "pipe:5", "count": 1},
+        {"path": "pipe:[5]", "count": 1},
+    ]
+
+
+def test_the_column_count_beside_the_number_of_events(run: Any) -> None:
+    (row,) = rows_of(run.path, "--by", "count", "--agg", "count", "--agg", "nunique:count")
+    assert row == {"count": None, "events": 6, "nunique_count": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--where", "sort=1", "--columns", "path"], "no column 'sort'"),
+        (["--where", "run=1"], "no column 'run'"),
+        (["--where", "t0=1"], "no column 't0'"),
+        (["--since", "nan"], "--since takes"),
+        (["--until", "inf"], "--until takes"),
+    ],
+)
+def test_a_question_that_cant_be_asked_is_explained(run: Any, options: list[str], words: str) -> None:
+    with pytest.raises(TailraceError, match=words):
+        ask(run.path, *options)
 
 
 def test_query_events_themselves(run: Any) -> None:
