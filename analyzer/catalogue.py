@@ -198,7 +198,9 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    # Behind an empty authority: a path that begins with two slashes would be one itself.
+    place = quote(os.fsencode(path.absolute()))
+    return sqlite3.connect(f"file://{place}?mode=ro&immutable=1", uri=True, check_same_thread=False)
 
 
 def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | None:

@@ -48,10 +48,7 @@ def mount_rows(run_json: Mapping[str, Any]) -> list[Mount]:
     """The mounts of the hosts that run.json knows: of the run itself and of its restarts."""
     rows: dict[Mount, None] = {}
     names: dict[str, str] = {}
-    restarts = run_json.get("restarts")
-    for part in (run_json, *(restarts if isinstance(restarts, list) else ())):
-        if not isinstance(part, Mapping):
-            continue
+    for part in descriptions(run_json):
         host = str(part.get("host", run_json.get("host")) or "")
         if isinstance(part.get("mounts"), list):
             rows.update(dict.fromkeys(_rows_of_host(host, part["mounts"])))
@@ -59,6 +56,12 @@ def mount_rows(run_json: Mapping[str, Any]) -> list[Mount]:
         if isinstance(boot, str) and names.setdefault(boot, host) != host:
             rows[host, "", "", names[boot]] = None
     return list(rows)
+
+
+def descriptions(run_json: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What run.json says of each run in the directory and of each host: itself, and its restarts."""
+    restarts = run_json.get("restarts")
+    return [run_json, *(r for r in (restarts if isinstance(restarts, list) else ()) if isinstance(r, Mapping))]
 
 
 def _rows_of_host(host: str, mounts: list[Any]) -> list[Mount]:

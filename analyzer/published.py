@@ -11,9 +11,10 @@ from pathlib import Path
 def published(path: Path) -> Iterator[Path]:
     """A file to write to, which gets the name `path` when all went well and else goes away.
 
-    What is there and no regular file (a pipe, a terminal) is written to as it is. Raises OSError.
+    What is there and no regular file (a pipe, a terminal, a link: /dev/stdout is one) is written to as it is. Raises
+    OSError.
     """
-    if path.exists() and not path.is_file():
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)

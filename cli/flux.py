@@ -11,7 +11,7 @@ from tailrace.analyzer.words import count_text
 from tailrace.errors import ManagerError, UsageError
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def command() -> None:
     """Trace Flux jobs: collect their history, find the plugins."""
 

@@ -1,7 +1,7 @@
 """`tailrace graph`: the dataflow of a run as a file for Graphviz, yEd, Gephi or a program."""
 
+import sys
 from pathlib import Path
-from typing import TextIO, cast
 
 import click
 
@@ -55,6 +55,7 @@ def command(
     from tailrace.analyzer.exports import WRITERS
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
+    from tailrace.analyzer.published import published
 
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
@@ -64,12 +65,12 @@ def command(
     )
     annotate(graph, insights(run))
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
+    if output is None:
+        WRITERS[form](graph, sys.stdout)
+        return
     try:
-        with click.open_file(str(output or "-"), "w", encoding="utf-8") as file:
-            WRITERS[form](graph, cast(TextIO, file))
-    except BrokenPipeError:
-        raise
+        with published(output) as place, place.open("w", encoding="utf-8") as file:
+            WRITERS[form](graph, file)
     except OSError as error:
-        raise UsageError(f"can't write {output}: {error.strerror}") from error
-    if output is not None:
-        click.echo(f"{output}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)
+        raise UsageError(f"can't write {output}: {error.strerror or error}") from error
+    click.echo(f"{output}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -60,6 +61,9 @@ def group() -> None:
 
 def main() -> None:
     """Runs the command line and exits."""
+    if sys.stdout is None:
+        # Closed by who started us: nobody wants the output, and no file that is opened now may get its number.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
     sys.exit(_run())
 
 
@@ -77,13 +81,17 @@ def _run() -> int:
         # click.UsageError knows its subcommand, and how to ask for help on it.
         place = getattr(error, "ctx", None)
         hint = f"; see `{place.command_path} --help`" if place is not None else ""
-        return _fail(error.format_message() + hint, error.exit_code)
+        return _fail(error.format_message().rstrip(".") + hint, error.exit_code)
     except TailraceError as error:
         return _fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except ImportError as error:
         return _fail(f"tailrace is not installed whole ({error}): pip install it anew", 1)
     except BrokenPipeError:
-        return _reader_left()
+        _drop_output()  # `tailrace ... | head`: nothing more to say
+        return 0
+    except OSError as error:
+        _drop_output()
+        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1)
 
 
 def _fail(message: str, code: int) -> int:
@@ -92,10 +100,9 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _reader_left() -> int:
-    """`tailrace ... | head`: nothing more to say, and Python must not find the broken pipe again at its exit."""
+def _drop_output() -> None:
+    """Python must not find at its exit what standard output could not take."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def lineage(run: Any) -> Lineage:
     artifacts = _link(m, code, flows, jobs, position)
     ordered = [jobs[party] for party in order]
     _add_declared(run, ordered)
-    notes = _notes(m, parties, kept)
+    notes = _notes(m, kept)
     return Lineage(ordered, artifacts, notes)
 
 
@@ -276,7 +276,7 @@ def _add_declared(run: Any, jobs: list[Job]) -> None:
                 jobs[at].status = row["status"]
 
 
-def _notes(m: Model, parties: pd.DataFrame, kept: set[int]) -> list[str]:
+def _notes(m: Model, kept: set[int]) -> list[str]:
     sockets = dataflow.flow_table(m, "task")
     sockets = sockets[_left_out(m)[sockets["file"].to_numpy()] & (sockets["producer"] >= 0)]
     pairs = {(p, c) for p, c in sockets[["producer", "consumer"]].to_numpy().tolist() if {p, c} <= kept and p != c}

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 import tailrace
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, clean, distinct, escaped, lineage, utc
+from tailrace.analyzer.mounts import descriptions
 from tailrace.errors import RunError
 
 SHORTEST_NS = 100_000_000
@@ -135,7 +136,7 @@ def _execution(job: Job, name: str) -> dict[str, Any]:
 
 def _machines(meta: dict[str, Any], jobs: list[Job]) -> list[dict[str, Any]]:
     """The nodes on which jobs ran, with what run.json says of them."""
-    known = {str(host.get("host")): host for host in (*meta.get("restarts", []), meta) if isinstance(host, dict)}
+    known = {str(part.get("host")): part for part in reversed(descriptions(meta))}
     out = []
     for name in sorted({host for job in jobs for host in job.hosts}):
         machine: dict[str, Any] = {"nodeName": clean(name), "system": "linux"}
