@@ -106,7 +106,8 @@ def layout(directory: str | os.PathLike[str]) -> Layout:
     """Where the files of the run at `directory` lie. Raises NotARunError when it holds no run and no DFTracer files."""
     path = Path(directory)
     if not path.is_dir():
-        raise NotARunError(f"{path}: there is no such directory")
+        what = "is a file: give the run's directory" if path.exists() else "there is no such directory"
+        raise NotARunError(f"{path}: {what}")
     if (path / "run.json").is_file() or (path / "trace").is_dir():
         return Layout(path, path / "trace", owned=True)
     if any(path.glob("*.pfw")) or any(path.glob("*.pfw.gz")):

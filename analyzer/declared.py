@@ -1,17 +1,19 @@
 """What workflow managers declared (docs/declared-dag.md), as tables of the catalogue.
 
-What always holds: a line that can't be used is a row of declared_problems with its file and number, and the others are
-used; an object of a type that is not known is left alone, since types may be added. Tasks are told apart by (workflow,
-task); whatever files their `task`, `try` and `end` lines stand in, they become one row.
+What always holds: a line that can't be used is a row of declared_problems with its file and number (0: the file as a
+whole), and the others are used; an object of a type that is not known is left alone, since types may be added. Tasks
+are told apart by (workflow, task); whatever files their `task`, `try` and `end` lines stand in, they become one row.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from tailrace.analyzer.words import clean
 
 TABLES = """
 CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
@@ -55,20 +57,21 @@ def clear(db: sqlite3.Connection) -> None:
 def fill(db: sqlite3.Connection, files: Iterable[tuple[str, Path]]) -> None:
     """Adds the lines of all declared files, given as (name in the run, path)."""
     for name, path in files:
-        for number, line in _lines(path):
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
+            continue
+        for number, line in enumerate(text.split(b"\n"), 1):
             try:
-                _add(db, _object(line))
+                if line.strip():
+                    _add(db, _object(line))
             except (ValueError, RecursionError, sqlite3.Error, OverflowError) as error:
-                db.execute("INSERT INTO declared_problems VALUES (?, ?, ?)", (name, number, str(error)))
+                _refuse(db, name, number, str(error))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        yield 0, repr(error.strerror).encode()
-        return
-    yield from ((number, line) for number, line in enumerate(text.split(b"\n"), 1) if line.strip())
+def _refuse(db: sqlite3.Connection, name: str, number: int, problem: str) -> None:
+    db.execute("INSERT INTO declared_problems VALUES (?, ?, ?)", (name, number, problem))
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def _texts(value: dict[str, Any], *keys: str) -> tuple[str | None, ...]:
 
 
 def _text(value: Any) -> str | None:
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else None
+    return clean(value) if isinstance(value, str) else None
 
 
 def _integer(value: Any) -> int | None:

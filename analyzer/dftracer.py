@@ -14,12 +14,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tailrace.analyzer import schema
+from tailrace.analyzer.words import clean
 from tailrace.errors import TraceError
 
 _EVENT, _META = frozenset({"X", 1}), frozenset({"M", 4})
@@ -78,8 +80,9 @@ def summarize(path: Path) -> Summary:
     summary.events = len(events)
     if events:
         summary.t0_ns = min(starts)
-        summary.t1_ns = max(start + _ns(event.get("dur")) for start, event in zip(starts, events, strict=True))
-        summary.pid = int(events[0].get("pid", 0))
+        ends = (start + _ns(event.get("dur")) for start, event in zip(starts, events, strict=True))
+        summary.t1_ns = _held(max(ends))
+        summary.pid = _held(_integer(events[0].get("pid")) or 0)
         summary.host = file.name("HH", _args(events[0]).get("hhash")) or ""
     for event in events:
         way, moved = _moved(event)
@@ -88,6 +91,7 @@ def summarize(path: Path) -> Summary:
         value = _args(event).get("fhash")
         if value is not None and file.names.get(("FH", str(value)), "") is None:
             summary.losses["ambiguous", "events"] = summary.losses.get(("ambiguous", "events"), 0) + 1
+    summary.read_bytes, summary.written_bytes = _held(summary.read_bytes), _held(summary.written_bytes)
     return summary
 
 
@@ -144,7 +148,7 @@ def _lines(path: Path, losses: dict[tuple[str, str], int]) -> Iterator[bytes]:
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(text.decode("utf-8", "replace").strip().rstrip(","), strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) else None
 
@@ -167,7 +171,15 @@ def _integer(value: Any) -> int | None:
 
 
 def _ns(value: Any) -> int:
-    return round(value * 1000) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    """us as ns; 0 for what is no time."""
+    if isinstance(value, float) and isfinite(value):
+        return _held(round(value * 1000))
+    return _held(value * 1000) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _held(value: int, limit: int = 2**63) -> int:
+    """`value`, held at the ends of what its column can store."""
+    return min(max(value, -limit), limit - 1)
 
 
 def _moved(event: dict[str, Any]) -> tuple[str | None, int | None]:
@@ -219,11 +231,9 @@ _DERIVED: dict[str, Callable[[dict[str, Any], _File], Any]] = {
 
 
 def _value(column: schema.Column, event: dict[str, Any], file: _File) -> Any:
-    if column.name in _DERIVED:
-        return _DERIVED[column.name](event, file)
-    value = _args(event).get(column.name)
+    derived = _DERIVED.get(column.name)
+    value = _args(event).get(column.name) if derived is None else derived(event, file)
     if column.kind == schema.TEXT:
-        return value if isinstance(value, str) else None
+        return clean(value) if isinstance(value, str) else None
     whole = _integer(value)
-    limit = 2**31 if column.kind == schema.INT32 else 2**63
-    return None if whole is None else min(max(whole, -limit), limit - 1)
+    return None if whole is None else _held(whole, 2**31 if column.kind == schema.INT32 else 2**63)

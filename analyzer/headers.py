@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
 from tailrace.analyzer import dftracer
+from tailrace.analyzer.words import clean
 from tailrace.errors import TraceError
 
 TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
@@ -166,8 +167,8 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         start=_string(values, "start"),
         read=_natural(values, "read"),
         written=_natural(values, "written"),
-        contexts=tuple(dict.fromkeys(map(_clean, contexts))),
-        lost={_clean(key): _natural(lost, key) for key in lost} if isinstance(lost, dict) else {},
+        contexts=tuple(dict.fromkeys(map(clean, contexts))),
+        lost={clean(key): _natural(lost, key) for key in lost} if isinstance(lost, dict) else {},
         process=_process(process) if isinstance(process, dict) else None,
         exit=cast(dict[str, Any], end) if isinstance(end, dict) else None,
         uncounted=pair(values.get("uncounted")) or (0, 0),
@@ -199,7 +200,7 @@ def _is_untraced(row: Any) -> bool:
 
 
 def _untraced(row: list[Any]) -> Untraced:
-    return Untraced(row[0], _clean(row[1]), _clean(row[2]) if isinstance(row[2], str) else "")
+    return Untraced(row[0], clean(row[1]), clean(row[2]) if isinstance(row[2], str) else "")
 
 
 def _natural(values: dict[str, Any], key: str) -> int:
@@ -213,14 +214,14 @@ def _string(values: dict[str, Any], key: str) -> str:
     value = values.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{key} is not a string: {value!r}")
-    return _clean(value)
+    return clean(value)
 
 
 def _process(args: dict[str, Any]) -> Process:
-    texts = {key: _clean(args[key]) if isinstance(args.get(key), str) else None for key in ("exe", "cwd")}
+    texts = {key: clean(args[key]) if isinstance(args.get(key), str) else None for key in ("exe", "cwd")}
     argv = args.get("argv")
-    words = [_clean(str(word)) for word in argv] if isinstance(argv, list) else []
-    facts = {_clean(key): value for key, value in args.items() if key not in ("ppid", "exe", "argv", "cwd", "uid")}
+    words = [clean(str(word)) for word in argv] if isinstance(argv, list) else []
+    facts = {clean(key): value for key, value in args.items() if key not in ("ppid", "exe", "argv", "cwd", "uid")}
     uid = _optional(args.get("uid"))
     return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], uid, facts)
 
@@ -228,11 +229,6 @@ def _process(args: dict[str, Any]) -> Process:
 def _optional(value: Any) -> int | None:
     usable = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX
     return cast(int, value) if usable else None
-
-
-def _clean(text: str) -> str:
-    """`text` without lone surrogates, which SQLite and UTF-8 can't hold."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def documents(texts: Iterable[str | None]) -> list[Any]:

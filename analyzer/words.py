@@ -1,4 +1,5 @@
-"""Numbers as a person reads them: bytes in powers of 1024, times in the unit that fits. Three significant digits."""
+"""Numbers and names as a person reads them. Bytes are in powers of 1024, times in the unit that fits, both with three
+significant digits."""
 
 from __future__ import annotations
 
@@ -49,6 +50,11 @@ def percent_text(part: int, whole: int) -> str:
         return "100%"
     thousandths = part * 100_000 // whole
     return f"{thousandths / 1000:.2f}%" if thousandths < 99_900 else f"{thousandths / 1000:.3f}%"
+
+
+def clean(text: str) -> str:
+    """`text` as UTF-8 can write it: lone surrogates, which JSON's escapes can make, become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def with_stage(name: str, stage: str) -> str:

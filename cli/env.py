@@ -39,7 +39,7 @@ def command(output: Path, tags: tuple[str, ...], form: str) -> None:
         run_dir = rundir.open_run_directory(output, rundir.command_line(), canonical)
     variables = environment.task_environment(run_dir, canonical)
     # Another node has another clock, so its reference is not for printing.
-    names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_JOURNAL_DIR")
+    names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", *environment.chosen_settings())
     chosen = {name: variables[name] for name in names if name in variables}
     if form == "json":
         json.dump(chosen, sys.stdout, indent=1)

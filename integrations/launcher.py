@@ -121,22 +121,28 @@ def unsealed_pids(run_dir: Path, env: Mapping[str, str] | None = None) -> set[in
     from tailrace import _native
 
     journals = Path(_native.journal_directory(str(run_dir), environment.journal_directory(env)))
-    # <host>-<pid>-<start>.<n>.tj; a host's name has no "-" there.
-    return {int(path.name.split("-")[1]) for path in journals.glob("*.tj")} - _own_line()
+    # A host's name has no "-" there.
+    named = (re.fullmatch(r"[^-]+-(\d+)-[^-]+", path.stem) for path in journals.glob("*.tj"))
+    return {int(match[1]) for match in named if match} - _own_line()
 
 
 def _own_line() -> set[int]:
     found, pid = set(), os.getpid()
-    while pid > 0:
-        found.add(pid)
-        # The parent's pid is the second field behind the name in parentheses; the name may hold anything.
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    with suppress(OSError):  # another user's process may be hidden from us (hidepid, proc(5)), and with it its parents
+        while pid > 0:
+            found.add(pid)
+            # The parent's pid is the second field behind the name in parentheses; the name may hold anything.
+            pid = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     return found
 
 
 def trace_sizes(run_dir: Path) -> dict[Path, int]:
     """The bytes of each trace file now, to tell later what a run has added."""
-    return {path: path.stat().st_size for path in sorted((run_dir / "trace").glob("*.pfw.gz"))}
+    sizes = {}
+    for path in sorted((run_dir / "trace").glob("*.pfw.gz")):
+        with suppress(FileNotFoundError):  # taken away meanwhile
+            sizes[path] = path.stat().st_size
+    return sizes
 
 
 def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> None:

@@ -37,8 +37,9 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
     command: what is run; tags: their canonical string. Returns the absolute path with links resolved.
     Raises UsageError when the directory can't be made or written, or holds something that is no run.
     """
-    directory = Path(path).expanduser().absolute()
+    directory = Path(path).expanduser()
     try:
+        directory = directory.absolute()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = directory.resolve()
         # In this order: another run that starts now makes trace/ first of all.
@@ -47,6 +48,8 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
         for name in _SUBDIRECTORIES:
             (directory / name).mkdir(mode=0o700, exist_ok=True)
         describe_run(directory, command, tags)
+    except FileExistsError as error:
+        raise UsageError(f"{error.filename} is no directory: give a new or an empty one, or that of a run") from error
     except OSError as error:
         raise UsageError(f"can't use {directory} as run directory: {error.strerror or error}") from error
     return directory
@@ -70,7 +73,7 @@ def existing_run_directory(path: str | Path) -> Path:
 def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace-runs") -> Path:
     """A directory that no run has yet: `tailrace-runs/<local time>-<program>`, with a number behind where need be."""
     program = re.sub(r"[^A-Za-z0-9._]", "_", Path(command[0]).name)[:40] if command else "run"
-    stem = Path(parent).absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
+    stem = Path(parent) / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
     candidate, number = stem, 1
     while candidate.exists():
         number += 1
@@ -101,7 +104,8 @@ def describe_host(directory: Path, command: Sequence[str], tags: str = "") -> No
     host = socket.gethostname()
 
     def unless_known(known: dict[str, Any]) -> dict[str, Any] | None:
-        hosts = {known.get("host"), *(restart.get("host") for restart in known.get("restarts", []))}
+        described = (known, *known.get("restarts", []))
+        hosts = {one.get("host") for one in described if isinstance(one, dict)}
         return None if host in hosts else _description(command, tags)
 
     _add_restart(directory, unless_known)
@@ -114,6 +118,8 @@ def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, 
             known = json.loads(path.read_bytes())
         except ValueError as error:
             raise RunError(f"{path} is not JSON ({error}): put it right or take another run directory") from error
+        if not isinstance(known, dict) or not isinstance(known.get("restarts", []), list):
+            raise RunError(f"{path} does not describe a run: put it right or take another run directory")
         added = restart(known)
         if added is not None:
             known.setdefault("restarts", []).append(added)
@@ -135,7 +141,12 @@ def locked(directory: Path) -> Iterator[None]:
 
 def _write_scratch(directory: Path, content: dict[str, Any]) -> Path:
     scratch = directory / f".{DESCRIPTION}.{uuid.uuid4().hex}"
-    scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    try:
+        scratch.write_text(text, encoding="utf-8", errors="replace")
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
     return scratch
 
 
@@ -144,7 +155,7 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "run_id": uuid.uuid4().hex,
         "created": datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "command": list(command),
-        "cwd": str(Path.cwd()),
+        "cwd": _working_directory(),
         "tags": tags,
         "user": _user_name(),
         "uid": os.getuid(),
@@ -156,6 +167,13 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
         "mounts": mounts(),
     }
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return ""  # it was removed, or lies outside of a changed root
 
 
 def _boot_id() -> str | None:

@@ -77,7 +77,7 @@ def read(path: str | Path) -> Instance:
         raise UsageError(f"{path} is not JSON: {error}") from error
     try:
         return _instance(data)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         what = f"has no {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path} is no WfFormat instance of version 1.5 or 1.6: {what}") from error
 

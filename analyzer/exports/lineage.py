@@ -27,7 +27,7 @@ import pandas as pd
 from tailrace.analyzer import dataflow, fileclass
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.words import count_text
+from tailrace.analyzer.words import clean, count_text
 
 LEFT_OUT_TYPES = ("sock", "anon")
 """Streams that go both ways, or whose ends are one process's: they order nothing."""
@@ -297,11 +297,6 @@ def acyclic(jobs: list[Job]) -> tuple[list[list[int]], int]:
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def clean(text: str) -> str:
-    """`text` as UTF-8 can write it: lone surrogates become U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def utc(ns: int) -> str:

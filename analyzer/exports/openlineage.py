@@ -12,7 +12,8 @@ import uuid
 from typing import Any, TextIO
 
 import tailrace
-from tailrace.analyzer.exports.lineage import Artifact, Job, clean, escaped, lineage, utc
+from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
+from tailrace.analyzer.words import clean
 
 SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"

@@ -23,8 +23,7 @@ import pandas as pd
 from tailrace.analyzer import dataflow
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.exports.lineage import clean
-from tailrace.analyzer.words import count_text
+from tailrace.analyzer.words import clean, count_text
 
 COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
 

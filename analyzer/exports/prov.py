@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from tailrace.analyzer.exports.lineage import Artifact, Job, clean, escaped, lineage, utc
+from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
+from tailrace.analyzer.words import clean
 
 NAMESPACE = "urn:tailrace:terms:"
 

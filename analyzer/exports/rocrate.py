@@ -11,7 +11,8 @@ import json
 from typing import Any, TextIO
 
 import tailrace
-from tailrace.analyzer.exports.lineage import Artifact, Job, clean, escaped, file_uri, lineage, utc
+from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
+from tailrace.analyzer.words import clean
 
 METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

@@ -297,6 +297,13 @@ def test_it_is_published_whole_and_leaves_nothing(tmp_path: Path, own_temporary_
     assert run.info()["events"] == 3
 
 
+def test_a_declared_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    directory = tw.make_run(tmp_path / "run", {})
+    (directory / "declared" / "flux.jsonl").mkdir()
+    (row,) = tailrace.open(directory).declared_problems.to_dict("records")
+    assert row == {"file": "declared/flux.jsonl", "line": 0, "problem": "the file can't be read: Is a directory"}
+
+
 def test_a_run_that_cannot_be_written_still_opens(
     tmp_path: Path, own_temporary_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +331,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(NotARunError, match=r"run\.json"):
         tailrace.open(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotARunError):
+    with pytest.raises(NotARunError, match="is a file"):
         tailrace.open(tmp_path / "file")
 
 

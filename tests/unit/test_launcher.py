@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace import _native
 from tailrace.integrations import launcher, pool, programs
 from tailrace.integrations.environment import task_environment
 
@@ -134,6 +135,30 @@ def test_the_summary_counts_only_what_was_added(tmp_path):
     summary = launcher.Summary()
     launcher.add_blocks(summary, tmp_path, launcher.trace_sizes(tmp_path))
     assert (summary.events, summary.processes) == (0, 0)
+
+
+def test_the_line_of_our_parents_ends_where_one_is_hidden(monkeypatch):
+    """As proc(5)'s hidepid hides another user's processes."""
+    parent, read = os.getppid(), Path.read_text
+
+    def hidden(path, **options):
+        if str(path) == f"/proc/{parent}/stat":
+            raise FileNotFoundError(path)
+        return read(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert launcher._own_line() == {os.getpid(), parent}
+
+
+def test_what_is_no_journal_is_no_process(tmp_path):
+    run, journals = tmp_path / "run", tmp_path / "journals"
+    (run / "trace").mkdir(parents=True)
+    env = {"TAILRACE_JOURNAL_DIR": str(journals)}
+    place = Path(_native.journal_directory(str(run), str(journals)))
+    place.mkdir(parents=True)
+    for name in ("host-17-abc.0.tj", "host-x-abc.0.tj", "core.tj", "a-b-c-d.tj"):
+        (place / name).write_bytes(b"")
+    assert launcher.unsealed_pids(run, env) == {17}
 
 
 def test_programs_that_can_carry_the_core():

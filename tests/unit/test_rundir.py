@@ -1,11 +1,13 @@
 """Run directories: what makes one, what run.json says, and what is refused."""
 
+import errno
 import json
 import os
 import socket
 import stat
 import threading
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,45 @@ def test_a_broken_description_is_named(tmp_path):
     (directory / "run.json").write_text("{")
     with pytest.raises(RunError, match=r"run\.json"):
         rundir.open_run_directory(tmp_path / "run", ["second"])
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"restarts": 5}'])
+def test_a_description_of_something_else_is_named(tmp_path, text):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    (directory / "run.json").write_text(text)
+    with pytest.raises(RunError, match=r"run\.json does not describe a run"):
+        rundir.open_run_directory(tmp_path / "run", ["second"])
+
+
+def test_a_file_in_the_directorys_place_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file is no directory: give"):
+        rundir.open_run_directory(tmp_path / "file", ["true"])
+
+
+def test_a_full_disk_leaves_no_scratch(tmp_path, monkeypatch):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    before = sorted(directory.iterdir())
+    write = Path.write_text
+
+    def torn(path, text, **options):
+        write(path, text[:10], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", torn)
+    with pytest.raises(UsageError, match="No space left"):
+        rundir.open_run_directory(directory, ["second"])
+    assert sorted(directory.iterdir()) == before
+
+
+def test_a_run_from_a_directory_that_was_removed(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    directory = rundir.open_run_directory(tmp_path / "run", ["true"])
+    assert json.loads((directory / "run.json").read_text())["cwd"] == ""
+    with pytest.raises(UsageError, match="run directory"):
+        rundir.open_run_directory(rundir.default_run_directory(["true"]), ["true"])
 
 
 def test_only_a_run_is_an_existing_run(tmp_path):

@@ -58,6 +58,10 @@ def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
         (instance(task("a", parents=("b",)), task("b", parents=("a",))), "close a cycle among 'a', 'b'"),
         (instance(task("a", parents=("a",))), "close a cycle among 'a'"),
         (instance({"id": "a", "parents": 3}), "no WfFormat instance"),
+        (
+            '{"name": "w", "workflow": {"specification": {"tasks": [], "files": [{"id": "f", "sizeInBytes": 1e999}]}}}',
+            "no WfFormat instance",
+        ),
     ],
 )
 def test_what_can_not_be_is_refused(tmp_path: Path, data: Any, reason: str) -> None:
