@@ -16,12 +16,12 @@ from typing import Any
 import jinja2
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.published import published
-from tailrace.analyzer.words import bytes_text, count_text, shortened, time_text, with_stage
+from tailrace.analyzer.words import bytes_text, count_text, shortened, time_text, visible, with_stage
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
@@ -62,9 +62,9 @@ STATUS_STYLES = {
 }
 
 
-def printable(name: str, length: int = LONGEST_NAME) -> str:
-    """A name without what a terminal would obey or rich would read as markup; of a long one both ends."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in shortened(name, length)))
+def printable(name: str, length: int = LONGEST_NAME, style: str = "") -> Text:
+    """A name as it is, for a terminal: neither markup nor controls are obeyed; of a long one both ends."""
+    return Text(visible(shortened(name, length)), style)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -156,16 +156,16 @@ def render_terminal(run: Any, console: Console) -> None:
 def show(data: dict[str, Any], console: Console) -> None:
     """Prints what `summary.collect` returns."""
     about, numbers = data["about"], data["numbers"]
-    console.print(f"[bold]{printable(about['title'] or about['directory'])}[/bold]")
+    console.print(printable(about["title"] or about["directory"], style="bold"))
     console.print(headline(numbers))
     console.print(coverage_text(data["coverage"]), style="dim", markup=False)
     for line in loss_lines(data["losses"]):
-        console.print(f"[yellow]lost:[/yellow] {printable(line)}")
+        console.print(Text.assemble(("lost: ", "yellow"), printable(line)))
     counts = data["declared"]["counts"]
     if counts:
         words = ", ".join(f"[{style}]{counts[s]} {s}[/]" for s, style in STATUS_STYLES.items() if counts.get(s))
         console.print(f"Declared dependencies: {words}", highlight=False)
-    console.print(critical_text(data["critical"]), highlight=False)
+    console.print(critical_text(data["critical"]), highlight=False, markup=False)
     console.print(footprint_text(data["footprint"]), highlight=False)
     _show_findings(data["findings"]["rows"], console)
     tables = (
@@ -205,7 +205,7 @@ def critical_text(critical: dict[str, Any]) -> str:
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)
     text = f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."
-    names = [printable(name) for name in critical["through"]]
+    names = [visible(shortened(name, LONGEST_NAME)) for name in critical["through"]]
     return text + (f" It goes through {' -> '.join(names)}." if names else "")
 
 
@@ -222,8 +222,8 @@ def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
     console.print(f"\n[bold]Findings, by what they cost{rest}[/bold]")
     for finding in findings[:SHOWN_FINDINGS]:
         style, title, query = FINDING_STYLES[finding["about"]], str(finding["title"]), str(finding["query"])
-        console.print(f"[{style}]{cost_text(finding):>9}[/] {printable(title, 2 * LONGEST_NAME)}", highlight=False)
-        console.print(f"{'':>9} {printable(query, len(query))}", style="dim", highlight=False, soft_wrap=True)
+        console.print(Text.assemble((f"{cost_text(finding):>9} ", style), printable(title, 2 * LONGEST_NAME)))
+        console.print(f"{'':>9}", printable(query, len(query)), style="dim", highlight=False, soft_wrap=True)
 
 
 def cost_text(finding: dict[str, Any]) -> str:
@@ -296,7 +296,7 @@ def _flows(data: dict[str, Any]) -> Table | None:
             stage_name(data, f["source"], "(before the run)"),
             stage_name(data, f["target"], summary.RESULT),
         )
-        largest = printable(f["largest"][0]["path"]) if f["largest"] else ""
+        largest = printable(f["largest"][0]["path"] if f["largest"] else "")
         table.add_row(printable(source), printable(target), bytes_text(f["bytes"]), str(f["files"]), largest)
     return table
 
@@ -328,7 +328,7 @@ def _histories(data: dict[str, Any]) -> Table | None:
     )
     table = _table("Files written more than once", names, len(rows), min(len(rows), TERMINAL_ROWS))
     for row in rows[:TERMINAL_ROWS]:
-        path = printable(row["path"]) if row["state"] == 1 else ""
+        path = printable(row["path"] if row["state"] == 1 else "")
         wrote, read = (printable(actors_text(row[who], row[number])) for who, number in ACTORS)
         table.add_row(path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read)
     return table

@@ -57,6 +57,11 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def visible(text: str) -> str:
+    """`text` with what a terminal would obey or not show as Python's escapes: \\n, \\x1b, \\u202e."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def with_stage(name: str, stage: str) -> str:
     """A task's name with its stage in front, unless it bears it already: "scan 22"."""
     return name if not stage or stage in name else f"{stage} {name}"

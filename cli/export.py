@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 import tailrace
+from tailrace.cli.options import utf8_output
 
 # As in tailrace.analyzer.exports.FORMATS, which is not imported before it is needed.
 FORMATS = ("wfformat", "perfetto", "rocrate", "prov", "openlineage", "graphml", "dot", "json")
@@ -31,5 +32,7 @@ def command(directory: Path, to: str, level: str | None, output: str | None) -> 
     """
     from tailrace.analyzer import exports
 
+    if output is None:
+        utf8_output()
     for note in exports.export(tailrace.open(directory), to, output, level):
         click.echo(f"tailrace: {note}", err=True)

@@ -1,11 +1,11 @@
 """`tailrace graph`: the dataflow of a run as a file for Graphviz, yEd, Gephi or a program."""
 
-import sys
 from pathlib import Path
 
 import click
 
 import tailrace
+from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -66,7 +66,7 @@ def command(
     annotate(graph, insights(run))
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
     if output is None:
-        WRITERS[form](graph, sys.stdout)
+        WRITERS[form](graph, utf8_output())
         return
     try:
         with published(output) as place, place.open("w", encoding="utf-8") as file:

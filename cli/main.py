@@ -4,6 +4,7 @@ A subcommand is a click command named `command` in its file. Exit codes: 0 done,
 command that it ran. An error is one line on stderr.
 """
 
+import io
 import os
 import signal
 import sys
@@ -64,6 +65,8 @@ def main() -> None:
     if sys.stdout is None:
         # Closed by who started us: nobody wants the output, and no file that is opened now may get its number.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the locale can't write
     sys.exit(_run())
 
 

@@ -1,7 +1,9 @@
 """Options that more than one subcommand has."""
 
+import io
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -20,6 +22,13 @@ def tag_option(function: _Command) -> _Command:
         metavar="KEY=VALUE",
         help="A tag for all that is recorded (workflow, stage, task, job, rank or any other key). May be repeated.",
     )(function)
+
+
+def utf8_output() -> TextIO:
+    """Standard output for what a program reads: UTF-8 whatever the locale, as the files are that `-o` writes."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def canonical_tags(assignments: tuple[str, ...]) -> str:

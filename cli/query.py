@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import isfinite
@@ -14,6 +13,7 @@ import pandas as pd
 
 import tailrace
 from tailrace.analyzer import loader, query, schema
+from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
 # option -> (column, help); a value with *, ? or [ is a pattern
@@ -156,7 +156,7 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> No
         if form == "table":
             _render(pd.concat(pieces, ignore_index=True))
         else:
-            _TEXTS[form](pieces, sys.stdout)
+            _TEXTS[form](pieces, utf8_output())
         return
     try:
         with published(output) as place:

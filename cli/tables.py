@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from tailrace.analyzer.words import visible
+
 
 def shown(value: Any) -> str:
     """A cell's text: "" for null, integers as they are, other numbers with six digits, text with its controls
@@ -17,7 +19,7 @@ def shown(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(value))
+    return visible(str(value))
 
 
 def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, numbers: bool = True) -> None:

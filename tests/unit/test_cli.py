@@ -1,7 +1,9 @@
 """The command as it is called: what it says when it is held wrong, or when nobody takes its output."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tw.make_run(tmp_path_factory.mktemp("runs") / "run", {"n-7-1": tw.block(lines)}, {"restarts": 5})
 
 
-def call(*arguments: object, shell: str = "") -> subprocess.CompletedProcess[str]:
+def call(
+    *arguments: object, shell: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """`tailrace ARGUMENTS`, with `shell` behind it."""
     command = ["sh", "-c", f'"$@" {shell}', "sh", sys.executable, "-m", "tailrace.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, env=env, check=False)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +34,27 @@ def call(*arguments: object, shell: str = "") -> subprocess.CompletedProcess[str
 def test_output_that_nobody_takes(run: Path, arguments: tuple[str, ...]) -> None:
     name, *options = arguments
     full = call(name, run, *options, shell="> /dev/full")
-    assert (full.returncode, full.stderr) == (1, "tailrace: standard output: No space left on device\n")
+    assert (full.returncode, full.stderr) == (1, b"tailrace: standard output: No space left on device\n")
     closed = call(name, run, *options, shell=">&-")
-    assert (closed.returncode, closed.stderr) == (0, "")
+    assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_names_that_the_locale_cant_write(tmp_path: Path, encoding: str) -> None:
+    lines = [tw.file_line("1", "/x/\u00e9\U0001f600"), tw.event("read", fhash="1", size=3, dir="r", stage="\u0416")]
+    run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)})
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    for arguments in (("report",), ("info",), ("query", "--by", "path"), ("compare", run)):
+        done = call(arguments[0], run, *arguments[1:], env=env)
+        assert (done.returncode, done.stderr) == (0, b""), arguments
+        done.stdout.decode(encoding)
+    for arguments in (
+        ("query", "--by", "path", "--format", "json"),
+        ("graph", "--files", "all"),
+        ("export", "--to", "dot"),
+    ):
+        done = call(arguments[0], run, *arguments[1:], env=env)
+        assert (done.returncode, done.stderr) == (0, b"") and "\u00e9\U0001f600" in done.stdout.decode(), arguments
 
 
 @pytest.mark.parametrize(
@@ -45,7 +67,7 @@ def test_output_that_nobody_takes(run: Path, arguments: tuple[str, ...]) -> None
 )
 def test_held_wrong_it_says_in_one_line_what_is_missing(arguments: tuple[str, ...], words: str) -> None:
     done = call(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tailrace: {words}\n")
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"tailrace: {words}\n")
 
 
 def test_a_directory_with_two_slashes_before_it(run: Path) -> None:
