@@ -190,3 +190,19 @@ def never_read(m: Model) -> pd.DataFrame:
         ["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True
     )
     return result
+
+
+ASKED_PROCESSES = 20
+"""A query asks for at most so many processes by their pids."""
+
+
+def filters(m: Model, label: str) -> list[str]:
+    """Arguments of `tailrace query` for the events of a stage as it is shown; patterns are not escaped. What bears no
+    tag is asked for by its processes, where they are few."""
+    own = m.who[(m.who["label"] == label).to_numpy()]
+    tag = str(own["stage"].iat[0]) if len(own) else label
+    hosts, pids = (sorted(own[name].unique().tolist()) for name in ("host", "pid"))
+    if tag or len(pids) > ASKED_PROCESSES or len(own) == len(m.who):
+        return ["--stage", tag]
+    hosts_too = [word for host in hosts for word in ("--host", str(host))]
+    return ["--stage", "", *hosts_too, *(word for pid in pids for word in ("--pid", str(pid)))]

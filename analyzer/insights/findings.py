@@ -130,8 +130,7 @@ class Insights:
 
     def of_stage(self, name: str) -> list[str]:
         """The same for a stage as it is shown."""
-        label = self.scene.m.who["label"] == name
-        return ["--stage", literal(str(self.scene.m.who.loc[label, "stage"].iloc[0]) if label.any() else name)]
+        return [literal(word) for word in stage_table.filters(self.scene.m, name)]
 
     def query(self, *arguments: str) -> str:
         """A `tailrace query` command line on this run."""
@@ -185,13 +184,15 @@ def _races(i: Insights) -> Iterator[Finding]:
         }
         named = rows.assign(first=[i.scene.called(int(t)) for t in rows["first"]])
         named["second"] = [i.scene.called(int(t)) for t in rows["second"]]
+        for end in ("first", "second"):
+            named[f"{end}_began_s"] = (rows[f"{end}_ns"] - i.scene.start_ns) / 1e9
         yield Finding(
             kind=str(kind),
             about=RACE,
             title=words[str(kind)] + _more(len(rows)),
             cost_bytes=int(rows["bytes"].sum()),
             count=len(rows),
-            evidence=rows_of(named.drop(columns="file")),
+            evidence=rows_of(named.drop(columns=["file", "first_ns", "second_ns"])),
             query=i.query("--path", literal(str(top["path"])), "--columns", "ts,dur,name,task,pid,offset,size"),
         )
 

@@ -51,9 +51,10 @@ const count = (n, one, many) => `${numberText(n)} ${n === 1 ? one : many || one 
 const stageName = i => i < 0 ? BEFORE : data.stages[i].stage;
 const tone = i => i >= 0 && i < 10 && data.stages[i].stage !== UNTAGGED ? i : "other";
 // Of a name, what can't be seen or would turn around what stands beside it, as an escape: \n, \x1b, \u202e.
-const UNSEEN = /[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, SPELT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
-const hex = (c, digits) => c.charCodeAt(0).toString(16).padStart(digits, "0");
-const escaped = c => SPELT[c] || (c < "\u0100" ? `\\x${hex(c, 2)}` : `\\u${hex(c, 4)}`);
+// It is what Python calls not printable, so that the terminal shows the same, and the escapes are Python's.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, SPELT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
+const hex = (c, digits) => c.codePointAt(0).toString(16).padStart(digits, "0");
+const escaped = c => SPELT[c] || (c < "\u0100" ? `\\x${hex(c, 2)}` : c.length > 1 ? `\\U${hex(c, 8)}` : `\\u${hex(c, 4)}`);
 const shown = text => text.replace(UNSEEN, escaped);
 const shownLines = text => text.split("\n").map(shown).join("\n");
 const LONG = 120;  // of a name in a table or list; the panel has all of it

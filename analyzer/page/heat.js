@@ -75,7 +75,7 @@ function showCell(r, bin) {
   if (running.length > rows.length) rows.push([`and ${numberText(running.length - rows.length)} more`, ""]);
   openPanel(`${stage}, ${timeText(from)} to ${timeText(to)}`, "Time", facts([["Read", bytesText(h.read[r][bin])], ["Written", bytesText(h.wrote[r][bin])], ["Calls running", three(h.busy[r][bin])]]),
     make("p", {class: "hint"}, "The query has the calls that touch this time, each with all of its bytes."), list("Tasks that run in it", rows),
-    queries(ask(`--stage ${stage === UNTAGGED ? "''" : literal(stage)}`, `--since ${s(from)} --until ${s(to)}`, "--by path,dir --agg sum:size --agg count --sort sum_size"), "summary.collect(run)['heat']"));
+    queries(ask(ofStage(h.stage[r]), `--since ${s(from)} --until ${s(to)}`, "--by path,dir --agg sum:size --agg count --sort sum_size"), "summary.collect(run)['heat']"));
 }
 
 function heatKey(e, strips, bins, said) {

@@ -13,17 +13,19 @@ function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// In a value of --path, --stage, --task and --name the characters *, ? and [ begin a pattern.
+// In a text that is asked for the characters *, ? and [ begin a pattern.
 const literal = text => quoted(text.replace(/[*?[]/g, "[$&]"));
 const runShell = quoted(data.about.directory || "DIR");
 const shell = template => template.replaceAll("{run}", () => runShell);
 // The path as Python spells it: JSON's escapes are Python's, too.
-const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR").replace(UNSEEN, c => `\\u${hex(c, 4)}`))}\n${expression}`;
+const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR").replace(UNSEEN, escaped))}\n${expression}`;
 
 const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
-const stageQuery = i => ask(`--stage ${stageName(i) === UNTAGGED ? "''" : literal(stageName(i))}`, "--by dir,cat --agg sum:size --agg sum:dur --agg count");
+// The events of a stage; what bears no tag says itself how it is asked for.
+const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(word => literal(word) || "''").join(" ");
+const stageQuery = i => ask(ofStage(i), "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
-const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.name)}`,
+const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
   "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
 
 // No task claims it: it is asked for by host and pid.

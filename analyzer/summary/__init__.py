@@ -46,7 +46,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
         "numbers": {**numbers.numbers(m, table, found, coverage), "workflows": _workflows(whole)},
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
-        "stages": [_stage(row, start_ns) for row in table.to_dict("records")],
+        "stages": [_stage(m, row, start_ns) for row in table.to_dict("records")],
         "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
         "files": files.files(m, code, index, task_row),
@@ -85,9 +85,13 @@ def _window(table: pd.DataFrame) -> tuple[int, int]:
     return (int(rows["first_ns"].min()), int(rows["last_ns"].max())) if len(rows) else (0, 0)
 
 
-def _stage(row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
-    """A row of the stage table with times in ms."""
+def _stage(m: Model, row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
+    """A row of the stage table with times in ms. filters: arguments of `tailrace query` for its events, where they are
+    other ones than `--stage NAME`: of what bears no tag."""
     out = {str(k): plain(v) for k, v in row.items() if not str(k).endswith("_ns")}
+    filters = stages.filters(m, str(row["stage"]))
+    if filters[1:] != [row["stage"]]:
+        out["filters"] = filters
     out["start_ms"], out["end_ms"] = ms(row["first_ns"] - start_ns), ms(row["last_ns"] - start_ns)
     for name in ("span", "io", "read", "write", "metadata", "stream"):
         out[f"{name}_ms"] = ms(row[f"{name}_ns"])

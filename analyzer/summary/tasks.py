@@ -36,8 +36,9 @@ def tasks(
     m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Rows by stage, type and start: stage (position), type (position in `types`), name, start and dur (ms), io (ms
-    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, and the workflow
-    where a run has several. `whole` is `m` before its workflows were folded (fold.py): names are those of its tasks.
+    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, the tag where that
+    isn't the name, and the workflow where a run has several. `whole` is `m` before its workflows were folded (fold.py):
+    names are those of its tasks.
 
     The longest are kept when they have to be cut. `party` gives the row of each party at level "task", -1: cut.
     """
@@ -71,6 +72,7 @@ def tasks(
             "read": int(row["read"]),
             "wrote": int(row["wrote"]),
             **({} if tags[code] else {"host": str(hosts[code]), "pid": int(pids[code])}),
+            **({"tag": str(tags[code])} if tags[code] not in ("", labels[code]) else {}),
             **({"workflow": str(workflows[code])} if several else {}),
         }
         for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)

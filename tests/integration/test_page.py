@@ -39,7 +39,7 @@ NAMES = (
     "<img src=x onerror=\"document.title='owned'\">",
     "\"'&amp;<!--",
     "javascript:alert(1)",
-    "\u202eevil\u2028\x1b[31m",
+    "\u202eevil\u2028\x1b[31m\u00ad\U000e0041",
     "it's [a] *star*? $(touch x) `y` \\",
 )
 MANY = 240
@@ -202,7 +202,7 @@ def test_names_stay_names(show: Any) -> None:
 def test_what_cannot_be_seen_in_a_name_is_spelt_out(show: Any) -> None:
     page = show()
     page.tab.locator("#search").fill("evil")
-    assert "/out/0/\\u202eevil\\u2028\\x1b[31m" in page.text("#file-table")
+    assert "/out/0/\\u202eevil\\u2028\\x1b[31m\\xad\\U000e0041" in page.text("#file-table")
     page.tab.locator("#file-table tbody button").first.click()
     assert "\\u202eevil" in page.text("#panel-title")
     text = page.tab.evaluate("document.body.innerText")
@@ -361,6 +361,41 @@ def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Pa
         page.tab.keyboard.press("Escape")
     page.tab.locator("#heat-time canvas").first.click(position={"x": 12, "y": 5})
     assert sum(row["sum_size"] for row in ask("cell")) == 4096, "the second cell has the write"
+
+
+def test_the_queries_of_what_bears_no_tag_and_of_what_is_called_otherwise(
+    show: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    """A run without stages shows programs in their place; a job has a name beside its tag."""
+    lines = {}
+    for pid, task in ((7, None), (8, None), (9, "f9")):
+        start = {"ppid": 1, "exe": f"/bin/p{pid}", "argv": [], "cwd": "/", "uid": 0}
+        told = {} if task is None else {"task": task, "workflow": "w"}
+        moved = {"fhash": "a1", "offset": 0, "size": pid, "count": pid, "ret": pid, "dir": "w", **told}
+        events = [tw.event("start", tw.T0_US, pid=pid, cat="PROCESS", **start, **told)]
+        events.append(tw.event("write", tw.T0_US + pid, pid=pid, **moved))
+        lines[f"h-{pid}-1"] = tw.block([tw.host_line(), tw.file_line("a1", "/d"), *events])
+    job = {"type": "task", "workflow": "w", "stage": "sim", "task": "f9", "name": "big sim", "deps": []}
+    declared = json.dumps({**job, "inputs": [], "outputs": []}) + "\n"
+    run = tw.make_run(tmp_path / "run", lines, None, flux=declared)
+    pages["untagged"] = tmp_path / "untagged.html"
+    report.write_html(tailrace.open(run), pages["untagged"])
+    page = show("untagged")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+    def asked() -> int:
+        command = page.tab.locator("#panel pre code").first.text_content()
+        words, environment = ["bash", "-c", f"{command} --format json"], {**os.environ, "PATH": path}
+        done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+        page.tab.keyboard.press("Escape")
+        return sum(row["sum_size"] for row in json.loads(done.stdout))
+
+    for name, size in (("(p7)", 7), ("(p8)", 8), ("(p9)", 9)):
+        page.tab.locator("#stage-table button", has_text=name).click()
+        assert asked() == size, name
+    page.tab.locator("#stage-table button", has_text="(p9)").click()
+    page.tab.locator("#panel button", has_text="big sim").click()
+    assert asked() == 9
 
 
 def test_sorting(show: Any) -> None:

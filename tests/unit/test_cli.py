@@ -39,15 +39,14 @@ def test_output_that_nobody_takes(run: Path, arguments: tuple[str, ...]) -> None
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_names_that_the_locale_cant_write(tmp_path: Path, encoding: str) -> None:
+def test_names_that_the_locale_cant_write(tmp_path: Path) -> None:
     lines = [tw.file_line("1", "/x/\u00e9\U0001f600"), tw.event("read", fhash="1", size=3, dir="r", stage="\u0416")]
     run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)})
-    env = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     for arguments in (("report",), ("info",), ("query", "--by", "path"), ("compare", run)):
         done = call(arguments[0], run, *arguments[1:], env=env)
         assert (done.returncode, done.stderr) == (0, b""), arguments
-        done.stdout.decode(encoding)
+        done.stdout.decode("ascii")
     for arguments in (
         ("query", "--by", "path", "--format", "json"),
         ("graph", "--files", "all"),
