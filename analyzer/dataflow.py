@@ -329,7 +329,8 @@ def graph(
         with_datasets: show HDF5's datasets as parts of their files, and who wrote and read which; a look at events.
 
     Raises:
-        QueryError: no such level, files, class or stage; datasets without file nodes, or of a `Model`.
+        QueryError: no such level, files, class or stage; stages of the level workflow; datasets without file nodes, or
+            of a `Model`.
     """
     m = run if isinstance(run, Model) else model(run)
     shown = files or ("none" if level in ("workflow", "stage") and not with_datasets else "all")
@@ -338,6 +339,8 @@ def graph(
         raise QueryError(f"datasets are parts of file nodes, told by events; there are none {what}")
     if shown not in FILES:
         raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
+    if stage and level == "workflow":
+        raise QueryError("a workflow is no part of a stage: ask for stages at the levels stage, task and process")
     code, table = parties(m, level)
     out: nx.MultiDiGraph[Any] = nx.MultiDiGraph(level=level, files=shown)
     ids = [party_id(level, row) for row in table.to_dict("records")]

@@ -153,6 +153,8 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
     contexts = values.get("contexts")
     if not isinstance(contexts, list) or not all(isinstance(tags, str) for tags in contexts):
         raise ValueError("contexts is not a list of strings")
+    if not contexts and values.get("events"):
+        raise ValueError("contexts is empty, and the block has events")
     process, end, lost = values.get("process"), values.get("exit"), values.get("lost")
     ledger, reaped, untraced = (values.get(key) for key in ("ledger", "reaped", "untraced"))
     return Header(

@@ -1,12 +1,14 @@
 """`tailrace compare`: two runs, or two groups of repeated runs, and what differs; fails when a limit is passed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 import tailrace
-from tailrace.errors import RegressionError, UsageError
+from tailrace.errors import QueryError, RegressionError, UsageError
 
 ROWS = 15
 
@@ -42,16 +44,27 @@ def command(
     """Compare runs: what group A did, and what group B did otherwise."""
     from tailrace.analyzer.insights import runs
 
-    gates = [runs.gate(text) for text in limits]
+    with _words_of_limits():
+        gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)
     found = runs.compare(*([runs.measure(tailrace.open(path)) for path in group] for group in (a, b)))
     if as_json:
         click.echo(_json(found))
     else:
         _print(found, everything)
-    failed = runs.check(found, gates)
+    with _words_of_limits():
+        failed = runs.check(found, gates)
     if failed:
         raise RegressionError("; ".join(failed))
+
+
+@contextmanager
+def _words_of_limits() -> Iterator[None]:
+    """A wrong word in a limit must not look like a regression, by its exit code."""
+    try:
+        yield
+    except QueryError as error:
+        raise UsageError(str(error)) from error
 
 
 def groups(directories: tuple[Path, ...], against: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:

@@ -112,7 +112,16 @@ def test_losses_by_cause(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"contexts": None}, {"contexts": [1]}, {"t0": -1}, {"t1": 2**64}, {"read": "1"}, {"host": 5}, {"start": None}],
+    [
+        {"contexts": None},
+        {"contexts": [1]},
+        {"contexts": []},
+        {"t0": -1},
+        {"t1": 2**64},
+        {"read": "1"},
+        {"host": 5},
+        {"start": None},
+    ],
 )
 def test_a_damaged_header_is_a_loss(tmp_path: Path, damage: dict[str, Any]) -> None:
     data = tw.block([tw.event()], damage) + tw.block([tw.event(size=1)])

@@ -415,7 +415,10 @@ class TestGraph:
         )
         assert g.nodes["process:w/make/m1/n1/1"]["exe"] == "/usr/bin/gen"
 
-    @pytest.mark.parametrize("values", [{"level": "job"}, {"files": "some"}, {"classes": ("dta",)}])
+    @pytest.mark.parametrize(
+        "values",
+        [{"level": "job"}, {"files": "some"}, {"classes": ("dta",)}, {"level": "workflow", "stage": "make"}],
+    )
     def test_a_wrong_word_is_named_with_the_choices(self, values: dict[str, Any]) -> None:
         with pytest.raises(QueryError, match=r"stage|shared|software"):
             dataflow.graph(self.story().run(), **values)
