@@ -3,7 +3,8 @@
     read(path) --> Instance --> declare(run_dir, instance): lines of the declared DAG (docs/declared-dag.md)
 
 What always holds: an instance that is read has tasks with distinct ids, and parents that are among them; a dependency
-that only one of its ends names counts. Of an instance that `tailrace export` wrote, names and versions are understood.
+that only one of its ends names counts. Of an instance that `tailrace export` wrote, names and versions are understood,
+and its pipes are left out: their names are of one run, and of no file.
 """
 
 import json
@@ -122,10 +123,15 @@ def _task(task: Any, name: str, done: Any, decoded: Any) -> InstanceTask:
         stage=step or stage,
         program=str(command.get("program", "")),
         parents=tuple(decoded(str(parent)) for parent in task.get("parents", [])),
-        inputs=tuple(dict.fromkeys(decoded(str(file)) for file in task.get("inputFiles", []))),
-        outputs=tuple(dict.fromkeys(decoded(str(file)) for file in task.get("outputFiles", []))),
+        inputs=_files(task.get("inputFiles", []), decoded),
+        outputs=_files(task.get("outputFiles", []), decoded),
         runtime_s=float(done.get("runtimeInSeconds", 0)),
     )
+
+
+def _files(ids: Any, decoded: Any) -> tuple[str, ...]:
+    names = dict.fromkeys(decoded(str(file)) for file in ids)
+    return tuple(name for name in names if decoded is str or name.startswith("/"))
 
 
 def _ordered(tasks: dict[str, InstanceTask], parents: dict[str, dict[str, None]]) -> dict[str, InstanceTask]:

@@ -39,10 +39,10 @@ def test_the_stage_is_the_name_without_its_number(tmp_path: Path, name: str, sta
 
 
 def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
-    one = task("a:20b", outputFiles=["/d/x:20y#2", "/d/x:20y#1"])
-    assert read(tmp_path, instance(one)).tasks["a:20b"].outputs == ("/d/x:20y#2", "/d/x:20y#1")
+    one = task("a:20b", outputFiles=["/d/x:20y#2", "/d/x:20y#1", "pipe:3A:5B7:5D"])
+    assert read(tmp_path, instance(one)).tasks["a:20b"].outputs == ("/d/x:20y#2", "/d/x:20y#1", "pipe:3A:5B7:5D")
     ours = read(tmp_path, instance(one, task("step_1"), tailrace={"escape": ":"})).tasks
-    assert ours["a b"].outputs == ("/d/x y",)
+    assert ours["a b"].outputs == ("/d/x y",), "a pipe is no file"
     assert ours["step_1"].stage == "step_1"
 
 
