@@ -60,9 +60,11 @@ class DeclaredLog:
         self._directory = Path(run_dir) / "declared"
         self._manager = manager
         self._lock = threading.Lock()
+        self._lock_pid = os.getpid()
         self._descriptor: int | None = None
         self._pid = 0
         self._path: Path | None = None
+        self._torn = False
 
     @property
     def path(self) -> Path | None:
@@ -72,6 +74,8 @@ class DeclaredLog:
     def write(self, type_: str, /, **keys: Any) -> None:
         """Appends a line of type `type_`; a key whose value is None is left out. Raises TypeError for a missing key."""
         line = declared_line(type_, **keys) + "\n"
+        if self._lock_pid != os.getpid():  # another thread of our parent's may have held the lock when it forked us
+            self._lock, self._lock_pid = threading.Lock(), os.getpid()
         try:
             self._append(line.encode("utf-8", "replace"))
         except OSError as error:
@@ -87,15 +91,16 @@ class DeclaredLog:
     def _append(self, line: bytes) -> None:
         with self._lock:
             descriptor = self._open()
+            line = b"\n" * self._torn + line
             written = os.write(descriptor, line)
-            if written != len(line):
-                # The disk is full: end the torn line, so that only it is lost when there is room again.
-                os.write(descriptor, b"\n")
+            # The disk is full: the next line begins anew, so that only this one is lost when there is room again.
+            self._torn = written != len(line)
+            if self._torn:
                 raise OSError(f"only {written} of {len(line)} bytes could be written")
 
     def _open(self) -> int:
         if self._pid != os.getpid() or self._path is None:
-            self._descriptor, self._pid = None, os.getpid()
+            self._descriptor, self._pid, self._torn = None, os.getpid(), False
             host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
             self._path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
         if self._descriptor is None:
