@@ -161,9 +161,11 @@ class Catalogue:
         """
         if not self.layout.owned:
             return False
-        handle, name = tempfile.mkstemp(prefix="tailrace-", suffix=".db")
-        os.close(handle)
-        published, local = self.layout.directory / FILE_NAME, Path(name)
+        published = self.layout.directory / FILE_NAME
+        try:
+            local = _scratch()
+        except OSError:
+            return False
         try:
             shutil.copyfile(published, local)
             with closing(sqlite3.connect(local)) as connection:
@@ -198,6 +200,13 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
         raise RunError(f"{where.directory}: the catalogue can't be made: {error}") from error
 
 
+def _scratch() -> Path:
+    """An empty file on this node to build a catalogue in. Raises OSError."""
+    handle, name = tempfile.mkstemp(prefix="tailrace-", suffix=".db")
+    os.close(handle)
+    return Path(name)
+
+
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     # Behind an empty authority: a path that begins with two slashes would be one itself.
     place = quote(os.fsencode(path.absolute()))
@@ -227,9 +236,7 @@ def _stamps(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int]]:
 
 
 def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[Source]) -> sqlite3.Connection:
-    handle, name = tempfile.mkstemp(prefix="tailrace-", suffix=".db")
-    os.close(handle)
-    local = Path(name)
+    local = _scratch()
     try:
         if not (where.owned and _update_copy(published, local, traces, others)):
             local.write_bytes(b"")

@@ -4,14 +4,16 @@ What always holds: the command's fate is its own. It gets the signals that we ge
 a fault of the tracer (no core, a run directory that goes away) is a line on stderr, never a reason not to run it.
 """
 
+import errno
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +27,9 @@ from tailrace.integrations import environment, programs
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 _SIGNALLED = 128
+_SHELL = "/bin/sh"
+_HEAD_BYTES = 256
+"""Where a program has a zero byte, and a text has none."""
 
 # Passed on to the command. Not SIGTSTP and SIGCONT: the terminal stops and continues the whole job by itself.
 _FORWARDED = (
@@ -177,14 +182,7 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
-        pid = os.posix_spawnp(
-            command[0],
-            list(command),
-            dict(env),
-            setsigmask=mask,
-            # Python ignores these two; the command is to find them as any program does.
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )
+        pid = _spawn(command, dict(env), mask)
         return exit_code(_wait(pid, watched, run_dir, command[0]))
     except FileNotFoundError:
         print(f"tailrace: {command[0]}: command not found", file=sys.stderr)
@@ -197,6 +195,24 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
             # It came after the command's end: too late for it, and we have yet to seal.
             signal.sigwait({number})
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _spawn(command: Sequence[str], env: dict[str, str], mask: Iterable[int]) -> int:
+    """Starts the command with the signal mask `mask`; returns its pid. Raises OSError."""
+    # Python ignores these two; the command is to find them as any program does.
+    found = (signal.SIGPIPE, signal.SIGXFSZ)
+    try:
+        return os.posix_spawnp(command[0], list(command), env, setsigmask=mask, setsigdef=found)
+    except OSError as error:
+        script = shutil.which(command[0])
+        if error.errno != errno.ENOEXEC or script is None:
+            raise
+        with Path(script).open("rb") as text:
+            if b"\0" in text.read(_HEAD_BYTES):
+                raise
+        # A text without "#!" is the shell's, as shells and execvp(3) have it.
+        words = [_SHELL, script, *command[1:]]
+        return os.posix_spawn(_SHELL, words, env, setsigmask=mask, setsigdef=found)
 
 
 def seccomp_filters() -> int | None:

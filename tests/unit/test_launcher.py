@@ -38,6 +38,16 @@ def test_a_file_without_permission_is_not_executable(tmp_path):
     assert launcher.run_command([str(tmp_path / "data")], os.environ) == 126
 
 
+def test_a_text_without_an_interpreter_is_the_shells(tmp_path):
+    script, binary = tmp_path / "script", tmp_path / "binary"
+    script.write_text('test "$1" = "a b" && exit 7\n')
+    binary.write_bytes(b"\x7fnone\0")
+    for path in (script, binary):
+        path.chmod(0o700)
+    assert launcher.run_command([str(script), "a b"], os.environ) == 7
+    assert launcher.run_command([str(binary)], os.environ) == 126
+
+
 def run_in_python(body, **popen):
     """Python that runs `body` with launcher imported, in a process of its own."""
     code = "import ctypes, os, sys, signal\nfrom tailrace.integrations import launcher\n" + textwrap.dedent(body)
