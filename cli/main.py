@@ -4,6 +4,7 @@ A subcommand is a click command named `command` in its file. Exit codes: 0 done,
 command that it ran. An error is one line on stderr.
 """
 
+import errno
 import io
 import os
 import signal
@@ -34,6 +35,10 @@ COMMANDS = {
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; find the Flux plugins."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),
 }
+
+
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing says; an error of anything else names its file."""
 
 
 class _Commands(click.Group):
@@ -94,7 +99,8 @@ def _run() -> int:
         return 0
     except OSError as error:
         _drop_output()
-        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1)
+        what = error.filename or ("standard output" if error.errno in _OF_OUTPUT else "the system")
+        return _fail(f"{what}: {error.strerror or error}", 1)
 
 
 def _fail(message: str, code: int) -> int:
