@@ -356,7 +356,8 @@ def test_info_shows_figures_and_losses(tmp_path: Path) -> None:
         "r1",
     ):
         assert words in text
-    assert "2025-11-20" in text or "UTC" in text
+    assert "first event 2025-11-20 00:53:20.000000000 UTC" in text
+    assert "last event 2025-11-20 00:53:20.000001250 UTC" in text
     info = json.loads(tell(directory, "--format", "json"))
     assert info["losses"] == [
         {"cause": "torn", "unit": "bytes", "count": 9},
