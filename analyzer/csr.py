@@ -35,6 +35,7 @@ class Graph:
 
     @property
     def nodes(self) -> int:
+        """How many nodes there are."""
         return len(self.at) - 1
 
     def source(self) -> Ints:

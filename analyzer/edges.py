@@ -157,14 +157,17 @@ COUNT_SUMS = ("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes")
 
 
 def sum_counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (who, kind): calls and bytes summed, first and last time."""
     return summed(rows, ["who", "kind"], {**dict.fromkeys(COUNT_SUMS, np.add), **SPAN})
 
 
 def sum_facts(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (who, file, what, path, path2): first and last time."""
     return summed(rows, ["who", "file", "what", "path", "path2"], SPAN)
 
 
 def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (file, path): first and last time."""
     return summed(rows, ["file", "path"], SPAN)
 
 

@@ -44,6 +44,7 @@ class Side:
     ranges: Ints
 
     def extents(self, row: int) -> Ints:
+        """The byte ranges of a row, shape (n, 2)."""
         return self.ranges[self.at[row] : self.at[row + 1]]
 
     def unique_bytes(self) -> Ints:

@@ -238,7 +238,10 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
 
 def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> list[pa.RecordBatch]:
     ours = [(file.path, list(file.places)) for file in part if file.kind == headers.TAILRACE]
-    batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
+    try:
+        batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
+    except TraceError as error:
+        raise TraceError(f"{error}; to look at the rest of the run, move this file out of its folder") from error
     others = [file for file in part if file.kind != headers.TAILRACE]
     return batches + [dftracer.read(Path(file.path), columns, file.events) for file in others]
 

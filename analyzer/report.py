@@ -241,6 +241,7 @@ def coverage_text(coverage: dict[str, Any]) -> str:
 
 
 def loss_lines(losses: list[dict[str, Any]]) -> list[str]:
+    """What was lost, a line a cause."""
     return [str(row["text"]) for row in losses]
 
 
@@ -282,6 +283,7 @@ def _waits(data: dict[str, Any], width: int) -> Table | None:
 
 
 def stage_name(data: dict[str, Any], position: int, other: str) -> str:
+    """The stage at a position, or `other` for -1."""
     return str(data["stages"][position]["stage"]) if position >= 0 else other
 
 

@@ -178,7 +178,7 @@ def declare(run_dir: str | Path, instance: Instance, root: str | Path, workflow:
             task=task.id,
             kind="job",
             name=task.program or task.stage,
-            deps=_deps(task, instance, producers, root),
+            deps=_deps(task, producers, root),
             inputs=[_file(root, file) for file in task.inputs],
             outputs=[_file(root, file) for file in task.outputs],
         )
@@ -194,9 +194,7 @@ def forget(run_dir: str | Path) -> int:
     return len(old)
 
 
-def _deps(
-    task: InstanceTask, instance: Instance, producers: Mapping[str, list[str]], root: str | Path
-) -> list[dict[str, str]]:
+def _deps(task: InstanceTask, producers: Mapping[str, list[str]], root: str | Path) -> list[dict[str, str]]:
     """A parent whose files the task declares to read is a dependency by these files, any other by order alone."""
     files: dict[str, list[str]] = {parent: [] for parent in task.parents}
     for file in task.inputs:

@@ -78,41 +78,49 @@ class Insights:
 
     @property
     def critical(self) -> Critical:
+        """The critical path: what the makespan was spent on, and who had time to spare (critical.py)."""
         found: Critical = self._get("critical", lambda: critical(self.scene))
         return found
 
     @property
     def declared(self) -> de.Declared:
+        """The declared DAG held against what was observed (declared.py)."""
         found: de.Declared = self._get("declared", lambda: de.declared(self.scene))
         return found
 
     @property
     def conflicts(self) -> co.Conflicts:
+        """Accesses of the same bytes that nothing orders (conflicts.py)."""
         found: co.Conflicts = self._get("conflicts", lambda: co.conflicts(self.scene))
         return found
 
     @property
     def lifetime(self) -> li.Lifetime:
+        """How long data lives, how often it is read, how much there is at a time (lifetime.py)."""
         found: li.Lifetime = self._get("lifetime", lambda: li.lifetime(self.scene))
         return found
 
     @property
     def streams(self) -> pd.DataFrame:
+        """Pairs of tasks that could stream; columns of `pairs.streams`."""
         found: pd.DataFrame = self._get("streams", lambda: pairs.streams(self.scene, self.critical))
         return found
 
     @property
     def apart(self) -> pd.DataFrame:
+        """Stages between which bytes went from host to host; columns of `pairs.apart`."""
         found: pd.DataFrame = self._get("apart", lambda: pairs.apart(self.scene))
         return found
 
     @property
     def fans(self) -> pd.DataFrame:
+        """From and to how many tasks the tasks of each stage had data; columns of `pairs.fans`."""
         found: pd.DataFrame = self._get("fans", lambda: pairs.fans(self.scene))
         return found
 
     @property
     def caterpillar(self) -> pd.DataFrame:
+        """The critical path with what hangs on it; columns of `pairs.caterpillar`."""
         found: pd.DataFrame = self._get("caterpillar", lambda: pairs.caterpillar(self.scene, self.critical))
         return found
 

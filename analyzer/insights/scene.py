@@ -94,6 +94,7 @@ class Scene:
         return with_stage(self.name(task), self.stage_of(task) if self.tasks["task"].iat[task] else "")
 
     def stage_of(self, task: int) -> str:
+        """The stage of a task, as it is shown."""
         return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import tailrace
 from tailrace.analyzer import dataflow, stages
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
@@ -125,23 +126,23 @@ OVERVIEW = (
 
 
 def about(run: Any, start_ns: int) -> dict[str, Any]:
-    """What was run, by run.json; everything may be absent.
+    """What was run, by run.json; everything may be absent. `version`: of the tailrace that makes the report.
 
     `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
     those of `tailrace query --since` do.
     """
     info = getattr(run, "meta", {})
     command = info.get("command")
-    versions = info.get("versions")
+    begun = pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat() if start_ns else ""
     return {
         "title": " ".join(str(part) for part in command) if isinstance(command, list) else str(command or ""),
         "directory": str(getattr(run, "path", "") or ""),
         "lead_ms": ms(start_ns - first_event_ns(run, start_ns)),
         "run_id": str(info.get("run_id") or ""),
-        "created": str(info.get("created") or pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat()),
+        "created": str(info.get("created") or begun),
         "host": str(info.get("host") or ""),
         "user": str(info.get("user") or ""),
-        "version": str(versions.get("tailrace", "")) if isinstance(versions, Mapping) else "",
+        "version": tailrace.__version__,
     }
 
 
