@@ -16,7 +16,6 @@ import sanitizer
 from flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
 from harm import Harm, Table
 
-import tailrace
 from tailrace import _native
 
 
@@ -123,9 +122,7 @@ def flux(flux_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def flux_plugins(request: pytest.FixtureRequest) -> FluxPlugins:
     """The Flux plugins of the installed package; skips or fails where they weren't built."""
-    if sanitizer.CHOSEN:
-        return require_plugins(sanitizer.package(request.getfixturevalue("cpp_build")))
-    return require_plugins(Path(str(tailrace.__file__)).resolve().parent)
+    return require_plugins(sanitizer.package(request.getfixturevalue("cpp_build")) if sanitizer.CHOSEN else None)
 
 
 @pytest.fixture

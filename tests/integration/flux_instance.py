@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 import sanitizer
 
+import tailrace
+
 START_S = 60
 STEP_S = 60
 
@@ -206,10 +208,10 @@ class FluxPlugins:
         return self.root.parent / "lib" / "libtailrace.so"
 
 
-def require_plugins(package: Path) -> FluxPlugins:
-    """The plugins of the package that is installed there; skips or fails without."""
+def require_plugins(package: Path | None = None) -> FluxPlugins:
+    """The plugins of the package in that folder, or of the installed one; skips or fails without."""
     require_flux()
-    plugins = FluxPlugins(package / "flux")
+    plugins = FluxPlugins((package or Path(str(tailrace.__file__)).resolve().parent) / "flux")
     if not plugins.jobtap.is_file():
         missing("tailrace was installed where CMake found no Flux by pkg-config, so without the Flux plugins")
     return plugins
