@@ -9,6 +9,7 @@ wanted again. Nothing here loops over events in Python.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -68,6 +69,14 @@ NUMBERS = {
     "calls": 1,
 }
 """The columns of numbers, with what stands for null."""
+POSSIBLE = {
+    "ts": (0, 2**62),
+    "dur": (0, 2**60),
+    "offset": (-1, 2**62),
+    **dict.fromkeys(("size", "count"), (0, 2**47)),
+    "calls": (0, 2**31),
+}
+"""What no call exceeds (ns, bytes; an address has 47 bits). A damaged trace may: then sums would wrap around."""
 COLUMNS = [*TEXTS, *NUMBERS]
 """The columns of the event frame that the edge table is made from."""
 
@@ -110,6 +119,8 @@ def combined(parts: Sequence[Any], how: Callable[[Any], Any] = combine) -> Any:
 def chunk(frame: pd.DataFrame) -> Partial:
     """The Partial of one partition: events (columns `COLUMNS`, any row order), folded natively by their codes."""
     events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
+    held = {name: _held(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
+    events = dataclasses.replace(events, number={**events.number, **held})
     text = {**events.text}
     text["file2"] = batch.recoded(text["file"], text["file2"])
     text["path2"] = batch.recoded(text["path"], text["path2"])
@@ -137,6 +148,13 @@ def chunk(frame: pd.DataFrame) -> Partial:
         facts=_facts(events, notes),
         kin=_kin(events, notes),
     )
+
+
+def _held(column: Ints, low: int, high: int) -> Ints:
+    """The column, held at what is possible; as it is where it is within."""
+    if not len(column) or (column.min() >= low and column.max() <= high):
+        return column
+    return np.clip(column, low, high)
 
 
 def _bits(texts: Texts, meanings: Mapping[str, frozenset[str]]) -> npt.NDArray[np.uint32]:

@@ -21,6 +21,8 @@ from tailrace.errors import TraceError
 
 TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
 _MAX = 2**63 - 1
+_MOST = 2**53
+"""What no block and no process has of bytes or events; sums of such counts fit SQLite's integers."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,9 @@ def pair(value: Any) -> tuple[int, int] | None:
     if not isinstance(value, list) or len(value) != 2:
         return None
     first, second = _optional(value[0]), _optional(value[1])
-    return None if first is None or second is None or min(first, second) < 0 else (first, second)
+    if first is None or second is None or not (0 <= first <= _MOST and 0 <= second <= _MOST):
+        return None
+    return first, second
 
 
 def _is_reaped(row: Any) -> bool:
@@ -207,7 +211,8 @@ def _untraced(row: list[Any]) -> Untraced:
 
 def _natural(values: dict[str, Any], key: str) -> int:
     value = values.get(key)
-    if type(value) is not int or not 0 <= value <= _MAX:  # a bool is none
+    most = _MAX if key in ("t0", "t1") else _MOST
+    if type(value) is not int or not 0 <= value <= most:  # a bool is none
         raise ValueError(f"{key} is not a count: {value!r}")
     return value
 
