@@ -34,6 +34,7 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
     "": [],
     "address": [
         ("test_flux_multiuser", "Flux's IMP is set-uid, so the shell of a guest's job has no libasan"),
+        ("plugins_need_no_cxx_runtime", "they need libasan there"),
         ("test_fork_while_threads_do_io", "forked while a thread allocates, a child hangs in libasan, untraced too"),
         ("test_small_stacks_are_enough.handler", "AddressSanitizer's frames don't fit the stack of 8 KiB"),
         ("waiter_is_cancelled", "the frames that a cancelled thread leaves stay poisoned"),
@@ -56,6 +57,7 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
     ],
     "thread": [
         ("test_flux_multiuser", "Flux's IMP is set-uid, so the shell of a guest's job has no libtsan"),
+        ("plugins_need_no_cxx_runtime", "they need libtsan there"),
         (
             "test_cancellation|waiter_is_cancelled",
             "libtsan gives up on threads cancelled in a call, untraced too",
