@@ -73,10 +73,10 @@ POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),
     "offset": (-1, 2**62),
-    **dict.fromkeys(("size", "count"), (0, 2**47)),
+    **dict.fromkeys(("size", "count"), (0, 2**50)),
     "calls": (0, 2**31),
 }
-"""What no call exceeds (ns, bytes; an address has 47 bits). A damaged trace may: then sums would wrap around."""
+"""What no call exceeds (ns, bytes). A damaged trace may: then sums would wrap around."""
 COLUMNS = [*TEXTS, *NUMBERS]
 """The columns of the event frame that the edge table is made from."""
 

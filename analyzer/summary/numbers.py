@@ -23,7 +23,7 @@ TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg
 TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
 BELOW = "One row a layer; MPIIO and HDF5 are seen again in the layers below them and are left out of the sum."
 PRELUDE = (
-    "import tailrace\nfrom tailrace.analyzer import dataflow, ledger, stages, summary, waits\n"
+    "import tailrace\nfrom tailrace.analyzer import dataflow, histories, ledger, stages, summary, waits\n"
     "from tailrace.analyzer.insights import insights\n\nrun = tailrace.open({run})\n"
 )
 """What an expression of `OVERVIEW` stands after."""

@@ -398,6 +398,41 @@ def test_the_queries_of_what_bears_no_tag_and_of_what_is_called_otherwise(
     assert asked() == 9
 
 
+def test_every_query_of_a_section_can_be_asked(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+    """Of a run on disk, in which every section has something: by a shell, and by Python."""
+    moved = {"fhash": "a1", "offset": 0, "size": 10, "count": 10, "ret": 10}
+    events = []
+    for number, task in enumerate(("1", "2", "1")):
+        tags = {"workflow": "w", "stage": "s", "task": task}
+        at = tw.T0_US + number * 1000
+        events.append(tw.event("openat", at, fhash="a1", flags=0o1101, ret=3, **tags))
+        events.append(tw.event("write", at + 1, dir="w", **moved, **tags))
+        events.append(tw.event("read", at + 500, dir="r", **{**moved, **tags, "task": "3"}))
+    block = tw.block([tw.host_line(), tw.file_line("a1", "/d"), *events], {"lost": {"unnamed": 1}})
+    keys = {"workflow": "w", "stage": "s", "kind": "job", "name": "n", "inputs": [], "outputs": [], "t_submit_ns": 1}
+    task = {"type": "task", **keys, "task": "3", "deps": [{"task": "1", "via": "future"}]}
+    run = tw.make_run(tmp_path / "run", {"h-7-1": block + block[:9]}, None, m=json.dumps(task))
+    pages["sections"] = tmp_path / "sections.html"
+    report.write_html(tailrace.open(run), pages["sections"])
+    page = show("sections")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    buttons = page.tab.locator("main section:not([hidden]) button[aria-label^='Query for']")
+    asked = set()
+    for number in range(buttons.count()):
+        buttons.nth(number).click()
+        for box in page.tab.locator("#panel .query").all():
+            title, text = (box.locator(part).text_content() for part in ("h4", "code"))
+            if title == "In Python":
+                exec(text, {})
+            else:
+                environment = {**os.environ, "PATH": path}
+                done = subprocess.run(["bash", "-c", text], capture_output=True, check=False, env=environment)
+                assert done.returncode == 0, (text, done.stderr)
+            asked.add((number, title))
+        page.tab.keyboard.press("Escape")
+    assert len(asked) >= 18, "nine sections at least, most with both"
+
+
 def test_sorting(show: Any) -> None:
     page = show()
     page.tab.locator("#stage-table th button", has_text="Processes").click()
