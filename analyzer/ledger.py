@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from signal import SIGABRT
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,8 @@ COMPLETE_SHARE = 0.999
 """From here on a process counts as seen."""
 LIBC_BYTES = 8 * 1024
 """Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
+LAST_WORDS_BYTES = 1024
+"""No more than this is what libc itself says when it ends a program."""
 
 NOT_TRACED = "not traced"
 WITHOUT_SETTINGS = (
@@ -46,6 +49,7 @@ WENT_ON_AS_ANOTHER = "no account: it changed its user and went on as another pro
 WENT_ON = "went on as a program that is not traced"
 BY_RAW_CALL = "or left by a raw exit, or came under a seccomp filter of a raw call"
 KILLED = "killed with bytes read ahead in its buffers"
+LAST_WORDS = "libc's last words: it ended the program, for what it did to its heap, stack or a buffer"
 LOST = "events lost"
 INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
 GO = "unseen calls: Go's own system calls"
@@ -201,6 +205,7 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
         cause = _cause(share, kernel, captured, lossy)
         cause = GO if cause == UNSEEN and row["facts"].get("runtime") == "go" else cause
         cause = KILLED if signal is not None and cause == INSIDE_LIBC else cause
+        cause = LAST_WORDS if signal == SIGABRT and cause == UNSEEN and _are_last_words(kernel, captured) else cause
     figures = _figures(kernel, captured)
     cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
@@ -244,6 +249,11 @@ def _missing(kernel: Totals, captured: Totals) -> Totals:
 
 def _share(kernel: Totals, captured: Totals) -> float:
     return 1 - sum(_missing(kernel, captured)) / sum(kernel) if sum(kernel) else 1.0
+
+
+def _are_last_words(kernel: Totals, captured: Totals) -> bool:
+    read, written = _missing(kernel, captured)
+    return read == 0 and written <= LAST_WORDS_BYTES
 
 
 def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:

@@ -10,7 +10,7 @@ namespace tailrace {
 namespace {
 
 constexpr int kTries = 16;
-constexpr int kMostThreads = 128;
+constexpr int kMostThreads = 128;  // as many as AddedInCall has room for
 
 struct ThreadAccount {
   int tid;
@@ -105,7 +105,7 @@ bool take_reading(Reading &out) {
 
 }  // namespace
 
-std::atomic<uint32_t> g_threads_made;
+std::atomic<uint32_t> g_threads_made, g_waits_begun, g_waits_over;
 
 AddedByWait::AddedByWait()
     : alone_(g_session.wiped->reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
@@ -118,6 +118,39 @@ bool AddedByWait::finish(uint64_t (&totals)[2]) {
     if (!g_after.others.find(g_before.others.threads[t].tid)) return false;
   }
   return g_threads_made.load() == threads_made_;
+}
+
+bool AddedInCall::read(State &out) {
+  if (!enter() || !g_session.ledger->known) return false;
+  for (int i = 0; i < kTries; ++i) {
+    Locked alone(g_session.wiped->reaping);
+    // What a wait has taken is only counted when that is over.
+    uint32_t waits = g_waits_begun.load();
+    if (waits == g_waits_over.load()) {
+      if (!take_reading(g_before)) return false;
+      for (int way = 0; way < 2; ++way) out.rest[way] = g_before.rest[way] - g_session.ledger->reaped[way].load();
+      if (g_waits_begun.load() == waits) {
+        out.thread_count = g_before.others.count;
+        for (int t = 0; t < out.thread_count; ++t) out.threads[t] = g_before.others.threads[t].tid;
+        return true;
+      }
+    }
+    sys::call(SYS_sched_yield);
+  }
+  return false;
+}
+
+void AddedInCall::count() {
+  State after = before_;
+  bool known = known_ && read(after) && g_threads_made.load() == threads_made_;
+  // As for AddedByWait: those that were there still are.
+  for (int t = 0; known && t < before_.thread_count; ++t) {
+    int u = 0;
+    while (u < after.thread_count && after.threads[u] != before_.threads[t]) ++u;
+    known = u < after.thread_count;
+  }
+  uint64_t totals[2] = {after.rest[kRead] - before_.rest[kRead], after.rest[kWritten] - before_.rest[kWritten]};
+  count_reaped(known ? totals : nullptr);
 }
 
 }  // namespace tailrace

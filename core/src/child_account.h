@@ -32,6 +32,29 @@ class AddedByWait {
   bool known_;
 };
 
+// What a call of libc's adds that starts and waits for children within itself, however long it takes. Not what this
+// process's other waits took meanwhile.
+class AddedInCall {
+ public:
+  AddedInCall() : threads_made_(g_threads_made.load()), known_(read(before_)) {}
+  // After the call: into the ledger.
+  void count();
+
+ private:
+  struct State {
+    uint64_t rest[2];  // what no thread that lives moved, less what was waited for
+    int thread_count, threads[128];
+  };
+  bool read(State &out);
+
+  uint32_t threads_made_;
+  State before_;
+  bool known_;
+};
+
+// Waits that were begun and that are over, by all threads.
+extern std::atomic<uint32_t> g_waits_begun, g_waits_over;
+
 struct ChildAccount {
   bool known = false;
   uint64_t totals[2] = {0, 0};
@@ -40,6 +63,7 @@ struct ChildAccount {
   // are counted; where they are not known, this process's own account, of which they are a part, isn't either any more.
   template <class Take>
   void around(pid_t child, Take &&take) {
+    g_waits_begun.fetch_add(1);
     known = read_kernel_account(child, totals);
     bool taken;
     if (known) {
@@ -50,6 +74,7 @@ struct ChildAccount {
       known = taken && added.finish(totals);
     }
     if (taken) count_reaped(known ? totals : nullptr);
+    g_waits_over.fetch_add(1);
   }
 };
 

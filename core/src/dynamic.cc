@@ -134,6 +134,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
     g_deepbind_pending.store(false);
     if (enter()) attach_with_gotcha();
   }
+  settle_library();
   if (__builtin_expect(g_uncounted.load(std::memory_order_relaxed), 0)) {
     g_uncounted.store(false, std::memory_order_relaxed);
     count_loaded();
@@ -152,13 +153,21 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
   return wrapper ? wrapper : found;
 }
 
-__attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *, int flags) {
+__attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *name, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
+  // Without a name it is the program itself.
+  if (name) expect_library();
   count_loaded();
   g_uncounted.store(true, std::memory_order_relaxed);
   if (layers_expected()) look_for_layers();
   expect_layers();
   return real_address(Fn::f_dlopen);
+}
+
+// What is loaded into another name space is nothing to bind.
+__attribute__((visibility("hidden"), used)) void *tailrace_dlmopen_target(Lmid_t, const char *name, int) {
+  if (name) expect_library();
+  return real_address(Fn::f_dlmopen);
 }
 
 }  // extern "C"
@@ -202,6 +211,19 @@ dlopen:
   popq %rdi
   jmp *%rax
   .size dlopen, .-dlopen
+
+  .globl dlmopen
+  .type dlmopen, @function
+dlmopen:
+  pushq %rdi
+  pushq %rsi
+  pushq %rdx
+  call tailrace_dlmopen_target
+  popq %rdx
+  popq %rsi
+  popq %rdi
+  jmp *%rax
+  .size dlmopen, .-dlmopen
 )");
 #elif defined(__aarch64__)
 #ifndef TAILRACE_SANITIZED
@@ -238,5 +260,17 @@ dlopen:
   ldp x0, x1, [sp], #32
   br x9
   .size dlopen, .-dlopen
+
+  .globl dlmopen
+  .type dlmopen, %function
+dlmopen:
+  stp x0, x1, [sp, #-32]!
+  stp x2, x30, [sp, #16]
+  bl tailrace_dlmopen_target
+  mov x9, x0
+  ldp x2, x30, [sp, #16]
+  ldp x0, x1, [sp], #32
+  br x9
+  .size dlmopen, .-dlmopen
 )");
 #endif

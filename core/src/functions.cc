@@ -128,6 +128,12 @@ constexpr Function kFunctions[kFunctionCount] = {
     ROW("", "io_uring_cqe", "AIO", R, Shape::kRing, true),
     ROW("", "io_uring_cqe", "AIO", W, Shape::kRing, true),
     ROW("", "ficlone", "POSIX", RW, Shape::kDone, true),
+    ROW("", "libc", "LIBC", R, Shape::kLibc, false),
+    ROW("", "libc", "LIBC", W, Shape::kLibc, false),
+    ROW("", "syslog", "POSIX", W, Shape::kTransfer, false),
+    ROW("", "getpass", "STDIO", W, Shape::kStatus, false),
+    ROW("", "getpass", "STDIO", R, Shape::kPointer, false),
+    ROW("", "wordexp", "STDIO", W, Shape::kStatus, false),
 };
 #undef ROW
 #undef OPENING

@@ -17,7 +17,8 @@ enum class Fn : uint16_t {
 #undef LAYER
   // Records that no hook makes.
   kStart,
-  // Events that a hook of another name makes: vmsplice out of a pipe, results of asynchronous requests, FICLONE.
+  // Events that a hook of another name makes: vmsplice out of a pipe, results of asynchronous requests, FICLONE, what a
+  // call of libc's does besides.
   kVmspliceRead,
   kAioRead,
   kAioWritten,
@@ -26,6 +27,12 @@ enum class Fn : uint16_t {
   kRingRead,
   kRingWritten,
   kClone,
+  kLibcRead,
+  kLibcWritten,
+  kSyslogged,
+  kAsked,
+  kAnswered,
+  kExpanding,
   kCount
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);

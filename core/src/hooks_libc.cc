@@ -23,29 +23,23 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
-#include <syslog.h>
 #include <time.h>
 #include <ttyent.h>
 #include <unistd.h>
 #include <utmp.h>
 #include <utmpx.h>
 #include <wchar.h>
-#include <wordexp.h>
 
-#include <type_traits>
-
-#include "ledger.h"
+#include "libc_call.h"
 #include "real.h"
-#include "record.h"
 #include "reserve.h"
 
 using namespace tailrace;
 
 extern "C" {
-void __syslog_chk(int, int, const char *, ...);
-void __vsyslog_chk(int, int, const char *, va_list);
 int __getlogin_r_chk(char *, size_t, size_t);
 long __sysconf(int);
+struct tm *__gmtime_r(const time_t *, struct tm *);
 locale_t __newlocale(int, const char *, locale_t);
 size_t __strftime_l(char *, size_t, const char *, const struct tm *, locale_t);
 size_t __wcsftime_l(wchar_t *, size_t, const wchar_t *, const struct tm *, locale_t);
@@ -58,18 +52,7 @@ int __res_init(void);
 int __res_ninit(void *);
 }
 
-namespace {
-
-enum class Leave { kAlways, kIfItRead };
-
-template <class T>
-int64_t value_of(T ret) {
-  if constexpr (std::is_pointer_v<T>) {
-    return ret != nullptr;
-  } else {
-    return static_cast<int64_t>(ret);
-  }
-}
+namespace tailrace {
 
 void record_libc_call(const Call &call, Fn fn, LibcCall &account, int64_t ret, Leave leave) {
   int64_t bytes[2];
@@ -77,42 +60,17 @@ void record_libc_call(const Call &call, Fn fn, LibcCall &account, int64_t ret, L
   e.fn = fn;
   e.count = static_cast<uint64_t>(ret);
   bool known = account.finish(bytes);
-  if (known) e.ret = bytes[function(fn).direction == Direction::R ? kRead : kWritten];
+  bool reads = function(fn).direction == Direction::R;
+  if (known) e.ret = bytes[reads ? kRead : kWritten];
   e.file2 = !known;
-  if (leave == Leave::kAlways || e.ret > 0) record_path(call, e, nullptr);
+  if (leave != Leave::kIfItRead || e.ret > 0) record_path(call, e, nullptr);
+  if (!known || leave != Leave::kBothWays) return;
+  e.fn = reads ? Fn::kLibcWritten : Fn::kLibcRead;
+  e.ret = bytes[reads ? kWritten : kRead];
+  if (e.ret > 0) record_path(call, e, nullptr);
 }
 
-template <class Real>
-auto in_libc(Fn fn, Leave leave, Real &&real) -> decltype(real()) {
-  Call call;
-  Thread *t = call ? enter() : nullptr;
-  if (!t) return real();
-  LibcCall account(t);
-  if constexpr (std::is_void_v<decltype(real())>) {
-    real();
-    record_libc_call(call, fn, account, 0, leave);
-  } else {
-    auto ret = real();
-    record_libc_call(call, fn, account, value_of(ret), leave);
-    return ret;
-  }
-}
-
-// A call that reads at its first time in the process, or its first few.
-class FirstTimes {
- public:
-  explicit constexpr FirstTimes(int times) : times_(times) {}
-  bool take() {
-    if (__builtin_expect(taken_.load(std::memory_order_relaxed) >= times_, 1)) return false;
-    return taken_.fetch_add(1, std::memory_order_relaxed) < times_;
-  }
-
- private:
-  const int times_;
-  std::atomic<int> taken_{0};
-};
-
-}  // namespace
+}  // namespace tailrace
 
 #define LIBC_HOOK(type, symbol, parameters, arguments)                                                \
   TAILRACE_HOOK type symbol parameters {                                                              \
@@ -272,6 +230,28 @@ LIBC_HOOK(int, getutid_r, (const struct utmp *wanted, struct utmp *into, struct 
 LIBC_HOOK(int, getutline_r, (const struct utmp *wanted, struct utmp *into, struct utmp **out) noexcept,
           (wanted, into, out))
 
+// An entry is looked for before it is written.
+#define ENTER_HOOK(type, symbol, parameters, arguments)                                                 \
+  TAILRACE_HOOK type symbol parameters {                                                                \
+    return in_libc(Fn::f_##symbol, Leave::kBothWays, [&]() -> type { return REAL(symbol) arguments; }); \
+  }
+ENTER_HOOK(struct utmp *, pututline, (const struct utmp *entry) noexcept, (entry))
+ENTER_HOOK(struct utmpx *, pututxline, (const struct utmpx *entry), (entry))
+ENTER_HOOK(void, updwtmp, (const char *file, const struct utmp *entry) noexcept, (file, entry))
+ENTER_HOOK(void, updwtmpx, (const char *file, const struct utmpx *entry), (file, entry))
+ENTER_HOOK(void, logwtmp, (const char *line, const char *name, const char *host) noexcept, (line, name, host))
+ENTER_HOOK(void, login, (const struct utmp *entry) noexcept, (entry))
+ENTER_HOOK(int, logout, (const char *line) noexcept, (line))
+
+// Who may come from where, and passwords for there.
+LIBC_HOOK(int, ruserok, (const char *host, int root, const char *there, const char *here), (host, root, there, here))
+LIBC_HOOK(int, ruserok_af, (const char *host, int root, const char *there, const char *here, sa_family_t family),
+          (host, root, there, here, family))
+LIBC_HOOK(int, iruserok, (uint32_t host, int root, const char *there, const char *here), (host, root, there, here))
+LIBC_HOOK(int, iruserok_af, (const void *host, int root, const char *there, const char *here, sa_family_t family),
+          (host, root, there, here, family))
+LIBC_HOOK(int, ruserpass, (const char *host, const char **name, const char **password), (host, name, password))
+
 // The locale. A file of aliases is read at the first name that has none of its own; the C locale has no files. What is
 // in catalogues of messages is mapped.
 static FirstTimes g_locales(2), g_catalogues(2);
@@ -296,47 +276,41 @@ RARE_HOOK(nl_catd, catopen, (const char *name, int flag), (name, flag), true)
 RARE_HOOK(iconv_t, iconv_open, (const char *to, const char *from), (to, from), true)
 
 // The time zone: read by whichever comes first, and again when a program has changed TZ and says so.
-static FirstTimes g_zone(1);
+FirstTimes tailrace::g_time_zone(1);
+static FirstTimes g_formats(8);
+bool tailrace::may_need_time_zone() { return !g_time_zone.are_over() && g_formats.take(); }
 static bool zone_changed() {
   static std::atomic<uint64_t> g_read;
   const char *zone = getenv("TZ");
   uint64_t now = zone ? fnv64(zone, strlen(zone)) : 1;
   return g_read.exchange(now, std::memory_order_relaxed) != now;
 }
-RARE_HOOK(void, tzset, () noexcept, (), zone_changed() | g_zone.take())
-RARE_HOOK(struct tm *, localtime, (const time_t *at) noexcept, (at), g_zone.take())
-RARE_HOOK(struct tm *, localtime_r, (const time_t *at, struct tm *out) noexcept, (at, out), g_zone.take())
-RARE_HOOK(time_t, mktime, (struct tm * at) noexcept, (at), g_zone.take())
-RARE_HOOK(char *, ctime, (const time_t *at) noexcept, (at), g_zone.take())
-RARE_HOOK(char *, ctime_r, (const time_t *at, char *buf) noexcept, (at, buf), g_zone.take())
+RARE_HOOK(void, tzset, () noexcept, (), zone_changed() | g_time_zone.take())
+RARE_HOOK(struct tm *, localtime, (const time_t *at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(struct tm *, localtime_r, (const time_t *at, struct tm *out) noexcept, (at, out), g_time_zone.take())
+RARE_HOOK(time_t, mktime, (struct tm * at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(char *, ctime, (const time_t *at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(char *, ctime_r, (const time_t *at, char *buf) noexcept, (at, buf), g_time_zone.take())
+RARE_HOOK(time_t, timelocal, (struct tm * at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(time_t, timegm, (struct tm * at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(struct tm *, gmtime, (const time_t *at) noexcept, (at), g_time_zone.take())
+RARE_HOOK(struct tm *, gmtime_r, (const time_t *at, struct tm *out) noexcept, (at, out), g_time_zone.take())
+RARE_HOOK(struct tm *, __gmtime_r, (const time_t *at, struct tm *out), (at, out), g_time_zone.take())
+RARE_HOOK(char *, strptime, (const char *text, const char *format, struct tm *out) noexcept, (text, format, out),
+          may_need_time_zone())
+RARE_HOOK(char *, strptime_l, (const char *text, const char *format, struct tm *out, locale_t locale) noexcept,
+          (text, format, out, locale), may_need_time_zone())
 #define FORMAT_TIME_HOOKS(symbol, symbol_l, alias_l, char_type)                                                  \
   RARE_HOOK(size_t, symbol, (char_type * buf, size_t n, const char_type *format, const struct tm *at) noexcept,  \
-            (buf, n, format, at), g_zone.take())                                                                 \
+            (buf, n, format, at), may_need_time_zone())                                                          \
   RARE_HOOK(size_t, symbol_l,                                                                                    \
             (char_type * buf, size_t n, const char_type *format, const struct tm *at, locale_t locale) noexcept, \
-            (buf, n, format, at, locale), g_zone.take())                                                         \
+            (buf, n, format, at, locale), may_need_time_zone())                                                  \
   RARE_HOOK(size_t, alias_l,                                                                                     \
             (char_type * buf, size_t n, const char_type *format, const struct tm *at, locale_t locale),          \
-            (buf, n, format, at, locale), g_zone.take())
+            (buf, n, format, at, locale), may_need_time_zone())
 FORMAT_TIME_HOOKS(strftime, strftime_l, __strftime_l, char)
 FORMAT_TIME_HOOKS(wcsftime, wcsftime_l, __wcsftime_l, wchar_t)
-RARE_HOOK(void, vsyslog, (int priority, const char *format, va_list rest), (priority, format, rest), g_zone.take())
-RARE_HOOK(void, __vsyslog_chk, (int priority, int flag, const char *format, va_list rest),
-          (priority, flag, format, rest), g_zone.take())
-TAILRACE_HOOK void syslog(int priority, const char *format, ...) {
-  va_list rest;
-  va_start(rest, format);
-  auto say = [&] { REAL(vsyslog)(priority, format, rest); };
-  g_zone.take() ? in_libc(Fn::f_syslog, Leave::kIfItRead, say) : say();
-  va_end(rest);
-}
-TAILRACE_HOOK void __syslog_chk(int priority, int flag, const char *format, ...) {
-  va_list rest;
-  va_start(rest, format);
-  auto say = [&] { REAL(__vsyslog_chk)(priority, flag, format, rest); };
-  g_zone.take() ? in_libc(Fn::f___syslog_chk, Leave::kIfItRead, say) : say();
-  va_end(rest);
-}
 LIBC_HOOK(struct tm *, getdate, (const char *text), (text))
 LIBC_HOOK(int, getdate_r, (const char *text, struct tm *out), (text, out))
 
@@ -354,11 +328,9 @@ RARE_HOOK(int, get_nprocs, () noexcept, (), true)
 RARE_HOOK(int, get_nprocs_conf, () noexcept, (), true)
 RARE_HOOK(int, getloadavg, (double *loads, int n) noexcept, (loads, n), true)
 RARE_HOOK(long, gethostid, (), (), true)
+LIBC_HOOK(int, sethostid, (long id), (id))
 RARE_HOOK(int, pthread_getname_np, (pthread_t thread, char *name, size_t n) noexcept, (thread, name, n), true)
 RARE_HOOK(int, pthread_setname_np, (pthread_t thread, const char *name) noexcept, (thread, name), true)
-
-LIBC_HOOK(int, wordexp, (const char *words, wordexp_t *out, int flags), (words, out, flags))
-LIBC_HOOK(char *, getpass, (const char *prompt), (prompt))
 
 // A new semaphore is written to /dev/shm, and then mapped.
 TAILRACE_HOOK sem_t *sem_open(const char *name, int flags, ...) noexcept {

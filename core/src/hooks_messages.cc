@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "hook_records.h"
-#include "ledger.h"
+#include "libc_call.h"
 #include "messages.h"
 #include "real.h"
 #include "stream.h"
@@ -34,56 +34,7 @@ struct mntent *__getmntent_r(FILE *, struct mntent *, char *, int);
 
 namespace {
 
-// A call during which libc may write to a stream. The call may not come back: argp_parse exits after help.
-class Writing;
 __thread Writing *t_writing;
-
-class Writing {
- public:
-  // `other` may be written to instead, never both.
-  Writing(Fn fn, FILE *stream, FILE *other = nullptr)
-      : fn_(fn), streams_{stream, other}, outer_(t_writing), thread_(enter()), account_(thread_) {
-    for (FILE *s : streams_) {
-      if (s) StreamCall(s).settle();
-    }
-    for (int i = 0; i < 2; ++i) waiting_[i] = streams_[i] ? unwritten_bytes(streams_[i]) : 0;
-    unread_ = unread_bytes(stream);
-    buffered_ = streams_[1] && streams_[1]->_IO_write_base;
-    t_writing = this;
-  }
-  ~Writing() { finish(); }
-  Writing(const Writing &) = delete;
-  Writing &operator=(const Writing &) = delete;
-
-  void finish() {
-    if (t_writing != this) return;
-    t_writing = outer_;
-    int saved = errno;
-    int64_t bytes[2];
-    if (t_thread == thread_ && account_.finish(bytes)) {
-      bool to_other = streams_[1] && (unwritten_bytes(streams_[1]) != waiting_[1] ||
-                                      buffered_ != (streams_[1]->_IO_write_base != nullptr));
-      FILE *stream = streams_[to_other];
-      int64_t n = bytes[kWritten] + unwritten_bytes(stream) - waiting_[to_other];
-      StreamCall s(stream);
-      // A seek may have read ahead, and where texts are translated libc reads what it needs to.
-      count_ahead(bytes[kRead] - (unread_bytes(streams_[0]) - unread_));
-      s.resume();
-      if (n > 0) s.transferred(fn_, static_cast<uint64_t>(n), n);
-    }
-    errno = saved;
-  }
-
- private:
-  Fn fn_;
-  FILE *streams_[2];
-  int64_t waiting_[2];
-  int64_t unread_;
-  bool buffered_;
-  Writing *outer_;
-  Thread *thread_;
-  LibcCall account_;
-};
 
 // Whether some argument may be complained about. Most calls find none, and are not measured.
 bool may_complain(int argc, char *const *argv, const char *options) {
@@ -98,9 +49,48 @@ bool may_complain(int argc, char *const *argv, const char *options) {
 
 }  // namespace
 
-void tailrace::finish_message() {
+namespace tailrace {
+
+Writing::Writing(Fn fn, FILE *stream, FILE *other, FILE *input)
+    : fn_(fn),
+      streams_{stream, other},
+      input_(input ? input : stream),
+      outer_(t_writing),
+      thread_(enter()),
+      account_(thread_) {
+  for (FILE *s : streams_) {
+    if (s) StreamCall(s).settle();
+  }
+  for (int i = 0; i < 2; ++i) waiting_[i] = streams_[i] ? unwritten_bytes(streams_[i]) : 0;
+  unread_ = unread_bytes(input_);
+  buffered_ = streams_[1] && streams_[1]->_IO_write_base;
+  t_writing = this;
+}
+
+void Writing::finish() {
+  if (t_writing != this) return;
+  t_writing = outer_;
+  int saved = errno;
+  int64_t bytes[2];
+  if (t_thread == thread_ && account_.finish(bytes)) {
+    bool to_other = streams_[1] && (unwritten_bytes(streams_[1]) != waiting_[1] ||
+                                    buffered_ != (streams_[1]->_IO_write_base != nullptr));
+    FILE *stream = streams_[to_other];
+    int64_t n = bytes[kWritten] + unwritten_bytes(stream) - waiting_[to_other];
+    StreamCall s(stream);
+    // A seek may have read ahead, and where texts are translated libc reads what it needs to.
+    count_ahead(bytes[kRead] - (unread_bytes(input_) - unread_));
+    s.resume();
+    if (n > 0) s.transferred(fn_, static_cast<uint64_t>(n), n);
+  }
+  errno = saved;
+}
+
+void finish_message() {
   if (t_writing) t_writing->finish();
 }
+
+}  // namespace tailrace
 
 // Measured only if `condition`, and where something is recorded at all.
 #define MESSAGE_HOOK(type, symbol, parameters, arguments, condition, ...) \
@@ -137,20 +127,51 @@ MESSAGE_HOOK(int, putspent, (const struct spwd *entry, FILE *out), (entry, out),
 MESSAGE_HOOK(int, putsgent, (const struct sgrp *entry, FILE *out), (entry, out), out != nullptr, out)
 MESSAGE_HOOK(int, addmntent, (FILE * out, const struct mntent *entry) noexcept, (out, entry), out != nullptr, out)
 
-// It doesn't come back, and libc writes it out at once.
-TAILRACE_HOOK void __assert_fail(const char *assertion, const char *file, unsigned line,
-                                 const char *function) noexcept {
+// Where the process has no terminal libc asks on stderr and reads stdin.
+TAILRACE_HOOK char *getpass(const char *prompt) {
+  if (!enter()) return REAL(getpass)(prompt);
+  int terminal = sys::open("/dev/tty", O_RDWR | O_NOCTTY);
+  if (terminal >= 0) {
+    sys::close(terminal);
+    return in_libc(Fn::f_getpass, Leave::kBothWays, [&] { return REAL(getpass)(prompt); });
+  }
+  Writing asking(Fn::kAsked, stderr, nullptr, stdin);
+  return consume(Fn::kAnswered, stdin, [&] { return REAL(getpass)(prompt); });
+}
+
+// They don't come back, and libc writes them out at once.
+static void record_assertion(Fn fn, const char *format, const char *file, unsigned line, const char *function,
+                             const char *what) {
   int none, saved = errno;
   const char *name = program_invocation_short_name;
-  const char *format = dgettext("libc", "%s%s%s:%u: %s%sAssertion `%s' failed.\n%n");
-  int64_t n = snprintf(nullptr, 0, format, name, *name ? ": " : "", file, line, function ? function : "",
-                       function ? ": " : "", assertion, &none);
+  int64_t n = snprintf(nullptr, 0, dgettext("libc", format), name, *name ? ": " : "", file, line,
+                       function ? function : "", function ? ": " : "", what, &none);
   StreamCall s(stderr);
   s.settle();
-  s.transferred(Fn::f___assert_fail, static_cast<uint64_t>(n), n);
+  s.transferred(fn, static_cast<uint64_t>(n), n);
   s.let_go();
   errno = saved;
+}
+
+TAILRACE_HOOK void __assert_fail(const char *assertion, const char *file, unsigned line,
+                                 const char *function) noexcept {
+  record_assertion(Fn::f___assert_fail, "%s%s%s:%u: %s%sAssertion `%s' failed.\n%n", file, line, function, assertion);
   REAL(__assert_fail)(assertion, file, line, function);
+  __builtin_unreachable();
+}
+
+TAILRACE_HOOK void __assert(const char *assertion, const char *file, int line) noexcept {
+  record_assertion(Fn::f___assert, "%s%s%s:%u: %s%sAssertion `%s' failed.\n%n", file, static_cast<unsigned>(line),
+                   nullptr, assertion);
+  REAL(__assert)(assertion, file, line);
+  __builtin_unreachable();
+}
+
+TAILRACE_HOOK void __assert_perror_fail(int error, const char *file, unsigned line, const char *function) noexcept {
+  char text[1024];
+  record_assertion(Fn::f___assert_perror_fail, "%s%s%s:%u: %s%sUnexpected error: %s.\n%n", file, line, function,
+                   strerror_r(error, text, sizeof text));
+  REAL(__assert_perror_fail)(error, file, line, function);
   __builtin_unreachable();
 }
 

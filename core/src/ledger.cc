@@ -10,12 +10,25 @@
 #include "stream.h"
 #include "sys.h"
 
+// glibc 2.32 and later.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
 namespace tailrace {
 namespace {
 
 // This thread's part of what the ledger counts.
 __thread int64_t t_own[2];
 __thread int64_t t_ahead;
+
+constexpr int64_t kMostInVain = 16 * kReadPerLibrary;
+
+// A dlopen of this thread that its hook saw begin: the state before it. It is called by a jump (dynamic.cc), so nobody
+// is told when it is over.
+struct Loading {
+  Thread *thread;
+  int64_t read, captured, ahead;
+};
+__thread Loading t_loading;
 
 bool take_field(string_view text, string_view key, uint64_t &value) {
   size_t at = text.find(key);
@@ -135,6 +148,7 @@ void begin_child_ledger() {
   g.ledger = &g.own_ledger;
   new (g.ledger) Ledger{};
   g.ledger->known = 1;
+  t_loading.thread = nullptr;
   // What the parent had read ahead costs the child no read; what it had not flushed is no event of the child's.
   BufferedBytes buffered = bytes_in_buffers();
   g.ledger->ahead = -buffered.unread;
@@ -190,30 +204,82 @@ void take_captured(Thread *t) {
   t->captured_to = end;
 }
 
+namespace {
+
 // All that is known of this thread's bytes, less what is accounted for otherwise. The kernel's part comes first: its
 // reading counts when it is over, the tracer's own reads when they are counted.
-bool LibcCall::read_state(int64_t (&bytes)[2]) {
+bool read_state(Thread *t, int64_t (&bytes)[2]) {
   int64_t own[2] = {t_own[kRead], t_own[kWritten]};
   uint64_t totals[2];
   if (!read_kernel_account(kThisThread, totals)) return false;
-  if (!thread_->captured_to) thread_->captured_to = thread_->next < thread_->limit ? thread_->next : thread_->limit;
-  take_captured(thread_);
-  for (int i = 0; i < 2; ++i) bytes[i] = static_cast<int64_t>(totals[i]) - own[i] - thread_->captured[i];
+  if (!t->captured_to) t->captured_to = t->next < t->limit ? t->next : t->limit;
+  take_captured(t);
+  for (int i = 0; i < 2; ++i) bytes[i] = static_cast<int64_t>(totals[i]) - own[i] - t->captured[i];
   bytes[kRead] -= t_ahead;
   bytes[kRead] -= library_bytes();
   return true;
 }
 
-LibcCall::LibcCall(Thread *t)
-    : thread_(t), known_(is_ours_to_write() && g_session.ledger->known && read_state(before_)) {}
+// What lies in the streams' buffers; -1 where other threads may move it.
+int64_t read_ahead() { return &__libc_single_threaded && __libc_single_threaded ? bytes_in_buffers().unread : -1; }
+
+bool is_accounted_for() { return is_ours_to_write() && g_session.ledger->known; }
+
+bool begin_account(Thread *t, int64_t (&bytes)[2]) {
+  if (!is_accounted_for() || !read_state(t, bytes)) return false;
+  ++t->accounts;
+  return true;
+}
+
+bool end_account(Thread *t, int64_t (&bytes)[2]) {
+  if (t_thread != t) return false;
+  bool known = is_ours_to_write() && read_state(t, bytes);
+  if (--t->accounts == 0) t->captured_to = nullptr;
+  return known;
+}
+
+}  // namespace
+
+void expect_library() {
+  settle_library();
+  Thread *t = enter();
+  int64_t bytes[2];
+  if (!t || !linker_answers() || !begin_account(t, bytes)) return;
+  t_loading = {t, bytes[kRead], t->captured[kRead], read_ahead()};
+}
+
+void settle_library() {
+  Loading loading = t_loading;
+  if (!loading.thread) return;
+  t_loading.thread = nullptr;
+  int64_t bytes[2];
+  if (!end_account(loading.thread, bytes)) return;
+  int64_t in_vain = bytes[kRead] - loading.read, ahead = read_ahead();
+  // Where a program with threads has read since, a stream's buffer may hold more than it took.
+  bool is_plain = loading.thread->captured[kRead] == loading.captured || in_vain % kReadPerLibrary == 0;
+  if (ahead >= 0 && loading.ahead >= 0) {
+    in_vain -= ahead - loading.ahead;
+    is_plain = true;
+  }
+  if (in_vain <= 0 || in_vain > kMostInVain || !is_plain) return;
+  count_read_in_vain(in_vain);
+  count_loaded();
+}
+
+LibcCall::LibcCall(Thread *t) : thread_(t) {
+  settle_library();
+  known_ = begin_account(t, before_);
+}
 
 bool LibcCall::finish(int64_t (&bytes)[2]) {
-  if (!known_ || t_thread != thread_ || !is_ours_to_write() || !read_state(bytes)) return false;
+  settle_library();
+  if (!known_ || !end_account(thread_, bytes)) return false;
   for (int i = 0; i < 2; ++i) bytes[i] = bytes[i] > before_[i] ? bytes[i] - before_[i] : 0;
   return true;
 }
 
 Account take_account() {
+  settle_library();
   Account a;
   if (!is_ours_to_write() || !g_session.ledger->known) return a;
   Ledger &l = *g_session.ledger;

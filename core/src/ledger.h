@@ -4,7 +4,7 @@
 //   rchar at the end  -  base     before the image's first instruction: execve, the dynamic linker, earlier images
 //                     -  own      the tracer's blocks and looks at files
 //                     -  reaped   what the kernel added when a child was waited for
-//                     -  loaded   832 bytes of each library loaded later
+//                     -  loaded   832 bytes of each library loaded later, or looked at and not loaded
 //                     -  ahead    what stdio read ahead and no call ever consumed
 //
 // What holds: it lies in the journal, so it outlives the process and goes on over execve. Nothing here changes errno.
@@ -44,6 +44,11 @@ void count_own(int64_t read, int64_t written);
 void count_reaped(const uint64_t *totals);
 // Before a library is loaded, and after: those that were, for the account of a process that will be killed.
 void count_loaded();
+// The calling thread is about to load a library.
+void expect_library();
+// It has done so, or is done with reading: from what a program calls next, and before any account. What was read of
+// files that the linker did not load is what the thread read meanwhile and nobody else has.
+void settle_library();
 // The process has an io_uring that is not looked into.
 void count_unseen_ring();
 // Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
@@ -62,8 +67,6 @@ class LibcCall {
   bool finish(int64_t (&bytes)[2]);
 
  private:
-  bool read_state(int64_t (&bytes)[2]);
-
   Thread *thread_;
   bool known_;
   int64_t before_[2];

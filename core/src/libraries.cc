@@ -47,6 +47,7 @@ struct LoadedWalk {
 };
 
 std::atomic<int64_t> g_bytes;  // as of the last look
+std::atomic<int64_t> g_read_in_vain;
 std::atomic<bool> g_answers{true};
 
 // The objects that a child has from its parent; written once, while it has no other thread.
@@ -67,8 +68,11 @@ LookedAt looked_at() {
 
 bool linker_answers() { return g_answers.load(std::memory_order_relaxed); }
 
+void count_read_in_vain(int64_t bytes) { g_read_in_vain.fetch_add(bytes, std::memory_order_relaxed); }
+
 int64_t library_bytes() {
-  if (!linker_answers()) return g_bytes.load(std::memory_order_relaxed);
+  int64_t in_vain = g_read_in_vain.load(std::memory_order_relaxed);
+  if (!linker_answers()) return g_bytes.load(std::memory_order_relaxed) + in_vain;
   LoadedWalk walk;
   walk.before = looked_at();
   walk.now = {};
@@ -94,7 +98,7 @@ int64_t library_bytes() {
   g_looked_at.store(word, std::memory_order_relaxed);
   int64_t bytes = static_cast<int64_t>(walk.adds) * kReadPerLibrary + walk.now.headers;
   g_bytes.store(bytes, std::memory_order_relaxed);
-  return bytes;
+  return bytes + in_vain;
 }
 
 void inherit_libraries(bool by_libc) {

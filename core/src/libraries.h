@@ -9,8 +9,11 @@
 namespace tailrace {
 
 // The bytes that it has read of all objects that were ever loaded, those that a forked child has from its parents
-// included. Where it may not be asked, as of the last time.
+// included, and of files that it did not load. Where it may not be asked, as of the last time.
 int64_t library_bytes();
+
+// Of a file that was loaded already, under another name, or that is no library.
+void count_read_in_vain(int64_t bytes);
 
 // Whether dl_iterate_phdr is sure to return.
 bool linker_answers();

@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "filter.h"
+#include "in_sight.h"
 #include "ledger.h"
 #include "libc_memory.h"
 #include "libraries.h"
@@ -292,6 +293,7 @@ void become_child() {
     g.first_segment = nullptr;
   }
   forget_scratch();
+  hide_settings_in_child();
   begin_process();
   if (!g.wiped->by_libc) inherit_libraries(false);
   begin_child_ledger();
@@ -431,6 +433,10 @@ void leave_off() {
 }
 
 void release_thread(Thread *t) {
+  settle_library();
+  // Those of calls that were cancelled.
+  t->accounts = 0;
+  t->captured_to = nullptr;
   t_thread = nullptr;
   t->in_use.store(0, std::memory_order_release);
 }

@@ -40,10 +40,11 @@ struct Thread {
   uint32_t paths_taken;
   std::atomic<uint32_t> in_use;
   uint32_t retry_events;  // until a segment is tried for again
-  // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (ledger.h); from the
-  // thread's first call that libc answers from files of its own.
+  // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (ledger.h), while it
+  // has accounts that need them.
   Slot *captured_to;
   int64_t captured[2];
+  uint32_t accounts;
 };
 
 // Lies on a page of its own that fork wipes to zero.

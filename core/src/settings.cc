@@ -170,14 +170,27 @@ ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view ta
   bytes_ += tags.size() + process.size() + kPreload.size() + start.preload.size() + other_preloads_.size() + 2;
 }
 
+static bool is_replaced(const StartEnvironment &start, const char *entry) {
+  return is_setting(entry) || (!start.preload.empty() && starts_with(entry, kPreload));
+}
+
+bool take_changes(const StartEnvironment &start, char **environment, char *const *built) {
+  bool changed = false;
+  for (char **e = environment; e && *e; ++e) {
+    if (is_replaced(start, *e)) continue;
+    changed = changed || *e != *built;
+    *e = *built++;
+  }
+  return changed;
+}
+
 char **ChildEnvironment::build(void *memory) const {
   auto **entries = static_cast<char **>(memory);
   char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
   size_t n = 0;
   // Ours come last: programs that write their title over argv and the environment need the two side by side.
   for (char *const *e = environment_; e && *e; ++e) {
-    bool replaced = is_setting(*e) || (!start_.preload.empty() && starts_with(*e, kPreload));
-    if (!replaced) entries[n++] = *e;
+    if (!is_replaced(start_, *e)) entries[n++] = *e;
   }
   if (!start_.preload.empty()) {
     entries[n++] = text;

@@ -66,4 +66,8 @@ class ChildEnvironment {
   size_t count_ = 0, bytes_ = 0;
 };
 
+// The entries that were changed in what ChildEnvironment::build() made of `environment` become its own. Returns whether
+// there were any.
+bool take_changes(const StartEnvironment &start, char **environment, char *const *built);
+
 }  // namespace tailrace

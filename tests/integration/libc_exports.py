@@ -11,8 +11,8 @@ Group = tuple[str, str]  # the reason, and the names by blanks
 CLOSERS: list[Group] = [
     (
         "closes a descriptor of libc's own, that the program never had",
-        "closelog endusershell end(alias|fs|gr|host|net|netgr|proto|pw|rpc|serv|sg|sp|tty|ut|utx)ent endnetgrent "
-        "__res_nclose res_n?close fts(64)?_close ulckpwdf muntrace logout logwtmp updwtmpx?",
+        "endusershell end(alias|fs|gr|host|net|netgr|proto|pw|rpc|serv|sg|sp|tty|ut|utx)ent endnetgrent "
+        "__res_nclose res_n?close fts(64)?_close ulckpwdf muntrace",
     ),
     ("closes a file that was mapped, whose descriptor went before the call that opened it came back", r"dlclose"),
     ("closes a file that was mapped, whose descriptor went before the call that opened it came back", r"catclose"),
@@ -33,7 +33,7 @@ CLOSERS: list[Group] = [
 DESCRIPTORS: list[Group] = [
     (
         "makes a descriptor of a number that was free: the table has no entry for it, and looks at its first use",
-        "fsopen fsmount fspick open_tree rcmd(_af)? rexec(_af)? rresvport(_af)? openlog",
+        "fsopen fsmount fspick open_tree rcmd(_af)? rexec(_af)? rresvport(_af)?",
     ),
     (
         "asks about a descriptor and moves no bytes",
@@ -72,10 +72,9 @@ STREAMS: list[Group] = [
     ),
     ("text in memory", r"hasmntopt addseverity clnt_sp\w+"),
     (
-        "a message of libc's own in a program that is about to die, by a descriptor of its own; or for programs that "
-        "are older than glibc 2.32",
-        r"__assert(_perror_fail)? (__)?backtrace_symbols_fd __chk_fail "
-        r"__stack_chk_fail __libc_fatal mtrace clnt_p\w+",
+        "libc's last words in a program that it ends, which the ledger names; by descriptors of its own; or for "
+        "programs that are older than glibc 2.32",
+        r"__chk_fail __stack_chk_fail __libc_fatal __backtrace_symbols_fd mtrace clnt_p\w+",
     ),
     (
         "inside of libio, exported for libstdc++ before 3.0; the streams' public functions are hooked",
@@ -119,11 +118,11 @@ FILES: list[Group] = [
         r"getnetname getgroups group_member",
     ),
     (
-        "writes the system's tables: an entry at a login, by descriptors of libc's own",
-        r"pututx?line utmpx?name set(ut|utx)ent login lckpwdf sethostid",
+        "names or locks the system's tables, and moves no bytes",
+        r"utmpx?name set(ut|utx)ent lckpwdf",
     ),
     ("reads an entry out of a text in memory", r"sget(sp|sg)ent(_r)?"),
-    ("remote shells, which nobody has; by descriptors of libc's own", r"i?ruserok(_af)? __ivaliduser ruserpass"),
+    ("remote shells, which nobody has; by descriptors of libc's own", r"__ivaliduser"),
     ("inside of the name service, for its own modules", r"(__)?nss_\w+ _nss_\w+"),
 ]
 

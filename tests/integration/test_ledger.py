@@ -131,6 +131,9 @@ LIBC_CALLS = {
     "network": {"getaddrinfo": "/etc/hosts", "getservbyname": "/etc/services", "getprotobyname": "/etc/protocols"},
     "time": {"localtime": "/usr/share/zoneinfo/Europe/Berlin", "tzset": "/usr/share/zoneinfo/Asia/Tokyo"},
     "log": {"syslog": "/usr/share/zoneinfo/Europe/Berlin"},
+    **{call: {call: "/usr/share/zoneinfo/Europe/Berlin"} for call in ("gmtime", "timegm", "timelocal", "strptime")},
+    "logins": {call: "/" for call in ("pututline", "pututxline", "updwtmp", "updwtmpx", "libc")},
+    "remote": {"ruserpass": "/", "ruserok": "/etc/passwd"},
     "locale": {"setlocale": "/usr/share/locale/locale.alias", "sysconf": "/sys/devices/system/cpu/online"},
     "stack": {
         "pthread_getattr_np": "/proc/self/maps",
@@ -218,7 +221,13 @@ def child(does):
     assert len(rows) > 1 and all(exact(row) for row in rows.to_dict("records")), show(rows)
 
 
-@pytest.mark.parametrize("what", ["options", "said", "tables", "argp", "argp --help", "argp --wrong"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("options", "said", "tables", "argp", "argp --help", "argp --wrong"),
+        *("logged", "assert", "assert_error", "assert_old"),
+    ],
+)
 def test_what_libc_says_and_reads_itself_is_in_the_account(
     traced: Run, program: Callable[[str], Path], what: str
 ) -> None:

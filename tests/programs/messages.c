@@ -1,8 +1,10 @@
 /* What libc writes and reads of its own on streams: complaints to stderr, which the test puts into a file, and tables
  * out of files. messages WHAT */
 #undef NDEBUG
+#define _GNU_SOURCE
 #include <argp.h>
 #include <assert.h>
+#include <errno.h>
 #include <execinfo.h>
 #include <fmtmsg.h>
 #include <getopt.h>
@@ -17,6 +19,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+void __assert(const char *, const char *, int);
+void __stack_chk_fail(void);
 
 static void options(void) {
   char *wrong[] = {"messages", "-a", "-zq", "--wrong", "--file", "--no=5", "rest", NULL};
@@ -94,11 +101,39 @@ static void help(int argc, char **argv) {
   argp_parse(&argp, argc, argv, 0, NULL, NULL);
 }
 
+static void logged(void) {
+  openlog("messages", LOG_PERROR | LOG_PID, LOG_USER);
+  for (int i = 0; i < 5; i++) errno = ENOENT, syslog(LOG_DEBUG, "%d: %m", i);
+  write(2, "between\n", 8);
+  syslog(LOG_DEBUG, "its own end\n");
+  setlogmask(LOG_UPTO(LOG_ERR));
+  syslog(LOG_DEBUG, "masked");
+  closelog();
+  openlog(NULL, LOG_PERROR | LOG_CONS, LOG_USER);
+  syslog(LOG_DEBUG, "masked still");
+  setlogmask(LOG_UPTO(LOG_DEBUG));
+  syslog(LOG_DEBUG, "without a name");
+  fprintf(stderr, "the end\n");
+}
+
+/* Without a terminal, and then with what is left of the input. */
+static void asked(void) {
+  char line[100];
+  setsid();
+  printf("%s\n", getpass("Password: "));
+  while (fgets(line, sizeof line, stdin)) fputs(line, stdout);
+}
+
 int main(int argc, char **argv) {
   if (!strcmp(argv[1], "options")) options();
   if (!strcmp(argv[1], "said")) said();
   if (!strcmp(argv[1], "tables")) tables();
   if (!strcmp(argv[1], "assert")) assert(argc == 77);
+  if (!strcmp(argv[1], "assert_error")) assert_perror(ENOENT);
+  if (!strcmp(argv[1], "assert_old")) __assert("argc == 77", "messages.c", 7);
+  if (!strcmp(argv[1], "smashed")) puts("before"), fflush(stdout), __stack_chk_fail();
+  if (!strcmp(argv[1], "logged")) logged();
+  if (!strcmp(argv[1], "asked")) asked();
   if (!strcmp(argv[1], "argp")) help(argc - 1, argv + 1);
   return 0;
 }
