@@ -134,6 +134,8 @@ constexpr Function kFunctions[kFunctionCount] = {
     ROW("", "getpass", "STDIO", W, Shape::kStatus, false),
     ROW("", "getpass", "STDIO", R, Shape::kPointer, false),
     ROW("", "wordexp", "STDIO", W, Shape::kStatus, false),
+    ROW("", "posix_fallocate", "POSIX", R, Shape::kTransfer, false),
+    ROW("", "posix_fallocate", "POSIX", W, Shape::kTransfer, false),
 };
 #undef ROW
 #undef OPENING

@@ -33,6 +33,8 @@ enum class Fn : uint16_t {
   kAsked,
   kAnswered,
   kExpanding,
+  kBlocksRead,
+  kBlocksWritten,
   kCount
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);

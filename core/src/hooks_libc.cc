@@ -202,6 +202,23 @@ QUESTION_HOOK(res_query)
 QUESTION_HOOK(res_search)
 QUESTION_HOOK(__res_query)
 QUESTION_HOOK(__res_search)
+#define DOMAIN_HOOK(symbol)                                                                                  \
+  RARE_HOOK(int, symbol, (const char *name, const char *domain, int a, int b, unsigned char *answer, int n), \
+            (name, domain, a, b, answer, n), true)
+DOMAIN_HOOK(res_querydomain)
+DOMAIN_HOOK(__res_querydomain)
+#define SEND_HOOK(symbol)                                                                      \
+  RARE_HOOK(int, symbol, (const unsigned char *query, int n, unsigned char *answer, int room), \
+            (query, n, answer, room), true)
+SEND_HOOK(res_send)
+SEND_HOOK(__res_send)
+#define MAKE_HOOK(symbol)                                                                                           \
+  RARE_HOOK(int, symbol,                                                                                            \
+            (int op, const char *name, int a, int b, const unsigned char *data, int bytes, const unsigned char *no, \
+             unsigned char *out, int room),                                                                         \
+            (op, name, a, b, data, bytes, no, out, room), true)
+MAKE_HOOK(res_mkquery)
+MAKE_HOOK(__res_mkquery)
 LIBC_HOOK(int, __res_init, () noexcept, ())
 LIBC_HOOK(int, __res_ninit, (void *state), (state))
 

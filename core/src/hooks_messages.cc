@@ -87,6 +87,7 @@ void Writing::finish() {
 }
 
 void finish_message() {
+  take_message_in();
   if (t_writing) t_writing->finish();
 }
 

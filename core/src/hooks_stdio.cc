@@ -122,7 +122,7 @@ TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
   TAILRACE_HOOK FILE *symbol(const char *path, const char *mode, FILE *stream) {              \
     StreamCall s(stream);                                                                     \
     s.settle();                                                                               \
-    if (s.call() && stream->_fileno >= 0) forget_file(stream->_fileno);                       \
+    if (s.call() && descriptor_of(stream) >= 0) forget_file(stream->_fileno);                 \
     FILE *ret = REAL(symbol)(path, mode, stream);                                             \
     record_stream_opened(s.call(), Fn::f_##symbol, ret, path, s.call() ? flags_of(mode) : 0); \
     return ret;                                                                               \

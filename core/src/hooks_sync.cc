@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "hook_records.h"
+#include "ledger.h"
 #include "real.h"
 
 using namespace tailrace;
@@ -62,7 +63,25 @@ RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at,
     record_status(call, Fn::f_##symbol, fd, status, at, n); \
     return status;                                          \
   }
-STATUS_HOOK(posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n))
-STATUS_HOOK(posix_fallocate64, (int fd, off64_t at, off64_t n), (fd, at, n))
+
+// Where the file system has no such call libc writes a byte to each block, and looks at those that are there.
+#define ALLOCATE_HOOK(symbol, offset)                                                               \
+  TAILRACE_HOOK int symbol(int fd, offset at, offset n) {                                           \
+    Call call;                                                                                      \
+    Thread *t = call ? enter() : nullptr;                                                           \
+    if (!t) return REAL(symbol)(fd, at, n);                                                         \
+    LibcCall account(t);                                                                            \
+    int status = REAL(symbol)(fd, at, n);                                                           \
+    int64_t bytes[2];                                                                               \
+    bool known = account.finish(bytes);                                                             \
+    record_status(call, Fn::f_##symbol, fd, status, at, n);                                         \
+    for (Fn way : {Fn::kBlocksRead, Fn::kBlocksWritten}) {                                          \
+      int64_t moved = known ? bytes[way == Fn::kBlocksRead ? kRead : kWritten] : 0;                 \
+      if (moved > 0) record_transfer(call, way, fd, kNowhere, static_cast<uint64_t>(moved), moved); \
+    }                                                                                               \
+    return status;                                                                                  \
+  }
+ALLOCATE_HOOK(posix_fallocate, off_t)
+ALLOCATE_HOOK(posix_fallocate64, off64_t)
 STATUS_HOOK(posix_fadvise, (int fd, off_t at, off_t n, int advice) noexcept, (fd, at, n, advice))
 STATUS_HOOK(posix_fadvise64, (int fd, off64_t at, off64_t n, int advice) noexcept, (fd, at, n, advice))

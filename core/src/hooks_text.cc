@@ -12,6 +12,7 @@
 #include <wchar.h>
 
 #include "hook_records.h"
+#include "messages.h"
 #include "real.h"
 #include "stream.h"
 
@@ -62,47 +63,62 @@ int64_t err_bytes(const char *format, va_list args, bool with_error) {
   return with_error ? n + (format ? 2 : 0) + description_bytes(errno) : n;
 }
 
+__thread bool t_said;
+
 // Written down before the real call: err and error may not come back.
-void record_message(Fn fn, int64_t bytes) {
-  int saved = errno;
-  StreamCall s(stderr);
-  s.settle();
-  s.transferred(fn, static_cast<uint64_t>(bytes), bytes);
-  errno = saved;
-}
+class Message {
+ public:
+  Message(Fn fn, int64_t bytes) {
+    int saved = errno;
+    StreamCall s(stderr);
+    s.settle();
+    s.transferred(fn, static_cast<uint64_t>(bytes), bytes);
+    t_said = true;
+    errno = saved;
+  }
+  ~Message() { take_message_in(); }
+  Message(const Message &) = delete;
+  Message &operator=(const Message &) = delete;
+};
 
 }  // namespace
 
+void tailrace::take_message_in() {
+  if (!t_said) return;
+  t_said = false;
+  StreamCall(stderr).resume();
+}
+
 TAILRACE_HOOK void perror(const char *text) {
   int64_t prefix = text && *text ? static_cast<int64_t>(strlen(text)) + 2 : 0;
-  record_message(Fn::f_perror, prefix + description_bytes(errno) + 1);
+  Message message(Fn::f_perror, prefix + description_bytes(errno) + 1);
   REAL(perror)(text);
 }
 
 TAILRACE_HOOK void psignal(int signal, const char *text) {
   int64_t prefix = text && *text ? static_cast<int64_t>(strlen(text)) + 2 : 0;
   const char *name = sigdescr_np(signal);
-  record_message(Fn::f_psignal, prefix + (name ? static_cast<int64_t>(strlen(name)) : 0) + 1);
+  Message message(Fn::f_psignal, prefix + (name ? static_cast<int64_t>(strlen(name)) : 0) + 1);
   REAL(psignal)(signal, text);
 }
 
-#define WARN_HOOK(symbol, vsymbol, with_error)                            \
-  TAILRACE_HOOK void vsymbol(const char *format, va_list args) {          \
-    record_message(Fn::f_##vsymbol, err_bytes(format, args, with_error)); \
-    REAL(vsymbol)(format, args);                                          \
-  }                                                                       \
-  TAILRACE_HOOK void symbol(const char *format, ...) {                    \
-    va_list args;                                                         \
-    va_start(args, format);                                               \
-    vsymbol(format, args);                                                \
-    va_end(args);                                                         \
+#define WARN_HOOK(symbol, vsymbol, with_error)                             \
+  TAILRACE_HOOK void vsymbol(const char *format, va_list args) {           \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error)); \
+    REAL(vsymbol)(format, args);                                           \
+  }                                                                        \
+  TAILRACE_HOOK void symbol(const char *format, ...) {                     \
+    va_list args;                                                          \
+    va_start(args, format);                                                \
+    vsymbol(format, args);                                                 \
+    va_end(args);                                                          \
   }
 WARN_HOOK(warn, vwarn, true)
 WARN_HOOK(warnx, vwarnx, false)
 
 #define ERR_HOOK(symbol, vsymbol, with_error)                                \
   TAILRACE_HOOK void vsymbol(int status, const char *format, va_list args) { \
-    record_message(Fn::f_##vsymbol, err_bytes(format, args, with_error));    \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));   \
     REAL(vsymbol)(status, format, args);                                     \
     __builtin_unreachable();                                                 \
   }                                                                          \
@@ -134,7 +150,7 @@ void say_error(Fn fn, int64_t prefix, int errnum, const char *format, va_list ar
   // libc's own flushes stdout first.
   StreamCall out(stdout);
   out.settle();
-  record_message(fn, prefix + (n > 0 ? n : 0) + (errnum ? 2 + description_bytes(errnum) : 0) + 1);
+  Message message(fn, prefix + (n > 0 ? n : 0) + (errnum ? 2 + description_bytes(errnum) : 0) + 1);
   errno = saved;
   real_call(text ? text : small);
   if (text != small) free(text);

@@ -30,6 +30,9 @@ class Writing {
   LibcCall account_;
 };
 
+// hooks_text.cc. What a message that was written down before its call has left in stderr's buffer is counted.
+void take_message_in();
+
 // Before the account of the process: what a call that never came back has written.
 void finish_message();
 

@@ -46,9 +46,10 @@ bool StreamCall::let_go() {
 }
 
 StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
-  // Streams over memory or cookies have no descriptor.
-  if (!call_ || !stream || stream->_fileno < 0 || !lock(locking)) return;
-  file_ = file_of(stream->_fileno);
+  if (!call_ || !stream) return;
+  int fd = descriptor_of(stream);
+  if (fd < 0 || !lock(locking)) return;
+  file_ = file_of(fd);
   if (!file_) return;
   if (file_->stream != stream) {
     file_->stream = stream;

@@ -16,6 +16,12 @@ namespace tailrace {
 inline int64_t unread_bytes(const FILE *s) { return s->_IO_read_end - s->_IO_read_ptr; }
 inline int64_t unwritten_bytes(const FILE *s) { return s->_IO_write_ptr - s->_IO_write_base; }
 
+// -1 for a stream over memory or over functions: memory's has a 0 there, or anything (fileno(3) looks first, too).
+inline int descriptor_of(const FILE *s) {
+  constexpr int kIsOverFile = 0x2000;  // _IO_IS_FILEBUF of libio.h
+  return (s->_flags & kIsOverFile) ? s->_fileno : -1;
+}
+
 // kTry: do without the stream when another thread has it (that thread may be waiting for input for ever).
 enum class Locking { kLock, kCallerHas, kTry };
 
