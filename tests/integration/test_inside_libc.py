@@ -121,6 +121,41 @@ def test_a_password_asked_for_without_a_terminal(
         assert [e["path"] for e in events if e["args"]["dir"] == "r"] == [str(work / "given")]
 
 
+def test_what_is_written_to_memory_is_written_to_no_file(
+    program: Program, work: Path, tmp_path: Path, read_trace: Any
+) -> None:
+    with (work / "text.txt").open() as given:
+        done = traced(work, tmp_path / "run", program("messages"), "memory", stdin=given)
+    assert done.stdout == "line 0 of the text\n\n"
+    moved = [e["args"] for e in read_trace(tmp_path / "run").of(work / "text.txt") if e["args"].get("size")]
+    assert [(args["dir"], args["size"]) for args in moved] == [("r", len("line 0 of the text\n"))]
+    rows = tailrace.open(tmp_path / "run").coverage
+    assert inexact(rows).empty, inexact(rows).to_string()
+
+
+def library_of(program: Path, name: str) -> str:
+    """The library of that name that a test program is linked with."""
+    if not program.exists() or shutil.which("ldd") is None:
+        pytest.skip(f"what {program.name} is linked with is not installed, or there is no ldd")
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"{name}\S*\.so\S* => (\S+)", listed)
+    return found[1] if found else pytest.skip(f"{program.name} is not linked with {name}")
+
+
+@pytest.mark.parametrize("pinned", ["hdf5", "mpi"])
+def test_libraries_with_layers_come_and_go(
+    program: Program, work: Path, tmp_path: Path, read_trace: Any, pinned: str
+) -> None:
+    hdf5 = library_of(program("hdf5"), "libhdf5")
+    others = [hdf5, library_of(program("mpiio"), "libmpi") if pinned == "mpi" else hdf5]
+    stays = shutil.copy(hdf5, work / "pinned.so") if pinned == "hdf5" else others[1]
+    done = traced(work, tmp_path / "run", program("loads"), stays, *others, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = [e for e in read_trace(tmp_path / "run").events if e["name"] == "H5Fcreate"]
+    assert len(made) == (int(done.stdout) if pinned == "hdf5" else 0)
+    assert all(e["path"] == str(work / "pinned.h5") for e in made)
+
+
 def test_libraries_that_are_looked_at_and_not_loaded(program: Program, work: Path, tmp_path: Path) -> None:
     for name in ("lib.so", "another.so"):
         shutil.copy(program("libnss_probe.so.2"), work / name)

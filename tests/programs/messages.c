@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <argp.h>
 #include <assert.h>
+#include <err.h>
 #include <errno.h>
+#include <error.h>
 #include <execinfo.h>
 #include <fmtmsg.h>
 #include <getopt.h>
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
+#include <wchar.h>
 
 void __assert(const char *, const char *, int);
 void __stack_chk_fail(void);
@@ -116,6 +119,41 @@ static void logged(void) {
   fprintf(stderr, "the end\n");
 }
 
+/* What a program says into a buffer of stderr's, and dies with. */
+static void buffered(void) {
+  setvbuf(stderr, NULL, _IOFBF, 200);
+  for (int i = 0; i < 20; ++i) {
+    fprintf(stderr, "%d\n", i);
+    errno = ENOENT;
+    perror("perror");
+    warn("%d", i);
+    warnx("%d", i);
+    error(0, i, "error");
+    psignal(SIGINT, "psignal");
+  }
+  err(0, "the end");
+}
+
+/* What is written to memory is written to no file: not to the one that is descriptor 0. */
+static void memory(void) {
+  char text[100], *grown;
+  size_t bytes;
+  wchar_t *wide;
+  for (int i = 0; i < 3; ++i) {
+    FILE *out = open_memstream(&grown, &bytes);
+    fprintf(out, "%d", i), fputs("text", out), putc('x', out), fflush(out), rewind(out);
+    fclose(out);
+    out = open_wmemstream(&wide, &bytes);
+    fputws(L"wide", out);
+    fclose(out);
+    out = fmemopen(text, sizeof text, "w+");
+    fputs("more", out), rewind(out), fgets(text, 3, out);
+    fclose(out);
+  }
+  fgets(text, sizeof text, stdin);
+  puts(text);
+}
+
 /* Without a terminal, and then with what is left of the input. */
 static void asked(void) {
   char line[100];
@@ -133,6 +171,8 @@ int main(int argc, char **argv) {
   if (!strcmp(argv[1], "assert_old")) __assert("argc == 77", "messages.c", 7);
   if (!strcmp(argv[1], "smashed")) puts("before"), fflush(stdout), __stack_chk_fail();
   if (!strcmp(argv[1], "logged")) logged();
+  if (!strcmp(argv[1], "buffered")) buffered();
+  if (!strcmp(argv[1], "memory")) memory();
   if (!strcmp(argv[1], "asked")) asked();
   if (!strcmp(argv[1], "argp")) help(argc - 1, argv + 1);
   return 0;
