@@ -187,6 +187,7 @@ OpenFile *resolve(int fd, int flags, bool own_position, const char *given, Named
   f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
   f->stream = nullptr;
   f->stream_pushed = 0;
+  f->translates = false;
   f->hash.store(name.hash, std::memory_order_release);
   uint32_t old = entry->exchange(i, std::memory_order_acq_rel);
   if (old) release_slot(old);

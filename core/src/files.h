@@ -35,6 +35,7 @@ struct OpenFile {
   int64_t stream_unread;
   int64_t stream_unwritten;
   int64_t stream_pushed;
+  bool translates;  // fopen's ",ccs=": what is written is not what the locale makes of it
   uint32_t next_free;
 };
 

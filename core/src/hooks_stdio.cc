@@ -73,6 +73,12 @@ void record_stream_opened(const Call &call, Fn fn, FILE *stream, const char *pat
   errno = saved;
 }
 
+void mark_translation(FILE *stream, const char *mode) {
+  if (!strstr(mode, ",ccs=")) return;
+  StreamCall s(stream);
+  if (s) s.file()->translates = true;
+}
+
 // The bytes that fgets consumed: a line may hold zeros, and then strlen stops short of its end.
 int64_t line_bytes(const char *line, int size, FILE *stream) {
   size_t n = strlen(line), most = static_cast<size_t>(size) - 1;
@@ -95,6 +101,7 @@ bool overflows(size_t a, size_t b, size_t &product) { return __builtin_mul_overf
     Call call;                                                                           \
     FILE *stream = REAL(symbol)(path, mode);                                             \
     record_stream_opened(call, Fn::f_##symbol, stream, path, call ? flags_of(mode) : 0); \
+    if (stream && strchr(mode, ',')) mark_translation(stream, mode);                     \
     return stream;                                                                       \
   }
 FOPEN_HOOK(fopen)

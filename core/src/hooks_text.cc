@@ -222,10 +222,13 @@ template <class Real>
 auto wide_call(Fn fn, FILE *stream, Locking locking, Real &&real_call) {
   StreamCall s(stream, locking);
   s.settle();
+  // Where a file has positions, they tell what a translation of its own makes of a text.
+  bool translates = s && s.file()->translates && is_seekable(s.file());
+  int64_t before = translates ? ftello64(stream) : -1;
   auto [ret, bytes] = real_call();
   if (s) {
     int saved = errno;
-    int64_t n = bytes();
+    int64_t n = before >= 0 ? ftello64(stream) - before : bytes();
     s.transferred(fn, static_cast<uint64_t>(n), n);
     errno = saved;
   }

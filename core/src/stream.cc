@@ -2,6 +2,7 @@
 #include "stream.h"
 
 #include "ledger.h"
+#include "sys.h"
 
 // glibc 2.32 and later: false once the process has had a second thread.
 extern "C" char __libc_single_threaded __attribute__((weak));
@@ -98,9 +99,19 @@ void StreamCall::drop_pushed_back(bool moved) {
   count_ahead(file_->stream_unread - now);
 }
 
+// Of wide characters nobody but the positions knows how many bytes they were.
+int64_t StreamCall::unread_at_close() const {
+  bool is_wide = stream_->_mode > 0 && is_seekable(file_);
+  if (!is_wide) return unread_bytes(stream_);
+  int saved = errno;
+  int64_t at = ftello64(stream_), unread = sys::lseek(stream_->_fileno, 0, SEEK_CUR) - at;
+  errno = saved;
+  return at >= 0 && unread > 0 ? unread : 0;
+}
+
 void StreamCall::settle_for_good() {
   settle();
-  if (file_) count_ahead(unread_bytes(stream_));
+  if (file_) count_ahead(unread_at_close());
   if (file_) file_->stream = nullptr;
 }
 

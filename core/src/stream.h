@@ -72,6 +72,7 @@ class StreamCall {
   int64_t take_position(int64_t bytes);
   int64_t without_pushed_back(int64_t bytes);
   void drop_unread(int64_t unread);
+  int64_t unread_at_close() const;
   bool lock(Locking locking);
   void unlock();
 

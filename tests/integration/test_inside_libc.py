@@ -3,6 +3,7 @@
 The children are traced, the bytes are the kernel's, and the program gets what it gets untraced.
 """
 
+import ctypes.util
 import re
 import shutil
 import subprocess
@@ -146,9 +147,11 @@ def library_of(program: Path, name: str) -> str:
 def test_libraries_with_layers_come_and_go(
     program: Program, work: Path, tmp_path: Path, read_trace: Any, pinned: str
 ) -> None:
-    hdf5 = library_of(program("hdf5"), "libhdf5")
-    others = [hdf5, library_of(program("mpiio"), "libmpi") if pinned == "mpi" else hdf5]
-    stays = shutil.copy(hdf5, work / "pinned.so") if pinned == "hdf5" else others[1]
+    hdf5, mpi = library_of(program("hdf5"), "libhdf5"), ctypes.util.find_library("mpi")
+    if pinned == "mpi" and mpi is None:
+        pytest.skip("no MPI library")
+    stays = shutil.copy(hdf5, work / "pinned.so") if pinned == "hdf5" else str(mpi)
+    others = [hdf5, hdf5 if pinned == "hdf5" else str(mpi)]
     done = traced(work, tmp_path / "run", program("loads"), stays, *others, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     made = [e for e in read_trace(tmp_path / "run").events if e["name"] == "H5Fcreate"]

@@ -225,7 +225,7 @@ def child(does):
     "what",
     [
         *("options", "said", "tables", "argp", "argp --help", "argp --wrong"),
-        *("logged", "buffered", "assert", "assert_error", "assert_old"),
+        *("logged", "buffered", "translated", "assert", "assert_error", "assert_old"),
     ],
 )
 def test_what_libc_says_and_reads_itself_is_in_the_account(

@@ -97,10 +97,10 @@ CASES = [
          needs="sqlite3", ahead=("base",)),
     Case("C stdio", "$PROGRAM text.txt data.bin", program="stdio_mix", ahead=("update",)),
     Case("C stdio calls", "$PROGRAM out < small.txt > stdout 2> stderr", program="stdio_calls"),
-    Case("C messages", "$PROGRAM options 2> err; $PROGRAM said > out 2> err2; $PROGRAM tables; "
+    Case("C messages", "$PROGRAM options 2> err; $PROGRAM said > out 2> err2; $PROGRAM tables; $PROGRAM translated; "
          "$PROGRAM argp --help > help; $PROGRAM argp --wrong > out2 2> err3; $PROGRAM assert 2> err4; "
          "$PROGRAM assert_error 2> err5; $PROGRAM asked < small.txt > out3 2> err6; true",
-         program="messages", pipes=False, ahead=("mounts",)),
+         program="messages", pipes=False, ahead=("mounts", "utf-16")),
     Case("C++ fstream", "$PROGRAM text.txt data.bin", program="fstream"),
     Case("C++ cin", "$PROGRAM cin < numbers > out; cat numbers | $PROGRAM cin > out2", program="fstream"),
     Case("posix calls", "$PROGRAM data.bin", program="posix_calls", calls="read write unlink mkdir",

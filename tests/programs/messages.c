@@ -134,6 +134,17 @@ static void buffered(void) {
   err(0, "the end");
 }
 
+/* Texts in a file that is not encoded as the locale has them. */
+static void translated(void) {
+  wchar_t text[100];
+  FILE *out = fopen("utf-16", "w,ccs=UTF-16LE");
+  fputws(L"a line\n", out), fputwc(L'x', out), fwprintf(out, L"%d\n", 17);
+  fclose(out);
+  FILE *in = fopen("utf-16", "r,ccs=UTF-16LE");
+  fgetws(text, 100, in), fgetwc(in);
+  fclose(in);
+}
+
 /* What is written to memory is written to no file: not to the one that is descriptor 0. */
 static void memory(void) {
   char text[100], *grown;
@@ -172,6 +183,7 @@ int main(int argc, char **argv) {
   if (!strcmp(argv[1], "smashed")) puts("before"), fflush(stdout), __stack_chk_fail();
   if (!strcmp(argv[1], "logged")) logged();
   if (!strcmp(argv[1], "buffered")) buffered();
+  if (!strcmp(argv[1], "translated")) translated();
   if (!strcmp(argv[1], "memory")) memory();
   if (!strcmp(argv[1], "asked")) asked();
   if (!strcmp(argv[1], "argp")) help(argc - 1, argv + 1);
