@@ -202,6 +202,16 @@ def test_env_traces_whatever_is_started_with_it(tmp_path, cli, read_trace):
     assert variables["LD_PRELOAD"].endswith("libtailrace.so")
 
 
+def test_env_hands_on_the_settings_that_were_chosen(tmp_path, cli):
+    chosen = {"TAILRACE_LAYERS": "none", "TAILRACE_BLOCK_AGE": "10"}
+    printed = cli("env", "-o", tmp_path / "run", "--format", "json", env={**os.environ, **chosen})
+    variables = json.loads(printed.stdout)
+    assert variables["TAILRACE_LAYERS"] == "none"
+    assert not {"TAILRACE_BLOCK_AGE", "TAILRACE_CLOCK", "TAILRACE_PROCESS"} & set(
+        variables
+    ), "a default, or a node's own"
+
+
 def test_seal_brings_in_what_a_killed_process_left(tmp_path, cli, read_trace):
     run, data = tmp_path / "run", tmp_path / "data"
     variables = json.loads(cli("env", "-o", run, "--format", "json").stdout)
