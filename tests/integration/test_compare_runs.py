@@ -39,7 +39,7 @@ def test_it_says_what_differs(two, cli):
         (("a", "--", "b", "--fail-on", "work.written_bytes>+50%"), 1, "work.written_bytes"),
         (("a", "a", "--", "a", "a", "--fail-on", "io_time>+1%"), 0, ""),
         (("a", "b", "--fail-on", "speed>+1%"), 2, "there is no figure 'speed'"),
-        (("a", "b", "--fail-on", "wrok.calls>+1%"), 2, "no such figure in these runs; stages are"),
+        (("a", "b", "--fail-on", "other.calls>+1%"), 2, "no such figure in these runs; stages are"),
         (("a",), 2, "tailrace compare A1 A2 -- B1 B2"),
         (("a", "none"), 1, "none"),
     ],
