@@ -23,6 +23,7 @@ import pandas as pd
 
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import grouping
+from tailrace.analyzer.chunks import POSSIBLE
 from tailrace.analyzer.intervals import Ints
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     who = np.array([places.who.get(key, -1) for key in zip(*texts, rows["pid"].tolist(), strict=True)], dtype=np.int64)
     file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
     ahead = np.array([places.ahead.get(host, 0) for host in texts[3]], dtype=np.int64)
-    first = rows["ts"].to_numpy(dtype=np.int64) - ahead
+    ts, dur = (np.clip(rows[name].to_numpy(dtype=np.int64), *POSSIBLE[name]) for name in ("ts", "dur"))
+    first = ts - ahead
     size = rows["size"].where(~link, rows["count"])
     made = pd.DataFrame(
         {
@@ -135,11 +137,11 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
             "file": file,
             "object": rows["object"].astype(object).where(rows["object"].notna(), UNNAMED).to_numpy(),
             "dir": np.where(link | (rows["dir"] == "w").to_numpy(), et.WRITE, et.READ),
-            "bytes": size.fillna(0).to_numpy(dtype=np.int64),
+            "bytes": np.clip(size.fillna(0).to_numpy(dtype=np.int64), *POSSIBLE["size"]),
             "calls": 1,
             "unsized": size.isna().to_numpy(dtype=np.int64),
             "first_ns": first,
-            "last_ns": first + rows["dur"].to_numpy(dtype=np.int64),
+            "last_ns": first + dur,
             "link": link,
         }
     )
