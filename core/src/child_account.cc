@@ -125,17 +125,13 @@ bool AddedInCall::read(State &out) {
   for (int i = 0; i < kTries; ++i) {
     Locked alone(g_session.wiped->reaping);
     // What a wait has taken is only counted when that is over.
-    uint32_t waits = g_waits_begun.load();
-    if (waits == g_waits_over.load()) {
-      if (!take_reading(g_before)) return false;
-      for (int way = 0; way < 2; ++way) out.rest[way] = g_before.rest[way] - g_session.ledger->reaped[way].load();
-      if (g_waits_begun.load() == waits) {
-        out.thread_count = g_before.others.count;
-        for (int t = 0; t < out.thread_count; ++t) out.threads[t] = g_before.others.threads[t].tid;
-        return true;
-      }
-    }
-    sys::call(SYS_sched_yield);
+    uint32_t over = g_waits_over.load();
+    if (!take_reading(g_before)) return false;
+    for (int way = 0; way < 2; ++way) out.rest[way] = g_before.rest[way] - g_session.ledger->reaped[way].load();
+    if (g_waits_begun.load() != over) continue;
+    out.thread_count = g_before.others.count;
+    for (int t = 0; t < out.thread_count; ++t) out.threads[t] = g_before.others.threads[t].tid;
+    return true;
   }
   return false;
 }
