@@ -13,6 +13,7 @@
 
 #include "arena.h"
 #include "cancellation.h"
+#include "in_sight.h"
 #include "injection.h"
 #include "pipelines.h"
 #include "real.h"
@@ -26,8 +27,9 @@ namespace {
 // /bin/sh -c command, in the calling thread's context. Returns posix_spawn's status.
 int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes) {
-  Injection injection(environ, Injection::kOtherProcess);
-  char *const *given = injection.build(Program("/bin/sh", environ), alloca(injection.bytes()));
+  char **environment = present_environment();
+  Injection injection(environment, Injection::kOtherProcess);
+  char *const *given = injection.build(Program("/bin/sh", environment), alloca(injection.bytes()));
   // glibc 2.38 began to protect a command that begins with '-'.
   static const bool protects = strverscmp(gnu_get_libc_version(), "2.38") >= 0;
   const char *protecting[] = {"sh", "-c", "--", command, nullptr}, *plain[] = {"sh", "-c", command, nullptr};

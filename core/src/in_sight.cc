@@ -1,8 +1,6 @@
 // See in_sight.h.
 #include "in_sight.h"
 
-#include <unistd.h>
-
 #include "injection.h"
 #include "sys.h"
 
@@ -17,6 +15,7 @@ struct Layer {
   char **entries;
 };
 constexpr unsigned kLayers = 16;
+constexpr int kTries = 16;
 Layer g_layers[kLayers];
 unsigned g_next;
 
@@ -65,10 +64,10 @@ Layer *build(const Injection &injection, const Program &program) {
 
 void restore() {
   InSight &s = g_in_sight;
-  if (environ == s.layer->entries) {
+  if (present_environment() == s.layer->entries) {
     // libc may have written to an entry; the layer is no longer what its key says.
     if (take_changes(g_session.environment, s.own, s.layer->entries)) s.layer->key = 0;
-    environ = s.own;
+    __atomic_store_n(&environ, s.own, __ATOMIC_RELEASE);
   } else {
     // libc has made a new one out of it, which may lead into it.
     *s.layer = {};
@@ -79,18 +78,24 @@ void restore() {
 }  // namespace
 
 bool put_settings_in_sight(const char *path) {
-  Injection injection(environ, Injection::kOtherProcess);
-  Program program(path, environ);
-  if (!program.carries_preload()) return false;
-  Locked lock(g_session.wiped->table);
   InSight &s = g_in_sight;
-  Layer *layer = build(injection, program);
-  if (!layer || (s.users && layer != s.layer)) return false;
-  if (s.users++) return true;
-  s.layer = layer;
-  s.own = environ;
-  environ = layer->entries;
-  return true;
+  for (int i = 0; i < kTries; ++i) {
+    char **environment = present_environment();
+    Injection injection(environment, Injection::kOtherProcess);
+    Program program(path, environment);
+    if (!program.carries_preload()) return false;
+    Locked lock(g_session.wiped->table);
+    // Another thread may have come or gone in between.
+    if (present_environment() != environment) continue;
+    Layer *layer = build(injection, program);
+    if (!layer || (s.users && layer != s.layer)) return false;
+    if (s.users++) return true;
+    s.layer = layer;
+    s.own = environment;
+    __atomic_store_n(&environ, layer->entries, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
 }
 
 void hide_settings_again() {

@@ -5,7 +5,12 @@
 // reading it; what libc changes in it is in the program's own environment afterwards.
 #pragma once
 
+#include <unistd.h>
+
 namespace tailrace {
+
+// `environ` as it is now: another thread may be laying something over it.
+inline char **present_environment() { return __atomic_load_n(&environ, __ATOMIC_ACQUIRE); }
 
 // False where the program can't carry us, or another thread has laid out its own context's settings just now: what is
 // started is not traced then.

@@ -178,8 +178,12 @@ bool take_changes(const StartEnvironment &start, char **environment, char *const
   bool changed = false;
   for (char **e = environment; e && *e; ++e) {
     if (is_replaced(start, *e)) continue;
-    changed = changed || *e != *built;
-    *e = *built++;
+    // Other threads may be reading it.
+    if (*e != *built) {
+      *e = *built;
+      changed = true;
+    }
+    ++built;
   }
   return changed;
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import sanitizer
 
 import tailrace
 from tailrace.analyzer import ledger
@@ -155,7 +156,8 @@ def test_libraries_with_layers_come_and_go(
     done = traced(work, tmp_path / "run", program("loads"), stays, *others, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     made = [e for e in read_trace(tmp_path / "run").events if e["name"] == "H5Fcreate"]
-    assert len(made) == (int(done.stdout) if pinned == "hdf5" else 0)
+    # A sanitizer's build doesn't hook dlsym, by which the program finds its functions.
+    assert len(made) == (int(done.stdout) if pinned == "hdf5" and not sanitizer.CHOSEN else 0)
     assert all(e["path"] == str(work / "pinned.h5") for e in made)
 
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ extern char **environ;
 
 static void show_settings(void) {
   for (char **e = environ; e && *e; ++e) {
-    if (!strncmp(*e, "TAILRACE_", 9) || !strncmp(*e, "LD_PRELOAD=", 11)) puts(*e);
+    bool preloads = !strncmp(*e, "LD_PRELOAD=", 11) && strstr(*e, "libtailrace");
+    if (!strncmp(*e, "TAILRACE_RUN=", 13) || !strncmp(*e, "TAILRACE_PROCESS=", 17) || preloads) puts(*e);
   }
 }
 
