@@ -216,6 +216,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], _File], Any]] = {
     "dur": lambda event, file: _ns(event.get("dur")),
     "host": lambda event, file: file.name("HH", _args(event).get("hhash")) or "",
     "pid": lambda event, file: _integer(event.get("pid")) or 0,
+    "start": lambda event, file: None,
     "tid": lambda event, file: _integer(event.get("tid")) or 0,
     "path": _path,
     "file": _identity,

@@ -27,6 +27,7 @@ from tailrace import _native
 from tailrace.analyzer import dftracer, headers, schema
 from tailrace.analyzer.catalogue import Catalogue
 from tailrace.analyzer.mounts import Mount
+from tailrace.analyzer.processes import PROCESS
 from tailrace.errors import QueryError, TraceError
 
 PARTITION_RAW_BYTES = 96 << 20
@@ -147,7 +148,7 @@ def blocks(catalogue: Catalogue, asked: Where) -> list[Block]:
         )
         parameters += context_parameters
     for name, wanted in asked.values:
-        if name in ("host", "pid") and not any(isinstance(value, Glob) for value in wanted):
+        if name in PROCESS and not any(isinstance(value, Glob) for value in wanted):
             # DFTracer's files may hold several hosts; only our headers promise one.
             tests.append(f"(f.kind <> 'tailrace' OR p.{name} IN (SELECT value FROM json_each(?)))")
             parameters.append(json.dumps(list(wanted)))

@@ -152,6 +152,7 @@ class _Block:
     """What the lines of a block are read against."""
 
     host: str
+    start: str
     mounts: Sequence[Mount]
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
@@ -249,6 +250,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "ts": lambda line, args, block: _held(_time_ns(line["ts"])) + _held(_whole(_default(args.get("ns"), _Number("0")))),
     "dur": lambda line, args, block: _time_ns(line["dur"]) if line.get("dur") is not None else 0,
     "host": lambda line, args, block: block.hosts.get(args.get("hhash", ""), block.host),
+    "start": lambda line, args, block: block.start,
     "path": lambda line, args, block: (block.file(args, "fhash") or {}).get("name", args.get("path")),
     "file": lambda line, args, block: block.identity(block.file(args, "fhash")),
     "ftype": lambda line, args, block: (block.file(args, "fhash") or {}).get("type"),
@@ -311,13 +313,13 @@ def _with_tags(specs: list[schema.Column], events: list[tuple[dict[str, Any], _B
 
 def _events(header: dict[str, Any], raw: bytes, mounts: Sequence[Mount]) -> Iterable[tuple[dict[str, Any], _Block]]:
     """The event lines of a block, each with the names as they are known when it comes."""
-    block = _Block(str(header.get("host", "")), mounts)
+    block = _Block(str(header.get("host", "")), str(header.get("start", "")), mounts)
     lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
     count = 0
     for number, text in enumerate(lines, 1):
         line = _parse(text)
         if line.get("ph") == "M" and line.get("name") in ("FH", "HH") and isinstance(line.get("args"), dict):
-            block = _Block(block.host, mounts, dict(block.files), dict(block.hosts))
+            block = _Block(block.host, block.start, mounts, dict(block.files), dict(block.hosts))
             block.name(line["name"], line["args"])
         if line.get("ph") != "X":
             continue

@@ -58,6 +58,7 @@ COLUMNS = (
     Column("dur", INT64, False, "ns", "how long it took"),
     Column("host", TEXT, False, "", "node on which the process ran"),
     Column("pid", INT32, False, "", "process"),
+    Column("start", TEXT, True, "ns, hex", "when its process was first seen: tells processes of one pid apart"),
     Column("tid", INT32, False, "", "thread"),
     Column("path", TEXT, True, "", "absolute name of the file; null for a call without one"),
     Column("file", TEXT, True, "", "identity of the file, the same under all its names; null when no file was there"),

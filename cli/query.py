@@ -28,6 +28,7 @@ FILTERS = {
     "path": "File, a pattern such as '*.nc'.",
     "host": "Node.",
     "pid": "Process.",
+    "start": "Process, by when it was first seen, where several had one pid.",
 }
 _PATTERN = frozenset("*?[")
 

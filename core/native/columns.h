@@ -5,6 +5,7 @@
 // list of columns, and analyzer/schema.py has the same names and types (a test compares them).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -34,20 +35,21 @@ struct ColumnSpec {
 };
 
 constexpr ColumnSpec kColumns[] = {
-    {"name", Source::kTopText, Type::kText, false},    {"cat", Source::kTopText, Type::kText, false},
-    {"ts", Source::kDerived, Type::kInt64, false},     {"dur", Source::kDerived, Type::kInt64, false},
-    {"host", Source::kDerived, Type::kText, false},    {"pid", Source::kTopInt, Type::kInt32, false},
-    {"tid", Source::kTopInt, Type::kInt32, false},     {"path", Source::kDerived, Type::kText, true},
-    {"file", Source::kDerived, Type::kText, true},     {"ftype", Source::kDerived, Type::kText, true},
-    {"path2", Source::kDerived, Type::kText, true},    {"file2", Source::kDerived, Type::kText, true},
-    {"object", Source::kArgText, Type::kText, true},   {"offset", Source::kArgInt, Type::kInt64, true},
-    {"size", Source::kArgInt, Type::kInt64, true},     {"count", Source::kArgInt, Type::kInt64, true},
-    {"ret", Source::kArgInt, Type::kInt64, true},      {"errno", Source::kArgInt, Type::kInt32, true},
-    {"dir", Source::kArgText, Type::kText, true},      {"flags", Source::kArgInt, Type::kInt32, true},
-    {"prot", Source::kArgInt, Type::kInt32, true},     {"calls", Source::kArgInt, Type::kInt32, false},
-    {"workflow", Source::kArgText, Type::kText, true}, {"stage", Source::kArgText, Type::kText, true},
-    {"task", Source::kArgText, Type::kText, true},     {"job", Source::kArgText, Type::kText, true},
-    {"rank", Source::kArgText, Type::kText, true},     {"region", Source::kArgText, Type::kText, true},
+    {"name", Source::kTopText, Type::kText, false},  {"cat", Source::kTopText, Type::kText, false},
+    {"ts", Source::kDerived, Type::kInt64, false},   {"dur", Source::kDerived, Type::kInt64, false},
+    {"host", Source::kDerived, Type::kText, false},  {"pid", Source::kTopInt, Type::kInt32, false},
+    {"start", Source::kDerived, Type::kText, true},  {"tid", Source::kTopInt, Type::kInt32, false},
+    {"path", Source::kDerived, Type::kText, true},   {"file", Source::kDerived, Type::kText, true},
+    {"ftype", Source::kDerived, Type::kText, true},  {"path2", Source::kDerived, Type::kText, true},
+    {"file2", Source::kDerived, Type::kText, true},  {"object", Source::kArgText, Type::kText, true},
+    {"offset", Source::kArgInt, Type::kInt64, true}, {"size", Source::kArgInt, Type::kInt64, true},
+    {"count", Source::kArgInt, Type::kInt64, true},  {"ret", Source::kArgInt, Type::kInt64, true},
+    {"errno", Source::kArgInt, Type::kInt32, true},  {"dir", Source::kArgText, Type::kText, true},
+    {"flags", Source::kArgInt, Type::kInt32, true},  {"prot", Source::kArgInt, Type::kInt32, true},
+    {"calls", Source::kArgInt, Type::kInt32, false}, {"workflow", Source::kArgText, Type::kText, true},
+    {"stage", Source::kArgText, Type::kText, true},  {"task", Source::kArgText, Type::kText, true},
+    {"job", Source::kArgText, Type::kText, true},    {"rank", Source::kArgText, Type::kText, true},
+    {"region", Source::kArgText, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 
@@ -94,6 +96,7 @@ class Column {
     if (valid_ != nullptr) valid()[row >> 3] |= static_cast<uint8_t>(1U << (row & 7));
   }
   void set_index(size_t row, int32_t index) { indices()[row] = index; }
+  void set_indices(size_t begin, size_t end, int32_t index) { std::fill(indices() + begin, indices() + end, index); }
   int64_t int_at(size_t row) const {
     return type_ == Type::kInt64 ? static_cast<const int64_t *>(values_.get())[row]
                                  : static_cast<const int32_t *>(values_.get())[row];

@@ -54,6 +54,9 @@ class Parser::Impl {
     }
     if (lines != header.lines) count_fault("lines", header.lines, lines);
     if (rows_ - first_row != header.events) count_fault("events", header.events, rows_ - first_row);
+    if (start_column_ != nullptr && rows_ > first_row) {
+      start_column_->set_indices(first_row, rows_, start_column_->dictionary().index_of(header.start));
+    }
   }
 
   Batch finish() {
@@ -107,6 +110,7 @@ class Parser::Impl {
     ts_column_ = column("ts");
     dur_column_ = column("dur");
     host_column_ = column("host");
+    start_column_ = column("start");
     const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
     for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
     names_.use_columns(host_column_, file_columns_);
@@ -492,7 +496,8 @@ class Parser::Impl {
   Column *ts_column_ = nullptr;
   Column *dur_column_ = nullptr;
   Column *host_column_ = nullptr;
-  Column *file_columns_[5] = {};  // path, path2, file, file2, ftype
+  Column *start_column_ = nullptr;  // one value a block
+  Column *file_columns_[5] = {};    // path, path2, file, file2, ftype
 
   Layouts layouts_;
   size_t rows_ = 0;

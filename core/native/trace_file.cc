@@ -73,6 +73,7 @@ BlockHeader parse_header(const uint8_t *p) {
   each_member(text.data(), [&](std::string_view key, const Value &value) {
     if (key == "v") header.version = static_cast<int64_t>(natural(value));
     if (key == "host") header.host = text_of(value, &scratch);
+    if (key == "start") header.start = text_of(value, &scratch);
     for (const NumberKey &row : kNumberKeys) {
       if (key == row.key) {
         header.*row.field = natural(value);

@@ -25,6 +25,7 @@ struct BlockHeader {
   uint64_t lines = 0;
   uint64_t events = 0;
   std::string host;
+  std::string start;
 
   uint64_t member_bytes() const { return 12 + extra_bytes + deflated_bytes + 8; }
 };

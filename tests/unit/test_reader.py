@@ -78,6 +78,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "dur": 1204,
         "host": tw.HOST,
         "pid": 7,
+        "start": "187a",
         "tid": 7,
         "path": "/data/in",
         "file": "node-1:254:1:1:5",
@@ -107,7 +108,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
 def test_absent_is_null_and_calls_is_one(tmp_path: Path) -> None:
     row = one(tmp_path, tw.event("close"))
     present = {key for key, value in row.items() if value is not None}
-    assert present == {"name", "cat", "ts", "dur", "host", "pid", "tid", "calls"}
+    assert present == {"name", "cat", "ts", "dur", "host", "pid", "start", "tid", "calls"}
     assert row["calls"] == 1 and row["host"] == tw.HOST
 
 
