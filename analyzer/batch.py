@@ -75,8 +75,7 @@ def _text(column: pd.Series[Any]) -> Text:
     else:
         codes, found = pd.factorize(column)
     texts = np.append(np.array([""], dtype=object), np.asarray(found, dtype=object))
-    code = codes.astype(np.int32)
-    code += 1
+    code = np.add(codes, 1, dtype=np.int32)
     for twin in np.flatnonzero(texts[1:] == "") + 1:
         code[code == twin] = 0
         texts[twin] = None

@@ -62,7 +62,7 @@ MEANINGS: dict[str, dict[str, frozenset[str]]] = {
     "dir": {"reads": frozenset({"r", "rw"}), "writes": frozenset({"w", "rw"})},
 }
 """The texts that mean something to the native fold, by column and by its name for it (core/native/accesses.h)."""
-TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task")
+TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task", "start")
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
     **dict.fromkeys(("pid", "offset"), -1),

@@ -32,6 +32,7 @@ import pandas as pd
 
 from tailrace.analyzer import dataflow
 from tailrace.analyzer.edges import WRITE
+from tailrace.analyzer.processes import Process
 
 STATUSES = ("observed", "value only", "order only", "not observed", "undeclared")
 COLUMNS = [
@@ -180,11 +181,11 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
 
 
 def _observed(
-    m: dataflow.Model, managers: Collection[tuple[str, int]]
+    m: dataflow.Model, managers: Collection[Process]
 ) -> tuple[dict[Pair, tuple[int, int]], dict[Any, list[Hop]]]:
     """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label.
 
-    Streams of the `managers`, (host, pid), are left out of both.
+    Streams of the `managers` are left out of both.
     """
     code, parties = dataflow.parties(m, "task")
     names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
@@ -210,7 +211,7 @@ def _observed(
     return direct, after
 
 
-def _manager_streams(m: dataflow.Model, managers: Collection[tuple[str, int]]) -> list[int]:
+def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:
     """The versions of pipes and sockets that a manager's own process has read or written."""
     touched = m.of_processes(managers)[m.spells["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
     return [int(version) for version in set(m.version[touched].tolist())]

@@ -23,12 +23,24 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import channels, chunks, clocks, confidence, datasets, fileclass, flows, grouping, ledger
+from tailrace.analyzer import (
+    channels,
+    chunks,
+    clocks,
+    confidence,
+    datasets,
+    fileclass,
+    flows,
+    grouping,
+    ledger,
+    processes,
+)
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer import versions as ver
 from tailrace.analyzer.intervals import Bools, Ints
 from tailrace.analyzer.packages import package
+from tailrace.analyzer.processes import PROCESS, Process
 from tailrace.errors import QueryError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -39,8 +51,8 @@ DEFAULT_CLASSES = ("data", "stream")
 PARTY_KEYS = {
     "workflow": ["workflow"],
     "stage": ["workflow", "stage"],
-    "task": ["workflow", "stage", "task", "host", "pid"],
-    "process": ["workflow", "stage", "task", "host", "pid"],
+    "task": ["workflow", "stage", "task", *PROCESS],
+    "process": ["workflow", "stage", "task", *PROCESS],
 }
 
 
@@ -49,10 +61,10 @@ class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
     Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
-    `fileclass.CLASSES`). `who` is the table's with two more columns: `exe` and `label` (stage as shown). `ahead`:
-    host -> ns that were taken off its times, since its clock contradicted another's (clocks.py). `lossy`: (host, pid)
-    of processes that lost events. `names`: what people call a task, by (workflow, task), where that isn't the task tag
-    (`task_names`).
+    `fileclass.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `bearer` and
+    `bearers` (`processes.bearers`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
+    another's (clocks.py). `lossy`: processes that lost events. `names`: what people call a task, by (workflow, task),
+    where that isn't the task tag (`task_names`).
     """
 
     table: et.EdgeTable
@@ -66,18 +78,17 @@ class Model:
     paths: Any
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
-    lossy: frozenset[tuple[str, int]] = frozenset()
+    lossy: frozenset[Process] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _parties: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
     _insights: list[Any] = field(default_factory=list, repr=False)
 
-    def of_processes(self, wanted: Collection[tuple[str, int]]) -> Bools:
-        """True for the actors of these (host, pid)."""
+    def of_processes(self, wanted: Collection[Process]) -> Bools:
+        """True for the actors of these processes."""
         if not wanted:
             return np.zeros(len(self.who), dtype=np.bool_)
-        pairs = zip(self.who["host"], self.who["pid"].astype(int), strict=True)
-        return np.fromiter((pair in wanted for pair in pairs), dtype=np.bool_, count=len(self.who))
+        return np.fromiter((key in wanted for key in processes.keys(self.who)), dtype=np.bool_, count=len(self.who))
 
     @property
     def version(self) -> Ints:
@@ -126,14 +137,15 @@ def model(run: Any) -> Model:
 
 def build(
     table: et.EdgeTable,
-    processes: pd.DataFrame | None = None,
+    told: pd.DataFrame | None = None,
     declared: Sequence[str] = (),
     own: Sequence[str] = (),
     data: Sequence[str] = (),
     software: Sequence[str] = (),
-    lossy: Collection[tuple[str, int]] = (),
+    lossy: Collection[Process] = (),
 ) -> Model:
-    """The model from an edge table; `lossy` as in `Model`, the other arguments are those of `fileclass.classify`."""
+    """The model from an edge table; `told` is what is known of the processes (`Run.processes`), `lossy` as in `Model`,
+    the other arguments are those of `fileclass.classify`."""
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
@@ -141,8 +153,9 @@ def build(
     unit_of_who, units = ver.units(table.who)
     versions = ver.assign(table, spells)
     who = table.who.copy()
-    programs = fileclass.programs(who, processes)
+    programs = fileclass.programs(who, told)
     who["exe"] = [p.exe for p in programs]
+    who["bearer"], who["bearers"] = processes.bearers(who)
     tagged = bool((who["stage"] != "").any())
     names = [fileclass.program(exe) for exe in who["exe"]]
     fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
@@ -157,7 +170,7 @@ def build(
         cls=fileclass.classify(table, spells, programs, declared, own, data, software),
         whole=ver.whole(table, versions),
         paths=et.last_paths(table),
-        processes=processes if processes is not None else pd.DataFrame(),
+        processes=told if told is not None else pd.DataFrame(),
         ahead=ahead,
         lossy=frozenset(lossy),
     )
@@ -187,7 +200,8 @@ def task_names(tasks: pd.DataFrame | None) -> dict[tuple[str, str], str]:
 
 
 def parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
-    """The party of each actor at a level, and the parties: workflow, stage (as shown), task, host, pid, exe, label.
+    """The party of each actor at a level, and the parties: workflow, stage (as shown), task, host, pid, start, exe,
+    label, bearer and bearers (of the pid; 1 where it is no process).
 
     Raises:
         QueryError: there is no such level.
@@ -206,8 +220,9 @@ def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one party
     if level == "task":
         tagged = out["task"] != ""
-        out.loc[tagged, "host"] = ""
+        out.loc[tagged, ["host", "start"]] = ""
         out.loc[tagged, "pid"] = -1
+        out.loc[tagged, ["bearer", "bearers"]] = 1
     codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in PARTY_KEYS[level])))
     table = out.iloc[first].reset_index(drop=True)
     table["label"] = _party_labels(m, level, table)
@@ -215,29 +230,24 @@ def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
 
 
 def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
-    keys = ("workflow", "stage", "task", "exe", "host", "pid")
-    columns = {key: table[key].astype(str).tolist() for key in keys}
     if level == "workflow":
-        return [name or UNTAGGED for name in columns["workflow"]]
+        return [str(name) or UNTAGGED for name in table["workflow"]]
     if level == "stage":
-        return columns["stage"]
-    rows = zip(*(columns[key] for key in ("workflow", "task", "exe", "host", "pid")), strict=True)
+        return [str(name) for name in table["stage"]]
+    rows = zip(*(table[key].tolist() for key in ("workflow", "task", "exe")), processes.names(table), strict=True)
     return [
-        m.task_name(workflow, task) if task and level == "task" else _process_label(exe, host, pid)
-        for workflow, task, exe, host, pid in rows
+        m.task_name(workflow, task) if task and level == "task" else f"{fileclass.program(exe) or 'process'} {name}"
+        for workflow, task, exe, name in rows
     ]
 
 
-def _process_label(exe: str, host: str, pid: str) -> str:
-    name = fileclass.program(exe) or "process"
-    return f"{name} {host}:{pid}" if host else f"{name} {pid}"
-
-
 def party_id(level: str, row: Mapping[Any, Any]) -> str:
-    """The graph's name for a party: the kind and its key, each part percent-encoded, so that no two parties meet."""
+    """The graph's name for a party: the kind and its key, each part percent-encoded, so that no two parties meet. The
+    start of a process is part of it where another process had the pid before."""
     kind = "process" if level == "task" and not row["task"] else level
     keys = PARTY_KEYS[kind][:3] if kind == "task" else PARTY_KEYS[kind]
-    return kind + ":" + "/".join(quote(str(row[key]), safe="") for key in keys)
+    parts = (row[key] for key in keys if key != "start" or row["bearer"] > 1)
+    return kind + ":" + "/".join(quote(str(part), safe="") for part in parts)
 
 
 def file_id(m: Model, version: int) -> str:
@@ -305,8 +315,9 @@ def graph(
     """The dataflow graph of a run (or of a `Model`).
 
     Nodes have `kind` ("workflow", "stage", "task", "process", "file", "package", "dataset"), `label`, and by kind:
-    workflow, stage, task, host, pid, exe; for a file version: path, aliases, version, bytes (written; for @0 the extent
-    read), ftype, external; for a package: files; for a dataset: path, dataset, version, bytes, external (datasets.py).
+    workflow, stage, task, host, pid, start, exe; for a file version: path, aliases, version, bytes (written; for @0 the
+    extent read), ftype, external; for a package: files; for a dataset: path, dataset, version, bytes, external
+    (datasets.py).
     Edges have `kind`:
         flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
         read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced

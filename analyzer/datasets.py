@@ -124,10 +124,10 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     if not len(rows):
         return _no_rows()
     link = (rows["name"] == LINK).to_numpy()
-    texts = [rows[name].astype(object).where(rows[name].notna(), "").tolist() for name in et.WHO[:4]]
-    who = np.array([places.who.get(key, -1) for key in zip(*texts, rows["pid"].tolist(), strict=True)], dtype=np.int64)
+    keys = et.actors(rows)
+    who = np.array([places.who.get(key, -1) for key in keys], dtype=np.int64)
     file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
-    ahead = np.array([places.ahead.get(host, 0) for host in texts[3]], dtype=np.int64)
+    ahead = np.array([places.ahead.get(key[3], 0) for key in keys], dtype=np.int64)
     ts, dur = (np.clip(rows[name].to_numpy(dtype=np.int64), *POSSIBLE[name]) for name in ("ts", "dur"))
     first = ts - ahead
     size = rows["size"].where(~link, rows["count"])

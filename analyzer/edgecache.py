@@ -26,7 +26,7 @@ from tailrace.analyzer.edges import EdgeTable
 from tailrace.analyzer.intervals import Intervals
 from tailrace.analyzer.mounts import Mount
 
-VERSION = 3
+VERSION = 4
 """Of what chunks.py makes of events: a table of another version is built anew."""
 _VERSION_ROW = "version"
 

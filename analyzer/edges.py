@@ -4,7 +4,7 @@
 
 A `Partial` holds long integer tables; its size is bounded by the numbers of actors, files and caps, not by events:
 
-    who      an actor: (workflow, stage, task, host, pid); "" stands for "not set"
+    who      an actor: (workflow, stage, task, host, pid, start); "" stands for "not set"
     files    an identity and its type; paths are aliases of it, kept with the times they were seen
     spells   (who, file, direction, spell): what the actor moved between two pauses; first, last, bytes, calls, ...
     extents  (spell, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
@@ -35,6 +35,7 @@ from tailrace import _native
 from tailrace.analyzer import grouping
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.intervals import Intervals, Ints
+from tailrace.analyzer.processes import PROCESS
 
 MAX_SPELLS = 16
 """Spells kept for one (actor, file, direction)."""
@@ -55,7 +56,7 @@ UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", 
 """Categories whose calls are seen again below: their bytes would be counted twice."""
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
-WHO = ["workflow", "stage", "task", "host", "pid"]
+WHO = ["workflow", "stage", "task", *PROCESS]
 SPELL_KEY = ["who", "file", "dir"]
 SPELL_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
 
@@ -133,6 +134,15 @@ def combine(parts: Sequence[Partial]) -> Partial:
     )
 
 
+def actors(events: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """The actor of each event: its values of the columns `WHO`, "" for null."""
+    columns = (
+        events[name].tolist() if name == "pid" else events[name].astype(object).where(events[name].notna(), "").tolist()
+        for name in WHO
+    )
+    return list(zip(*columns, strict=True))
+
+
 def codes(frame: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
     """Dense codes of the distinct rows, and the distinct rows in the order of their codes."""
     if len(frame) == 0:
@@ -175,7 +185,7 @@ def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def frame(table: EdgeTable) -> pd.DataFrame:
-    """One row an edge (workflow, stage, task, host, pid, file, direction): the documented edge table.
+    """One row an edge (workflow, stage, task, host, pid, start, file, direction): the documented edge table.
 
     Columns: `WHO`; file (identity), path (last name), direction ("r" or "w"), bytes, calls, first_ns, last_ns (int64,
     ns since the epoch), io_ns (union of the calls' intervals), extents (list of [start, end), united), loose_bytes

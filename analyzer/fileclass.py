@@ -44,6 +44,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.analyzer.edges import STREAM_TYPES, WRITE, EdgeTable, last_paths
+from tailrace.analyzer.processes import Process, keys, numbers
 
 DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
 CLASSES = ("data", "stream", "software", "system")
@@ -278,7 +279,7 @@ def _imported(table: EdgeTable, spells: pd.DataFrame) -> dict[int, set[str]]:
     missed = table.facts[table.facts["what"] == "missed"][["who", "path"]]
     caches = table.aliases[table.aliases["path"].str.contains(".py", regex=False)][["file", "path"]]
     touched = spells[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
-    process = table.who.groupby(["host", "pid"]).ngroup().to_numpy()
+    process = numbers(table.who)
     sure: dict[int, set[str]] = {}
     likely: dict[int, set[str]] = {}
     for out, rows in ((sure, missed), (sure, touched[touched["dir"] == WRITE]), (likely, touched)):
@@ -295,20 +296,18 @@ def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]
     """The program of each actor; `Program()` when it is not known.
 
     Args:
-        who: columns host and pid.
-        processes: one row a process with host, pid, exe, argv (list or JSON text) and, if known, cwd.
+        who: columns host, pid and start.
+        processes: one row a process with host, pid, start, exe, argv (list or JSON text) and, if known, cwd.
     """
-    known: dict[tuple[str, int], Program] = {}
+    known: dict[Process, Program] = {}
     if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
         size = len(processes)
         columns = {n: processes[n].tolist() if n in processes else [None] * size for n in ("exe", "argv", "cwd")}
-        hosts, pids = processes["host"].astype(str).tolist(), processes["pid"].astype(int).tolist()
-        for host, pid, exe, words, cwd in zip(hosts, pids, *columns.values(), strict=True):
+        for key, exe, words, cwd in zip(keys(processes), *columns.values(), strict=True):
             exe, argv = exe if isinstance(exe, str) else "", arguments(words)
             script = _script(exe, argv, cwd if isinstance(cwd, str) else "")
-            known[host, pid] = Program(exe, argv, script)
-    hosts, pids = who["host"].astype(str).tolist(), who["pid"].astype(int).tolist()
-    return [known.get(key, Program()) for key in zip(hosts, pids, strict=True)]
+            known[key] = Program(exe, argv, script)
+    return [known.get(key, Program()) for key in keys(who)]
 
 
 def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:

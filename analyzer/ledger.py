@@ -17,7 +17,9 @@ from typing import Any
 import pandas as pd
 
 from tailrace.analyzer.catalogue import Catalogue
+from tailrace.analyzer.ends import match
 from tailrace.analyzer.headers import documents, pair
+from tailrace.analyzer.processes import Process, keys
 
 COMPLETE_SHARE = 0.999
 """From here on a process counts as seen."""
@@ -74,11 +76,13 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     have moved more than the account has (`RING`), else "".
     """
     rows = _processes(catalogue)
-    ends, untraced = _match(rows, _reaped(catalogue))
     obstacles = _obstacles(catalogue)
+    ends = match(rows, _reaped(catalogue), obstacles)
+    for row in rows:
+        row["went_on"] = row["id"] in ends.went_on
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
-    out = [_row(row, ends.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
-    out += _untraced_rows(untraced, rows, out, obstacles)
+    out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
+    out += _untraced_rows(ends.strangers, rows, out, obstacles)
     result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
@@ -120,12 +124,12 @@ def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def partial_processes(processes: Any) -> set[tuple[str, int]] | None:
-    """(host, pid) of the processes that were not, or may not have been, fully seen; None for a run without accounts."""
+def partial_processes(processes: Any) -> set[Process] | None:
+    """The processes that were not, or may not have been, fully seen; None for a run without accounts."""
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
     rows = processes[~(processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == RING)]
-    return set(zip(rows["host"], (int(pid) for pid in rows["pid"]), strict=True))
+    return set(keys(rows))
 
 
 def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
@@ -147,44 +151,21 @@ def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
 
 
 def _reaped(catalogue: Catalogue) -> list[dict[str, Any]]:
-    names = ("host", "pid", "status", "read", "written", "t1")
+    names = ("process_id", "host", "pid", "status", "read", "written", "t1")
     rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-Obstacles = dict[tuple[str, int], list[tuple[int, str, str]]]
-"""(host, pid) -> (time in ns, why, program) of what was started there and can't be traced, by time."""
+Obstacles = dict[tuple[str, int], list[tuple[int, str, str, str]]]
+"""(host, pid) -> (time in ns, why, program, file that says so) of what was started there and can't be traced."""
 
 
 def _obstacles(catalogue: Catalogue) -> Obstacles:
     found: Obstacles = defaultdict(list)
-    for host, pid, t1, why, program in catalogue.rows("SELECT host, pid, t1, why, program FROM untraced ORDER BY t1"):
-        found[host, pid].append((t1, OBSTACLES.get(why, why), program))
+    query = "SELECT host, pid, t1, why, program, file FROM untraced ORDER BY t1"
+    for host, pid, t1, why, program, file in catalogue.rows(query):
+        found[host, pid].append((t1, OBSTACLES.get(why, why), program, file))
     return found
-
-
-def _match(
-    rows: list[dict[str, Any]], reaped: list[dict[str, Any]]
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
-    """Whose end each wait saw: by process id; and the waits for processes without a trace. A pid that came again is
-    told by the times. One that was waited for once is one process, in several rows where it changed its user before it
-    went on as another program, which can't have its journal: the wait is the last one's, the others `went_on`."""
-    images: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        images[row["host"], row["pid"]].append(row)
-    ends: dict[int, dict[str, Any]] = {}
-    untraced = []
-    for wait in reaped:
-        own = images[wait["host"], wait["pid"]]
-        over = [row for row in own if (row["t1"] or row["t0"] or 0) <= wait["t1"]]
-        if not over:
-            untraced.append(wait)
-            continue
-        ends[over[-1]["id"]] = wait
-        for row in over[:-1]:
-            row["went_on"] = True
-        images[wait["host"], wait["pid"]] = own[len(over) :]
-    return ends, untraced
 
 
 def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstacles: Obstacles) -> dict[str, Any]:
@@ -213,8 +194,9 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
 
 
 def _last_obstacle(row: Mapping[str, Any], obstacles: Obstacles) -> str | None:
-    known = obstacles.get((row["host"], row["pid"]))
-    return known[-1][1] if known else None
+    """What a process with a trace went on as, by its own word."""
+    known = [why for _, why, _, file in obstacles.get((row["host"], row["pid"]), ()) if file in row["files"]]
+    return known[-1] if known else None
 
 
 def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:
@@ -269,21 +251,23 @@ def _untraced_rows(
     waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]], obstacles: Obstacles
 ) -> list[dict[str, Any]]:
     """Processes that were waited for and left no trace; what their traced children did is not theirs."""
-    children: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    children: dict[tuple[str, int], list[tuple[dict[str, Any], int]]] = defaultdict(list)
     for row, account in zip(rows, accounts, strict=True):
         if account["kernel_read"] is not None:
-            children[row["host"], row["ppid"]].append(account)
+            children[row["host"], row["ppid"]].append((account, row["t1"] or 0))
     out = []
     for wait in waits:
         if wait["read"] is None:
             continue
-        below = children[wait["host"], wait["pid"]]
+        below = [account for account, t1 in children[wait["host"], wait["pid"]] if t1 <= wait["t1"]]
         read = max(0, wait["read"] - sum(c["kernel_read"] for c in below))
         written = max(0, wait["written"] - sum(c["kernel_written"] for c in below))
         if read + written == 0:
             continue
-        known = obstacles.get((wait["host"], wait["pid"]))
-        why, program = known[-1][1:] if known else (WITHOUT_SETTINGS, None)
+        known = obstacles.get((wait["host"], wait["pid"]), ())
+        _, why, program, _ = max(
+            (told for told in known if told[0] <= wait["t1"]), default=(0, WITHOUT_SETTINGS, None, "")
+        )
         place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
         signal = (wait["status"] & 0x7F) or None
         figures = _figures((read, written), (0, 0))

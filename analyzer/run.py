@@ -20,6 +20,7 @@ import pandas as pd
 from tailrace.analyzer import headers, ledger, loader, schema
 from tailrace.analyzer.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.mounts import mount_rows
+from tailrace.analyzer.processes import PROCESS, Process
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ def open(directory: str | os.PathLike[str]) -> Run:
     Raises NotARunError when it is neither; RunError when it can't be examined.
     """
     return Run(open_catalogue(directory))
+
+
+def _hex(text: str) -> int:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return 0
 
 
 def _texts(keys: Sequence[str]) -> str:
@@ -188,10 +196,9 @@ class Run:
         for name in ("argv", "account", "facts"):
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         table = _with_facts(table, table.pop("facts"))
-        keys = ["host", "pid", "start"]
         more = ["signal", "kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"]
-        seen = self.coverage.loc[self.coverage["traced"], [*keys, *more]]
-        merged: pd.DataFrame = table.merge(seen, on=keys, how="left")
+        seen = self.coverage.loc[self.coverage["traced"], [*PROCESS, *more]]
+        merged: pd.DataFrame = table.merge(seen, on=PROCESS, how="left")
         return merged
 
     @cached_property
@@ -200,23 +207,34 @@ class Run:
         return ledger.table(self._catalogue)
 
     @cached_property
-    def lossy_processes(self) -> set[tuple[str, int]]:
-        """(host, pid) of the processes whose trace files lost something."""
+    def lossy_processes(self) -> set[Process]:
+        """The processes whose trace files lost something."""
         rows = self._catalogue.rows(
-            "SELECT DISTINCT p.host, p.pid FROM losses l JOIN files f ON f.file = l.file"
+            "SELECT DISTINCT p.host, p.pid, p.start FROM losses l JOIN files f ON f.file = l.file"
             " JOIN blocks b ON b.file_id = f.id JOIN processes p ON p.id = b.process_id WHERE l.count > 0"
         )
-        return {(str(host), int(pid)) for host, pid in rows}
+        return {(str(host), int(pid), str(start)) for host, pid, start in rows}
 
     @cached_property
-    def manager_processes(self) -> set[tuple[str, int]]:
-        """(host, pid) of the traced processes that declared tasks: workflow managers' own (docs/declared-dag.md)."""
+    def manager_processes(self) -> set[Process]:
+        """The traced processes that declared tasks: workflow managers' own (docs/declared-dag.md). Of several that had
+        the pid in a file's name it is who lived at the time there; all that did where they lived side by side."""
         rows = self._catalogue.rows("SELECT path FROM sources WHERE path LIKE 'declared/%'")
-        # <manager>-<host>-<pid>-<start>.jsonl
-        writers = {tuple(PurePosixPath(str(path)).stem.rsplit("-", 3)[1:3]) for (path,) in rows}
-        seen = self._catalogue.rows("SELECT DISTINCT host, pid FROM processes")
-        named = {(re.sub(r"[^A-Za-z0-9._]", "_", str(host)), str(pid)): (str(host), int(pid)) for host, pid in seen}
-        return {named[writer] for writer in writers if writer in named}
+        seen: dict[tuple[str, str], list[tuple[Process, int]]] = {}
+        for host, pid, start, t1 in self._catalogue.rows("SELECT host, pid, start, t1 FROM processes"):
+            named = (re.sub(r"[^A-Za-z0-9._]", "_", str(host)), str(pid))
+            seen.setdefault(named, []).append(((str(host), int(pid), str(start)), int(t1 or 0)))
+        found: set[Process] = set()
+        for (path,) in rows:
+            # <manager>-<host>-<pid>-<ns in hex>.jsonl
+            *_, host, pid, opened = ("", "", *PurePosixPath(str(path)).stem.rsplit("-", 3))
+            when = _hex(opened)
+            begun = [row for row in seen.get((host, pid), []) if _hex(row[0][2]) <= when]
+            last = max(
+                begun, key=lambda row: _hex(row[0][2]), default=None
+            )  # the blocks of its last events may be to come
+            found.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
+        return found
 
     @cached_property
     def losses(self) -> pd.DataFrame:

@@ -17,12 +17,13 @@ from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.intervals import Bools, Ints
+from tailrace.analyzer.processes import PROCESS, count
 
 COLUMNS = {
     "workflow": 'the run of a workflow, "" when not set',
     "stage": 'name as shown: the tag, "(untagged)", or a program in parentheses',
     "tasks": "distinct task tags",
-    "processes": "distinct (host, pid)",
+    "processes": "distinct (host, pid, start)",
     "first_ns": "start of the first event, ns since the epoch",
     "last_ns": "end of the last event, ns since the epoch",
     "span_ns": "last_ns - first_ns",
@@ -54,7 +55,7 @@ def table(run: Any) -> pd.DataFrame:
     out = stages[["workflow", "stage"]].copy()
     who = m.who.assign(party=code)
     out["tasks"] = _distinct(who[who["task"] != ""], ["workflow", "stage", "task"], len(out))
-    out["processes"] = _distinct(who, ["host", "pid"], len(out))
+    out["processes"] = _distinct(who, PROCESS, len(out))
     for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
         out[name] = values
     out["span_ns"] = out["last_ns"] - out["first_ns"]
@@ -198,11 +199,11 @@ ASKED_PROCESSES = 20
 
 def filters(m: Model, label: str) -> list[str]:
     """Arguments of `tailrace query` for the events of a stage as it is shown; patterns are not escaped. What bears no
-    tag is asked for by its processes, where they are few."""
+    tag is asked for by its processes, where they are few; by their starts, too, where others had a pid of theirs."""
     own = m.who[(m.who["label"] == label).to_numpy()]
     tag = str(own["stage"].iat[0]) if len(own) else label
-    hosts, pids = (sorted(own[name].unique().tolist()) for name in ("host", "pid"))
-    if tag or len(pids) > ASKED_PROCESSES or len(own) == len(m.who):
+    if tag or count(own) > ASKED_PROCESSES or len(own) == len(m.who):
         return ["--stage", tag]
-    hosts_too = [word for host in hosts for word in ("--host", str(host))]
-    return ["--stage", "", *hosts_too, *(word for pid in pids for word in ("--pid", str(pid)))]
+    several = bool((own["bearers"] > 1).any())
+    asked = {name: sorted(own[name].unique().tolist()) for name in (PROCESS if several else PROCESS[:2])}
+    return ["--stage", "", *(word for name in asked for value in asked[name] for word in (f"--{name}", str(value)))]

@@ -50,10 +50,11 @@ class Versions:
 
 
 def units(who: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
-    """The unit of each actor, and the units: columns `WHO`, host "" and pid -1 where the unit is a task."""
+    """The unit of each actor, and the units: columns `WHO`, host and start "" and pid -1 where the unit is
+    a task."""
     out: pd.DataFrame = who.copy()
     tagged = out["task"] != ""
-    out.loc[tagged, "host"] = ""
+    out.loc[tagged, ["host", "start"]] = ""
     out.loc[tagged, "pid"] = -1
     codes = out.groupby(WHO, sort=False).ngroup().to_numpy(dtype=np.int64)
     first = np.unique(codes, return_index=True)[1]

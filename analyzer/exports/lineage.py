@@ -27,6 +27,7 @@ import pandas as pd
 from tailrace.analyzer import dataflow, fileclass
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.processes import Process, keys
 from tailrace.analyzer.words import clean, count_text
 
 LEFT_OUT_TYPES = ("sock", "anon")
@@ -143,7 +144,7 @@ def _jobs(m: Model, code: Any, parties: pd.DataFrame, kept: set[int]) -> dict[in
         exe = str(row["exe"]) if first is None else str(first["exe"] or "")
         out[party] = Job(
             key=(str(row["workflow"]), str(row["stage"]) if row["task"] else "", str(row["task"]))
-            + (() if row["task"] else (str(row["host"]), str(row["pid"]))),
+            + (() if row["task"] else _process_key(row)),
             workflow=str(row["workflow"]),
             stage=str(row["stage"]) if row["task"] else "",
             task=str(row["task"]),
@@ -158,6 +159,12 @@ def _jobs(m: Model, code: Any, parties: pd.DataFrame, kept: set[int]) -> dict[in
     return out
 
 
+def _process_key(row: Any) -> tuple[str, ...]:
+    """Host and pid; and the start of a process whose pid another one had before."""
+    again = (str(row["start"]),) if row["bearer"] > 1 else ()
+    return (str(row["host"]), str(row["pid"]), *again)
+
+
 def _sums(figures: dict[Any, Any] | None) -> Any:
     """The figures of a job as keywords; 0 for one without events."""
     names = ("first_ns", "last_ns", "read_bytes", "written_bytes")
@@ -168,9 +175,11 @@ def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[dict[Any
     """party -> (the processes that worked for it alone, whether these are all that worked for it)."""
     if not len(m.processes):
         return {}
-    parties_of: Any = who.groupby(["host", "pid"])["party"].agg(set)
+    parties_of: dict[Process, set[int]] = {}
+    for key, party in zip(keys(who), who["party"].tolist(), strict=True):
+        parties_of.setdefault(key, set()).add(party)
     out: dict[int, tuple[list[dict[Any, Any]], bool]] = {}
-    rows = {(row["host"], row["pid"]): row for row in m.processes.to_dict("records")}
+    rows = dict(zip(keys(m.processes), m.processes.to_dict("records"), strict=True))
     for key, parties in parties_of.items():
         for party in parties:
             own, whole = out.get(party, ([], True))

@@ -20,17 +20,18 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow
+from tailrace.analyzer import dataflow, processes
 from tailrace.analyzer import edges as et
 from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.processes import Process
 from tailrace.analyzer.words import clean, count_text
 
 COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
 
-Thread = tuple[int, str, int, int]
-"""(track group, host, pid, tid)"""
-Ends = dict[tuple[str, int, str, int], list[tuple[int, str]]]
-"""(host, pid, file, ns at which the call began or ended) -> [(flow, "s" or "f")]"""
+Thread = tuple[int, Process, int]
+"""(track group, process, tid)"""
+Ends = dict[tuple[Process, str, int], list[tuple[int, str]]]
+"""(process, file, ns at which the call began or ended) -> [(flow, "s" or "f")]"""
 
 
 def write(run: Any, file: TextIO) -> list[str]:
@@ -40,6 +41,8 @@ def write(run: Any, file: TextIO) -> list[str]:
     counts = m.table.counts
     origin = int(counts["first_ns"].min()) if len(counts) else 0
     ends, flows = _flow_ends(m, code)
+    pids = zip(processes.keys(m.who), processes.pid_texts(m.who), strict=True)
+    called = {key: f"{key[0]} {pid}" for key, pid in pids}
     party_of = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
     about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
@@ -47,7 +50,7 @@ def write(run: Any, file: TextIO) -> list[str]:
     tracks = _Tracks()
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
-        for line in _lines(events, party_of, origin, ends, tracks, drawn):
+        for line in _lines(events, party_of, called, origin, ends, tracks, drawn):
             file.write(",\n" + line)
     file.write("\n]}\n")
     missing = flows - sum(len(way) == 2 for way in drawn.values())
@@ -68,7 +71,7 @@ class _Tracks:
         """The number, and whether it is new."""
         if thread in self._of:
             return self._of[thread], False
-        group, track = thread[0], thread[3]
+        group, track = thread[0], thread[2]
         while track == group or (group, track) in self._taken:
             track += 1
         self._of[thread] = track
@@ -116,6 +119,7 @@ def _tasks(m: Model, code: Any, parties: pd.DataFrame, origin: int) -> Iterator[
 def _lines(
     events: pd.DataFrame,
     party_of: dict[tuple[Any, ...], int],
+    called: dict[Process, str],
     origin: int,
     ends: Ends,
     tracks: _Tracks,
@@ -123,7 +127,6 @@ def _lines(
 ) -> Iterator[str]:
     """The events of a partition, each with the flow ends that bind to it, and names of threads not seen before."""
     texts = {name: events[name].astype(object).where(events[name].notna(), "").to_numpy() for name in _TEXTS}
-    keys = zip(*(texts[name] for name in et.WHO[:4]), events["pid"].tolist(), strict=True)
     spelled: dict[str, str] = {}
 
     def quoted(value: str) -> str:
@@ -132,17 +135,18 @@ def _lines(
         return spelled[value]
 
     rows = zip(
-        keys,
-        *(texts[name] for name in _TEXTS[len(et.WHO) - 1 :]),
+        et.actors(events),
+        *texts.values(),
         *(events[name].tolist() for name in ("ts", "dur", "tid")),
         *(events[name].astype(object).where(events[name].notna(), None) for name in ("offset", "size", "errno")),
         strict=True,
     )
     for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno in rows:
         group = party_of[who] + 1
-        track, new = tracks.of((group, who[3], who[4], tid))
+        process = who[3:]
+        track, new = tracks.of((group, process, tid))
         if new:
-            label = _text(f"{who[3]} {who[4]}" if tid == who[4] else f"{who[3]} {who[4]} thread {tid}")
+            label = _text(called[process] if tid == process[1] else f"{called[process]} thread {tid}")
             yield f'{{"ph":"M","name":"thread_name","pid":{group},"tid":{track},"args":{{"name":{label}}}}}'
         head = f'"pid":{group},"tid":{track},"ts":{_us(ts - origin)}'
         parts = [f'"{key}":{quoted(value)}' for key, value in (("path", path), ("to", path2)) if value] + [
@@ -152,14 +156,14 @@ def _lines(
         ]
         args = ",".join(parts)
         yield f'{{"ph":"X","name":{quoted(name)},"cat":{quoted(cat)},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
-        for key in [(who[3], who[4], one, at) for one in (file, file2) if one for at in (ts, ts + dur)]:
+        for key in [(process, one, at) for one in (file, file2) if one for at in (ts, ts + dur)]:
             for flow, way in ends.pop(key, ()):
                 drawn.setdefault(flow, set()).add(way)
                 bound = ',"bp":"e"' if way == "f" else ""
                 yield f'{{"ph":"{way}","name":"data","cat":"dataflow","id":{flow},{head}{bound}}}'
 
 
-_TEXTS = (*et.WHO[:4], "name", "cat", "path", "path2", "file", "file2")
+_TEXTS = ("name", "cat", "path", "path2", "file", "file2")
 
 
 def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
@@ -172,7 +176,7 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
     read_at = read.groupby(["party", "version"]).indices
     writes = spells[spells["dir"] == et.WRITE]
     identities = m.table.files["file"].to_numpy()
-    hosts, pids = m.who["host"].to_numpy(), m.who["pid"].to_numpy()
+    process_of = processes.keys(m.who)
     ends: Ends = {}
     wanted = rows[["producer", "consumer", "version", "file"]].to_numpy().tolist()
     for flow, (producer, consumer, version, file) in enumerate(wanted, 1):
@@ -187,6 +191,6 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
             end = sink.iloc[int(np.argmax(sink["last_ns"]))]
             places = (("s", start["who"], start["first_ns"]), ("f", end["who"], end["last_ns"]))
         for way, who, at in places:
-            key = (str(hosts[who]), int(pids[who]), str(identities[file]), int(at))
+            key = (process_of[int(who)], str(identities[file]), int(at))
             ends.setdefault(key, []).append((flow, way))
     return ends, len(wanted)

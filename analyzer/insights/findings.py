@@ -134,7 +134,8 @@ class Insights:
         row = self.scene.tasks.iloc[task]
         if row["task"]:
             return ["--task", literal(str(row["task"]))]
-        return ["--host", str(row["host"]), "--pid", str(row["pid"])]
+        start = ["--start", str(row["start"])] if row["bearers"] > 1 else []
+        return ["--host", str(row["host"]), "--pid", str(row["pid"]), *start]
 
     def of_stage(self, name: str) -> list[str]:
         """The same for a stage as it is shown."""

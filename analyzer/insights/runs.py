@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow, stages
+from tailrace.analyzer import dataflow, processes, stages
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.errors import QueryError
@@ -120,7 +120,7 @@ def measure(run: Any) -> Measured:
             figures[scope, f"{name}_time"] = float(rows[f"{name}_ns"].sum()) / 1e9
         for name in sums:
             figures[scope, name] = float(rows[name].sum())
-    figures[RUN, "processes"] = float(len(m.who[["host", "pid"]].drop_duplicates()))  # one may work for several stages
+    figures[RUN, "processes"] = float(processes.count(m.who))  # one may work for several stages
     own = (str(getattr(run, "meta", {}).get("cwd") or ""), str(Path(getattr(run, "path", "/")).resolve().parent))
     return Measured(figures, _flows(m), _files(m, own))
 

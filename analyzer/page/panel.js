@@ -25,10 +25,10 @@ const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
 const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(word => literal(word) || "''").join(" ");
 const stageQuery = i => ask(ofStage(i), "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
-const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
+const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}${t.born ? ` --start ${t.born}` : ""}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
   "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
 
-// No task claims it: it is asked for by host and pid.
+// No task claims it: it is asked for by host and pid, and by its start where others had the pid.
 const isProcess = t => t.pid !== null && t.pid !== undefined;
 
 // A query with a button that copies it.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tailrace
-from tailrace.analyzer import dataflow, stages
+from tailrace.analyzer import dataflow, processes, stages
 from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.summary.limits import ms
@@ -72,8 +72,8 @@ OVERVIEW = (
         "Processes",
         "count",
         "Distinct processes that recorded a call on a file, a pipe or a socket.",
-        "len(dataflow.model(run).who[['host', 'pid']].drop_duplicates())",
-        "tailrace query {run} --by host --agg nunique:pid",
+        "len(dataflow.model(run).who[['host', 'pid', 'start']].drop_duplicates())",
+        "tailrace query {run} --by host,pid,start",
     ),
     Number(
         "read_bytes",
@@ -163,7 +163,7 @@ def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: Mapping[st
     return {
         "stages": len(table),
         "tasks": int(table["tasks"].sum()),
-        "processes": len(m.who[["host", "pid"]].drop_duplicates()),
+        "processes": processes.count(m.who),
         "hosts": int(m.who["host"].nunique()),
         "files": int(np.unique(m.spells["file"][m.classed(("data",))]).size),
         "read_bytes": int(counts["read_bytes"].sum()),

@@ -36,9 +36,9 @@ def tasks(
     m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Rows by stage, type and start: stage (position), type (position in `types`), name, start and dur (ms), io (ms
-    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, the tag where that
-    isn't the name, and the workflow where a run has several. `whole` is `m` before its workflows were folded (fold.py):
-    names are those of its tasks.
+    inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, and born (the
+    process's start, hex) where others had the pid; the tag where that isn't the name, and the workflow where a run has
+    several. `whole` is `m` before its workflows were folded (fold.py): names are those of its tasks.
 
     The longest are kept when they have to be cut. `party` gives the row of each party at level "task", -1: cut.
     """
@@ -58,8 +58,8 @@ def tasks(
     order = kept.index.to_numpy()
     party = np.full(len(parties), -1, dtype=np.int64)
     party[order] = np.arange(len(kept))
-    keys = ("label", "workflow", "task", "host", "pid")
-    labels, workflows, tags, hosts, pids = (parties[key].to_numpy(dtype=object) for key in keys)
+    labels, workflows, tags = (parties[key].to_numpy(dtype=object) for key in ("label", "workflow", "task"))
+    untagged = parties[["host", "pid", "start", "bearers"]].to_dict("records")
     several = len(set(workflows[workflows != ""])) > 1
     rows = [
         {
@@ -71,13 +71,18 @@ def tasks(
             "io": ms(io_ns[code]),
             "read": int(row["read"]),
             "wrote": int(row["wrote"]),
-            **({} if tags[code] else {"host": str(hosts[code]), "pid": int(pids[code])}),
+            **({} if tags[code] else _place(untagged[code])),
             **({"tag": str(tags[code])} if tags[code] not in ("", labels[code]) else {}),
             **({"workflow": str(workflows[code])} if several else {}),
         }
         for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)
     ]
     return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
+
+
+def _place(row: dict[Any, Any]) -> dict[str, Any]:
+    born = {"born": str(row["start"])} if row["bearers"] > 1 else {}
+    return {"host": str(row["host"]), "pid": int(row["pid"]), **born}
 
 
 def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:

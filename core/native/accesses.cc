@@ -19,15 +19,17 @@ constexpr int64_t kUnknown = -1;  // an offset, or a file that is none
 
 struct ActorKey {
   int64_t pid;
-  int32_t workflow, stage, task, host;
+  int32_t workflow, stage, task, host, start;
 
   bool operator==(const ActorKey &o) const {
-    return pid == o.pid && task == o.task && stage == o.stage && workflow == o.workflow && host == o.host;
+    return pid == o.pid && task == o.task && stage == o.stage && workflow == o.workflow && host == o.host &&
+           start == o.start;
   }
   uint64_t hash() const {
     const uint64_t tags = static_cast<uint64_t>(static_cast<uint32_t>(task)) << 32 | static_cast<uint32_t>(stage);
     const uint64_t run = static_cast<uint64_t>(static_cast<uint32_t>(workflow)) << 32 | static_cast<uint32_t>(host);
-    return mixed(mixed(mixed(static_cast<uint64_t>(pid)) ^ tags) ^ run);
+    const uint64_t process = static_cast<uint64_t>(pid) << 32 ^ static_cast<uint32_t>(start);
+    return mixed(mixed(mixed(process) ^ tags) ^ run);
   }
 };
 
@@ -100,8 +102,8 @@ class EventFolder {
   }
 
   int64_t actor(size_t row) {
-    const ActorKey key{e_.number[kPid][row], code(row, kWorkflow), code(row, kStage), code(row, kTask),
-                       code(row, kHost)};
+    const ActorKey key{e_.number[kPid][row], code(row, kWorkflow), code(row, kStage),
+                       code(row, kTask),     code(row, kHost),     code(row, kStart)};
     if (actors_.size() > 0 && actors_[last_actor_] == key) return last_actor_;
     last_actor_ = actors_.number(key);
     if (last_actor_ == out_.actors.size()) {

@@ -25,10 +25,11 @@ enum TextColumn : size_t {
   kStage,
   kTask,
   kHost,
+  kStart,
   kTextColumns
 };
-inline constexpr const char *kTextNames[kTextColumns] = {"name", "cat",   "ftype",    "dir",   "path", "path2",
-                                                         "file", "file2", "workflow", "stage", "task", "host"};
+inline constexpr const char *kTextNames[kTextColumns] = {"name",  "cat",      "ftype", "dir",  "path", "path2", "file",
+                                                         "file2", "workflow", "stage", "task", "host", "start"};
 // The columns whose codes have bits.
 inline constexpr size_t kBitColumns = kDir + 1;
 

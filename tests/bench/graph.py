@@ -62,6 +62,7 @@ def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
     who = pd.DataFrame({"workflow": "w", "stage": [f"s{t * STAGES // tasks}" for t in range(tasks)]})
     who["task"] = [f"t{t}" for t in range(tasks)]
     who["host"], who["pid"] = "n1", np.arange(tasks)
+    who["start"] = [f"{T0_NS + t:x}" for t in range(tasks)]
     start = T0_NS + (np.arange(tasks) * STAGES // tasks) * 10**9
     pairs = np.concatenate([np.column_stack((writer, np.arange(files))), reads])
     pairs = np.unique(pairs, axis=0) if len(pairs) < 2_000_000 else pairs
@@ -209,6 +210,7 @@ def events(order: Callable[..., tuple[Any, Any, Any, Any]], begin: int, count: i
         "dur": np.full(count, 1000),
         "host": text(zero, ["n1"]),
         "pid": (task + 1).astype(np.int32),
+        "start": text(task, [f"{T0_NS + i:x}" for i in range(EVENT_TASKS)]),
         "path": text(file, paths),
         "file": text(file, identities),
         "ftype": text(zero, ["reg"]),

@@ -44,6 +44,7 @@ struct Partition {
     codes[kPath].back() = b[3] >> 4 & 3;
     codes[kPath2].back() = b[3] >> 6;
     codes[kTask].back() = b[2] >> 6;
+    codes[kStart].back() = b[2] >> 5 & 1;
     const int64_t end = kEnds[b[7] & 3];
     const bool extreme = (b[7] & 0x1C) == 0x1C;
     const int64_t values[kNumberColumns] = {extreme && (b[7] & 0x20) != 0 ? end : b[4],

@@ -34,6 +34,7 @@ STRINGS = (
     "workflow",
     "stage",
     "task",
+    "start",
     "job",
     "region",
 )
@@ -62,7 +63,7 @@ class FakeRun:
     declared_deps: pd.DataFrame | None = None
     declared_files: pd.DataFrame | None = None
     meta: dict[str, Any] = field(default_factory=dict)
-    manager_processes: set[tuple[str, int]] = field(default_factory=set)
+    manager_processes: set[tuple[str, int, str]] = field(default_factory=set)
     path: str = "/runs/story"
 
     __hash__ = object.__hash__
@@ -108,11 +109,11 @@ class Story:
             self.identities[path] = f"8:1:{1000 + self.files}"
         return self.identities[path]
 
-    def read(self, path: str, start: int | None = 0, size: int = 100, **values: Any) -> None:
-        self.event(values.pop("name", "read"), path, dir="r", offset=start, size=size, count=size, **values)
+    def read(self, path: str, offset: int | None = 0, size: int = 100, **values: Any) -> None:
+        self.event(values.pop("name", "read"), path, dir="r", offset=offset, size=size, count=size, **values)
 
-    def write(self, path: str, start: int | None = 0, size: int = 100, **values: Any) -> None:
-        self.event(values.pop("name", "write"), path, dir="w", offset=start, size=size, count=size, **values)
+    def write(self, path: str, offset: int | None = 0, size: int = 100, **values: Any) -> None:
+        self.event(values.pop("name", "write"), path, dir="w", offset=offset, size=size, count=size, **values)
 
     def create(self, path: str, **values: Any) -> None:
         self.event("openat", path, flags=O_TRUNC_WRITE, fd=3, **values)

@@ -46,6 +46,7 @@ EVENTS = st.fixed_dictionaries(
         "calls": st.sampled_from([None, 1, 7]),
         "host": st.sampled_from(["n1", "n2"]),
         "pid": st.sampled_from([1, 2, 2**31 - 1]),
+        "start": st.sampled_from([None, "", "a", "1b"]),
         **{tag: st.sampled_from([None, "", "x", "y"]) for tag in ("workflow", "stage", "task")},
         **{name: st.one_of(st.none(), values) for name, values in OPTIONAL.items()},
     }
@@ -58,7 +59,7 @@ def row(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def who(event: dict[str, Any]) -> tuple[Any, ...]:
-    return (*(event[tag] or "" for tag in et.WHO[:3]), event["host"], event["pid"])
+    return (*(event[tag] or "" for tag in et.WHO[:3]), event["host"], event["pid"], event["start"] or "")
 
 
 def succeeded(event: dict[str, Any]) -> bool:

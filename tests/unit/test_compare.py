@@ -66,7 +66,7 @@ def test_what_a_manager_tells_over_streams_is_no_data(pipe: str, other: str, fty
     def identity(ino: int) -> dict[str, str]:
         return {"file": f"n1:0:8:{ino if ftype == 'sock' else 7}:"}
 
-    for managers, expected in ((set[tuple[str, int]](), "observed"), ({("n1", MAIN)}, "not observed")):
+    for managers, expected in ((set[tuple[str, int, str]](), "observed"), ({("n1", MAIN, "")}, "not observed")):
         story = made(Story())
         story.read("/made", pid=MAIN)
         story.write(pipe, None, ftype=ftype, pid=MAIN, **identity(5))

@@ -51,7 +51,7 @@ def test_what_is_accounted_for_is_complete() -> None:
 
 def test_a_process_that_lost_events_says_so() -> None:
     run: Any = relay().run(processes=accounts(1.0, 1.0))
-    run.lossy_processes = {("n1", 2)}
+    run.lossy_processes = {("n1", 2, "")}
     g = dataflow.graph(run, "task")
     found = {g.nodes[b]["label"]: d["confidence"] for _, b, d in g.edges(data=True)}
     assert found == {"t1": "external", "a": "complete", "t2": "losses"}

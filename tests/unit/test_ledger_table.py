@@ -82,6 +82,35 @@ def test_why_a_process_has_no_end(tmp_path: Path) -> None:
     assert rows[8]["cause"] == f"{ledger.WENT_ON}: {ledger.OBSTACLES['go']}"
 
 
+def test_the_first_of_a_pid_namespace_is_waited_for_by_another_pid(tmp_path: Path) -> None:
+    start = {"process": {"ppid": 0, "exe": "/bin/init", "argv": [], "cwd": "/", "uid": 0}}
+    first = process(1, [write(1, 300)], {"ledger": LEDGER, **start})
+    wait = {"ledger": LEDGER, "reaped": [[4711, 9, 1090, 800]]}
+    parent = process(7, [event("wait", cat="PROCESS", ts_us=T0_US + 9)], wait, {"rchar": 0, "wchar": 0})
+    rows = coverage(tmp_path, {"a": parent, "b": first})
+    assert set(rows) == {1, 7}
+    assert (rows[1]["account"], rows[1]["kernel_written"], rows[1]["signal"]) == ("parent", 300, 9)
+
+
+@pytest.mark.parametrize(("read", "written"), [((8, 9), (1, 2)), ((1, 1), (5, 7))])
+def test_each_bearer_of_a_pid_has_its_own_end(tmp_path: Path, read: tuple[int, int], written: tuple[int, int]) -> None:
+    """Both were killed and waited for by their own parents, which ran side by side and have one pid, too."""
+    files = {}
+    for number, (at, start) in enumerate(((0, "a"), (40, "b"))):
+        child = [event("write", ts_us=T0_US + at + 5, pid=8, dir="w", size=written[number])]
+        begin = event("start", cat="PROCESS", ts_us=T0_US + at + 3, pid=8, ppid=7)
+        files[f"child-{start}"] = block([begin, *child], {"start": f"c{start}", "ledger": LEDGER})
+        wait = {"ledger": LEDGER, "reaped": [[8, 9, 1090 + read[number], 500 + written[number]]], "start": start}
+        events = [event("start", cat="PROCESS", ts_us=T0_US + at, pid=7, ppid=1)]
+        files[f"parent-{start}"] = block([*events, event("wait", cat="PROCESS", ts_us=T0_US + at + 9, pid=7)], wait)
+    run = tailrace.open(make_run(tmp_path / "run", files))
+    rows = {row["start"]: row for row in run.coverage.to_dict("records")}
+    assert set(rows) == {"a", "b", "ca", "cb"}
+    for number, start in enumerate(("ca", "cb")):
+        assert (rows[start]["kernel_read"], rows[start]["kernel_written"]) == (read[number], written[number])
+        assert (rows[start]["signal"], rows[start]["account"]) == (9, "parent")
+
+
 def test_who_changed_its_user_is_a_process_of_two_rows(tmp_path: Path) -> None:
     before = process(8, [write(8, 10)], {"ledger": LEDGER})
     header = {"start": "88", "ledger": LEDGER, "t0": T0_US * 1000 + 5000}
@@ -127,6 +156,6 @@ def test_edges_of_a_process_not_fully_seen_are_partial(tmp_path: Path) -> None:
     seen = process(7, [write(7, 100)], {"ledger": LEDGER}, {"rchar": 0, "wchar": 100})
     unseen = process(8, [write(8, 100)], {"ledger": LEDGER}, {"rchar": 0, "wchar": 90_000})
     run = tailrace.open(make_run(tmp_path / "run", {"a": seen, "b": unseen}))
-    assert ledger.partial_processes(run.processes) == {("node-1", 8)}
+    assert ledger.partial_processes(run.processes) == {("node-1", 8, "8")}
     kinds = {data["confidence"] for _, _, data in dataflow.graph(run, "process").edges(data=True)}
     assert kinds <= {"complete", "partial"}

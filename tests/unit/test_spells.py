@@ -38,6 +38,7 @@ EVENTS = st.fixed_dictionaries(
         "file": st.sampled_from(["a", "a", "a", "b", None]),
         "file2": st.sampled_from([None, "b", "c"]),
         "pid": st.sampled_from([1, 1, 2]),
+        "start": st.sampled_from([None, "a", "a", "b"]),
         "task": st.sampled_from(["t1", "t1", None]),
         "ts": st.integers(T0_NS, T0_NS + 60),
         "dur": st.sampled_from([0, 1, 2, 5, 40]),
@@ -71,7 +72,7 @@ def event(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def who(e: dict[str, Any]) -> tuple[Any, ...]:
-    return ("", "", e["task"] or "", "n1", e["pid"])
+    return ("", "", e["task"] or "", "n1", e["pid"], e["start"] or "")
 
 
 def access(e: dict[str, Any], offset: int | None, size: int, calls: int, mapped: int, fresh: bool = False) -> Row:
