@@ -31,7 +31,7 @@ class Rooms:
         at, first = np.unique(s.of_who[order], return_index=True)
         self.first = np.full(len(s.tasks), -1, dtype=np.int64)
         self.first[at] = order[first]  # the actor that each task began as
-        self.serial: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        self.serial: dict[int, tuple[list[int], list[int]]] = {}
         self.queued = _queued(s)
         self.beside: dict[Any, tuple[list[int], list[int]]] = {}
         for task in sorted(self.queued, key=lambda task: int(self.end[task])):
@@ -45,20 +45,20 @@ class Rooms:
         return max(found, key=lambda room: room[1])
 
     def _in_process(self, task: int) -> tuple[int, int]:
-        who, actor = self.s.m.who, int(self.first[task])
-        key = (str(who["host"].iat[actor]), int(who["pid"].to_numpy()[actor]))
-        if key not in self.serial:
-            self.serial[key] = self._one_by_one(key)
-        ends, tasks = self.serial[key]
+        actor = int(self.first[task])
+        process = int(self.s.lives.process[actor])
+        if process not in self.serial:
+            self.serial[process] = self._one_by_one(process)
+        ends, tasks = self.serial[process]
         at = bisect_right(ends, int(self.s.lives.start[actor])) - 1
         if at < 0 or tasks[at] == task or ends[at] <= self._ready(task):
             return -1, 0
         return tasks[at], ends[at]
 
-    def _one_by_one(self, key: tuple[str, int]) -> tuple[list[int], list[int]]:
+    def _one_by_one(self, process: int) -> tuple[list[int], list[int]]:
         """When the process was done with each of its tasks, and these; none where it had two at a time."""
         lives, of_who = self.s.lives, self.s.of_who
-        actors = [actor for actor in lives.index.get(key, []) if self.s.works[of_who[actor]]]
+        actors = [actor for actor in lives.actors[process] if self.s.works[of_who[actor]]]
         if any(lives.end[a] > lives.start[b] for a, b in pairwise(actors)):
             return [], []
         return [int(lives.end[a]) for a in actors], [int(of_who[a]) for a in actors]

@@ -34,12 +34,14 @@ from tailrace.analyzer import dataflow
 from tailrace.analyzer import edges as et
 from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.insights import order
+from tailrace.analyzer.insights import kin, order
+from tailrace.analyzer.insights.kin import Lives
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.intervals import Bools, Intervals, Ints
+from tailrace.analyzer.processes import PROCESS
 from tailrace.analyzer.words import with_stage
 
-DATA, FORK, EXIT = "data", "fork", "exit"
+DATA = "data"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
 """since_ns: where a handover went on from first write to last read, its begin; else `given_ns`."""
 
@@ -48,9 +50,9 @@ HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "take
 class Scene:
     """The inputs of every analysis.
 
-    tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, exe,
-        label) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved data),
-        processes (how many).
+    tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, start,
+        exe, label, ...) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved
+        data), processes (how many).
     works: whether each task is one that bears a tag of a stage or task; all do where none does.
     order: what was declared.
     stages: the parties of level `stage`.
@@ -115,13 +117,14 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
     tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.spells["who"].to_numpy()[moved]])
     tagged = np.zeros(len(tasks), dtype=np.bool_)
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
-    processes = m.who[["host", "pid"]].assign(task=of_who).drop_duplicates()
+    processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
-    lives = lives_of(m)
+    lives = kin.lives_of(m)
     told = Order(declared, tables.get("declared_tasks"))
     waited = order.handovers(told, tasks)
-    waited = waited.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=waited["given_ns"])[HANDOVER]
-    rows = pd.concat([data_handovers(m, of_who), kin_handovers(m, of_who, lives), waited], ignore_index=True)
+    dry = pd.concat([kin.handovers(m, of_who, lives), waited], ignore_index=True)
+    dry = dry.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=dry["given_ns"])[HANDOVER]
+    rows = pd.concat([data_handovers(m, of_who), dry], ignore_index=True)
     # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
@@ -218,97 +221,3 @@ def _write_of(m: Model, flows: pd.DataFrame, wrote: pd.DataFrame) -> Ints:
         open_rows = open_rows[(at[open_rows] < 0) & (base[version[open_rows]] >= 0)]
         version[open_rows] = base[version[open_rows]]
     return at
-
-
-# --- processes -------------------------------------------------------------------------------------------------------
-
-
-def kin_handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
-    """Handovers of kinds `fork` and `exit` between tasks, by the process tree.
-
-    Pids come again, and whoever outlives its parent is given another one (pid 1 as a rule). So a process is a child
-    only where its first event lies in the life of its parent, and behind the fork where that was seen; of pid 1 only
-    where it was seen (a traced program may be a container's pid 1), and whoever was waited for began after the waiter.
-    """
-    nothing: pd.DataFrame = pd.DataFrame(columns=HANDOVER).astype({c: np.int64 for c in HANDOVER if c != "via"})
-    if not {"host", "pid", "ppid"} <= set(m.processes.columns) or len(m.processes) == 0:
-        return nothing
-    born = m.processes[["host", "pid", "ppid"]].dropna().drop_duplicates(["host", "pid"], keep="last")
-    made = m.table.kin[m.table.kin["what"] == "fork"]
-    forked = made.assign(host=m.table.who["host"].to_numpy()[made["who"]]).drop_duplicates(["host", "pid"], keep="last")
-    keys = [pd.MultiIndex.from_arrays([t["host"].astype(object), t["pid"].astype(np.int64)]) for t in (forked, born)]
-    row = keys[0].get_indexer(keys[1])  # no join: its NaN would make floats of ns, which can't hold them
-    host, pid = born["host"].to_numpy(dtype=object), born["pid"].to_numpy(dtype=np.int64)
-    child = lives.first_of(host, pid)
-    start = lives.start[child]
-    told = row >= 0
-    known, when = (np.append(forked[name].to_numpy(), 0)[row] for name in ("who", "ns"))
-    ppid = born["ppid"].to_numpy(dtype=np.int64)
-    parent = np.where(told, known, lives.at(host, ppid, start))
-    given = np.where(told, when, start)
-    fits = (child >= 0) & (parent >= 0) & (told | (ppid > 1))
-    fits &= (given <= start) & (lives.begun[parent] <= given) & (given <= lives.over[parent])
-    fork = _kin_rows(of_who, parent, child, FORK, given, start, fits)
-    ended = m.table.kin[m.table.kin["what"] == "wait"]
-    waiter = ended["who"].to_numpy(dtype=np.int64)
-    pid_host = m.table.who["host"].to_numpy(dtype=object)[waiter]
-    last = lives.last_of(pid_host, ended["pid"].to_numpy(dtype=np.int64))
-    end, seen = lives.end[last], ended["ns"].to_numpy(dtype=np.int64)
-    # A pid that came again ended later than its first bearer was waited for.
-    fits = (last >= 0) & (end <= seen) & (lives.begun[waiter] <= lives.begun[last])
-    exit_ = _kin_rows(of_who, last, waiter, EXIT, end, seen, fits)
-    both: pd.DataFrame = pd.concat([fork, exit_], ignore_index=True)
-    return both
-
-
-def _kin_rows(of_who: Ints, producer: Ints, consumer: Ints, via: str, given: Ints, taken: Ints, keep: Bools) -> Any:
-    rows = pd.DataFrame(
-        {"producer": of_who[producer], "consumer": of_who[consumer], "given_ns": given, "taken_ns": taken}
-    )
-    rows = rows[keep & (rows["producer"] != rows["consumer"]).to_numpy()]
-    return rows.assign(via=via, version=np.int64(-1), bytes=np.int64(0), since_ns=rows["given_ns"])[HANDOVER]
-
-
-@dataclass(frozen=True)
-class Lives:
-    """When each actor (row of `who`) was seen, from start to end; actors of one process are its contexts, one after the
-    other, and the process was seen from begun to over."""
-
-    index: dict[tuple[str, int], list[int]]
-    start: Ints
-    end: Ints
-    begun: Ints
-    over: Ints
-
-    def first_of(self, host: Any, pid: Ints) -> Ints:
-        """The first actor of each process, -1 where there is none."""
-        return np.array([self.index.get((h, int(p)), [-1])[0] for h, p in zip(host, pid, strict=True)], dtype=np.int64)
-
-    def last_of(self, host: Any, pid: Ints) -> Ints:
-        """The actor of each process that was seen last, -1 where there is none."""
-        found = (self.index.get((h, int(p)), [-1]) for h, p in zip(host, pid, strict=True))
-        return np.array([max(actors, key=lambda a: self.end[a]) for actors in found], dtype=np.int64)
-
-    def at(self, host: Any, pid: Ints, when: Ints) -> Ints:
-        """The actor that each process was at a time: the one that began last before it."""
-        out = []
-        for h, p, t in zip(host, pid, when, strict=True):
-            actors = [a for a in self.index.get((h, int(p)), []) if self.start[a] <= t]
-            out.append(actors[-1] if actors else -1)
-        return np.array(out, dtype=np.int64)
-
-
-def lives_of(m: Model) -> Lives:
-    """The lives of a model's actors."""
-    by_who = m.table.counts.groupby("who")
-    every = range(len(m.who))
-    start = by_who["first_ns"].min().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
-    end = by_who["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
-    index: dict[tuple[str, int], list[int]] = {}
-    hosts, pids = m.who["host"].to_numpy(), m.who["pid"].to_numpy()
-    for actor in np.argsort(start, kind="stable").tolist():
-        index.setdefault((str(hosts[actor]), int(pids[actor])), []).append(actor)
-    begun, over = start.copy(), end.copy()
-    for actors in index.values():
-        begun[actors], over[actors] = start[actors].min(), end[actors].max()
-    return Lives(index, start, end, begun, over)

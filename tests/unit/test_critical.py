@@ -317,7 +317,7 @@ class TestKin:
     def test_a_fork_behind_the_first_event_made_a_later_bearer_of_the_pid(self) -> None:
         story = self.lives((7, 0, 50), (8, 10, 20))
         story.event("fork", at_ms=30, pid=7, cat="PROCESS", dur=0, ret=8)
-        assert self.kin(story, (7, 3), (8, 7)) == []
+        assert self.kin(story, (7, 3), (8, 3)) == []
 
     def test_nobody_waits_for_a_process_older_than_itself(self) -> None:
         story = self.lives((8, 0, 20), (7, 10, 50))
