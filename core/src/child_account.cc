@@ -51,6 +51,7 @@ bool has_other_threads() {
 // False when there are too many, or they can't be read.
 bool read_others(Others &out) {
   out.count = 0;
+  if (!is_proc_ours()) return false;
   int fd = sys::open("/proc/self/task", O_RDONLY | O_DIRECTORY);
   if (fd < 0) return false;
   int self = sys::gettid();

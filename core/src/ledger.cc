@@ -102,9 +102,18 @@ void clear(Ledger &l) {
 
 }  // namespace
 
+bool is_proc_ours() {
+  char self[24];
+  long n = sys::readlink("/proc/self", self, sizeof self);
+  string_view text(self, n > 0 ? static_cast<size_t>(n) : 0);
+  uint64_t pid;
+  return take_decimal(text, pid) && static_cast<int>(pid) == sys::getpid();
+}
+
 bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at) {
   if (pid == 0) return read_counted("/proc/self/io", totals, looked_at);
   if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, looked_at);
+  if (!is_proc_ours()) return false;
   char path[32];
   Writer w(path, sizeof path);
   w << "/proc/";

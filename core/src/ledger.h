@@ -24,6 +24,10 @@ struct Account {
   int64_t loaded = 0;
 };
 
+// Whether /proc has this process's numbers: in a pid namespace it may be that of the one outside, where they are
+// others'.
+bool is_proc_ours();
+
 constexpr int kThisThread = -1;
 // The kernel's totals of a process, 0 for this one, or of the calling thread alone; `looked_at`: what the reading
 // itself read, which is counted when it is over. False where the kernel does not say. A child may be a zombie.

@@ -271,6 +271,16 @@ def test_every_child_has_its_account_whichever_thread_takes_it(
     assert len({e["args"]["ret"] for e in waits}) == len(waits) == 60
 
 
+def test_in_a_pid_namespace_with_the_proc_of_another_one(traced: Run) -> None:
+    """There /proc/PID is whoever has that number outside."""
+    inside = ["unshare", "--pid", "--fork", "sh", "-c", "head -c 5000 /dev/zero > a; cat a > b; true"]
+    if subprocess.run([*inside[:3], "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no pid namespace can be made here")
+    rows = programs(traced(*inside))
+    assert {"head", "cat"} <= {Path(exe).name for exe in rows["exe"]}
+    assert all(exact(row) for row in rows.to_dict("records")), show(rows)
+
+
 def test_a_chain_of_programs_is_one_account(traced: Run, program: Callable[[str], Path]) -> None:
     (row,) = traced(program("ledger"), "chain", 4).to_dict("records")
     assert row["kernel_written"] == row["captured_written"] == 1000 * (4 + 3 + 2 + 1)
