@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import tailrace
-from tailrace.errors import NotARunError, RunError, UsageError
+from tailrace.errors import NotARunError, RunError, TailraceError, UsageError
+from tailrace.integrations import launcher
 
 FORMAT = 1
 DESCRIPTION = "run.json"
@@ -42,17 +43,43 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
         directory = directory.absolute()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = directory.resolve()
+        began = time.time_ns()
         # In this order: another run that starts now makes trace/ first of all.
         if any(directory.iterdir()) and not is_run_directory(directory):
             raise UsageError(f"{directory} is not empty and no run directory: give a new or an empty one")
+        is_new = not is_run_directory(directory)
         for name in _SUBDIRECTORIES:
             (directory / name).mkdir(mode=0o700, exist_ok=True)
+        if is_new:
+            _drop_leftovers(directory, began)
         describe_run(directory, command, tags)
     except FileExistsError as error:
         raise UsageError(f"{error.filename} is no directory: give a new or an empty one, or that of a run") from error
     except OSError as error:
         raise UsageError(f"can't use {directory} as run directory: {error.strerror or error}") from error
     return directory
+
+
+def _drop_leftovers(directory: Path, began: int) -> None:
+    """Drops what a run that had this path left in journals on this node, when it was killed and its directory removed.
+
+    Journals are found by the path, so they would be taken for the new run's, which began after `began`, ns.
+    """
+    # Where they can't be sealed now, they can't be later.
+    with suppress(TailraceError, OSError, RuntimeError):
+        launcher.seal(directory)
+    dropped = 0
+    for file in (directory / "trace").glob("*.pfw.gz"):
+        start = file.name.removesuffix(".pfw.gz").rpartition("-")[2]
+        if int(start, 16) < began:
+            file.unlink(missing_ok=True)
+            dropped += 1
+    if dropped:
+        processes = "a process" if dropped == 1 else f"{dropped} processes"
+        print(
+            f"tailrace: dropped the last events of {processes} of an earlier run, whose directory {directory} is gone",
+            file=sys.stderr,
+        )
 
 
 def is_run_directory(directory: Path) -> bool:

@@ -39,6 +39,21 @@ enum class Fn : uint16_t {
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);
 
+// A number that changes with the table (FNV-1a of its rows): what was numbered by one is not read by another.
+constexpr uint32_t table_number() {
+#define HOOK(symbol, name, category, direction) #symbol " " name " " #category " " #direction ";"
+#define LAYER(symbol, name, category, direction) #symbol " " name " " #category " " #direction ";"
+  constexpr char kRows[] =
+#include "hooks.def"
+#include "layers.def"
+      ;
+#undef HOOK
+#undef LAYER
+  uint32_t hash = 2166136261U ^ static_cast<uint32_t>(kFunctionCount);
+  for (char c : kRows) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
 enum class Direction : uint8_t { N, R, W, RW };
 
 // How a record's fields become a line's args.

@@ -21,12 +21,13 @@
 #include <atomic>
 
 #include "clock.h"
+#include "functions.h"
 #include "text.h"
 
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 4;
+constexpr uint32_t kJournalVersion = 4 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import sanitizer
@@ -32,6 +34,28 @@ def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace
     described = json.loads((run / "run.json").read_text())
     assert described["command"][0] == "dd"
     assert described["tags"] == "stage=copy"
+
+
+def test_what_a_removed_run_left_is_not_the_next_ones(tmp_path, cli, read_trace):
+    run, out = tmp_path / "run", tmp_path / "out"
+    words = ["-m", "tailrace.cli.main", "run", "-o", run, "--", "sh", "-c", f"echo $$ > {out}; exec sleep 100"]
+    with subprocess.Popen([sys.executable, *words], stderr=subprocess.DEVNULL) as launcher:
+        while not (out.exists() and out.read_text().endswith("\n")):
+            time.sleep(0.05)
+        pid = int(out.read_text())
+        launcher.kill()
+    os.kill(pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.05)
+    shutil.rmtree(run)
+    done = cli("run", "-o", run, "--", "true")
+    dropped, summary = done.stderr.splitlines()
+    assert dropped.endswith(f"dropped the last events of a process of an earlier run, whose directory {run} is gone")
+    assert " of 1 process, " in summary
+    assert pid not in read_trace(run).processes
+    # A further run in it keeps all there is.
+    assert cli("run", "-q", "-o", run, "--", "true").stderr == ""
+    assert len(read_trace(run).processes) == 2
 
 
 def test_the_summary_counts_the_bytes(tmp_path, cli):
