@@ -74,9 +74,9 @@ Exports::Found Exports::find(const char *symbol, uintptr_t &address) const {
   if (!buckets || !words) return Found::kUnknown;
   constexpr uint32_t kBits = 8 * sizeof(ElfW(Addr));
   ElfW(Addr) seen = bloom[h / kBits % words];
-  if (!(seen >> (h % kBits) & seen >> ((h >> shift) % kBits) & 1)) return Found::kNo;
+  if (!(seen >> (h % kBits) & seen >> ((h >> shift) % kBits) & 1)) return Found::kNone;
   uint32_t i = bucket[h % buckets];
-  if (i < first) return Found::kNo;
+  if (i < first) return Found::kNone;
   const uint32_t *chain = bucket + buckets;
   for (;; ++i) {
     uint32_t other = chain[i - first];
@@ -87,7 +87,7 @@ Exports::Found Exports::find(const char *symbol, uintptr_t &address) const {
       address = base_ + s.st_value;
       return Found::kFunction;
     }
-    if (other & 1) return Found::kNo;
+    if (other & 1) return Found::kNone;
   }
 }
 

@@ -22,7 +22,7 @@ struct Import {
 // What an object exports.
 class Exports {
  public:
-  enum class Found { kNo, kFunction, kUnknown };
+  enum class Found { kNone, kFunction, kUnknown };
 
   // False where it has no tables.
   bool read(uintptr_t base, const ElfW(Dyn) * dynamic);

@@ -19,7 +19,7 @@ constexpr size_t kMostObjects = 256;  // behind them it is dlsym's
 Exports g_libc_exports;
 Exports g_next[kMostObjects];
 size_t g_next_count;
-enum class Noted { kNo, kNow, kYes };
+enum class Noted { kNone, kNow, kYes };
 std::atomic<Noted> g_noted;
 
 // In the order of the search, which for these objects is that of the list.
@@ -42,7 +42,7 @@ void note_objects() {
 // False while another call, of a signal handler say, is at it.
 bool are_noted() {
   Noted noted = g_noted.load(std::memory_order_acquire);
-  if (noted == Noted::kNo && g_noted.compare_exchange_strong(noted, Noted::kNow)) {
+  if (noted == Noted::kNone && g_noted.compare_exchange_strong(noted, Noted::kNow)) {
     note_objects();
     g_noted.store(Noted::kYes, std::memory_order_release);
     return true;
@@ -56,7 +56,7 @@ uintptr_t find_next(const char *symbol) {
   if (!are_noted()) return 0;
   uintptr_t address = 0;
   for (size_t i = 0; i < g_next_count; ++i) {
-    if (g_next[i].find(symbol, address) != Exports::Found::kNo) break;
+    if (g_next[i].find(symbol, address) != Exports::Found::kNone) break;
   }
   return address;
 }

@@ -1,4 +1,5 @@
-/* Libraries that the dynamic linker looks at and does not load. libraries LIBRARY, a copy of which lies here as another.so. */
+/* Libraries that the dynamic linker looks at and does not load. libraries LIBRARY, a copy of which lies here as
+ * another.so. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
