@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tailrace.analyzer import headers, ledger, loader, schema
-from tailrace.analyzer.catalogue import Catalogue, open_catalogue
-from tailrace.analyzer.mounts import mount_rows
-from tailrace.analyzer.processes import PROCESS, Process
+from tailrace.analyzer.store import headers, ledger, loader, schema
+from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
+from tailrace.analyzer.store.mounts import mount_rows
+from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from tailrace.analyzer.edges import EdgeTable
+    from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.insights import Finding, Insights
 
 _KEYS = ["workflow", "stage", "task", "job"]
@@ -109,7 +109,7 @@ class Run:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of `events`: those of tailrace.analyzer.schema, and one a free tag of this run."""
+        """The columns of `events`: those of tailrace.analyzer.store.schema, and one a free tag of this run."""
         keys = self._catalogue.rows("SELECT DISTINCT j.key FROM contexts c, json_each(c.free) j ORDER BY j.key")
         return [*schema.BY_NAME, *(schema.TAG_PREFIX + key for (key,) in keys)]
 
@@ -126,7 +126,7 @@ class Run:
                 **{"tag.try": "0"}.
 
         Returns:
-            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.schema (text is a category, its
+            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.store.schema (text is a category, its
             categories unknown to Dask; group with observed=True). Rows of one file keep its order. Computing it raises
             TraceError when a block is damaged or has fewer events than its header promises.
 
@@ -203,7 +203,7 @@ class Run:
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
-        """The trace against the kernel's own account, a row a process; see tailrace.analyzer.ledger.table."""
+        """The trace against the kernel's own account, a row a process; see tailrace.analyzer.store.ledger.table."""
         return ledger.table(self._catalogue)
 
     @cached_property
@@ -332,8 +332,8 @@ class Run:
     @cached_property
     def waits(self) -> pd.DataFrame:
         """Where each declared task's time went: waiting for data, for order, in the queue, I/O, computing; see
-        tailrace.analyzer.waits.table. Looks at events when it is first asked for."""
-        from tailrace.analyzer import waits
+        tailrace.analyzer.model.waits.table. Looks at events when it is first asked for."""
+        from tailrace.analyzer.model import waits
 
         return waits.table(self)
 
@@ -385,8 +385,8 @@ class Run:
     # ---- what colleagues' modules make of it ----
 
     def edges(self) -> EdgeTable:
-        """The edge table (tailrace.analyzer.edges): from the catalogue, after a look at what is new since."""
-        from tailrace.analyzer import edgecache
+        """The edge table (tailrace.analyzer.edges.edge_table): from the catalogue, after a look at what is new since."""
+        from tailrace.analyzer.edges import edge_cache as edgecache
 
         return edgecache.build(self._catalogue, mount_rows(self.meta))
 
@@ -398,8 +398,8 @@ class Run:
         datasets: bool = False,
     ) -> nx.MultiDiGraph[Any]:
         """The dataflow graph between workflows, stages, tasks or processes; with `datasets`, HDF5's datasets are nodes,
-        parts of their files, and dependencies go by them. See tailrace.analyzer.dataflow.graph."""
-        from tailrace.analyzer import dataflow
+        parts of their files, and dependencies go by them. See tailrace.analyzer.model.dataflow.graph."""
+        from tailrace.analyzer.model import dataflow
 
         return dataflow.graph(self, level, files=files, stage=stage, with_datasets=datasets)
 
@@ -414,7 +414,7 @@ class Run:
         return self.insights().findings()
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.write_html."""
-        from tailrace.analyzer import report
+        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.terminal.write_html."""
+        from tailrace.analyzer.report import terminal as report
 
         report.write_html(self, Path(path))

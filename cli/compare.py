@@ -42,7 +42,7 @@ def command(
     directories: tuple[Path, ...], against: tuple[Path, ...], limits: tuple[str, ...], everything: bool, as_json: bool
 ) -> None:
     """Compare runs: what group A did, and what group B did otherwise."""
-    from tailrace.analyzer.insights import runs
+    from tailrace.analyzer.insights import run_comparison as runs
 
     with _words_of_limits():
         gates = [runs.gate(text) for text in limits]
@@ -129,7 +129,7 @@ def _figure(mean: float, interval: float, unit: str) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
-    from tailrace.analyzer.words import time_text
+    from tailrace.analyzer.util.formatting import time_text
 
     if unit == "s":
         return time_text(value * 1e9)
@@ -137,6 +137,6 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _bytes(value: float) -> str:
-    from tailrace.analyzer.words import bytes_text
+    from tailrace.analyzer.util.formatting import bytes_text
 
     return bytes_text(round(value))

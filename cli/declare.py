@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 import tailrace
-from tailrace.analyzer.words import count_text
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import CoreError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.words import count_text
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import ManagerError, UsageError
 
 

@@ -51,11 +51,11 @@ def command(
     output: Path | None,
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
-    from tailrace.analyzer import dataflow
     from tailrace.analyzer.exports import WRITERS
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
-    from tailrace.analyzer.published import published
+    from tailrace.analyzer.model import dataflow
+    from tailrace.analyzer.util.published import published
 
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()

@@ -75,7 +75,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
 
 def _seen(coverage: dict[str, Any]) -> str:
     """The share of the kernel's account that was captured, and whose account is missing."""
-    from tailrace.analyzer.words import percent_text
+    from tailrace.analyzer.util.formatting import percent_text
 
     if coverage["share"] is None:
         return "unknown: no process left an account"
@@ -99,7 +99,7 @@ MOST_ROWS = 20
 def ledger_rows(coverage: Any) -> list[list[str]]:
     """The processes seen to less than 99.9%, those that miss most first."""
     from tailrace.analyzer.summary import below
-    from tailrace.analyzer.words import bytes_text, percent_text
+    from tailrace.analyzer.util.formatting import bytes_text, percent_text
 
     rows = below(coverage)
     shown = [

@@ -12,7 +12,7 @@ import click
 import pandas as pd
 
 import tailrace
-from tailrace.analyzer import loader, query, schema
+from tailrace.analyzer.store import loader, query, schema
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
@@ -148,7 +148,7 @@ _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet
 
 
 def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> None:
-    from tailrace.analyzer.published import published
+    from tailrace.analyzer.util.published import published
 
     # What is wrong with the question is said before a file is begun.
     first = next(pieces)

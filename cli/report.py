@@ -18,7 +18,8 @@ def command(directory: Path, html: Path | None, flux_workers: int | None) -> Non
     """Show the stages of the run DIR, their dataflow, and what was lost."""
     from rich.console import Console
 
-    from tailrace.analyzer import report, summary
+    from tailrace.analyzer import summary
+    from tailrace.analyzer.report import terminal as report
 
     # The workers may start in another directory.
     run = tailrace.open(directory if flux_workers is None else directory.absolute())

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tailrace import context
-from tailrace.analyzer.words import bytes_text, count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
 from tailrace.integrations import launcher, rundir

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.words import count_text
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError
 from tailrace.integrations import launcher, rundir

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from tailrace.analyzer.words import visible
+from tailrace.analyzer.util.formatting import visible
 
 
 def shown(value: Any) -> str:

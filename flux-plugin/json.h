@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "text.h"
+#include "base/text.h"
 
 namespace tailrace::flux {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "json.h"
-#include "tags.h"
+#include "format/tags.h"
 
 namespace tailrace::flux {
 

@@ -1,7 +1,7 @@
 // See seal_journals.h.
 #include "seal_journals.h"
 
-#include "seal.h"
+#include "format/seal.h"
 
 extern "C" __attribute__((visibility("default"))) tailrace::flux::SealJournals tailrace_seal_journals;
 

@@ -19,13 +19,13 @@
 
 #include <new>
 
-#include "clock.h"
-#include "journal.h"
+#include "base/clock.h"
+#include "format/journal.h"
 #include "nested.h"
 #include "policy.h"
 #include "rundir.h"
 #include "seal_journals.h"
-#include "settings.h"
+#include "format/settings.h"
 
 namespace tailrace::flux {
 namespace {

@@ -9,8 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import tailrace
-from tailrace import context
+from tailrace import context, installation
 from tailrace.errors import CoreError
 
 _LIBRARY = "libtailrace.so"
@@ -23,7 +22,7 @@ def library_path() -> Path:
     Raises CoreError when it isn't there, or lies where LD_PRELOAD can't name it.
     """
     chosen = os.environ.get("TAILRACE_CORE_LIBRARY")
-    path = Path(chosen) if chosen else Path(tailrace.__file__).absolute().parent / "lib" / _LIBRARY
+    path = Path(chosen) if chosen else installation.PACKAGE / "lib" / _LIBRARY
     if chosen and not (path.is_absolute() and path.name == _LIBRARY and path.is_file()):
         raise CoreError(f"TAILRACE_CORE_LIBRARY is {chosen}: name a {_LIBRARY} by its whole path, or unset it")
     if not path.is_file():

@@ -176,7 +176,7 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
     watched = {*_FORWARDED, signal.SIGCHLD}
     filters = seccomp_filters()
     if filters is not None and "TAILRACE_RUN" in env:
-        # A process of ours that finds itself under more than these asks nothing of the kernel (core/src/session.cc).
+        # A process of ours that finds itself under more than these asks nothing of the kernel (core/src/session/session.cc).
         env = {**env, "TAILRACE_PROCESS": f"{filters}:{os.geteuid()}"}
     # A caller may have it ignored, and the kernel then keeps no exit status for us.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tailrace.errors import UsageError
-from tailrace.integrations.declared import DeclaredLog
+from tailrace.integrations.declared_log import DeclaredLog
 
 MANAGER = "wfformat"
 NUMBERED = re.compile(r"[_.-](ID)?\d+$")

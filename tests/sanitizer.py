@@ -176,8 +176,8 @@ def without_own(listing: str) -> str:
 
 
 def _defaults(name: str) -> str:
-    """The options that the core's sanitizer.cc gives the runtime, for programs that are run without the core."""
-    source = (_SOURCE / "core/src/sanitizer.cc").read_text()
+    """The options that the core's base/sanitizer.cc gives the runtime, for programs that are run without the core."""
+    source = (_SOURCE / "core/src/base/sanitizer.cc").read_text()
     function = source.split(f"__{name.lower().removesuffix('_options')}_default_options() {{")[-1].split("}")[0]
     return "".join(re.findall(r'"([^"]*)"', function))
 

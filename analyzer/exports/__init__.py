@@ -21,9 +21,9 @@ from typing import Any, TextIO
 
 import networkx as nx
 
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.exports import dot, graphml, json, openlineage, perfetto, prov, rocrate, wfformat
-from tailrace.analyzer.published import published
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.util.published import published
 from tailrace.errors import QueryError, UsageError
 
 Writer = Callable[["nx.MultiDiGraph[Any]", TextIO], None]

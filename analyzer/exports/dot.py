@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import networkx as nx
 
-from tailrace.analyzer.words import bytes_text, time_text, with_stage
+from tailrace.analyzer.util.formatting import bytes_text, time_text, with_stage
 
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
 CRITICAL = "#9a4006"

@@ -24,11 +24,12 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow, fileclass
-from tailrace.analyzer import edges as et
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.processes import Process, keys
-from tailrace.analyzer.words import clean, count_text
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store.processes import Process, keys
+from tailrace.analyzer.util.formatting import clean, count_text
 
 LEFT_OUT_TYPES = ("sock", "anon")
 """Streams that go both ways, or whose ends are one process's: they order nothing."""

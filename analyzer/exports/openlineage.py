@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import tailrace
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
-from tailrace.analyzer.words import clean
+from tailrace.analyzer.util.formatting import clean
 
 SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"

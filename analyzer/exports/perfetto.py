@@ -20,11 +20,12 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow, processes
-from tailrace.analyzer import edges as et
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.processes import Process
-from tailrace.analyzer.words import clean, count_text
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.store.processes import Process
+from tailrace.analyzer.util.formatting import clean, count_text
 
 COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
 

@@ -15,7 +15,7 @@ import json
 from typing import Any, TextIO
 
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
-from tailrace.analyzer.words import clean
+from tailrace.analyzer.util.formatting import clean
 
 NAMESPACE = "urn:tailrace:terms:"
 

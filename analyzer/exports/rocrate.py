@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import tailrace
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
-from tailrace.analyzer.words import clean
+from tailrace.analyzer.util.formatting import clean
 
 METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import tailrace
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, distinct, escaped, lineage, utc
-from tailrace.analyzer.mounts import descriptions
-from tailrace.analyzer.words import clean
+from tailrace.analyzer.store.mounts import descriptions
+from tailrace.analyzer.util.formatting import clean
 from tailrace.errors import RunError
 
 SHORTEST_NS = 100_000_000

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.analyzer import compare, dataflow
 from tailrace.analyzer.insights.findings import Finding, Insights
 from tailrace.analyzer.insights.scene import Scene
 from tailrace.analyzer.insights.scene import scene as scene_of
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import declared_vs_observed as compare
 
 __all__ = ["Finding", "Insights", "Scene", "insights"]
 

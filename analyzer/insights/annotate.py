@@ -13,9 +13,9 @@ from typing import Any
 
 import networkx as nx
 
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.insights.findings import Insights
+from tailrace.analyzer.model import dataflow
 
 
 def annotate(out: nx.MultiDiGraph[Any], found: Insights) -> None:

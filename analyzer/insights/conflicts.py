@@ -24,13 +24,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import csr
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
-from tailrace.analyzer.compare import Moment, Task
+from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.scene import DATA, Scene
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.model.declared_vs_observed import Moment, Task
+from tailrace.analyzer.util import csr
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Ints
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
 COLUMNS = ["kind", "path", "file", "first", "second", "bytes", "start", "end", "first_ns", "second_ns", "overlap"]

@@ -38,13 +38,13 @@ from heapq import heappop, heappush
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import csr
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
-from tailrace.analyzer.insights.room import Rooms
+from tailrace.analyzer.insights.resource_waits import Rooms
 from tailrace.analyzer.insights.scene import DATA, Scene, cover_of
-from tailrace.analyzer.intervals import Intervals, Ints
+from tailrace.analyzer.util import csr
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Intervals, Ints
 
 PARTS = ("compute", "io", "stream", "gap")
 ORDER, REST = "order", "rest"

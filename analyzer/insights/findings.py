@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import stages as stage_table
 from tailrace.analyzer.insights import conflicts as co
-from tailrace.analyzer.insights import declared as de
+from tailrace.analyzer.insights import declared_savings as de
 from tailrace.analyzer.insights import lifetime as li
 from tailrace.analyzer.insights import pairs
 from tailrace.analyzer.insights.critical import REST, Critical, critical
 from tailrace.analyzer.insights.scene import Scene
-from tailrace.analyzer.words import bytes_text, count_text, time_text, with_stage
+from tailrace.analyzer.model import stages as stage_table
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, with_stage
 
 EVIDENCE = 5
 """Rows of evidence that a finding carries."""

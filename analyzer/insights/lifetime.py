@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
-from tailrace.analyzer import stages
+from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.scene import Scene
-from tailrace.analyzer.intervals import Bools, Ints
+from tailrace.analyzer.model import stages
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Bools, Ints
 
 STEPS = 400
 """Points of the footprint that are kept."""

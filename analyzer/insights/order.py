@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import compare
-from tailrace.analyzer.compare import Moment, Pair, Task
+from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model.declared_vs_observed import Moment, Pair, Task
 
 DECLARED, INSIDE = "declared", "inside"
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow
-from tailrace.analyzer import edges as et
+from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.critical import Critical
 from tailrace.analyzer.insights.scene import DATA, Scene
+from tailrace.analyzer.model import dataflow
 
 SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 

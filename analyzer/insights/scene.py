@@ -30,16 +30,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.insights import kin, order
-from tailrace.analyzer.insights.kin import Lives
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.insights import order
+from tailrace.analyzer.insights import process_tree as kin
 from tailrace.analyzer.insights.order import Order
-from tailrace.analyzer.intervals import Bools, Intervals, Ints
-from tailrace.analyzer.processes import PROCESS
-from tailrace.analyzer.words import with_stage
+from tailrace.analyzer.insights.process_tree import Lives
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.formatting import with_stage
+from tailrace.analyzer.util.intervals import Bools, Intervals, Ints
 
 DATA = "data"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]

@@ -20,11 +20,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import intervals as iv
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.order import DECLARED
 from tailrace.analyzer.insights.scene import DATA, Scene, writes
-from tailrace.analyzer.intervals import Bools
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Bools
 from tailrace.errors import QueryError
 
 

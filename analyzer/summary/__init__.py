@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import compare, dataflow, stages, waits
-from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import insights
+from tailrace.analyzer.model import dataflow, stages, waits
+from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tailrace.analyzer import dataflow, stages
-from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model.dataflow import Model
 
 STAGES = 48
 """A run with more stages than that, and fewer names of stages, is folded: what a picture can show."""

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tailrace.analyzer import edges as et
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, ms
 from tailrace.analyzer.summary.tasks import type_name, type_names
+from tailrace.analyzer.util.intervals import Ints
 
 BINS = 120
 """Columns of a map over time: what fits a page at a width that can still be pointed at."""

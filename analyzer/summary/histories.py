@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from tailrace.analyzer import histories as states
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.model import histories as states
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, ms, plain
+from tailrace.analyzer.util.intervals import Ints
 
 
 def histories(m: Model, index: Ints, start_ns: int) -> dict[str, Any]:

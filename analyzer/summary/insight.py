@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.insights.critical import PARTS
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, ms, plain
+from tailrace.analyzer.util.intervals import Ints
 
 
 def findings(found: Insights) -> dict[str, Any]:

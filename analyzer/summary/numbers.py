@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 import tailrace
-from tailrace.analyzer import dataflow, processes, stages
-from tailrace.analyzer.dataflow import Model
 from tailrace.analyzer.insights import Insights
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary.limits import ms
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from tailrace.analyzer import ledger
-from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import ledger
 from tailrace.analyzer.summary.limits import LIMITS
-from tailrace.analyzer.words import bytes_text, count_text, percent_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
 
 LOSSES = {
     "no_journal": "not recorded: no buffer could be had (journal directory full or not writable)",

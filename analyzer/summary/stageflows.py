@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer import dataflow, fileclass, stages
-from tailrace.analyzer import edges as et
-from tailrace.analyzer.dataflow import Model
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS
 
 RESULT = "(left at the end)"

@@ -11,11 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.analyzer import dataflow, fileclass, stages
-from tailrace.analyzer import edges as et
-from tailrace.analyzer.dataflow import Model
-from tailrace.analyzer.intervals import Ints
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, ms
+from tailrace.analyzer.util.intervals import Ints
 
 NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[0-9]+")
 """What tells the tasks of a type apart: a number, a hash or a UUID."""

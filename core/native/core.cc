@@ -13,12 +13,12 @@
 #include <tuple>
 #include <vector>
 
-#include "build_info.h"
-#include "functions.h"
-#include "program.h"
-#include "seal.h"
-#include "settings.h"
-#include "tags.h"
+#include "format/build_info.h"
+#include "format/functions.h"
+#include "format/program.h"
+#include "format/seal.h"
+#include "format/settings.h"
+#include "format/tags.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "attach.h"
-#include "build_info.h"
-#include "layers.h"
-#include "ledger.h"
-#include "messages.h"
-#include "real.h"
-#include "record.h"
-#include "segment.h"
-#include "stream.h"
+#include "hooks/attach.h"
+#include "format/build_info.h"
+#include "layers/layers.h"
+#include "session/ledger.h"
+#include "hooks/messages.h"
+#include "linker/real.h"
+#include "session/record.h"
+#include "session/segment.h"
+#include "hooks/stream.h"
 
 using namespace tailrace;
 

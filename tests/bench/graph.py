@@ -34,9 +34,11 @@ import replay
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.analyzer import chunks, csr, dataflow
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.util import csr
+from tailrace.analyzer.util import intervals as iv
 from tailrace.integrations import wfformat
 
 TASKS, FILES, STAGES = 100_000, 500_000, 10
@@ -149,7 +151,7 @@ LARGE = """
 import resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 import numpy as np
-from tailrace.analyzer import csr
+from tailrace.analyzer.util import csr
 r = np.random.default_rng(1)
 nodes, edges = 6_000_000, 10_000_000
 source = r.integers(0, nodes - 1, edges)

@@ -1,7 +1,7 @@
 // The core's walk over a trace file's headers: what `tailrace seal` does with whatever file a dead process left.
 #include <memory>
 
-#include "block.h"
+#include "format/block.h"
 #include "fuzz.h"
 
 using namespace tailrace;

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "fuzz.h"
-#include "seal.h"
+#include "format/seal.h"
 #include "trace_file.h"
 
 using namespace tailrace;

@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import tailrace
+from tailrace import installation
 
 SEEDS = Path(sys.argv[1]).resolve()
-# As in core/src/journal.h, and in journal.cc.
+# As in core/src/format/journal.h, and in format/journal.cc.
 HEADER_BYTES, SLOT_BYTES, HEADER_INPUT = 4096, 64, 512
 
 PROGRAM = """
@@ -45,7 +45,7 @@ def run(work: Path, end: str) -> tuple[list[Path], list[Path]]:
     """A small program under the core alone, so that nobody seals what it leaves: its trace files and its journals."""
     (work / "run" / "trace").mkdir(parents=True)
     (work / "journal").mkdir()
-    library = Path(tailrace.__file__).parent / "lib" / "libtailrace.so"
+    library = installation.PACKAGE / "lib" / "libtailrace.so"
     settings = {
         "LD_PRELOAD": str(library),
         "TAILRACE_RUN": str(work / "run"),
@@ -58,7 +58,7 @@ def run(work: Path, end: str) -> tuple[list[Path], list[Path]]:
 
 
 def journal_seed(journal: bytes, last: int) -> bytes:
-    """The journal as journal.cc takes it, of its records the first and the `last`: the interpreter's start is long."""
+    """The journal as format/journal.cc takes it, of its records the first and the `last`: the interpreter's start is long."""
     slots = [journal[at : at + SLOT_BYTES] for at in range(HEADER_BYTES, len(journal) - SLOT_BYTES + 1, SLOT_BYTES)]
     used = [slot for slot in slots if struct.unpack_from("=I", slot)[0]]
     return b"\x01" + journal[:HEADER_INPUT] + b"".join(used[:40] + used[40:][-last:])

@@ -2,7 +2,7 @@
 // them freed after an input.
 #include <vector>
 
-#include "arena.h"
+#include "base/arena.h"
 #include "fuzz.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // The environment: lines of the input are its strings. Ours are read and hidden, then put back for a child.
-#include "settings.h"
+#include "format/settings.h"
 
 #include <algorithm>
 #include <memory>

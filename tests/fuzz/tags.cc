@@ -1,5 +1,5 @@
 // Tags: two sets, divided by a newline, parsed and laid over each other; the canonical form must be a fixed point.
-#include "tags.h"
+#include "format/tags.h"
 
 #include <memory>
 #include <string>

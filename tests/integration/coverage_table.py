@@ -5,7 +5,7 @@ from typing import Any
 from harm import Table
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 COMPLETE = 0.999
 """The share of a run's bytes that must be in the trace."""

@@ -92,7 +92,7 @@ class _Content:
 
 def seen_edges(run, below):
     """The same by tailrace's dataflow at the level of processes."""
-    from tailrace.analyzer import dataflow
+    from tailrace.analyzer.model import dataflow
 
     model = dataflow.model(run)
     _, parties = dataflow.parties(model, "process")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import sanitizer
 
-import tailrace
+from tailrace import installation
 
 START_S = 60
 STEP_S = 60
@@ -211,7 +211,7 @@ class FluxPlugins:
 def require_plugins(package: Path | None = None) -> FluxPlugins:
     """The plugins of the package in that folder, or of the installed one; skips or fails without."""
     require_flux()
-    plugins = FluxPlugins((package or Path(str(tailrace.__file__)).resolve().parent) / "flux")
+    plugins = FluxPlugins((package or installation.PACKAGE) / "flux")
     if not plugins.jobtap.is_file():
         missing("tailrace was installed where CMake found no Flux by pkg-config, so without the Flux plugins")
     return plugins

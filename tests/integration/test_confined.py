@@ -13,7 +13,7 @@ import pytest
 from harm import Harm, Outcome, Program
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 from tailrace.integrations import launcher
 
 GIVEN = len("given to the program\n")
@@ -135,7 +135,7 @@ def test_the_launcher_counts_its_filters(program: Program) -> None:
 
 
 def test_every_call_of_the_core_is_asked_for() -> None:
-    """kOwnCalls of filter.cc has all numbers that the core's sources call the kernel by."""
+    """kOwnCalls of format/seccomp_filter.cc has all numbers that the core's sources call the kernel by."""
     listed = set(re.findall(r"SYS_\w+", (CORE / "filter.cc").read_text()))
     called = {"SYS_waitid", "SYS_pipe2"}
     for source in CORE.iterdir():

@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 
 import tailrace
-from tailrace.analyzer import dataflow, datasets
+from tailrace.analyzer.model import dataflow, datasets
 from tailrace.errors import QueryError
 
 h5py = pytest.importorskip("h5py")

@@ -15,7 +15,8 @@ from coverage_table import check_coverage
 from flux_instance import clean_environment, missing
 
 import tailrace
-from tailrace.analyzer import compare, dataflow
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import declared_vs_observed as compare
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "ensemble"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())

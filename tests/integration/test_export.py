@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import tailrace
-from tailrace.analyzer import compare
 from tailrace.analyzer.exports import FORMATS, export, graphml
+from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.integrations import wfformat
 
 NAMES = (

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 import tailrace
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.insights import insights
+from tailrace.analyzer.model import dataflow
 
 # Runs the steps one after the other, and says which pid each had.
 DRIVER = """

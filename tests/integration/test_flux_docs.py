@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from flux_instance import FluxInstance
 
-import tailrace
+from tailrace import installation
 
 PAGE = Path(__file__).parents[2] / "docs" / "flux.md"
 
@@ -86,5 +86,5 @@ def test_the_analysis_can_be_followed(shell, tmp_path):
 def test_the_option_table_is_that_of_the_plugin():
     table = PAGE.read_text().split("| option | |", 1)[1].split("\n\n", 1)[0]
     documented = {cell.split("=")[0].split()[0] for cell in re.findall(r"^\| `(--[^`]*)`", table, re.MULTILINE)}
-    plugin = (Path(tailrace.__file__).parent / "flux/etc/cli/plugins/tailrace_trace.py").read_text()
+    plugin = (installation.PACKAGE / "flux/etc/cli/plugins/tailrace_trace.py").read_text()
     assert documented == set(re.findall(r'add_option\(\s*"(--[a-z-]+)"', plugin))

@@ -17,7 +17,7 @@ import pytest
 import sanitizer
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 Program = Callable[[str], Path]
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
 

@@ -48,7 +48,7 @@ def test_every_export_is_hooked_or_excused(exports: set[str]) -> None:
     unknown = sorted(name for name in exports - HOOKED if excuse(name, ALL) is None)
     assert not unknown, (
         f"libc exports {', '.join(unknown)}. What makes, takes or closes a descriptor or a stream gets a row in "
-        "core/src/hooks.def and a hook; what doesn't, a line in libc_exports.py with the reason."
+        "core/src/format/hooks.def and a hook; what doesn't, a line in libc_exports.py with the reason."
     )
 
 

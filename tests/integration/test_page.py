@@ -22,7 +22,8 @@ import sanitizer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 import tailrace
-from tailrace.analyzer import report, summary
+from tailrace.analyzer import summary
+from tailrace.analyzer.report import terminal as report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import trace_writer as tw

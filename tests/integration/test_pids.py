@@ -13,7 +13,8 @@ import pytest
 from harm import TAILRACE
 
 import tailrace
-from tailrace.analyzer import dataflow, ledger, stages
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.store import ledger
 
 STEP = 'echo $$ > "$0.pid"; : > "$0.here"; until [ -e "$1.here" ]; do sleep 0.02; done; exec cat "$2" > "$3"'
 """Waits until the other one is there, too; `$0` and `$1` are the names of the two."""

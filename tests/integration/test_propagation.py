@@ -13,7 +13,7 @@ from conftest import Trace, run_cli
 from harm import clean_environment
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 ENV, CP, SH = (shutil.which(name) or name for name in ("env", "cp", "sh"))
 

@@ -17,8 +17,9 @@ import pytest
 from coverage_table import check_coverage
 
 import tailrace
-from tailrace.analyzer import compare, dataflow, stages
 from tailrace.analyzer.exports import export
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.integrations import wfformat
 
 REPLAY = Path(__file__).parents[2] / "workflows" / "replay" / "replay.py"

@@ -19,7 +19,7 @@ import pytest
 from truth import CALL, COPIES, DESCRIPTOR, READS, WRITES, split_arguments
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 pytest.importorskip("parsl", reason="the workflow needs Parsl: pip install 'tailrace[parsl]'")
 pytestmark = [

@@ -10,7 +10,7 @@ from conftest import run_cli
 from truth import Seen, read_run
 
 import tailrace
-from tailrace.analyzer import ledger
+from tailrace.analyzer.store import ledger
 
 PAGE, N = 4096, 16
 Traced = Callable[[str], Seen]

@@ -17,8 +17,9 @@ from coverage_table import check_coverage
 from file_edges import edges, seen_edges, strace_command
 
 import tailrace
-from tailrace.analyzer import compare, dataflow
 from tailrace.analyzer.exports import export
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.integrations import wfformat
 
 WORKFLOWS = Path(__file__).parents[2] / "workflows"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void tailrace_report_to(const char *path);  // the core's sanitizer.cc
+void tailrace_report_to(const char *path);  // the core's base/sanitizer.cc
 
 namespace {
 

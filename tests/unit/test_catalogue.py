@@ -12,7 +12,7 @@ import trace_writer as tw
 
 import tailrace
 from tailrace import _native
-from tailrace.analyzer import catalogue, headers
+from tailrace.analyzer.store import catalogue, headers
 from tailrace.errors import NotARunError
 
 

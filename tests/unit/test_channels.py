@@ -6,7 +6,7 @@ from typing import Any
 
 from flowcase import Story
 
-from tailrace.analyzer import dataflow
+from tailrace.analyzer.model import dataflow
 
 
 def flows(story: Story, partitions: int = 1) -> dict[tuple[str, str], int]:

@@ -11,8 +11,8 @@ from flowcase import T0_NS, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import chunks
-from tailrace.analyzer import edges as et
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
 
 US = 1000
 CALLS = st.sampled_from(

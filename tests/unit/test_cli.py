@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trace_writer as tw
 
-from tailrace.analyzer.published import published
+from tailrace.analyzer.util.published import published
 
 
 @pytest.fixture(scope="module")

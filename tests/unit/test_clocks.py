@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from flowcase import MS, Story
 
-from tailrace.analyzer import clocks, dataflow
+from tailrace.analyzer.edges import clocks
+from tailrace.analyzer.model import dataflow
 
 
 def relay(ahead: dict[str, float], hosts: tuple[str, ...] = ("a", "b", "a")) -> Story:

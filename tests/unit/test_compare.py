@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from flowcase import Story
 
-from tailrace.analyzer import dataflow
+from tailrace.analyzer.model import dataflow
 
 MAIN, COPY = 50, 60
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 from flowcase import MS, Story
 
-from tailrace.analyzer import confidence, dataflow
+from tailrace.analyzer.edges import confidence
+from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.annotate import annotate
-from tailrace.analyzer.packages import package
+from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError
 
 

@@ -14,8 +14,8 @@ from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.insights import critical, insights, scene
+from tailrace.analyzer.model import dataflow
 
 
 def made(story: Story, **values: Any) -> tuple[scene.Scene, critical.Critical]:

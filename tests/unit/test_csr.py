@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import csr
+from tailrace.analyzer.util import csr
 
 Edges = list[tuple[int, int]]
 

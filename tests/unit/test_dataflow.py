@@ -12,8 +12,10 @@ from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import chunks, dataflow, fileclass
-from tailrace.analyzer import edges as et
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tailrace.integrations.declared import DeclaredLog, declared_line, publish
+from tailrace.integrations.declared_log import DeclaredLog, declared_line, publish
 
 END = {"workflow": "w", "task": "1", "t_end_ns": 5, "status": "done", "tries": 1}
 

@@ -29,18 +29,18 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 
 def test_every_loss_is_documented() -> None:
-    source = (ROOT / "core/src/journal.cc").read_text()
+    source = (ROOT / "core/src/format/journal.cc").read_text()
     table = re.search(r"kLossNames\[[^]]*\] = \{([^}]*)\}", source)
     assert table is not None
     assert set(re.findall(r'"(\w+)"', table[1])) == set(rows("trace-format.md", "### Losses"))
 
 
 @pytest.mark.parametrize(
-    "part", ["hooks_open.cc", "hooks_data.cc", "hooks_meta.cc", "hooks_stdio.cc", "hooks_process.cc"]
+    "part", ["hooks/open.cc", "hooks/data.cc", "hooks/meta.cc", "hooks/stdio.cc", "hooks/process.cc"]
 )
 def test_the_hook_table_names_its_files(part: str) -> None:
     assert (ROOT / "core/src" / part).exists()
-    assert part in (ROOT / "core/src/hooks.def").read_text()
+    assert part in (ROOT / "core/src/format/hooks.def").read_text()
 
 
 def test_no_hook_stands_twice() -> None:

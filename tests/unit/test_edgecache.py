@@ -10,8 +10,9 @@ import pytest
 import trace_writer as tw
 
 import tailrace
-from tailrace.analyzer import chunks, edgecache
-from tailrace.analyzer import edges as et
+from tailrace.analyzer.edges import edge_cache as edgecache
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
 
 
 def lines(pid: int, first: int, count: int, task: str) -> list[tw.Line]:
@@ -96,7 +97,7 @@ def test_another_version_is_built_anew(run: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_where_it_can_not_be_kept_it_is_built_each_time(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tailrace.analyzer.catalogue._publish", lambda *_: False)
+    monkeypatch.setattr("tailrace.analyzer.store.catalogue._publish", lambda *_: False)
     seen = reads(monkeypatch)
     for _ in range(2):
         pd.testing.assert_frame_equal(shown(tailrace.open(run).edges()), anew(run), check_dtype=False)

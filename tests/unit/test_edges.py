@@ -11,9 +11,9 @@ from flowcase import MS, T0_NS, Story, frame
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import chunks
-from tailrace.analyzer import edges as et
-from tailrace.analyzer import intervals as iv
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.util import intervals as iv
 
 ranges = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(0, 8)), max_size=30)
 

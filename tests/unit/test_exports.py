@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from flowcase import Story
 
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.exports import WRITERS, dot, graphml
+from tailrace.analyzer.model import dataflow
 from tailrace.cli import graph as graph_command
 
 HOSTILE = '/d/"; evil [label="x\\"] -> \\N <b>&amp;\x01\x1b]0;\u202e</b> name\n.txt'

@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tailrace.analyzer import grouping
+from tailrace.analyzer.util import grouping
 
 ENDS = (-(2**63), -1, 0, 1, 2**31, 2**63 - 1)
 numbers = st.one_of(st.integers(-3, 3), st.sampled_from(ENDS), st.integers(-(2**63), 2**63 - 1))

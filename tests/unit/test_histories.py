@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from flowcase import FakeRun, Story
 
-from tailrace.analyzer import dataflow, histories, summary
+from tailrace.analyzer import summary
+from tailrace.analyzer.model import dataflow, histories
 from tailrace.analyzer.summary import limits
 
 

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import tailrace
-from tailrace.analyzer import exports, query, report, summary
-from tailrace.analyzer.insights import runs
+from tailrace.analyzer import exports, summary
+from tailrace.analyzer.insights import run_comparison as runs
+from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.store import query
 from tailrace.errors import TailraceError
 
 NUMBERS = st.sampled_from([0, -1, 1, 4096, 2**31, 2**62, 2**63 - 1, -(2**63)])

@@ -11,8 +11,8 @@ import pytest
 from flowcase import MS, T0_NS, Story
 from test_critical import moment, task
 
-from tailrace.analyzer import dataflow
 from tailrace.analyzer.insights import Insights, insights, whatif
+from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError
 
 SECOND = 1000

@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 from flowcase import MS, T0_NS, Story
 
-from tailrace.analyzer import dataflow, ends
 from tailrace.analyzer.insights.scene import scene
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.store import process_ends as ends
 
 PIDS = 4
 

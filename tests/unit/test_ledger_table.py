@@ -7,7 +7,8 @@ import pytest
 from trace_writer import T0_US, block, event, make_run
 
 import tailrace
-from tailrace.analyzer import dataflow, ledger
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.store import ledger
 
 LEDGER = {"base": [1000, 0], "own": [90, 500], "reaped": [0, 0], "done": [0, 0], "ahead": 0, "loaded": 0}
 

@@ -10,7 +10,7 @@ import trace_writer as tw
 
 import tailrace
 from tailrace import _native
-from tailrace.analyzer import loader, schema
+from tailrace.analyzer.store import loader, schema
 from tailrace.errors import QueryError, TraceError
 
 CM1 = Path(__file__).parents[3] / "shared" / "data" / "dftracer-cm1"

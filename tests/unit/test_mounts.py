@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.analyzer.mounts import mount_rows
+from tailrace.analyzer.store.mounts import mount_rows
 
 ROOT = {"dev": "254:1", "source": "/dev/vda1", "root": "/", "point": "/", "fstype": "ext4"}
 NET = {"dev": "0:52", "source": "nas:/export", "root": "/", "point": "/net", "fstype": "nfs4"}

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace.analyzer import dataflow, processes, stages
 from tailrace.analyzer.exports import lineage, perfetto
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.findings import Insights
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.store import processes
 
 FIRST, SECOND = "18aa", "18ab"
 

@@ -16,7 +16,8 @@ from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace.errors import TagError
-from tailrace.parsl import call, declare, executors, trace
+from tailrace.parsl import call, executors, trace
+from tailrace.parsl import task_log as declare
 
 
 def double(value, **kwargs):

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace.analyzer import loader, query
+from tailrace.analyzer.store import loader, query
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError, TraceError, UsageError

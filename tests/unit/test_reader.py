@@ -10,9 +10,10 @@ import pytest
 import trace_writer as tw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import reader
 
 from tailrace import _native
-from tailrace.analyzer import reader, schema
+from tailrace.analyzer.store import schema
 from tailrace.errors import QueryError, TraceError
 
 MOUNTS = [

@@ -14,9 +14,10 @@ from flowcase import MS, FakeRun, Story
 from rich.console import Console
 from test_critical import task
 
-from tailrace.analyzer import report, summary
+from tailrace.analyzer import summary
+from tailrace.analyzer.report import terminal as report
 from tailrace.analyzer.summary import limits
-from tailrace.analyzer.words import bytes_text, count_text, time_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
 HOSTILE = "/d/</script><script>alert(1)</script>&amp;[red]\x1b[31m\u2028"
 

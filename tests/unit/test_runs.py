@@ -9,7 +9,7 @@ from flowcase import MS, Story
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.analyzer.insights import runs
+from tailrace.analyzer.insights import run_comparison as runs
 from tailrace.errors import QueryError
 
 

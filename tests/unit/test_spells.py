@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace import _native
-from tailrace.analyzer import chunks
-from tailrace.analyzer import edges as et
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import event_fold as chunks
 
 MOST = 2**63 - 1
 LIMITS = {"MIN_PAUSE_NS": 3, "MAX_SPELLS": 3, "MAX_EXTENTS": 2, "MAX_TIMES": 2, "MAX_BUSY": 3}

@@ -9,7 +9,7 @@ from flowcase import MS, Story, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer import dataflow, stages
+from tailrace.analyzer.model import dataflow, stages
 
 
 def pipeline() -> Story:

@@ -11,8 +11,11 @@ from flowcase import MS, FakeRun, Story
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.analyzer import dataflow, ledger, report, stages, summary
+from tailrace.analyzer import summary
 from tailrace.analyzer.insights import insights
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.store import ledger
 from tailrace.analyzer.summary import heat, numbers, tasks
 
 ACCOUNT = {

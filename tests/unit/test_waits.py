@@ -10,7 +10,9 @@ import pytest
 from flowcase import MS, T0_NS, FakeRun, Story
 from rich.console import Console
 
-from tailrace.analyzer import report, summary, waits
+from tailrace.analyzer import summary
+from tailrace.analyzer.model import waits
+from tailrace.analyzer.report import terminal as report
 
 TIMES = ("submit", "depend", "launch", "alloc", "start", "end")
 

@@ -48,7 +48,7 @@ void tailrace_flush(void);
  * the key and the rule in `message` (at most `size` bytes, terminated). */
 size_t tailrace_tag_error(const char *tags, char *message, size_t size);
 
-/* The run directory, and the value of a setting (core/src/settings.def): the settings are hidden from the environment
+/* The run directory, and the value of a setting (core/src/format/settings.def): the settings are hidden from the environment
  * of a traced process. Null when nothing is traced, or there is no such setting. */
 const char *tailrace_run_directory(void);
 const char *tailrace_setting(const char *name);

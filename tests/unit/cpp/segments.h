@@ -1,4 +1,4 @@
-// A journal segment in memory or in a file, filled by hand as record.cc fills one, and the trace file it is sealed to,
+// A journal segment in memory or in a file, filled by hand as session/record.cc fills one, and the trace file it is sealed to,
 // read back.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "seal.h"
+#include "format/seal.h"
 
 namespace tailrace::test {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "clock.h"
+#include "base/clock.h"
 
 using namespace tailrace;
 

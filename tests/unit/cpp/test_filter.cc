@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "filter.h"
+#include "format/seccomp_filter.h"
 
 using namespace tailrace;
 

@@ -1,4 +1,4 @@
-#include "loaded.h"
+#include "linker/loaded.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "settings.h"
+#include "format/settings.h"
 
 using namespace tailrace;
 

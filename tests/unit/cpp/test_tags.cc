@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "tags.h"
+#include "format/tags.h"
 
 using namespace tailrace;
 

@@ -1,0 +1,102 @@
+"""The edge table of a run, kept in its catalogue, and brought up to date by what the run has grown.
+
+    catalogue (edge_tables, edge_files) + blocks that came since --Dask--> edge table --> catalogue
+
+An edge table is columns, some of a million rows, and is never asked for in part; so its tables are Arrow streams (lz4)
+in SQLite, not rows of it. `edge_files` says up to which byte of each trace file the events are in. Combining is the
+same `fold` that builds the table (edges.py), so a table that grew equals one built anew, but where a cap coarsened.
+
+What always holds: a trace file that was replaced or went away drops the table (catalogue.py); so does another
+`VERSION`. Where the catalogue can't be written the table is built each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tailrace.analyzer.edges import edge_table as edges
+from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges.edge_table import EdgeTable
+from tailrace.analyzer.store import loader
+from tailrace.analyzer.store.catalogue import Catalogue
+from tailrace.analyzer.store.mounts import Mount
+from tailrace.analyzer.util.intervals import Intervals
+
+VERSION = 4
+"""Of what chunks.py makes of events: a table of another version is built anew."""
+_VERSION_ROW = "version"
+
+
+def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
+    """The edge table of the run.
+
+    Raises:
+        RunError: the trace can't be read; a reader's errors pass through.
+    """
+    found = loader.blocks(catalogue, loader.Where())
+    kept, upto = _load(catalogue)
+    new = [block for block in found if block[2] >= upto.get(block[0], 0)]
+    if kept is not None and not new:
+        return kept
+    table = chunks.reduce(loader.delayed(catalogue, chunks.COLUMNS, new, mounts))
+    if kept is not None:
+        table = edges.combine([kept, table])
+    for file, _, offset, member_bytes, *_ in found:
+        upto[file] = max(upto.get(file, 0), offset + member_bytes)
+    catalogue.keep(lambda connection: _save(connection, table, upto))
+    return table
+
+
+def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
+    parts = dict(catalogue.rows("SELECT name, data FROM edge_tables"))
+    if parts.pop(_VERSION_ROW, None) != _stamp():
+        return None, {}
+    try:
+        made = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
+    except (KeyError, pa.ArrowInvalid):
+        return None, {}
+    for name in ("extents", "times", "busy"):
+        made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
+    return EdgeTable(**made), dict(catalogue.rows("SELECT file, upto FROM edge_files"))
+
+
+def _save(connection: sqlite3.Connection, table: EdgeTable, upto: dict[str, int]) -> None:
+    connection.execute("DELETE FROM edge_files")
+    connection.execute("DELETE FROM edge_tables")
+    connection.executemany("INSERT INTO edge_files VALUES (?, ?)", upto.items())
+    rows = [(_VERSION_ROW, _stamp())]
+    for field in dataclasses.fields(EdgeTable):
+        value = getattr(table, field.name)
+        rows.append((field.name, _written(pd.DataFrame(value._asdict()) if isinstance(value, Intervals) else value)))
+    connection.executemany("INSERT INTO edge_tables VALUES (?, ?)", rows)
+
+
+def _stamp() -> bytes:
+    return f"{VERSION} {pa.__version__}".encode()
+
+
+def _written(frame: pd.DataFrame) -> bytes:
+    columns = {str(name): pa.array(frame[name].to_numpy()) for name in frame.columns}
+    sink = pa.BufferOutputStream()
+    batch = pa.table(columns)
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _read(data: bytes) -> Any:
+    """A frame as edges.py makes it: texts are objects, numbers numpy's, and all of it may be written to."""
+    table = pa.ipc.open_stream(data).read_all()
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        values = np.array(table.column(name).to_numpy())
+        texts = pa.types.is_string(table.schema.field(name).type) or pa.types.is_null(table.schema.field(name).type)
+        columns[name] = pd.Series(values, dtype=object if texts else values.dtype)
+    return pd.DataFrame(columns)

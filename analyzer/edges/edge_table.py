@@ -1,0 +1,233 @@
+"""From events to the edge table: who moved which bytes of which file, in which direction, when.
+
+    partition of events --chunk (chunks.py)--> Partial --combine (a tree)--> Partial --> EdgeTable
+
+A `Partial` holds long integer tables; its size is bounded by the numbers of actors, files and caps, not by events:
+
+    who      an actor: (workflow, stage, task, host, pid, start); "" stands for "not set"
+    files    an identity and its type; paths are aliases of it, kept with the times they were seen
+    spells   (who, file, direction, spell): what the actor moved between two pauses; first, last, bytes, calls, ...
+    extents  (spell, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
+    busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
+    counts   (who, kind): calls and bytes, with the ones that could not be put on a file
+    facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
+    kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
+
+What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
+make no edge; one and the same fold (core/native/spells.cc) makes chunks and combines them, so the result depends on the
+partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse spell or extent covers too much,
+never too little, and says so.
+
+Why spells: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
+the pauses to put each read on the version it saw; 16 a key are enough for that and don't grow with the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace import _native
+from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Intervals, Ints
+
+MAX_SPELLS = 16
+"""Spells kept for one (actor, file, direction)."""
+MIN_PAUSE_NS = 10_000
+"""Calls closer than this belong to one spell: nobody can be woken, write and wake the reader again in 10 us."""
+MAX_EXTENTS = 64
+"""Byte ranges kept for one spell."""
+MAX_TIMES = 64
+"""Time intervals kept for one spell; past it `io_ns` is an upper bound."""
+MAX_BUSY = 2048
+"""Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
+
+READ, WRITE, META, STREAM, WAIT = 0, 1, 2, 3, 4
+KINDS = ("read", "write", "metadata", "stream", "wait")
+"""What a call's time counts as; calls on pipes and sockets wait for the other end, `wait` is for a child: no I/O."""
+
+UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"})
+"""Categories whose calls are seen again below: their bytes would be counted twice."""
+STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
+
+WHO = ["workflow", "stage", "task", *PROCESS]
+SPELL_KEY = ["who", "file", "dir"]
+SPELL_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The tables of the module's docstring; codes are positions in `who` and `files`, spells in `spells`."""
+
+    who: pd.DataFrame
+    files: pd.DataFrame
+    aliases: pd.DataFrame
+    spells: pd.DataFrame
+    extents: Intervals
+    times: Intervals
+    busy: Intervals
+    counts: pd.DataFrame
+    facts: pd.DataFrame
+    kin: pd.DataFrame
+
+
+EdgeTable = Partial
+"""A Partial that covers the whole run."""
+
+
+# --- combining -------------------------------------------------------------------------------------------------------
+
+
+def limits() -> tuple[int, int, int, int]:
+    """What the native fold takes as its limits."""
+    return MIN_PAUSE_NS, MAX_SPELLS, MAX_EXTENTS, MAX_TIMES
+
+
+Edges = tuple[pd.DataFrame, Intervals, Intervals]
+"""spells, extents, times."""
+
+
+def edges_of(found: Any) -> Edges:
+    """The tables of edges as the native fold returns them."""
+    spells, extents, times = found
+    return grouping.frame(spells), Intervals(*extents), Intervals(*times)
+
+
+def combine(parts: Sequence[Partial]) -> Partial:
+    """One Partial for all of `parts`: codes are made common, then what belongs together is united and capped."""
+    who_codes, who = codes(pd.concat([p.who for p in parts], ignore_index=True))
+    all_files = pd.concat([p.files for p in parts], ignore_index=True)
+    file_codes, names = pd.factorize(all_files["file"])
+    ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
+    aliases, edges, counts, facts, kin, busy = [], [], [], [], [], []
+    who_at = file_at = 0
+    for p in parts:
+        w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
+        aliases.append(p.aliases.assign(file=f[p.aliases["file"].to_numpy()]))
+        edges.append(({str(name): p.spells[name].to_numpy() for name in p.spells}, p.extents, p.times, w, f))
+        counts.append(p.counts.assign(who=w[p.counts["who"].to_numpy()]))
+        facts.append(
+            p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
+        )
+        kin.append(p.kin.assign(who=w[p.kin["who"].to_numpy()]))
+        of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
+        busy.append(p.busy._replace(group=of_kind[p.busy.group]))
+        who_at, file_at = who_at + len(p.who), file_at + len(p.files)
+    spells, extents, times = edges_of(_native.fold_spells(edges, len(who), limits()))
+    return Partial(
+        who=who,
+        files=grouping.frame({"file": np.asarray(names, dtype=object), "ftype": ftype}),
+        aliases=sum_aliases(pd.concat(aliases, ignore_index=True)),
+        spells=spells,
+        extents=extents,
+        times=times,
+        busy=iv.cap(busy, MAX_BUSY)[0],
+        counts=sum_counts(pd.concat(counts, ignore_index=True)),
+        facts=sum_facts(pd.concat(facts, ignore_index=True)),
+        kin=pd.concat(kin, ignore_index=True),
+    )
+
+
+def actors(events: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """The actor of each event: its values of the columns `WHO`, "" for null."""
+    columns = (
+        events[name].tolist() if name == "pid" else events[name].astype(object).where(events[name].notna(), "").tolist()
+        for name in WHO
+    )
+    return list(zip(*columns, strict=True))
+
+
+def codes(frame: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
+    """Dense codes of the distinct rows, and the distinct rows in the order of their codes."""
+    if len(frame) == 0:
+        return np.empty(0, dtype=np.int64), frame
+    code, first = grouping.numbered(grouping.pack(*(frame[name].to_numpy() for name in frame)))
+    return code, frame.iloc[first].reset_index(drop=True)
+
+
+def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc]) -> pd.DataFrame:
+    """One row for each distinct `key`, its other columns reduced as `hows` says."""
+    if len(rows) == 0:
+        none: pd.DataFrame = rows[[*key, *hows]]
+        return none
+    groups = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in key)))
+    made = {name: groups.first(rows[name].to_numpy()) for name in key}
+    made.update({name: groups.reduce(how, rows[name].to_numpy()) for name, how in hows.items()})
+    return grouping.frame(made)
+
+
+SPAN = {"first_ns": np.minimum, "last_ns": np.maximum}
+COUNT_SUMS = ("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes")
+
+
+def sum_counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (who, kind): calls and bytes summed, first and last time."""
+    return summed(rows, ["who", "kind"], {**dict.fromkeys(COUNT_SUMS, np.add), **SPAN})
+
+
+def sum_facts(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (who, file, what, path, path2): first and last time."""
+    return summed(rows, ["who", "file", "what", "path", "path2"], SPAN)
+
+
+def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each (file, path): first and last time."""
+    return summed(rows, ["file", "path"], SPAN)
+
+
+# --- the table as a person reads it ----------------------------------------------------------------------------------
+
+
+def frame(table: EdgeTable) -> pd.DataFrame:
+    """One row an edge (workflow, stage, task, host, pid, start, file, direction): the documented edge table.
+
+    Columns: `WHO`; file (identity), path (last name), direction ("r" or "w"), bytes, calls, first_ns, last_ns (int64,
+    ns since the epoch), io_ns (union of the calls' intervals), extents (list of [start, end), united), loose_bytes
+    (moved at an unknown offset), mapped_bytes (mapped, not counted in bytes), exact (False: extents cover too much).
+    """
+    spells = table.spells
+    key, edges = codes(spells[SPELL_KEY])
+    sums = spells.groupby(key)[SPELL_SUMS].sum()
+    out: pd.DataFrame = table.who.iloc[edges["who"]].reset_index(drop=True)
+    out["file"] = table.files["file"].to_numpy()[edges["file"]]
+    out["path"] = last_paths(table)[edges["file"]]
+    out["direction"] = np.where(edges["dir"] == READ, "r", "w")
+    out = out.join(sums)
+    out["first_ns"] = spells.groupby(key)["first_ns"].min()
+    out["last_ns"] = spells.groupby(key)["last_ns"].max()
+    out["io_ns"] = iv.length(iv.union(_regroup(table.times, key)), len(edges))
+    extents = iv.union(_regroup(table.extents, key))
+    ranges = np.split(
+        np.column_stack((extents.start, extents.end)), np.searchsorted(extents.group, range(1, len(edges)))
+    )
+    out["extents"] = pd.Series([r.tolist() for r in ranges[: len(edges)]], dtype=object)
+    out["exact"] = spells.groupby(key)["exact"].all()
+    return out
+
+
+def _regroup(rows: Intervals, code: Ints) -> Intervals:
+    return rows._replace(group=code[rows.group])
+
+
+def last_paths(table: EdgeTable) -> Any:
+    """The display path of each file code: the name it was last seen under, after renames of directories above it."""
+    paths = np.full(len(table.files), "", dtype=object)
+    seen = np.zeros(len(table.files), dtype=np.int64)
+    aliases = table.aliases.sort_values(["last_ns", "path"], kind="stable")
+    paths[aliases["file"].to_numpy()] = aliases["path"].to_numpy()
+    seen[aliases["file"].to_numpy()] = aliases["last_ns"].to_numpy()
+    directories = table.files["ftype"].to_numpy() == "dir"
+    facts = table.facts[table.facts["what"] == "rename"]
+    facts = facts[directories[facts["file"].to_numpy()]].sort_values("last_ns")
+    for fact in facts.itertuples():
+        inside = fact.path.rstrip("/") + "/"
+        for code in np.flatnonzero(seen < fact.last_ns):
+            if paths[code].startswith(inside):
+                paths[code] = fact.path2.rstrip("/") + "/" + paths[code][len(inside) :]
+    return paths

@@ -1,0 +1,217 @@
+"""From events to the edge table: a partition of events becomes a `Partial`, Dask combines them (edges.py).
+
+    events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/spells.cc--> Partial
+
+What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
+make no edge. Here is what texts mean (`MEANINGS`); the fold sees codes and numbers, and hands out rows where texts are
+wanted again. Nothing here loops over events in Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import dask as untyped_dask
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tailrace import _native
+from tailrace.analyzer.edges import batch, channels
+from tailrace.analyzer.edges import edge_table as edges
+from tailrace.analyzer.edges.batch import Batch, Texts
+from tailrace.analyzer.edges.edge_table import STREAM_TYPES, UPPER_LAYERS, WHO, EdgeTable, Partial, combine, sum_facts
+from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.intervals import Intervals, Ints
+
+dask: Any = untyped_dask
+"""Dask says that it is typed, and is not."""
+
+SPLIT_EVERY = 32
+"""Partials combined at once in the tree; each level folds again what the one below it left."""
+NOT_IO = frozenset({"PROCESS", "APP", "REGION", "PYTHON", "dftracer", "tailrace"}) | UPPER_LAYERS
+"""Categories whose time is not time in an I/O call (or is counted below)."""
+UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
+MOVES = frozenset({"rename", "renameat", "renameat2"})
+LINKS = frozenset({"link", "linkat"})
+CREAT_NAMES = frozenset({"creat", "creat64"})
+MEANINGS: dict[str, dict[str, frozenset[str]]] = {
+    "name": {
+        "opens": CREAT_NAMES | {"open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "freopen64"},
+        "makes": CREAT_NAMES | {"mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"},
+        "creat": CREAT_NAMES,
+        "truncates": frozenset({"truncate", "ftruncate"}),
+        # munmap and msync end or write back what was stored through a shared mapping
+        "maps": frozenset({"mmap", "mremap"}),
+        "moves": MOVES,
+        "links": LINKS,
+        "unlinks": UNLINKS,
+        "forks": frozenset({"fork", "vfork", "posix_spawn", "posix_spawnp", "clone", "popen"}),
+        "reaps": frozenset({"wait"}),
+        "waits": frozenset({"wait", "system"}),
+    },
+    "cat": {
+        "upper": UPPER_LAYERS,
+        "not_io": NOT_IO,
+        "mmap": frozenset({"MMAP"}),
+        "process": frozenset({"PROCESS"}),
+        "channel": frozenset({"PIPE", "SOCKET"}),
+        "libc": frozenset({"LIBC"}),
+    },
+    "ftype": {"stream": STREAM_TYPES, "regular": frozenset({"reg"})},
+    "dir": {"reads": frozenset({"r", "rw"}), "writes": frozenset({"w", "rw"})},
+}
+"""The texts that mean something to the native fold, by column and by its name for it (core/native/accesses.h)."""
+TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task", "start")
+NUMBERS = {
+    **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
+    **dict.fromkeys(("pid", "offset"), -1),
+    "calls": 1,
+}
+"""The columns of numbers, with what stands for null."""
+POSSIBLE = {
+    "ts": (0, 2**62),
+    "dur": (0, 2**60),
+    "offset": (-1, 2**62),
+    **dict.fromkeys(("size", "count"), (0, 2**50)),
+    "calls": (0, 2**31),
+}
+"""What no call exceeds (ns, bytes). A damaged trace may: then sums would wrap around."""
+COLUMNS = [*TEXTS, *NUMBERS]
+"""The columns of the event frame that the edge table is made from."""
+
+
+class Source(Protocol):
+    """What this module needs of a run; `tailrace.analyzer.run.Run` is one."""
+
+    def events(self, columns: list[str] | None = None, **predicates: Any) -> Any:
+        """A Dask DataFrame of events."""
+
+
+def build(run: Source) -> EdgeTable:
+    """The edge table of a run, in one pass over its events (Dask; a tree of `combine`).
+
+    Raises:
+        RunError: the trace can't be read; a reader's errors pass through.
+    """
+    return reduce(run.events(columns=COLUMNS).to_delayed())
+
+
+def reduce(parts: Sequence[Any]) -> EdgeTable:
+    """The edge table of events in delayed pandas frames with the columns `COLUMNS`."""
+    if not parts:
+        return chunk(pd.DataFrame({column: [] for column in COLUMNS}))
+    table: EdgeTable = dask.compute(combined([dask.delayed(chunk)(part) for part in parts], dask.delayed(combine)))[0]
+    return table
+
+
+def combined(parts: Sequence[Any], how: Callable[[Any], Any] = combine) -> Any:
+    """`parts` as one, by a tree of calls of `how`."""
+    layer = list(parts)
+    while len(layer) > 1:
+        layer = [how(layer[i : i + SPLIT_EVERY]) for i in range(0, len(layer), SPLIT_EVERY)]
+    return layer[0]
+
+
+# --- a partition of events -------------------------------------------------------------------------------------------
+
+
+def chunk(frame: pd.DataFrame) -> Partial:
+    """The Partial of one partition: events (columns `COLUMNS`, any row order), folded natively by their codes."""
+    events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
+    held = {name: _held(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
+    events = dataclasses.replace(events, number={**events.number, **held})
+    text = {**events.text}
+    text["file2"] = batch.recoded(text["file"], text["file2"])
+    text["path2"] = batch.recoded(text["path"], text["path2"])
+    files, paths = text["file2"].texts, text["path2"].texts
+    found = _native.fold_events(
+        {name: column.code for name, column in text.items()},
+        {name: _bits(text[name].texts, meanings) for name, meanings in MEANINGS.items()},
+        events.number,
+        len(files),
+        edges.limits(),
+        edges.MAX_BUSY,
+    )
+    ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last, is of files that were only seen as second ones
+    notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}
+    spells, extents, times = edges.edges_of(found["edges"])
+    return Partial(
+        who=_actors(events, found["actors"]),
+        files=grouping.frame({"file": files[found["file_codes"]], "ftype": ftypes[found["file_types"]]}),
+        aliases=grouping.frame({**found["aliases"], "path": paths[found["aliases"]["path"]]}),
+        spells=spells,
+        extents=extents,
+        times=times,
+        busy=Intervals(*found["busy"]),
+        counts=grouping.frame(found["counts"]),
+        facts=_facts(events, notes),
+        kin=_kin(events, notes),
+    )
+
+
+def _held(column: Ints, low: int, high: int) -> Ints:
+    """The column, held at what is possible; as it is where it is within."""
+    if not len(column) or (column.min() >= low and column.max() <= high):
+        return column
+    return np.clip(column, low, high)
+
+
+def _bits(texts: Texts, meanings: Mapping[str, frozenset[str]]) -> npt.NDArray[np.uint32]:
+    """What each text means."""
+    bit = _native.bits()
+    found = [sum(bit[name] for name, words in meanings.items() if text in words) for text in texts]
+    return np.array(found, dtype=np.uint32)
+
+
+def _actors(events: Batch, rows: Ints) -> pd.DataFrame:
+    """The actors, by the first row of each."""
+    texts = {name: events.text[name].at(rows) for name in WHO if name in events.text}
+    return grouping.frame({name: texts[name] if name in texts else events.number[name][rows] for name in WHO})
+
+
+class Noted(NamedTuple):
+    """Events that say more than numbers: the row, its actor, its file (-1 for none)."""
+
+    row: Ints
+    who: Ints
+    file: Ints
+
+
+def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
+    """(who, file, what, path, path2) -> first_ns, last_ns: what was done to names; only moves and links say which."""
+    missed = notes["failed open"]
+    path = events.text["path"].at(missed.row)
+    # Byte-compiled Python files looked for in vain: their sources were imported (fileclass.py).
+    compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
+    nothing = np.full(int(compiled.sum()), -1, dtype=np.int64)
+    told = {
+        **{what: notes[what] for what in ("create", "unlink", "rename", "link")},
+        "missed": Noted(missed.row[compiled], missed.who[compiled], nothing),
+    }
+    row, who, file = (np.concatenate(columns) for columns in zip(*told.values(), strict=True))
+    what = np.repeat(np.array(list(told), dtype=object), [len(noted.row) for noted in told.values()])
+    texts = {}
+    for name, sayers in (("path", {"rename", "link", "missed"}), ("path2", {"rename", "link"})):
+        texts[name] = events.text[name].at(row)
+        texts[name][[one not in sayers for one in what]] = ""
+    ts = events.number["ts"][row]
+    return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, "first_ns": ts, "last_ns": ts}))
+
+
+def _kin(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
+    """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
+    made, ended = notes["fork"], notes["wait"]
+    row = np.concatenate((made.row, ended.row))
+    ends = np.repeat((0, 1), (len(made.row), len(ended.row)))
+    number = {name: events.number[name][row] for name in ("ret", "ts", "dur")}
+    return grouping.frame(
+        {
+            "who": np.concatenate((made.who, ended.who)),
+            "what": np.array(["fork", "wait"], dtype=object)[ends],
+            "pid": number["ret"],
+            "ns": number["ts"] + number["dur"] * ends,
+        }
+    )

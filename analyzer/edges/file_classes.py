@@ -1,0 +1,348 @@
+"""What a file is to the dataflow: data, stream, software or system. Nothing is dropped; graphs fold the last two.
+
+A path alone can't tell: `/usr/lib/python3.11/os.py` is software to the interpreter that imports it, and data to the
+`wc` that counts its lines or to the Python task that reads it as text. So an *access* (a process reading or writing a
+file) is classed, by the first row that fits:
+
+    1. the user's own patterns (`data`, `software` of `classify`)
+    2. pipes, sockets, anonymous files                                                   -> stream
+    3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files,
+       synchronisation (`SYNCHRONISATION`)                                               -> system
+    4. files that the workflow manager declared as an input or output                    -> data
+    5. byte-compiled caches (__pycache__, .pyc)                                           -> software
+    6. a write, or a file written in this run                                             -> data
+    7. settings of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
+    8. shared objects, wherever they are                                                  -> software
+    9. the program itself, or a script that a process of this run runs (`_script`)        -> software
+   10. a Python source that the reader imported                                           -> software
+   11. outside every prefix of software (`SOFTWARE_PATHS`, virtual environments)          -> data
+   12. a Python source read by Python, and not imported                                   -> data
+   13. read by the program that loads this kind of file as its code (`LOADERS`)           -> software
+   14. read by a general tool (`TOOLS`), or named in the reader's argv                    -> data
+   15. anything else: a program's own resources                                           -> software
+
+A source was imported by a process if that process looked for its .pyc in vain or wrote it: an interpreter with a good
+.pyc does not open the source. Outside of every stage and task it is enough that the process read the .pyc, too: that is
+how inspect and tracebacks look at modules. A file is data if one access of it is data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from posixpath import join, normpath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE, EdgeTable, last_paths
+from tailrace.analyzer.store.processes import Process, keys, numbers
+
+DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
+CLASSES = ("data", "stream", "software", "system")
+
+KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
+SHARED_MEMORY = "/dev/shm/"
+SYNCHRONISATION = re.compile(r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-")
+"""What processes lock, signal and count with: POSIX semaphores (glibc's names), and the arenas in which Python's
+multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: arrays are handed over in it."""
+SYSTEM_PATHS = re.compile(
+    r"^/(etc|run|var/run|boot)(/|$)|^/usr/(share|lib)/(locale|zoneinfo|i18n|terminfo|ssl)(/|$)|^/lib/terminfo/"
+    r"|/gconv/|/locale-archive$|^/usr/share/misc/magic|^/var/lib/(dpkg|apt|nss_db|sss)(/|$)"
+)
+SOFTWARE_PATHS = re.compile(
+    r"^/(usr|lib|lib32|lib64|bin|sbin|opt|nix/store|gnu/store|snap)(/|$)"
+    r"|/(site|dist)-packages(/|$)|/lib/python\d(\.\d+)?(/|$)|/(conda|mamba|miniconda3?|anaconda3?|miniforge3?)(/|$)|/\.?venv/"
+    r"|/spack/(opt|installations)/|^/cvmfs/"
+)
+CACHES = re.compile(r"/__pycache__/|\.py[co]$")
+SHARED_OBJECT = re.compile(r"\.so(\.[0-9.]+)?$|\.dylib$")
+LOADERS = (
+    (
+        re.compile(r"\.(py|pyi|pyx|pth|pyd|egg-link|typed)$|/(METADATA|RECORD|entry_points\.txt|pyvenv\.cfg)$"),
+        r"python|pypy|ipython",
+    ),
+    (re.compile(r"\.(pm|pl|ph|al|ix)$"), r"perl"),
+    (re.compile(r"\.(rb|gemspec)$"), r"ruby"),
+    (re.compile(r"\.(R|rds|rdb|rdx|RData)$|/DESCRIPTION$|/NAMESPACE$"), r"R$|Rscript"),
+    (re.compile(r"\.(jl|ji)$"), r"julia"),
+    (re.compile(r"\.(m?js|cjs|node|json)$"), r"node|npm"),
+    (re.compile(r"\.(jar|class|jmod|jimage)$|/modules$"), r"java"),
+    (
+        re.compile(r"\.(h|hh|hpp|hxx|inc|o|a|lds|specs|mod)$|/include/"),
+        r"cc1|cc1plus|g?cc|[gc]\+\+|clang|f951|gfortran|ld|as$|collect2|make|cmake|x86_64",
+    ),
+    (re.compile(r"\.(sh|bash|zsh)$"), r"(ba|da|z|k)?sh$|busybox"),
+    (re.compile(r"\.(lua|tcl|tm)$"), r"lua|tclsh|wish"),
+)
+"""(kind of file, programs that load it as their own code); the second is matched at the start of the program's name."""
+INTERPRETERS = (
+    (r"python|pypy|ipython", "cm-", "WX"),
+    (r"perl", "eE-", "IMm"),
+    (r"ruby", "e-", "Ir"),
+    (r"R$|Rscript", "e-", ""),
+    (r"julia", "eE-", "Lpt"),
+    (r"node|npm", "ep-", "r"),
+    (r"java", "", ""),
+    (r"(ba|da|z|k)?sh$|busybox", "cs", "oO"),
+    (r"lua|tclsh|wish", "e-", "l"),
+)
+"""(program, letters of options that no script follows, letters of those whose value is the next word): `sh -e` goes
+on to a script, `perl -e` has its code. "-" is a letter of the former where a lone one means standard input."""
+# fmt: off
+TOOLS = frozenset([
+    "awk", "b2sum", "base64", "bzip2", "cat", "cmp", "comm", "cp", "cpio", "csplit", "cut", "dd", "diff", "expand",
+    "fgrep", "file", "find", "fold", "gawk", "grep", "gunzip", "gzip", "head", "install", "join", "jq", "less",
+    "lz4", "mawk", "md5sum", "mv", "nl", "od", "paste", "pr", "rg", "rsync", "scp", "sed", "sha1sum", "sha256sum",
+    "sha512sum", "shuf", "sort", "split", "strings", "tac", "tail", "tar", "tee", "tr", "uniq", "unzip", "wc",
+    "xargs", "xxd", "xz", "zcat", "zgrep", "zip", "zstd",
+])
+# fmt: on
+"""Programs that have no resources of their own worth the name: what they read is what they were given."""
+
+PYTHON = re.compile(r"python|pypy|ipython")
+COMPILED = re.compile(r"^(.*?/)(?:__pycache__/)?([^/]+?)\.[^/.]+(?:\.opt-[12])?\.py[co]$")
+"""The .pyc of a source: directory and module; the tag of the interpreter stands between."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of a process: exe ("" if nothing is), argv, and the script it runs ("" if none)."""
+
+    exe: str = ""
+    argv: tuple[str, ...] = ()
+    script: str = ""
+
+    @property
+    def name(self) -> str:
+        return program(self.exe)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the rules need to know beyond one access."""
+
+    declared: frozenset[str] = frozenset()
+    own: tuple[str, ...] = ()
+    data: Sequence[str] = ()
+    software: Sequence[str] = ()
+    environments: tuple[str, ...] = ()
+    scripts: frozenset[str] = frozenset()
+    imported: dict[int, set[str]] = field(default_factory=dict)
+
+
+def program(exe: str) -> str:
+    """The name of a program: the last part of its path."""
+    return exe.rsplit("/", 1)[-1]
+
+
+def classify(
+    table: EdgeTable,
+    spells: pd.DataFrame,
+    programs: Sequence[Program],
+    declared: Iterable[str] = (),
+    own: Iterable[str] = (),
+    data: Sequence[str] = (),
+    software: Sequence[str] = (),
+) -> npt.NDArray[np.int64]:
+    """The class (position in `CLASSES`) of each spell.
+
+    Args:
+        spells: rows of the edge table (columns who, file, dir).
+        programs: the program of each actor, see `programs`; an unknown one loads software and reads no data inside it.
+        declared: paths that a workflow manager declared.
+        own: directories of the tracer, the run's for one.
+        data, software: shell patterns over whole paths, which decide before any other rule.
+    """
+    paths = last_paths(table)
+    environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
+    scripts = frozenset(p.script for p in programs if p.script)
+    scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, spells))
+    of_spell: npt.NDArray[np.int64] = _settled(table, spells, paths, programs, scene)[spells["file"].to_numpy()]
+    known: dict[tuple[int, int], int] = {}
+    rows = np.flatnonzero(of_spell < 0)
+    actors, files = (spells[name].to_numpy()[rows].tolist() for name in ("who", "file"))
+    for row, *key in zip(rows.tolist(), actors, files, strict=True):
+        pair = (key[0], key[1])
+        if pair not in known:
+            known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], scene.imported.get(key[0], set()), scene)
+        of_spell[row] = known[pair]
+    return of_spell
+
+
+class _Undecided:
+    """The files that no rule has fitted yet: `at` their codes, `paths` their paths; `out` has the others' classes.
+
+    Paths are searched by Arrow, all of a run's at a time: half a million of them take as long as Python's re for a
+    tenth. Its patterns are RE2's, so that those of this module look neither ahead nor behind.
+    """
+
+    def __init__(self, paths: Any) -> None:
+        self.out = np.full(len(paths), -1, dtype=np.int64)
+        self.at = np.arange(len(paths))
+        self.paths = pa.array(paths, type=pa.large_string())
+
+    def decide(self, fits: npt.NDArray[np.bool_], result: int) -> None:
+        """The files of `fits` (parallel to `at`) are of class `result`."""
+        if fits.any():
+            self.out[self.at[fits]] = result
+            self.at, self.paths = self.at[~fits], self.paths.filter(pa.array(~fits))
+
+    def found(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+        return np.asarray(pc.match_substring_regex(self.paths, pattern.pattern), dtype=np.bool_)
+
+    def below(self, directories: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Those whose path begins with one of `directories`, which end in a slash."""
+        found = [np.asarray(pc.starts_with(self.paths, name), dtype=np.bool_) for name in directories]
+        return np.logical_or.reduce(found) if found else np.zeros(len(self.at), dtype=np.bool_)
+
+    def named(self, patterns: Sequence[str]) -> npt.NDArray[np.bool_]:
+        if not patterns:
+            return np.zeros(len(self.at), dtype=np.bool_)
+        return np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in self.paths], dtype=np.bool_)
+
+
+def _settled(
+    table: EdgeTable, spells: pd.DataFrame, paths: Any, programs: Sequence[Program], scene: Scene
+) -> npt.NDArray[np.int64]:
+    """The class of each file by rules 1 to 8, which need no reader, and by 11 where no reader could make it another;
+    -1 when the reader decides."""
+    told = np.zeros(len(paths), dtype=np.bool_)
+    if scene.declared:
+        named = table.aliases["path"].isin(scene.declared).to_numpy(dtype=np.bool_)
+        told[table.aliases["file"].to_numpy()[named]] = True
+        told |= pd.Series(paths, dtype=object).isin(scene.declared).to_numpy(dtype=np.bool_)
+    ftypes = table.files["ftype"]
+    stream, device = (ftypes.isin(kinds).to_numpy(dtype=np.bool_) for kinds in (STREAM_TYPES, ("chr", "blk")))
+    written = np.zeros(len(paths), dtype=np.bool_)
+    written[spells["file"].to_numpy()[(spells["dir"].to_numpy() == WRITE)]] = True
+    code = scene.scripts.union(p.exe for p in programs)
+    left = _Undecided(paths)
+    left.decide(left.named(scene.data), DATA)
+    left.decide(left.named(scene.software), SOFTWARE)
+    left.decide(stream[left.at], STREAM)
+    left.decide(left.below(directory.rstrip("/") + "/" for directory in scene.own), SYSTEM)
+    left.decide(device[left.at] | (left.found(KERNEL) & ~left.below([SHARED_MEMORY])), SYSTEM)
+    left.decide(left.found(SYNCHRONISATION), SYSTEM)
+    left.decide(told[left.at], DATA)
+    left.decide(left.found(CACHES), SOFTWARE)
+    left.decide(written[left.at], DATA)
+    left.decide(left.found(SYSTEM_PATHS), SYSTEM)
+    left.decide(left.found(SHARED_OBJECT), SOFTWARE)
+    special = left.found(SOFTWARE_PATHS) | left.below(scene.environments)
+    special |= np.asarray(pc.ends_with(left.paths, ".py"), dtype=np.bool_)
+    special |= np.asarray(pc.is_in(left.paths, pa.array(sorted(code), pa.large_string())), dtype=np.bool_)
+    left.decide(~special, DATA)
+    return left.out
+
+
+def _by_reader(path: str, reader: Program, imported: set[str], scene: Scene) -> int:
+    rules = _reader_rules(path, reader, imported, scene)
+    return next((result for fits, result in rules if fits), SOFTWARE)
+
+
+def _reader_rules(path: str, reader: Program, imported: set[str], scene: Scene) -> Iterator[tuple[bool, int]]:
+    """Rules 9 to 14, one after the other, since most files need few of these searches."""
+    python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
+    yield path == reader.exe or path in scene.scripts, SOFTWARE
+    yield python_source and _module(path) in imported, SOFTWARE
+    yield SOFTWARE_PATHS.search(path) is None and not path.startswith(scene.environments), DATA
+    yield python_source, DATA
+    yield any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE
+    yield reader.name in TOOLS or _names(reader.argv[1:], path), DATA
+
+
+def _names(arguments: tuple[str, ...], path: str) -> bool:
+    """Whether an argument is the file, or a directory above it that is deeper than a software prefix (`/usr/lib`)."""
+    for argument in arguments:
+        value = argument.split("=", 1)[-1].rstrip("/")
+        if value == path or (value.count("/") >= 3 and path.startswith(value + "/")):
+            return True
+    return False
+
+
+def _module(path: str) -> str:
+    """A source by its last two parts: a .pyc that is not there has the name it was asked by, links and all."""
+    return "/".join(path.split("/")[-2:])
+
+
+def _imported(table: EdgeTable, spells: pd.DataFrame) -> dict[int, set[str]]:
+    """actor -> the sources (`_module`) that its process imported, whatever it was doing then."""
+    missed = table.facts[table.facts["what"] == "missed"][["who", "path"]]
+    caches = table.aliases[table.aliases["path"].str.contains(".py", regex=False)][["file", "path"]]
+    touched = spells[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
+    process = numbers(table.who)
+    sure: dict[int, set[str]] = {}
+    likely: dict[int, set[str]] = {}
+    for out, rows in ((sure, missed), (sure, touched[touched["dir"] == WRITE]), (likely, touched)):
+        for who, path in zip(rows["who"], rows["path"], strict=True):
+            match = COMPILED.match(str(path))
+            if match:
+                out.setdefault(int(process[who]), set()).add(_module(f"{match[1]}{match[2]}.py"))
+    inside = (table.who["stage"] + table.who["task"] != "").to_numpy()
+    every = enumerate(process.tolist())
+    return {who: sure.get(p, set()) | (set() if inside[who] else likely.get(p, set())) for who, p in every}
+
+
+def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]:
+    """The program of each actor; `Program()` when it is not known.
+
+    Args:
+        who: columns host, pid and start.
+        processes: one row a process with host, pid, start, exe, argv (list or JSON text) and, if known, cwd.
+    """
+    known: dict[Process, Program] = {}
+    if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
+        size = len(processes)
+        columns = {n: processes[n].tolist() if n in processes else [None] * size for n in ("exe", "argv", "cwd")}
+        for key, exe, words, cwd in zip(keys(processes), *columns.values(), strict=True):
+            exe, argv = exe if isinstance(exe, str) else "", arguments(words)
+            script = _script(exe, argv, cwd if isinstance(cwd, str) else "")
+            known[key] = Program(exe, argv, script)
+    return [known.get(key, Program()) for key in keys(who)]
+
+
+def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
+    """The script that an interpreter runs: its first argument that is no option; none where code is given instead."""
+    known = _interpreter(program(exe))
+    if known is None:
+        return ""
+    code, valued = known
+    words = iter(argv[1:])
+    for word in words:
+        if word == "--" or (word == "-" and "-" not in code):
+            word = next(words, "")
+        elif word.startswith(("-", "+")):
+            letters = "" if word.startswith("--") else word[1:] or "-"
+            until = next((letter for letter in letters if letter in code + valued), "")
+            if until and until in code:
+                return ""
+            if until and letters.endswith(until):
+                next(words, "")
+            continue
+        return normpath(join(cwd, word)) if word else ""
+    return ""
+
+
+@lru_cache
+def _interpreter(name: str) -> tuple[str, str] | None:
+    """What `INTERPRETERS` says of a program."""
+    return next(((code, valued) for kind, code, valued in INTERPRETERS if re.match(kind, name)), None)
+
+
+def arguments(value: Any) -> tuple[str, ...]:
+    """An argv as a tuple; a catalogue hands it out as JSON text, a list, or null."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.split()
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple | np.ndarray) else ()

@@ -1,0 +1,205 @@
+"""Versions of files: which state of a file a reader saw, decided from the edge table, never from single events.
+
+A file is an identity (device, inode, birth time), so renaming keeps it and rename-over or unlink-and-recreate make
+another file. Inside one identity the content still changes. The rule, for regular files:
+
+    file@0   the file as the run found it: nobody had been seen writing
+    file@n   begins 1. when the file is truncated, or
+                    2. when a unit begins to write that is not among the writers of the version; unless one of
+                       these goes on writing later (they overlap in time) and no other unit read the file in the
+                       pause before: then they share the version
+
+A unit is a task, or a process that no task claims. A read belongs to the version that is current when its spell begins;
+if another version begins before the spell ends, the spell is `raced`. A version that did not begin by truncation still
+holds what was not overwritten of the one before, its `base`. Pipes, sockets and other streams have no states: one
+version, 1.
+
+What follows: a read never belongs to a version that began after the spell did, so file@version graphs have no cycle
+that time forbids. What remains are units that read what they wrote themselves, and units that ran at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges.edge_table import SPELL_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
+from tailrace.analyzer.util.intervals import Bools, Ints
+
+BIRTH_SLACK_NS = 20_000_000
+"""Birth times come from a clock that ticks every 4 or 10 ms."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """All versions of a run.
+
+    table: one row a version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),
+    truncated,
+        base (position of the version that it continues, -1 if none), stream.
+    of_spell: position in `table` for each spell.
+    raced: True for each spell that read while a newer version began.
+    """
+
+    table: pd.DataFrame
+    of_spell: Ints
+    raced: Bools
+
+
+def units(who: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
+    """The unit of each actor, and the units: columns `WHO`, host and start "" and pid -1 where the unit is
+    a task."""
+    out: pd.DataFrame = who.copy()
+    tagged = out["task"] != ""
+    out.loc[tagged, ["host", "start"]] = ""
+    out.loc[tagged, "pid"] = -1
+    codes = out.groupby(WHO, sort=False).ngroup().to_numpy(dtype=np.int64)
+    first = np.unique(codes, return_index=True)[1]
+    return codes, out.iloc[first].reset_index(drop=True)
+
+
+def birth_ns(identity: str) -> int:
+    """The birth time at the end of an identity, ns since the epoch; 0 when it has none."""
+    tail = identity.rsplit(":", 1)[-1]
+    return int(tail) if tail.isdigit() and len(tail) >= 18 else 0
+
+
+def with_created(table: EdgeTable) -> pd.DataFrame:
+    """The spells, and an empty write for every file that was made in the run and never written (`touch done`).
+
+    O_CREAT alone does not tell who made a file, its birth time does; files without one are left out.
+    """
+    spells = table.spells
+    made = table.facts[table.facts["what"] == "create"]
+    made = made[~made["file"].isin(spells["file"][spells["dir"] == WRITE])]
+    made = made.sort_values("first_ns").drop_duplicates("file")
+    births = np.array([birth_ns(str(name)) for name in table.files["file"].to_numpy()[made["file"]]], dtype=np.int64)
+    made = made[(births > 0) & (births >= made["first_ns"].to_numpy() - BIRTH_SLACK_NS)]
+    if made.empty:
+        return spells
+    rows = made[["who", "file", "first_ns", "last_ns"]].assign(
+        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(SPELL_SUMS, 0)
+    )
+    both: pd.DataFrame = pd.concat([spells, rows], ignore_index=True)[list(spells.columns)]
+    return both
+
+
+def assign(table: EdgeTable, spells: pd.DataFrame) -> Versions:
+    """The versions of every file that `spells` (of `with_created`) touch."""
+    unit = units(table.who)[0][spells["who"].to_numpy()]
+    stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
+    writes = spells["dir"].to_numpy() == WRITE
+    rows = pd.DataFrame({"file": spells["file"], "unit": unit, "fresh": spells["fresh"]})
+    rows["first_ns"], rows["last_ns"] = spells["first_ns"], spells["last_ns"]
+    never = np.iinfo(np.int64).max  # a fill value, since NaN would make floats of ns, which can't hold them
+    first_write = rows[writes].groupby("file")["first_ns"].min().reindex(range(len(stream)), fill_value=never)
+    began = first_write.to_numpy(dtype=np.int64)[rows["file"]]
+    number = np.where(writes | (rows["first_ns"].to_numpy() >= began), 1, 0)
+    number[stream[rows["file"]]] = 1
+    truncated = np.zeros(len(rows), dtype=np.bool_)
+    for code in _contested(rows, writes, stream, began):
+        at = np.flatnonzero(rows["file"].to_numpy() == code)
+        number[at], truncated[at] = _sequence(rows.iloc[at], writes[at])
+    simple_start = writes & (rows["first_ns"].to_numpy() == began) & rows["fresh"].to_numpy()
+    return _tabulate(table, rows, writes, number.astype(np.int64), truncated | simple_start, stream)
+
+
+def _contested(rows: pd.DataFrame, writes: Bools, stream: Bools, began: Ints) -> Ints:
+    """Files with more than one version of writing: several units wrote, or a truncation came after the first write."""
+    written = rows[writes]
+    several = written.groupby("file")["unit"].nunique()
+    again = written["file"][(written["fresh"]) & (written["first_ns"] > began[writes])]
+    codes = np.union1d(several.index.to_numpy()[several.to_numpy() > 1], again.to_numpy())
+    return np.asarray(codes[~stream[codes.astype(np.int64)]], dtype=np.int64)
+
+
+def _sequence(rows: pd.DataFrame, writes: Bools) -> tuple[Ints, Bools]:
+    """The version number of each spell of one file, and whether the spell truncated it into that version."""
+    first, last = rows["first_ns"].to_numpy(), rows["last_ns"].to_numpy()
+    unit, fresh = rows["unit"].to_numpy(), rows["fresh"].to_numpy()
+    order = np.flatnonzero(writes)[np.lexsort((~fresh[writes], first[writes]))]
+    era = np.cumsum(fresh[order])
+    until: dict[tuple[int, int], int] = {}
+    for i, e in zip(order, era, strict=True):
+        until[(int(e), int(unit[i]))] = max(until.get((int(e), int(unit[i])), 0), int(last[i]))
+    number = np.zeros(len(rows), dtype=np.int64)
+    begins: list[int] = []
+    writers: set[int] = set()
+    end = 0
+    reads = (first[~writes], last[~writes], unit[~writes])
+    for i, e in zip(order, era, strict=True):
+        u = int(unit[i])
+        if not begins or fresh[i] or (u not in writers and not _shares(reads, writers, until, int(e), end, first[i])):
+            begins.append(int(first[i]))
+            writers, end = set(), 0
+        writers.add(u)
+        end = max(end, int(last[i]))
+        number[i] = len(begins)
+    number[~writes] = np.searchsorted(np.array(begins), first[~writes], side="right")
+    return number, np.asarray(fresh & writes, dtype=np.bool_)
+
+
+def _shares(
+    reads: tuple[Ints, Ints, Ints], writers: set[int], until: dict[tuple[int, int], int], era: int, end: int, at: int
+) -> bool:
+    """Whether a new writer that begins at `at` joins the version whose last write so far ended at `end`."""
+    if end >= at:
+        return True
+    if max((until.get((era, w), 0) for w in writers), default=0) < at:
+        return False
+    first, last, unit = reads
+    between = (first < at) & (last > end)
+    return not np.any(between & ~np.isin(unit, list(writers)))
+
+
+def _tabulate(
+    table: EdgeTable, rows: pd.DataFrame, writes: Bools, number: Ints, truncated: Bools, stream: Bools
+) -> Versions:
+    """The table of versions from the numbers of the spells; versions that a later one continues are in it, too."""
+    rows = rows.assign(number=number, truncated=truncated)
+    place = pd.MultiIndex.from_frame(rows[["file", "number"]].drop_duplicates().sort_values(["file", "number"]))
+    written = rows[writes].groupby(["file", "number"])
+    ends = written.agg(begin_ns=("first_ns", "min"), end_ns=("last_ns", "max")).reindex(place, fill_value=0)
+    ends["truncated"] = written["truncated"].any().reindex(place, fill_value=False)
+    out = ends.reset_index()
+    out["stream"] = stream[out["file"]]
+    out["base"] = _bases(table, out)
+    of_spell = place.get_indexer(pd.MultiIndex.from_arrays([rows["file"], number]))
+    return Versions(out, np.asarray(of_spell, dtype=np.int64), _raced(rows, writes, out, of_spell))
+
+
+def _bases(table: EdgeTable, out: pd.DataFrame) -> Ints:
+    """The position of the version that each one continues; rows are sorted by file and number."""
+    base = np.full(len(out), -1, dtype=np.int64)
+    file, number = out["file"].to_numpy(), out["number"].to_numpy()
+    follows = np.flatnonzero((file[1:] == file[:-1]) & (number[1:] == number[:-1] + 1)) + 1
+    base[follows] = follows - 1
+    base[out["truncated"].to_numpy() | out["stream"].to_numpy()] = -1
+    return base
+
+
+def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_spell: Any) -> Bools:
+    """Reads during which the next version began."""
+    next_begin = np.full(len(out), np.iinfo(np.int64).max)
+    file = out["file"].to_numpy()
+    same = np.flatnonzero(file[1:] == file[:-1])
+    next_begin[same] = out["begin_ns"].to_numpy()[same + 1]
+    late = next_begin[of_spell] < rows["last_ns"].to_numpy()
+    return np.asarray(late & ~writes & ~out["stream"].to_numpy()[of_spell], dtype=np.bool_)
+
+
+def whole(table: EdgeTable, versions: Versions) -> Bools:
+    """True for versions all of whose bytes were written in them: truncated, streams, firsts of files born in the run.
+
+    The bytes of other versions that their writers did not write come from the base, or from before the run.
+    """
+    v = versions.table
+    started = int(table.counts["first_ns"].min()) if len(table.counts) else 0
+    complete = (v["truncated"] | v["stream"]).to_numpy(dtype=np.bool_, copy=True)
+    asked = np.flatnonzero(~complete & (v["number"] == 1).to_numpy())
+    names = table.files["file"].to_numpy()[v["file"].to_numpy()[asked]]
+    complete[asked] = [birth_ns(str(name)) > started - BIRTH_SLACK_NS for name in names]
+    return complete

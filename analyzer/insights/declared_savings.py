@@ -1,0 +1,131 @@
+"""The declared DAG held against what was observed (compare.py), with what each difference costs.
+
+    undeclared      bytes passed and no declared dependency, direct or over other tasks, puts the producer first: a
+                    race, that went well this time. `ordered` ones are only undocumented.
+    empty           a dependency by a file over which no data came. Without it the consumer could have begun earlier:
+                    `saved_ns` is by how much the run's longest chain of tasks would be shorter, `together_ns` the same
+                    for all such dependencies at once.
+    untouched       a declared input that the task never read, a declared output that it never wrote
+
+The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
+between tasks weigh nothing. So a saving is what parallel running could give, with processors enough. Tasks that were
+declared and left no events weigh nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.util import csr
+from tailrace.analyzer.util.intervals import Ints
+
+MAX_SINGLE = 200
+"""Dependencies for which the saving is worked out one by one."""
+STATES = ("never touched", "written, not read", "read, not written", "touched by others only")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """
+    undeclared: rows of `compare.compare_declared` with status "undeclared", those that nothing orders first.
+    empty: rows with status "not observed", and saved_ns (-1 where it was not worked out); the largest saving first.
+    together_ns: saved without any of `empty`.
+    untouched: workflow, task, direction, path, state (`STATES`).
+    """
+
+    undeclared: pd.DataFrame
+    empty: pd.DataFrame
+    together_ns: int
+    untouched: pd.DataFrame
+
+
+def declared(s: Scene) -> Declared:
+    """Declared against observed; empty tables where nothing was declared."""
+    table = s.declared
+    if len(table) == 0:
+        nothing: pd.DataFrame = pd.DataFrame(columns=["status", "saved_ns"])
+        return Declared(nothing, nothing, 0, untouched(s))
+    undeclared = table[table["status"] == "undeclared"].sort_values(
+        ["ordered", "bytes"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    empty, together_ns = savings(s)
+    return Declared(undeclared, empty, together_ns, untouched(s))
+
+
+def savings(s: Scene) -> tuple[pd.DataFrame, int]:
+    """`Declared.empty` and `Declared.together_ns`."""
+    rows = s.declared[s.declared["status"] != "undeclared"].reset_index(drop=True)
+    keys = [list(zip(rows["workflow"], rows[end], strict=True)) for end in ("producer", "consumer")]
+    codes, names = pd.factorize(pd.MultiIndex.from_tuples([*keys[0], *keys[1]])) if len(rows) else (np.empty(0), [])
+    source, target = np.asarray(codes[: len(rows)], dtype=np.int64), np.asarray(codes[len(rows) :], dtype=np.int64)
+    weight = _weights(s, [tuple(name) for name in names])
+    carries = (rows["status"] != "not observed").to_numpy()
+    empty = np.flatnonzero(~carries)
+    g = csr.build(len(weight), source, target)
+    found = csr.longest(g, weight)
+    whole = int(found.length[found.reached].max(initial=0))
+    rest = csr.longest(csr.reverse(g), weight).length
+    saved = np.zeros(len(rows), dtype=np.int64)
+    # Only a dependency on the longest chain can make it shorter by going away.
+    tight = empty[found.length[source[empty]] + rest[target[empty]] == whole]
+    for i in tight[:MAX_SINGLE].tolist():
+        keep = np.arange(len(rows)) != i
+        saved[i] = whole - _chain(source[keep], target[keep], weight)
+    saved[tight[MAX_SINGLE:]] = -1
+    together = whole - _chain(source[carries], target[carries], weight) if len(empty) else 0
+    out = rows.iloc[empty].assign(saved_ns=saved[empty])
+    out = out.sort_values("saved_ns", ascending=False, kind="stable", ignore_index=True)
+    return out, int(together)
+
+
+def _weights(s: Scene, names: list[tuple[str, ...]]) -> Ints:
+    """ns of each (workflow, task); 0 for one without events."""
+    long = (s.tasks["end_ns"] - s.tasks["start_ns"]).to_numpy(dtype=np.int64).tolist()
+    spans = dict(zip(zip(s.tasks["workflow"], s.tasks["task"], strict=True), long, strict=True))
+    return np.array([spans.get((str(name[0]), str(name[1])), 0) for name in names], dtype=np.int64)
+
+
+def _chain(source: Ints, target: Ints, weight: Ints) -> int:
+    """The longest chain, ns."""
+    found = csr.longest(csr.build(len(weight), source, target), weight)
+    return int(found.length[found.reached].max(initial=0))
+
+
+def untouched(s: Scene) -> pd.DataFrame:
+    """`Declared.untouched`: by any path that a file bore in the run; what another task of the workflow did to it is in
+    the state. Only tasks that left events are asked."""
+    columns = ["workflow", "task", "direction", "path", "state"]
+    files = s.tables.get("declared_files")
+    if files is None or len(files) == 0:
+        nothing: pd.DataFrame = pd.DataFrame(columns=columns)
+        return nothing
+    code_of = dict(zip(s.m.table.aliases["path"], s.m.table.aliases["file"], strict=True))
+    who = s.m.who
+    spells = s.m.spells
+    names = list(zip(who["workflow"].to_numpy()[spells["who"]], who["task"].to_numpy()[spells["who"]], strict=True))
+    did = set(zip(names, spells["file"].tolist(), spells["dir"].tolist(), strict=True))
+    by_anyone = set(spells["file"].tolist())
+    ran = set(zip(who["workflow"], who["task"], strict=True))
+    rows = []
+    for row in files.to_dict("records"):
+        name = (str(row["workflow"] or ""), str(row["task"]))
+        if name not in ran or not isinstance(row["path"], str):
+            continue
+        code = code_of.get(row["path"], -1)
+        read, wrote = ((name, code, way) in did for way in (et.READ, et.WRITE))
+        wanted = wrote if row["direction"] == "w" else read
+        if wanted:
+            continue
+        state = STATES[0]
+        if read:
+            state = STATES[2]
+        elif wrote or code in by_anyone:
+            state = STATES[3] if not wrote else STATES[1]
+        rows.append((*name, row["direction"], row["path"], state))
+    result: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    return result

@@ -1,0 +1,235 @@
+"""Handovers between tasks by the process tree: who made whom, and who waited for whose end.
+
+    births (processes) + forks, waits (EdgeTable.kin), by time --> Family of each (host, pid) --> fork, exit
+
+Both a fork and a wait name the child by its pid, and pids come again: when the kernel has gone round, and in each pid
+namespace under a host's name, there at the same time. So what happened to a pid of a host is told in order: a fork
+makes a child whose first event follows, and a wait takes it off. Of two forks by different processes it is the one
+whose maker's pid the child has for a parent; whoever outlives its parent is given another one (pid 1 as a rule). A
+process that changed its user goes on as another one, where its next program can't have its trace (processes.py).
+
+What always holds: a handover is left out where several would do. A process begins in the life of its parent; of pid 1
+that is believed only where the fork was seen (a traced program may be a container's pid 1). Whoever was waited for
+began after the waiter, and was over before the wait was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.util.intervals import Ints
+
+FORK, EXIT = "fork", "exit"
+COLUMNS = ["producer", "consumer", "given_ns", "taken_ns", "via"]
+_NOBODY = -1
+MOST_OPEN = 256
+"""Forks and children of one pid that are kept while nobody knows what became of them; then the oldest are given up."""
+
+
+@dataclass(frozen=True)
+class Lives:
+    """When actors (rows of `who`) and processes were seen. The actors of a process are its contexts, one after the
+    other.
+
+    process: of each actor; start, end: when each actor was seen.
+    actors: of each process, by start; begun, over: when each process was seen.
+    """
+
+    process: Ints
+    start: Ints
+    end: Ints
+    actors: list[list[int]]
+    begun: Ints
+    over: Ints
+
+    def first(self, process: int) -> int:
+        """The actor as which a process began."""
+        return self.actors[process][0]
+
+    def last(self, process: int) -> int:
+        """The actor of a process that was seen last."""
+        if len(self.actors[process]) == 1:
+            return self.actors[process][0]
+        return max(self.actors[process], key=lambda actor: int(self.end[actor]))
+
+    def at(self, process: int, when: int) -> int:
+        """The actor that a process was at a time in its life: the one that began last before it."""
+        return [actor for actor in self.actors[process] if self.start[actor] <= when][-1]
+
+
+def lives_of(m: Model) -> Lives:
+    """The lives of a model's actors."""
+    by_who = m.table.counts.groupby("who")
+    every = range(len(m.who))
+    start = by_who["first_ns"].min().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+    end = by_who["last_ns"].max().reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+    process = processes.numbers(m.who)
+    actors: list[list[int]] = [[] for _ in range(int(process.max(initial=-1)) + 1)]
+    for actor in np.argsort(start, kind="stable").tolist():
+        actors[int(process[actor])].append(actor)
+    begun = start[[of_process[0] for of_process in actors]]
+    over = np.zeros(len(actors), dtype=np.int64)
+    np.maximum.at(over, process, end)
+    return Lives(process, start, end, actors, begun, over)
+
+
+@dataclass
+class _Child:
+    """A process that nobody has waited for yet; `maker` is the process that made it, or `_NOBODY`."""
+
+    process: int
+    maker: int
+
+
+@dataclass
+class _Family:
+    """What is open of one pid of one host: forks (actor, ns) whose child was not seen yet, and children."""
+
+    forks: list[tuple[int, int]] = field(default_factory=list)
+    children: list[_Child] = field(default_factory=list)
+
+
+class _Tree:
+    """The told processes of a model, and the handovers that come of them."""
+
+    def __init__(self, m: Model, lives: Lives) -> None:
+        self.m, self.lives = m, lives
+        self.process, self.begun, self.over = (of.tolist() for of in (lives.process, lives.begun, lives.over))
+        self.rows: list[tuple[int, int, int, int, str]] = []
+        """`COLUMNS`, producer and consumer as actors."""
+        first = np.array([actors[0] for actors in lives.actors], dtype=np.int64)
+        keys = processes.keys(m.who.iloc[first])
+        self.place = [(host, pid) for host, pid, _ in keys]
+        known = m.processes[m.processes["ppid"].notna()]
+        parents = dict(zip(processes.keys(known), known["ppid"].astype(int).tolist(), strict=True))
+        self.ppid = [parents.get(key) for key in keys]
+        """None: the process is not known to have a parent."""
+        ends = known["exit"].isna().tolist() if "exit" in known else [False] * len(known)
+        open_ended = {key for key, without in zip(processes.keys(known), ends, strict=True) if without}
+        self.open_ended = [key in open_ended for key in keys]
+        self.bearers: dict[tuple[str, int], list[int]] = {}
+        for process, place in enumerate(self.place):
+            self.bearers.setdefault(place, []).append(process)
+
+    def tell(self) -> None:
+        """Goes through all that happened to the pids, by time; what is of one moment in this order."""
+        kin = self.m.table.kin
+        made = (kin["what"] == "fork").to_numpy(dtype=np.bool_)
+        hosts = self.m.who["host"].to_numpy(dtype=object)[kin["who"].to_numpy(dtype=np.int64)]
+        places = [*self.place, *zip(hosts.tolist(), kin["pid"].tolist(), strict=True)]
+        actors = [*range(len(self.place)), *kin["who"].tolist()]
+        ns = np.concatenate((self.lives.begun, kin["ns"].to_numpy(dtype=np.int64)))
+        what = np.concatenate((np.full(len(self.place), 1), np.where(made, 0, 2)))
+        tellers = (self._forked, self._born, self._waited)
+        families: dict[tuple[str, int], _Family] = {place: _Family() for place in self.bearers}
+        order = np.lexsort((what, ns))
+        for at, teller, when in zip(order.tolist(), what[order].tolist(), ns[order].tolist(), strict=True):
+            family = families.get(places[at])
+            if family is not None:
+                tellers[teller](family, actors[at], when)
+
+    def _forked(self, family: _Family, actor: int, ns: int) -> None:
+        maker = self.process[actor]
+        # It can't have two children of one pid: of the one before nothing was seen.
+        family.forks = [fork for fork in family.forks if self.process[fork[0]] != maker]
+        family.children = [child for child in family.children if child.maker != maker]
+        family.forks = [*family.forks[-MOST_OPEN:], (actor, ns)]
+
+    def _born(self, family: _Family, process: int, ns: int) -> None:
+        forks = [fork for fork in family.forks if self._may_be_parent(self.process[fork[0]], process)]
+        before = [child for child in family.children if self._goes_on_as(child, process)]
+        maker, first = _NOBODY, self.lives.first(process)
+        if len(forks) == 1 and not before:
+            actor, given = forks[0]
+            family.forks.remove(forks[0])
+            maker = self.process[actor]
+            self._hand_over(actor, first, FORK, given, ns)
+        elif len(before) == 1 and not forks:
+            image = before[0].process
+            self._hand_over(self.lives.last(image), first, FORK, self.over[image], ns)
+            before[0].process = process
+            return
+        elif not forks and not before:
+            maker = self._parent_at(process, ns)
+        family.children = [*family.children[-MOST_OPEN:], _Child(process, maker)]
+
+    def _may_be_parent(self, maker: int, child: int) -> bool:
+        """Whether it may have been given the parent that it has: its maker's pid, else another one's, after the maker
+        was over."""
+        ppid = self.ppid[child]
+        return ppid in (None, self.place[maker][1]) or self.over[maker] <= self.over[child]
+
+    def _goes_on_as(self, child: _Child, process: int) -> bool:
+        """Whether a child that was not seen to end may have executed a program that could not have its trace."""
+        before, over = child.process, self.over
+        alone = child.maker == _NOBODY or over[child.maker] <= over[process]
+        of_it = alone or self.ppid[before] == self.ppid[process]
+        return of_it and self.open_ended[before] and over[before] <= self.begun[process]
+
+    def _parent_at(self, process: int, ns: int) -> int:
+        """The process that has the parent's pid when a process begins, told as a fork; `_NOBODY` where several do."""
+        ppid = self.ppid[process]
+        if ppid is None or ppid <= 1:
+            return _NOBODY
+        there = [
+            parent
+            for parent in self.bearers.get((self.place[process][0], ppid), ())
+            if self.begun[parent] <= ns <= self.over[parent]
+        ]
+        if len(there) != 1:
+            return _NOBODY
+        self._hand_over(self.lives.at(there[0], ns), self.lives.first(process), FORK, ns, ns)
+        return there[0]
+
+    def _waited(self, family: _Family, actor: int, ns: int) -> None:
+        waiter = self.process[actor]
+        family.forks = [fork for fork in family.forks if self.process[fork[0]] != waiter]
+        fits = [child for child in family.children if child.maker == waiter]
+        if not fits:
+            fits = [child for child in family.children if self._may_wait(waiter, child, ns)]
+        if len(fits) != 1:
+            return
+        process = fits[0].process
+        family.children.remove(fits[0])
+        strangers = (child.process for child in family.children if child.maker == _NOBODY)
+        end = self.over[process]
+        if end <= ns and not any(self._goes_on_as(fits[0], stranger) for stranger in strangers):
+            self._hand_over(self.lives.last(process), actor, EXIT, end, ns)
+
+    def _may_wait(self, waiter: int, child: _Child, ns: int) -> bool:
+        """Whether somebody who was not seen to make a process may wait for it: its parent, as the process says, or who
+        took it in after its maker."""
+        begun, over = self.begun, self.over
+        if child.maker == _NOBODY:
+            taken = self.ppid[child.process] in (None, self.place[waiter][1])
+        else:
+            taken = over[child.maker] <= ns
+        return taken and begun[waiter] <= begun[child.process] and over[child.process] <= ns
+
+    def _hand_over(self, producer: int, consumer: int, via: str, given_ns: int, taken_ns: int) -> None:
+        self.rows.append((producer, consumer, given_ns, taken_ns, via))
+
+
+def handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
+    """The handovers of kinds `FORK` and `EXIT` between tasks: `COLUMNS`; `of_who` is the task of each actor."""
+    rows: list[tuple[int, int, int, int, str]] = []
+    if "ppid" in m.processes and len(m.processes):
+        tree = _Tree(m, lives)
+        tree.tell()
+        rows = tree.rows
+    columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
+    made = pd.DataFrame(
+        {
+            n: np.array(values, dtype=object if n == "via" else np.int64)
+            for n, values in zip(COLUMNS, columns, strict=True)
+        }
+    )
+    for end in ("producer", "consumer"):
+        made[end] = of_who[made[end].to_numpy()]
+    apart: pd.DataFrame = made[made["producer"] != made["consumer"]].reset_index(drop=True)
+    return apart

@@ -1,0 +1,301 @@
+"""Runs against runs: two runs, or two groups of repeated runs, and a gate for regressions.
+
+    run -> measure() -> figures of the run, its stages, flows and files
+    compare([runs of A], [runs of B]) -> one row a figure: mean, standard deviation, 95 % interval, difference
+
+Stages are matched by name, files by path below the folder that the run directory lies in, else below the working
+directory of its command (so that runs in folders of their own can be compared), flows by their two stages; workflow
+tags tell runs apart and are left out. Of what a run has not, 0 is taken.
+
+    sd      sample standard deviation; the interval of the mean is mean +- t(0.975, n - 1) * sd / sqrt(n) (Student 1908)
+    sure    the groups differ beyond their noise: Welch's interval of the difference of the means excludes 0. With one
+            run on a side there is no noise to be known, and every difference counts.
+    gate    `[STAGE.]FIGURE(>|<)[+-]N[%]`, as in `io_time>+10%` or `align.read_bytes>1e9`: fails when the difference of
+            the means is beyond the limit and sure. A sign or % asks for the change from A to B, else the value of B
+            itself is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.critical import PARTS
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.store import processes
+from tailrace.errors import QueryError
+
+RUN = ""
+"""The scope of figures of the whole run."""
+FIGURES = {
+    "makespan": ("s", "from the first event to the last"),
+    "span": ("s", "of a stage: from its first event to its last"),
+    "io_time": ("s", "with at least one read, write or metadata call running"),
+    "read_time": ("s", "the same for reads of files"),
+    "write_time": ("s", "the same for writes of files"),
+    "metadata_time": ("s", "the same for calls that move no bytes"),
+    "stream_time": ("s", "the same for calls on pipes and sockets"),
+    "critical_compute": ("s", "of the critical path, computing"),
+    "critical_io": ("s", "of the critical path, in file I/O"),
+    "critical_stream": ("s", "of the critical path, on pipes and sockets"),
+    "critical_gap": ("s", "of the critical path, between tasks: start-up, scheduling"),
+    "bound": ("s", "the longest chain of work"),
+    "read_bytes": ("B", "bytes read"),
+    "written_bytes": ("B", "bytes written"),
+    "calls": ("", "I/O calls"),
+    "metadata_calls": ("", "calls that moved no bytes"),
+    "failed_calls": ("", "calls that failed"),
+    "tasks": ("", "task tags"),
+    "processes": ("", "processes"),
+    "peak_bytes": ("B", "most bytes of live data at a time"),
+}
+"""figure -> unit, meaning."""
+# The 0.975 quantiles of Student's t for 1 to 30 degrees of freedom.
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
+    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+COLUMNS = ["scope", "figure", "unit", "a_mean", "a_sd", "a_ci", "b_mean", "b_sd", "b_ci", "difference", "share", "sure"]
+_GATE = re.compile(
+    r"\s*(?:(?P<scope>.+)\.)?(?P<figure>[a-z_]+)\s*(?P<sense>[<>])\s*(?P<sign>[+-]?)"
+    r"(?P<amount>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """figures: (scope, figure) -> value, the scope a stage or `RUN`; flows: (producer stage, consumer stage) -> bytes;
+    files: path -> (read bytes, written bytes)."""
+
+    figures: dict[tuple[str, str], float]
+    flows: dict[tuple[str, str], float]
+    files: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """
+    table: columns `COLUMNS`; ci is half the width of the 95 % interval (NaN for one run), share the difference by A's
+        mean (NaN where that is 0); the run's figures first, then stages in order.
+    flows: producer, consumer, a_bytes, b_bytes (means), difference; those that differ, the largest first.
+    files: path, a_read, b_read, a_written, b_written (means), only ("a", "b" or ""); those that differ.
+    sizes: runs of A and of B.
+    """
+
+    table: pd.DataFrame
+    flows: pd.DataFrame
+    files: pd.DataFrame
+    sizes: tuple[int, int]
+
+
+def measure(run: Any) -> Measured:
+    """What is compared of a run."""
+    m = run if isinstance(run, dataflow.Model) else dataflow.model(run)
+    found = insights(run, m)
+    table = stages.table(m)
+    figures: dict[tuple[str, str], float] = {}
+    every = found.critical
+    figures[RUN, "makespan"] = found.scene.makespan_ns / 1e9
+    figures[RUN, "io_time"] = stages.io_ns(m) / 1e9
+    figures[RUN, "bound"] = every.bound_ns / 1e9
+    figures[RUN, "peak_bytes"] = found.lifetime.peak["live_bytes"]
+    for part in PARTS:
+        figures[RUN, f"critical_{part}"] = every.parts[part] / 1e9
+    sums = ("read_bytes", "written_bytes", "calls", "metadata_calls", "failed_calls", "tasks", "processes")
+    calls = ["read_calls", "write_calls", "metadata_calls", "stream_calls"]
+    table = table.assign(calls=table[calls].sum(axis=1))
+    for name in sums:
+        figures[RUN, name] = float(table[name].sum())
+    for stage, rows in table.groupby("stage", sort=False):
+        scope = str(stage)
+        figures[scope, "span"] = float(rows["last_ns"].max() - rows["first_ns"].min()) / 1e9
+        for name in ("io", "read", "write", "metadata", "stream"):
+            figures[scope, f"{name}_time"] = float(rows[f"{name}_ns"].sum()) / 1e9
+        for name in sums:
+            figures[scope, name] = float(rows[name].sum())
+    figures[RUN, "processes"] = float(processes.count(m.who))  # one may work for several stages
+    own = (str(getattr(run, "meta", {}).get("cwd") or ""), str(Path(getattr(run, "path", "/")).resolve().parent))
+    return Measured(figures, _flows(m), _files(m, own))
+
+
+def _flows(m: dataflow.Model) -> dict[tuple[str, str], float]:
+    names = [*dataflow.parties(m, "stage")[1]["stage"].astype(str), dataflow.BEFORE_RUN]
+    rows = dataflow.flow_table(m, "stage").groupby(["producer", "consumer"], as_index=False)["bytes"].sum()
+    out: dict[tuple[str, str], float] = {}
+    for producer, consumer, moved in rows.itertuples(index=False):
+        key = (names[producer], names[consumer])
+        out[key] = out.get(key, 0.0) + float(moved)
+    return out
+
+
+def _files(m: dataflow.Model, folders: Sequence[str]) -> dict[str, tuple[float, float]]:
+    fates = stages.file_fates(m)
+    fates = fates[fates["cls"] == 0]
+    out: dict[str, tuple[float, float]] = {}
+    inside = sorted({folder.rstrip("/") + "/" for folder in folders} - {"/"}, key=len, reverse=True)
+    for code, read, wrote in fates[["read_bytes", "written_bytes"]].itertuples():
+        path = str(m.paths[code])
+        path = path[len(next((folder for folder in inside if path.startswith(folder)), "")) :]
+        before = out.get(path, (0.0, 0.0))
+        out[path] = (before[0] + float(read), before[1] + float(wrote))
+    return out
+
+
+def compare(a: Sequence[Measured], b: Sequence[Measured]) -> Comparison:
+    """Group A against group B.
+
+    Raises:
+        QueryError: a group is empty.
+    """
+    if not a or not b:
+        raise QueryError("a comparison needs at least one run on each side")
+    keys = list(dict.fromkeys(key for run in (*a, *b) for key in run.figures))
+    keys.sort(key=lambda key: key[0] != RUN)
+    rows = []
+    for scope, figure in keys:
+        left, right = (np.array([r.figures.get((scope, figure), 0.0) for r in group]) for group in (a, b))
+        rows.append((scope, figure, FIGURES[figure][0], *_mean(left), *_mean(right), *_difference(left, right)))
+    return Comparison(pd.DataFrame(rows, columns=COLUMNS), _flow_rows(a, b), _file_rows(a, b), (len(a), len(b)))
+
+
+def _mean(values: Any) -> tuple[float, float, float]:
+    """Mean, standard deviation, half the 95 % interval; the latter are NaN for one value."""
+    n = len(values)
+    if n < 2:
+        return float(values[0]), float("nan"), float("nan")
+    sd = float(values.std(ddof=1))
+    return float(values.mean()), sd, quantile(n - 1) * sd / sqrt(n)
+
+
+def quantile(freedom: float) -> float:
+    """The 0.975 quantile of Student's t; between whole degrees of freedom the lower one's, above 30 by Cornish and
+    Fisher's expansion."""
+    if freedom <= len(_T):
+        return _T[max(int(freedom), 1) - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _difference(a: Any, b: Any) -> tuple[float, float, bool]:
+    """Difference of the means, by A's mean, and whether it is sure."""
+    difference = float(b.mean() - a.mean())
+    share = difference / abs(float(a.mean())) if a.mean() else float("nan")
+    if len(a) < 2 or len(b) < 2:
+        return difference, share, difference != 0
+    parts = [float(group.var(ddof=1)) / len(group) for group in (a, b)]
+    if sum(parts) == 0:
+        return difference, share, difference != 0
+    # Welch and Satterthwaite's degrees of freedom.
+    freedom = sum(parts) ** 2 / sum(p**2 / (len(g) - 1) for p, g in zip(parts, (a, b), strict=True))
+    return difference, share, abs(difference) > quantile(freedom) * sqrt(sum(parts))
+
+
+def _flow_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
+    keys = sorted({key for run in (*a, *b) for key in run.flows})
+    rows = []
+    for key in keys:
+        left, right = (sum(r.flows.get(key, 0.0) for r in group) / len(group) for group in (a, b))
+        if left != right:
+            rows.append((*key, left, right, right - left))
+    out = pd.DataFrame(rows, columns=["producer", "consumer", "a_bytes", "b_bytes", "difference"])
+    order = out["difference"].abs().sort_values(ascending=False, kind="stable").index
+    result: pd.DataFrame = out.loc[order].reset_index(drop=True)
+    return result
+
+
+def _file_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
+    rows = []
+    for path in sorted({path for run in (*a, *b) for path in run.files}):
+        means = [
+            sum(r.files.get(path, (0.0, 0.0))[way] for r in group) / len(group) for way in (0, 1) for group in (a, b)
+        ]
+        there = [any(path in r.files for r in group) for group in (a, b)]
+        if means[0] != means[1] or means[2] != means[3] or not all(there):
+            rows.append((path, *means, "" if all(there) else "a" if there[0] else "b"))
+    out = pd.DataFrame(rows, columns=["path", "a_read", "b_read", "a_written", "b_written", "only"])
+    size = (out["a_read"] - out["b_read"]).abs() + (out["a_written"] - out["b_written"]).abs()
+    result: pd.DataFrame = out.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+    return result
+
+
+# --- the gate --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One limit; see the module's definition. scope None: the run's figure, or for a figure that only stages have any
+    stage's."""
+
+    text: str
+    scope: str | None
+    figure: str
+    above: bool
+    change: bool
+    percent: bool
+    amount: float
+
+
+def gate(text: str) -> Gate:
+    """The gate of a text. Raises QueryError, naming what is valid."""
+    match = _GATE.fullmatch(text)
+    if match is None:
+        raise QueryError(f"{text!r} is no limit: write FIGURE>+10%, STAGE.FIGURE>5, ...; figures: {', '.join(FIGURES)}")
+    parts: Mapping[str, str | None] = match.groupdict()
+    figure, sign, percent = str(parts["figure"]), str(parts["sign"] or ""), bool(parts["percent"])
+    if figure not in FIGURES:
+        raise QueryError(f"there is no figure {figure!r}; there are {', '.join(FIGURES)}")
+    amount = float(str(parts["amount"])) * (-1 if sign == "-" else 1)
+    return Gate(text, parts["scope"], figure, parts["sense"] == ">", bool(sign) or percent, percent, amount)
+
+
+def check(found: Comparison, limits: Sequence[Gate]) -> list[str]:
+    """What is beyond its limit, one sentence each.
+
+    Raises:
+        QueryError: a limit asks for a stage, or a figure of one, that neither group has.
+    """
+    out = []
+    for limit in limits:
+        for row in _rows_of(found.table, limit).to_dict("records"):
+            value, what = _value(row, limit)
+            if (value > limit.amount) if limit.above else (value < limit.amount):
+                if limit.change and not row["sure"]:
+                    continue
+                scope = f"{row['scope']}." if row["scope"] else ""
+                change = f"{row['a_mean']:.6g} -> {row['b_mean']:.6g} {row['unit']}{what}"
+                out.append(f"{scope}{row['figure']}: {change}, beyond {limit.text}")
+    return out
+
+
+def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
+    of_figure = table[table["figure"] == limit.figure]
+    if limit.scope is None:
+        whole = of_figure[of_figure["scope"] == RUN]
+        rows = whole if len(whole) else of_figure
+    else:
+        rows = of_figure[of_figure["scope"] == limit.scope]
+    if len(rows) == 0:
+        there = sorted(set(table["scope"]) - {RUN})
+        raise QueryError(f"{limit.text!r}: no such figure in these runs; stages are {', '.join(there)}")
+    result: pd.DataFrame = rows
+    return result
+
+
+def _value(row: Mapping[Any, Any], limit: Gate) -> tuple[float, str]:
+    """What is held against the limit, and how it is told."""
+    if not limit.change:
+        return float(row["b_mean"]), ""
+    if not limit.percent:
+        return float(row["difference"]), f" ({row['difference']:+.6g})"
+    share = float(row["share"])
+    if np.isnan(share):  # A had none of it
+        share = float(np.sign(row["difference"])) * float("inf") if row["difference"] else 0.0
+    return 100 * share, f" ({100 * share:+.1f}%)"

@@ -1,0 +1,227 @@
+"""Datasets inside of files: who wrote and read which, told by the calls of category HDF5, and as nodes of the graph.
+
+    events (HDF5) --fold--> accesses (actor, version, object, direction) --add--> graph
+
+The bytes of a file are those of the calls below (edges.py), and stay so: a dataset is cached, compressed, padded, and
+in a collective call one rank writes what others have. So datasets are parts of a file's node, on request, and nothing
+else is summed up from them.
+
+What always holds: an access is on the version of its file that the reader saw, or that the writer's bytes became; a
+dataset that a version's writers left alone is still the one of the version before (`Versions.table.base`). A file that
+no call below touched has no datasets (HDF5 keeps files in memory, too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges.event_fold import POSSIBLE
+from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.intervals import Ints
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.model.dataflow import Model
+
+COLUMNS = [*et.WHO, "name", "file", "object", "dir", "size", "count", "ret", "ts", "dur"]
+"""The columns of events that accesses are made from."""
+UNNAMED = ""
+"""The object of a call on a dataset whose name nobody knows."""
+LINK = "H5Olink"
+"""Gives a name to a dataset that was written before it had one; `count` is how much (docs/trace-format.md)."""
+KEY = ["who", "version", "object", "dir"]
+_SUMS = {"bytes": "sum", "calls": "sum", "unsized": "sum", "first_ns": "min", "last_ns": "max"}
+
+
+def accesses(run: Any, m: Model) -> pd.DataFrame:
+    """Who moved how much of which dataset: one row an (actor, version, object, direction).
+
+    Columns: who (position in m.who), version (position in m.versions.table), object (`UNNAMED`: no name is known), dir
+    (edges.READ or WRITE), bytes (in memory, of the calls that tell), calls, unsized (calls that don't tell), first_ns,
+    last_ns (int64, by the clock of the model).
+
+    Raises:
+        TraceError: a block is damaged.
+    """
+    import dask
+
+    places = _Places(m)
+    parts = run.events(columns=COLUMNS, cat="HDF5").to_delayed()
+    folded = dask.compute(*(dask.delayed(_fold)(part, places) for part in parts), scheduler="threads")
+    rows = pd.concat(folded, ignore_index=True) if folded else _no_rows()
+    linked = rows[rows["link"]].groupby(["who", "version"])["bytes"].sum()
+    table = rows.groupby(KEY, as_index=False).agg(_SUMS)
+    # What was written before it had a name is told again with it.
+    nameless = (table["object"] == UNNAMED) & (table["dir"] == et.WRITE)
+    keys = pd.MultiIndex.from_frame(table[["who", "version"]])
+    again = linked.reindex(keys, fill_value=0).to_numpy()
+    has_link = keys.isin(linked.index)
+    table["bytes"] = np.where(nameless, np.maximum(table["bytes"] - again, 0), table["bytes"])
+    told: pd.DataFrame = table[~(nameless & has_link & (table["bytes"] == 0))].reset_index(drop=True)
+    return told
+
+
+class _Places:
+    """Where an event belongs in the model: its actor, and the version of its file at that time."""
+
+    def __init__(self, m: Model) -> None:
+        who = zip(*(m.who[name].tolist() for name in et.WHO), strict=True)
+        self.who: Mapping[tuple[Any, ...], int] = {key: code for code, key in enumerate(who)}
+        self.file = {str(name): code for code, name in enumerate(m.table.files["file"])}
+        self.ahead = m.ahead
+        v = m.versions.table
+        at = np.flatnonzero(~v["stream"].to_numpy())
+        self._version = at[np.lexsort((v["begin_ns"].to_numpy()[at], v["file"].to_numpy()[at]))]
+        self._file = v["file"].to_numpy()[self._version]
+        self._begin = v["begin_ns"].to_numpy()[self._version]
+        writes = np.flatnonzero(m.spells["dir"].to_numpy() == et.WRITE)
+        spells = m.spells.iloc[writes]
+        order = np.lexsort((spells["last_ns"], spells["file"], spells["who"]))
+        self._writes = pd.MultiIndex.from_arrays([spells["who"].to_numpy()[order], spells["file"].to_numpy()[order]])
+        self._last = spells["last_ns"].to_numpy()[order]
+        self._became = m.version[writes][order]
+
+    def current(self, file: int, at: Ints) -> Ints:
+        """The versions of a file at these times; before all of them, the first. -1: it has none."""
+        start, end = np.searchsorted(self._file, [file, file + 1])
+        if start == end:
+            return np.full(len(at), -1, dtype=np.int64)
+        place = np.searchsorted(self._begin[start:end], at, side="right") - 1
+        found: Ints = self._version[start + np.maximum(place, 0)]
+        return found
+
+    def written(self, who: int, file: int, first: Ints, last: Ints) -> Ints:
+        """The versions that what an actor wrote to a dataset became: of its own next write to the file that isn't
+        over by then; where it makes none, since others do it for this rank, the one at the call's end."""
+        try:
+            mine = self._writes.get_loc((who, file))
+        except KeyError:
+            return self.current(file, last)
+        rows = np.arange(len(self._writes))[mine]
+        rows = np.atleast_1d(rows)
+        place = np.searchsorted(self._last[rows], first, side="left")
+        later = place < len(rows)
+        became = self._became[rows[np.minimum(place, len(rows) - 1)]]
+        return np.where(later, became, self.current(file, last))
+
+
+def _no_rows() -> pd.DataFrame:
+    dtypes = {**dict.fromkeys(("who", "version", "dir", *_SUMS), "int64"), "object": "object", "link": "bool"}
+    return grouping.frame({name: np.array([], dtype=dtype) for name, dtype in dtypes.items()})
+
+
+def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
+    """The accesses of one partition of events, and whether they are `LINK`s."""
+    link = (frame["name"] == LINK).to_numpy()
+    moves = frame["dir"].isin(["r", "w"]).to_numpy() | link
+    rows = frame[moves & (frame["ret"].fillna(-1) >= 0).to_numpy() & frame["file"].notna().to_numpy()]
+    if not len(rows):
+        return _no_rows()
+    link = (rows["name"] == LINK).to_numpy()
+    keys = et.actors(rows)
+    who = np.array([places.who.get(key, -1) for key in keys], dtype=np.int64)
+    file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
+    ahead = np.array([places.ahead.get(key[3], 0) for key in keys], dtype=np.int64)
+    ts, dur = (np.clip(rows[name].to_numpy(dtype=np.int64), *POSSIBLE[name]) for name in ("ts", "dur"))
+    first = ts - ahead
+    size = rows["size"].where(~link, rows["count"])
+    made = pd.DataFrame(
+        {
+            "who": who,
+            "file": file,
+            "object": rows["object"].astype(object).where(rows["object"].notna(), UNNAMED).to_numpy(),
+            "dir": np.where(link | (rows["dir"] == "w").to_numpy(), et.WRITE, et.READ),
+            "bytes": np.clip(size.fillna(0).to_numpy(dtype=np.int64), *POSSIBLE["size"]),
+            "calls": 1,
+            "unsized": size.isna().to_numpy(dtype=np.int64),
+            "first_ns": first,
+            "last_ns": first + dur,
+            "link": link,
+        }
+    )
+    made = made[(made["who"] >= 0) & (made["file"] >= 0)].reset_index(drop=True)
+    made["version"] = np.full(len(made), -1, dtype=np.int64)
+    for (actor, code, way), at in made.groupby(["who", "file", "dir"]).indices.items():
+        begin, end = made["first_ns"].to_numpy()[at], made["last_ns"].to_numpy()[at]
+        found = places.written(actor, code, begin, end) if way == et.WRITE else places.current(code, begin)
+        made.loc[at, "version"] = found
+    made = made[made["version"] >= 0]
+    folded: pd.DataFrame = made.groupby([*KEY, "link"], as_index=False).agg(_SUMS)
+    return folded
+
+
+def held(m: Model, table: pd.DataFrame) -> Ints:
+    """The version that each access's dataset is of: for a read the one in which it was last written, as far as anybody
+    saw. A version's writers leave alone what they don't write; and the reader's own version of the file may begin
+    before it reads, as the library writes the file's header when it opens it."""
+    writes = table[table["dir"] == et.WRITE].groupby(["version", "object"])["first_ns"].min()
+    began = dict(zip(writes.index, writes.tolist(), strict=True))
+    base, number = (m.versions.table[name].to_numpy() for name in ("base", "number"))
+
+    def found(version: int, name: str, first_ns: int) -> int:
+        at = version
+        while (at, name) not in began or (at == version and began[at, name] > first_ns):
+            if base[at] < 0:
+                # A file that the run found had it before; of any other nobody knows since when.
+                return at if number[at] == 0 else version
+            at = int(base[at])
+        return at
+
+    rows = zip(*(table[name].tolist() for name in ("version", "object", "first_ns", "dir")), strict=True)
+    return np.array([found(v, name, ns) if way == et.READ else v for v, name, ns, way in rows], dtype=np.int64)
+
+
+def add(out: nx.MultiDiGraph[Any], m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
+    """Puts the datasets of `accesses` into a graph with file nodes, in place; `code` is the party of each actor, `ids`
+    the parties' nodes.
+
+    A dataset is a node of kind "dataset" (path, dataset, version, external, bytes written) with edges read and write
+    like a file's (bytes, calls, unsized, first_ns, last_ns), and an edge of kind "part" to its file, or from it where
+    nobody was seen writing the dataset: the way that data takes to who reads, or from who wrote, the file as a whole. A
+    party's edge to the file itself goes where all that it did there in this direction was to datasets of known names;
+    what else the library reads and writes for them (headers, indices) is then not shown.
+    """
+    files = {(d["file"], d["version"]): node for node, d in out.nodes(data=True) if d["kind"] == "file"}
+    v = m.versions.table
+    keys = zip(m.table.files["file"].to_numpy()[v["file"]], v["number"].tolist(), strict=True)
+    nodes = {at: files[key] for at, key in enumerate(keys) if key in files}
+    rows = table.assign(at=held(m, table), party=code[table["who"].to_numpy()])
+    rows = rows[rows["at"].isin(list(nodes)) & rows["version"].isin(list(nodes))]
+    named = rows[rows["object"] != UNNAMED]
+    writes = named[named["dir"] == et.WRITE]
+    wrote = set(zip(*(writes[name] for name in ("party", "at", "object")), strict=True))
+    made = {(at, name) for _, at, name in wrote}
+    for row in named.groupby(["party", "at", "object", "dir"], as_index=False).agg(_SUMS).to_dict("records"):
+        file, party = nodes[int(row["at"])], ids[int(row["party"])]
+        node = f"dataset:{file.removeprefix('file:')}#{quote(str(row['object']), safe='/')}"
+        if node not in out:
+            out.add_node(node, **_attributes(out.nodes[file], str(row["object"])))
+            source, target = (node, file) if (row["at"], row["object"]) in made else (file, node)
+            out.add_edge(source, target, key="part", kind="part")
+        facts = {name: int(row[name]) for name in _SUMS}
+        if row["dir"] == et.WRITE:
+            out.add_edge(party, node, key="write", kind="write", **facts)
+            out.nodes[node]["bytes"] += facts["bytes"]
+        else:
+            own = (row["party"], row["at"], row["object"]) in wrote
+            out.add_edge(node, party, key="read", kind="read", own=own, **facts)
+    for task, version, way in _keys(named) - _keys(rows[rows["object"] == UNNAMED]):
+        edge = (ids[task], nodes[version], "write") if way == et.WRITE else (nodes[version], ids[task], "read")
+        if out.has_edge(*edge):
+            out.remove_edge(*edge)
+
+
+def _keys(rows: pd.DataFrame) -> set[tuple[int, int, int]]:
+    return set(zip(*(rows[name].tolist() for name in ("party", "version", "dir")), strict=True))
+
+
+def _attributes(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    label = name.rsplit("/", 1)[-1] or name
+    of_file = {key: file[key] for key in ("path", "version", "external")}
+    return {"kind": "dataset", "label": label, "dataset": name, "bytes": 0, **of_file}

@@ -1,0 +1,288 @@
+"""The declared DAG against the observed dataflow.
+
+A workflow manager knows which task waited for which (docs/declared-dag.md); the trace knows which task read whose
+bytes. Each pair (producer, consumer) gets one status:
+
+    observed        bytes that the producer wrote were read by the consumer; maybe through processes that no task claims
+                    (a staging copy), or out of or into the tasks inside one of them (of a join app, of an instance)
+    value only      a future passed between them, and no bytes of a traced file did
+    order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file did
+    not observed    a file was declared between them, and the consumer read nothing that the producer wrote
+    undeclared      bytes passed, no dependency was declared, between tasks around them neither; `ordered` tells whether
+                    declared dependencies over other tasks still force the producer to be first. If not, the two may
+                    race.
+
+What went through a process that no task claims went there in time: it had read before it wrote for the last time. Pipes
+and sockets of a workflow manager's own process are how it and its workers speak of tasks: what went through them is no
+data of a task.
+
+A task may have a parent: it begins after the parent has begun, and is over before the parent is. So whoever waits for a
+parent waits for all that is in it, and what is in a task that waits has waited. A parent starts its tasks and waits for
+them itself, so whatever passes between it and them is in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from tailrace.analyzer.edges.edge_table import WRITE
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.store.processes import Process
+
+STATUSES = ("observed", "value only", "order only", "not observed", "undeclared")
+COLUMNS = [
+    "workflow",
+    "producer",
+    "consumer",
+    "producer_stage",
+    "consumer_stage",
+    "via",
+    "path",
+    "status",
+    "through",
+    "bytes",
+    "files",
+    "ordered",
+]
+
+Task = tuple[str, str]
+"""(workflow, task); a task name is unique in its workflow."""
+Pair = tuple[Task, Task]
+"""(producer, consumer)."""
+
+
+class Hop(NamedTuple):
+    """What a consumer read of a version: when the producer wrote for the last time, first and last read (ns)."""
+
+    consumer: Any
+    written_ns: int
+    first_ns: int
+    last_ns: int
+
+
+Carriers = Mapping[Any, list[Hop]]
+"""Of each producer; a task is a `Task`, an untagged process its label."""
+
+
+def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFrame:
+    """One row a declared or observed (workflow, producer, consumer); empty when nothing was declared.
+
+    Columns:
+        workflow; producer and consumer (task tags); producer_stage and consumer_stage (as declared)
+        via: "future", "file", the manager's own word for an order ("afterok"), or several of them joined by "+"; "" for
+            undeclared
+        path: a declared path, or ""
+        status: one of `STATUSES`
+        through: label of the untagged process or the task inside one of them through which it went, or ""; of several
+            inner tasks the first, and how many more
+        bytes, files: read by the consumer of what the producer wrote, the tasks inside of both included and summed up;
+            0 when it went through another
+        ordered: a declared path leads from one to the other
+    """
+    declared = _declared_edges(run)
+    tasks = getattr(run, "declared_tasks", None)
+    if tasks is None or len(tasks) == 0:
+        nothing: pd.DataFrame = pd.DataFrame(columns=COLUMNS)
+        return nothing
+    m = model or dataflow.model(run)
+    observed, carriers = _observed(m, getattr(run, "manager_processes", ()))
+    parents = parents_of(tasks)
+    inner = inside_of(parents)
+    after = successors(declared, parents)
+    known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
+    covered: dict[Pair, list[Pair]] = {}
+    rows = []
+    for pair, (moved, files) in observed.items():
+        around = next((outer for outer in _around(pair, parents) if outer in declared), None)
+        if around is not None:
+            covered.setdefault(around, []).append(pair)
+        elif known.issuperset(pair):
+            producer, consumer = pair
+            ordered = producer in line_of(consumer, parents) or consumer in line_of(producer, parents)
+            ordered = ordered or _reaches(after, producer, consumer)
+            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
+    for pair, (via, path) in declared.items():
+        moved, files, ends = _passed(pair, covered.get(pair, []), observed)
+        through = _named([m.task_name(*end) for end in ends])
+        if not files:
+            through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
+        status = "observed" if files or through else _unseen(via)
+        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, True))
+    out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
+    stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
+    for end in ("producer", "consumer"):
+        names = [str(stages.get(key) or "") for key in zip(out["workflow"], out[end], strict=True)]
+        out[f"{end}_stage"] = pd.Series(names, dtype=object)
+    shown = ("not observed", "undeclared", "order only", "value only", "observed")
+    order = out["status"].map({s: i for i, s in enumerate(shown)})
+    keys = ["order", "workflow", "producer", "consumer"]
+    result: pd.DataFrame = out.assign(order=order).sort_values(keys, ignore_index=True)[COLUMNS]
+    return result
+
+
+def _unseen(via: str) -> str:
+    """The status of a dependency for which no bytes passed. Whatever is neither a file nor a future is an order."""
+    ways = via.split("+")
+    return "not observed" if "file" in ways else "value only" if "future" in ways else "order only"
+
+
+def _declared_edges(run: Any) -> dict[Pair, tuple[str, str]]:
+    """(producer, consumer) -> (via, path), dependencies of one pair joined."""
+    deps = getattr(run, "declared_deps", None)
+    out: dict[Pair, tuple[str, str]] = {}
+    if deps is None:
+        return out
+    for row in deps.to_dict("records"):
+        workflow = str(row.get("workflow") or "")
+        pair = ((workflow, str(row["dep"])), (workflow, str(row["task"])))
+        via, path = out.get(pair, ("", ""))
+        ways = {w for w in (*via.split("+"), str(row.get("via") or "future")) if w}
+        this_path = row.get("path")
+        out[pair] = (
+            "+".join(sorted(ways, reverse=True)),
+            path or (str(this_path) if isinstance(this_path, str) else ""),
+        )
+    return out
+
+
+def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
+    """The task that each inner task belongs to."""
+    rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
+    names = ((str(row["workflow"] or ""), str(row["task"]), str(row["parent"])) for row in rows)
+    return {(workflow, task): (workflow, parent) for workflow, task, parent in names if task != parent}
+
+
+def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
+    """The tasks inside each task, at any depth."""
+    out: dict[Task, list[Task]] = {}
+    for task in parents:
+        for outer in line_of(task, parents)[1:]:
+            out.setdefault(outer, []).append(task)
+    return out
+
+
+def line_of(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
+    """The task, the one around it, the one around that, and so on."""
+    line = [task]
+    while line[-1] in parents and parents[line[-1]] not in line:
+        line.append(parents[line[-1]])
+    return line
+
+
+def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
+    """The pair, and the pairs of tasks around its ends."""
+    producer, consumer = pair
+    return ((p, c) for c in line_of(consumer, parents) for p in line_of(producer, parents))
+
+
+def _observed(
+    m: dataflow.Model, managers: Collection[Process]
+) -> tuple[dict[Pair, tuple[int, int]], dict[Any, list[Hop]]]:
+    """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label.
+
+    Streams of the `managers` are left out of both.
+    """
+    code, parties = dataflow.parties(m, "task")
+    names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
+    flows = dataflow.flow_table(m, "task")
+    flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
+    spells = m.spells.assign(producer=code[m.spells["who"].to_numpy()], version=m.version)
+    written = spells[spells["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
+    sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
+        bytes=("bytes", "sum"), files=("file", "nunique")
+    )
+    direct: dict[Pair, tuple[int, int]] = {}
+    for row in sums.to_dict("records"):
+        producer, consumer = names[row["producer"]], names[row["consumer"]]
+        if isinstance(producer, tuple) and isinstance(consumer, tuple) and producer != consumer:
+            moved, files = direct.get((producer, consumer), (0, 0))
+            direct[(producer, consumer)] = (moved + int(row["bytes"]), files + int(row["files"]))
+    after: dict[Any, list[Hop]] = {}
+    for row in flows.to_dict("records"):
+        first_ns, last_ns = int(row["first_ns"]), int(row["last_ns"])
+        # What was added to by others is a later version, that holds what this producer wrote before.
+        written_ns = int(written.get((row["producer"], row["version"]), last_ns))
+        after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], written_ns, first_ns, last_ns))
+    return direct, after
+
+
+def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:
+    """The versions of pipes and sockets that a manager's own process has read or written."""
+    touched = m.of_processes(managers)[m.spells["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
+    return [int(version) for version in set(m.version[touched].tolist())]
+
+
+def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, list[Task]]:
+    """(bytes, files, through) of what passed for a declared dependency between the `pairs` that it covers. through: the
+    tasks inside of its ends that it passed through; none when it passed between the ends themselves."""
+    moved, files = (sum(observed[pair][i] for pair in pairs) for i in (0, 1))
+    inner = (end for pair in pairs for end, outer in zip(pair, declared, strict=True) if end != outer)
+    return moved, files, [] if declared in pairs else list(dict.fromkeys(inner))
+
+
+def _named(names: list[str]) -> str:
+    """The first, and how many more."""
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
+
+
+def _carrier(carriers: Carriers, producers: list[Task], consumers: list[Task]) -> str:
+    """The first untagged process on a way from one of the producers to one of the consumers that touches no other
+    task, and that bytes can have taken: each process was reached before it wrote. "" if there is none."""
+    targets = frozenset(consumers)
+    # The earliest time at which each process can have had bytes of the producers (Dijkstra's algorithm).
+    reached: dict[str, int] = {}
+    queue: list[tuple[int, str, str]] = []
+    for task in producers:
+        for hop in carriers.get(task, ()):
+            if isinstance(hop.consumer, str):
+                queue.append((hop.first_ns, hop.consumer, hop.consumer))
+    heapq.heapify(queue)
+    while queue:
+        now, node, through = heapq.heappop(queue)
+        if reached.get(node, now + 1) <= now:
+            continue
+        reached[node] = now
+        for hop in carriers.get(node, ()):
+            if min(hop.written_ns, hop.last_ns) < now:
+                continue
+            if hop.consumer in targets:
+                return through
+            if isinstance(hop.consumer, str):
+                heapq.heappush(queue, (max(now, hop.first_ns), hop.consumer, through))
+    return ""
+
+
+Moment = tuple[Task, bool]
+"""The beginning (False) or the end (True) of a task."""
+
+
+def successors(declared: Mapping[Pair, Any], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
+    """The moments that each moment is before, by declaration."""
+    out: dict[Moment, list[Moment]] = {}
+    for producer, consumer in declared:
+        out.setdefault((producer, True), []).append((consumer, False))
+        out.setdefault((consumer, False), []).append((consumer, True))
+    for task, parent in parents.items():
+        out.setdefault((parent, False), []).append((task, False))
+        out.setdefault((task, False), []).append((task, True))
+        out.setdefault((task, True), []).append((parent, True))
+    return out
+
+
+def _reaches(after: Mapping[Moment, list[Moment]], source: Task, target: Task) -> bool:
+    """Whether the source is over before the target begins."""
+    queue: deque[Moment] = deque([(source, True)])
+    seen = set(queue)
+    while queue:
+        for following in after.get(queue.popleft(), []):
+            if following == (target, False):
+                return True
+            if following not in seen:
+                seen.add(following)
+                queue.append(following)
+    return False

@@ -1,0 +1,209 @@
+"""What each stage did: its tasks and processes, its time, its bytes, and what became of its files.
+
+Times are unions, never sums: a stage's I/O time is the wall time during which at least one of its actors was inside an
+I/O call. Waiting on pipes and sockets is kept apart (`stream_ns`), it is the other end's time. Bytes are each counted
+once, in all classes of files; file counts are of data files only (fileclass.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store.processes import PROCESS, count
+from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util.intervals import Bools, Ints
+
+COLUMNS = {
+    "workflow": 'the run of a workflow, "" when not set',
+    "stage": 'name as shown: the tag, "(untagged)", or a program in parentheses',
+    "tasks": "distinct task tags",
+    "processes": "distinct (host, pid, start)",
+    "first_ns": "start of the first event, ns since the epoch",
+    "last_ns": "end of the last event, ns since the epoch",
+    "span_ns": "last_ns - first_ns",
+    "io_ns": "wall time with at least one read, write or metadata call running",
+    "read_ns": "the same for reads of files",
+    "write_ns": "the same for writes of files",
+    "metadata_ns": "the same for calls that move no bytes",
+    "stream_ns": "the same for calls on pipes and sockets",
+    "read_bytes": "bytes read, streams included",
+    "written_bytes": "bytes written, streams included",
+    "read_calls": "calls that read files",
+    "write_calls": "calls that wrote files",
+    "metadata_calls": "calls that moved no bytes",
+    "stream_calls": "calls on pipes and sockets",
+    "failed_calls": "calls of these that returned an error",
+    "unnamed_bytes": "bytes moved through descriptors whose file is not known; in no edge",
+    "files_read": "data files read",
+    "files_written": "data files written",
+    "files_passed_on": "data files written whose bytes another unit read",
+    "files_external": "data files read that held bytes from before the run",
+    "files_never_read": "data files written that no actor (process in a task) but their writers read",
+}
+
+
+def table(run: Any) -> pd.DataFrame:
+    """One row a stage, in the order of first events; columns `COLUMNS` (int64 but workflow and stage)."""
+    m = run if isinstance(run, Model) else dataflow.model(run)
+    code, stages = dataflow.parties(m, "stage")
+    out = stages[["workflow", "stage"]].copy()
+    who = m.who.assign(party=code)
+    out["tasks"] = _distinct(who[who["task"] != ""], ["workflow", "stage", "task"], len(out))
+    out["processes"] = _distinct(who, PROCESS, len(out))
+    for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
+        out[name] = values
+    out["span_ns"] = out["last_ns"] - out["first_ns"]
+    result: pd.DataFrame = out[list(COLUMNS)].sort_values("first_ns", ignore_index=True)
+    return result
+
+
+def _distinct(who: pd.DataFrame, key: list[str], size: int) -> Ints:
+    pairs = who[["party", *key]].drop_duplicates()
+    return np.bincount(pairs["party"], minlength=size).astype(np.int64)
+
+
+def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()])
+    by_party = counts.groupby("party")
+    every = range(size)
+
+    def pick(column: str, how: str = "sum", rows: pd.DataFrame | None = None) -> Ints:
+        groups = by_party if rows is None else rows.groupby("party")
+        return groups[column].agg(how).reindex(every, fill_value=0).to_numpy(dtype=np.int64)
+
+    out = {"first_ns": pick("first_ns", "min"), "last_ns": pick("last_ns", "max"), "failed_calls": pick("failed")}
+    out.update({name: pick(name) for name in ("read_bytes", "written_bytes", "unnamed_bytes")})
+    for kind, name in enumerate(("read_calls", "write_calls", "metadata_calls", "stream_calls")):
+        out[name] = pick("calls", rows=counts[counts["kind"] == kind])
+    return out
+
+
+def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    kinds = len(et.KINDS)
+    party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
+    out = {}
+    for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
+        out[name] = covered(m, party, kind == number, size)
+    out["io_ns"] = covered(m, party, kind < et.STREAM, size)
+    return out
+
+
+def covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
+    """Wall time (ns) in the busy intervals of `pick`, by party 0 .. size - 1; both arrays are parallel to them."""
+    busy = m.table.busy
+    rows = iv.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
+    return iv.length(iv.union(rows), size)
+
+
+def io_ns(m: Model) -> int:
+    """Wall time of the run with at least one read, write or metadata call running anywhere."""
+    everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
+    return int(covered(m, everyone, m.table.busy.group % len(et.KINDS) < et.STREAM, 1)[0])
+
+
+def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
+    fates = file_fates(m)
+    data = m.classed(("data",))
+    spells = pd.DataFrame(
+        {"party": code[m.spells["who"].to_numpy()], "file": m.spells["file"], "dir": m.spells["dir"]}
+    )[data]
+    pairs = spells.drop_duplicates()
+    wrote, read = pairs[pairs["dir"] == et.WRITE], pairs[pairs["dir"] == et.READ]
+    flows = dataflow.flow_table(m, "stage", ("data",))
+    external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
+    passed, unread = fates["passed_on"].to_numpy(), fates["never_read"].to_numpy()
+
+    def count(party: pd.Series[Any]) -> Ints:
+        return np.bincount(party, minlength=size).astype(np.int64)
+
+    return {
+        "files_read": count(read["party"]),
+        "files_written": count(wrote["party"]),
+        "files_passed_on": count(wrote["party"][passed[wrote["file"].to_numpy()]]),
+        "files_external": count(external["consumer"]),
+        "files_never_read": count(wrote["party"][unread[wrote["file"].to_numpy()]]),
+    }
+
+
+def file_fates(m: Model) -> pd.DataFrame:
+    """The fate of each file: one row a file code.
+
+    read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as fileclass.CLASSES, or -1).
+    passed_on: a unit read bytes that another one wrote. never_read: written, and no actor (process in a task) but a
+    writer read it: what one process of a task hands to another was of use.
+    """
+    if "fates" not in m._flows:
+        m._flows["fates"] = _file_fates(m)
+    return m._flows["fates"]
+
+
+def _file_fates(m: Model) -> pd.DataFrame:
+    spells = m.spells.assign(unit=m.unit)
+    size = len(m.table.files)
+    read, wrote = spells[spells["dir"] == et.READ], spells[spells["dir"] == et.WRITE]
+    pairs_read, pairs_wrote = (part[["file", "unit"]].drop_duplicates() for part in (read, wrote))
+    actors_read, actors_wrote = (part[["file", "who"]].drop_duplicates() for part in (read, wrote))
+    others = actors_read.merge(actors_wrote, on=["file", "who"], how="left", indicator=True)
+    others = others[others["_merge"] == "left_only"]
+    flows = dataflow.flow_table(m, "task", ("data", "stream"))
+    out: pd.DataFrame = pd.DataFrame(index=range(size))
+    out["read_bytes"] = read.groupby("file")["bytes"].sum()
+    out["written_bytes"] = wrote.groupby("file")["bytes"].sum()
+    out["versions"] = pd.Series(m.version, index=m.spells["file"]).groupby(level=0).nunique()
+    out["writers"] = pairs_wrote.groupby("file").size()
+    out["readers"] = pairs_read.groupby("file").size()
+    out = out.fillna(0).astype(np.int64)
+    out["passed_on"] = np.isin(np.arange(size), flows["file"][flows["producer"] >= 0])
+    out["never_read"] = (out["writers"] > 0) & ~np.isin(np.arange(size), others["file"]) & ~out["passed_on"]
+    removed = m.table.facts[m.table.facts["what"] == "unlink"]["file"]
+    out["removed"] = np.isin(np.arange(size), removed)
+    best = pd.Series(m.cls, index=m.spells["file"]).groupby(level=0).min()
+    out["cls"] = best.reindex(range(size), fill_value=-1)
+    return out
+
+
+def never_read(m: Model) -> pd.DataFrame:
+    """Data files that were written and that no actor but their writers read: path, written_bytes, stages, removed.
+
+    Those that were removed come last, among equals the largest first.
+    """
+    fates = file_fates(m)
+    rows = fates[fates["never_read"] & (fates["cls"] == 0)]
+    code, stages = dataflow.parties(m, "stage")
+    wrote = (m.spells["dir"].to_numpy() == et.WRITE) & np.isin(m.spells["file"].to_numpy(), rows.index.to_numpy())
+    pairs = pd.DataFrame({"file": m.spells["file"].to_numpy()[wrote], "who": m.spells["who"].to_numpy()[wrote]})
+    pairs["stage"] = code[pairs["who"]]
+    pairs = pairs.drop_duplicates(["file", "stage"])
+    names = [str(name) for name in stages["stage"].to_numpy(dtype=object)]
+    by_file: dict[int, set[str]] = {}
+    for file, stage in zip(pairs["file"].tolist(), pairs["stage"].tolist(), strict=True):
+        by_file.setdefault(file, set()).add(names[stage])
+    out = pd.DataFrame({"path": m.paths[rows.index], "written_bytes": rows["written_bytes"].to_numpy()})
+    out["stages"] = pd.Series([sorted(by_file[code]) for code in rows.index], dtype=object)
+    out["removed"] = rows["removed"].to_numpy()
+    result: pd.DataFrame = out.sort_values(
+        ["removed", "written_bytes", "path"], ascending=[True, False, True], ignore_index=True
+    )
+    return result
+
+
+ASKED_PROCESSES = 20
+"""A query asks for at most so many processes by their pids."""
+
+
+def filters(m: Model, label: str) -> list[str]:
+    """Arguments of `tailrace query` for the events of a stage as it is shown; patterns are not escaped. What bears no
+    tag is asked for by its processes, where they are few; by their starts, too, where others had a pid of theirs."""
+    own = m.who[(m.who["label"] == label).to_numpy()]
+    tag = str(own["stage"].iat[0]) if len(own) else label
+    if tag or count(own) > ASKED_PROCESSES or len(own) == len(m.who):
+        return ["--stage", tag]
+    several = bool((own["bearers"] > 1).any())
+    asked = {name: sorted(own[name].unique().tolist()) for name in (PROCESS if several else PROCESS[:2])}
+    return ["--stage", "", *(word for name in asked for value in asked[name] for word in (f"--{name}", str(value)))]

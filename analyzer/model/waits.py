@@ -1,0 +1,187 @@
+"""Where the tasks' time went: what the workflow manager declared of it, and the I/O that was seen, put together.
+
+A task's life, by the times that its manager declares (docs/declared-dag.md):
+
+    submitted --depend--> ready --queue--> given its nodes --start--> runs --run--> ended
+
+    ready    t_depend (Flux), or t_launch (Parsl: handed to the executor)
+    nodes    t_alloc; a manager that doesn't say it has no start time, and the queue lasts until the task runs
+    runs     t_start, or else the first event that was seen of the task
+
+`depend` is divided at the moment when the last byte that the task read of another task's writing was there: before it
+the wait was for data, after it for order alone (the producer went on, or ended late, or the dependency says more than
+the data does). What the tasks inside a task read of tasks outside of it, the one around them waited for, too: a batch
+script need not touch the data that its jobs are for. `run` is divided into `io`, wall time with at least one call on a
+file running in the task, and `compute`, the rest; waiting on pipes and sockets is in the rest, it is another's
+computing or I/O.
+
+What always holds: data + order = depend, io + compute = run, nothing is negative, and what nobody knows is null. A task
+without dependencies has depend 0: what it spent before it was ready is queue time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.util.intervals import Ints
+
+TIMES = {
+    "depend_ns": "waiting for other tasks, or for what else held it",
+    "data_ns": "of depend: until what it read of other tasks' writing was there; null for a task that was not traced",
+    "order_ns": "of depend: the rest",
+    "queue_ns": "ready, until it had its nodes",
+    "start_ns": "with its nodes, until it ran",
+    "run_ns": "running",
+    "io_ns": "of run: with at least one call on a file running; null for a task that was not traced",
+    "compute_ns": "of run: the rest",
+}
+"""Columns of ns, with what they mean."""
+KEYS = ["workflow", "stage", "task"]
+
+
+def table(run: Any, model: Model | None = None) -> pd.DataFrame:
+    """One row a declared task, in the order of submission: `KEYS` (as declared, "" for null) and `TIMES` (Int64)."""
+    tasks = getattr(run, "declared_tasks", None)
+    if tasks is None or len(tasks) == 0:
+        nothing: pd.DataFrame = pd.DataFrame({**dict.fromkeys(KEYS, ""), **dict.fromkeys(TIMES, 0)}, index=[]).astype(
+            dict.fromkeys(TIMES, "Int64")
+        )
+        return nothing
+    m = model or dataflow.model(run)
+    index = pd.MultiIndex.from_arrays([tasks[name].fillna("").astype(str) for name in ("workflow", "task")])
+    code = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(m.who[["workflow", "task"]].astype(str))))
+    around = _around(tasks, index)
+    first, io, there = _first_events(m, code, len(tasks)), _io(m, code, len(tasks)), _data_there(m, index, around)
+    at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
+    ready = at["depend"].fillna(at["launch"])
+    runs = at["start"].fillna(first)
+    waited = _waited_for_something(run, tasks, index)
+    depend = _span(at["submit"], ready).where(waited | ready.isna(), 0)
+    out = pd.DataFrame({name: tasks[name].fillna("").astype(str).to_numpy() for name in KEYS})
+    out["depend_ns"] = depend
+    out["data_ns"] = np.minimum(_span(at["submit"], there).fillna(0), depend).where(_seen(first, around))
+    out["order_ns"] = depend - out["data_ns"]
+    out["queue_ns"] = _span(ready.where(waited, at["submit"]), at["alloc"].fillna(runs)).where(ready.notna())
+    out["start_ns"] = _span(at["alloc"], runs)
+    out["run_ns"] = _span(runs, at["end"])
+    out["io_ns"] = np.minimum(io, out["run_ns"]).where(first.notna())
+    out["compute_ns"] = out["run_ns"] - out["io_ns"]
+    result: pd.DataFrame = out[[*KEYS, *TIMES]]
+    return result
+
+
+def by_stage(waits: pd.DataFrame) -> pd.DataFrame:
+    """Sums over the tasks of each stage, in the order of submission: workflow, stage, tasks, known (tasks of which the
+    run time is known), `TIMES`; null where it is known of no task."""
+    grouped = waits.groupby(KEYS[:2], sort=False)
+    out = grouped[list(TIMES)].sum(min_count=1)
+    out.insert(0, "known", grouped["run_ns"].count())
+    out.insert(0, "tasks", grouped.size())
+    result: pd.DataFrame = out.reset_index()
+    return result
+
+
+def _column(tasks: pd.DataFrame, name: str) -> pd.Series[Any]:
+    values = tasks[name] if name in tasks else pd.Series(pd.NA, index=tasks.index)
+    result: pd.Series[Any] = values.astype("Int64").reset_index(drop=True)
+    return result
+
+
+def _span(start: pd.Series[Any], end: pd.Series[Any]) -> pd.Series[Any]:
+    """end - start, at least 0: the clocks of two hosts may disagree by more than a short span."""
+    result: pd.Series[Any] = (end - start).clip(lower=0)
+    return result
+
+
+def _nullable(values: Ints, known: Any) -> pd.Series[Any]:
+    result: pd.Series[Any] = pd.Series(pd.array(values, dtype="Int64")).where(pd.Series(known))
+    return result
+
+
+def _first_events(m: Model, code: Ints, size: int) -> pd.Series[Any]:
+    """When the first call of each task began; null for a task without events."""
+    none = np.iinfo(np.int64).max
+    first = np.full(size, none, dtype=np.int64)
+    position = code[m.table.counts["who"].to_numpy()]
+    mine = position >= 0
+    np.minimum.at(first, position[mine], m.table.counts["first_ns"].to_numpy(dtype=np.int64)[mine])
+    return _nullable(first, first != none)
+
+
+def _io(m: Model, code: Ints, size: int) -> pd.Series[Any]:
+    """Wall time of each task with a call on a file running."""
+    kinds = len(et.KINDS)
+    party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
+    # Whoever is no declared task's is one more party, which nobody asks for.
+    io = stages.covered(m, np.where(party < 0, size, party), kind < et.STREAM, size + 1)[:size]
+    return _nullable(io, np.ones(size, dtype=np.bool_))
+
+
+def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
+    """For each task the positions of itself and of the tasks around it."""
+    parents = compare.parents_of(tasks)
+    place = {(str(w), str(t)): at for at, (w, t) in enumerate(index)}
+    return [[place[outer] for outer in compare.line_of(name, parents) if outer in place] for name in place]
+
+
+def _seen(first: pd.Series[Any], around: list[list[int]]) -> Any:
+    """Whether each task, or a task inside of it, left events."""
+    seen = np.zeros(len(first), dtype=np.bool_)
+    for at in np.flatnonzero(first.notna()).tolist():
+        seen[around[at]] = True
+    return seen
+
+
+def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series[Any]:
+    """When the last byte was written that each task, or one inside of it, read of the writing of a task that is neither
+    it nor inside of it; null when there was none."""
+    party, parties = dataflow.parties(m, "task")
+    position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "task"]].astype(str))))
+    wrote = m.spells["dir"].to_numpy() == et.WRITE
+    writes = pd.DataFrame(
+        {
+            "producer": party[m.spells["who"].to_numpy()[wrote]],
+            "version": m.version[wrote],
+            "written_ns": m.spells["last_ns"].to_numpy()[wrote],
+        }
+    )
+    last = writes.groupby(["producer", "version"], as_index=False).agg({"written_ns": "max"})
+    flows = dataflow.flow_table(m, "task").merge(last, on=["producer", "version"])
+    flows["task"] = position[flows["consumer"].to_numpy()]
+    flows["source"] = position[flows["producer"].to_numpy()]
+    flows = flows[(flows["task"] >= 0) & (flows["source"] >= 0) & (flows["source"] != flows["task"])]
+    flows = flows.groupby(["task", "source"], as_index=False).agg({"written_ns": "max"})
+    outside = [
+        [outer for outer in around[task] if outer not in around[source]]
+        for task, source in zip(flows["task"], flows["source"], strict=True)
+    ]
+    flows = (
+        flows.assign(task=pd.Series(outside, index=flows.index, dtype=object))
+        .explode("task")
+        .dropna(subset="task")
+        .astype({"task": np.int64})
+    )
+    # Int64 before reindex: missing rows would make it float64, which can't hold ns since the epoch.
+    there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
+    result: pd.Series[Any] = there.reset_index(drop=True)
+    return result
+
+
+def _waited_for_something(run: Any, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series[Any]:
+    deps = getattr(run, "declared_deps", None)
+    waited = np.zeros(len(tasks), dtype=np.bool_)
+    if deps is not None and len(deps):
+        keys = pd.MultiIndex.from_arrays([deps[name].fillna("").astype(str) for name in ("workflow", "task")])
+        at = np.asarray(index.get_indexer(keys))
+        waited[at[at >= 0]] = True
+    if "holds" in tasks:
+        waited |= np.array([bool(holds) for holds in tasks["holds"]], dtype=np.bool_)
+    result: pd.Series[Any] = pd.Series(waited)
+    return result

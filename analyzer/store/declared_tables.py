@@ -1,0 +1,143 @@
+"""What workflow managers declared (docs/declared-dag.md), as tables of the catalogue.
+
+What always holds: a line that can't be used is a row of declared_problems with its file and number (0: the file as a
+whole), and the others are used; an object of a type that is not known is left alone, since types may be added. Tasks
+are told apart by (workflow, task); whatever files their `task`, `try` and `end` lines stand in, they become one row.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tailrace.analyzer.util.formatting import clean
+
+TABLES = """
+CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
+CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, name TEXT, executor TEXT, parent TEXT,
+  t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
+  t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
+  holds TEXT, annotations TEXT, PRIMARY KEY (workflow, task));
+CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
+CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
+CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
+"""
+NAMES = ("declared_workflows", "declared_tasks", "declared_deps", "declared_files", "declared_problems")
+
+# type -> keys that it must have, with their JSON types
+_NEEDED: dict[str, dict[str, type]] = {
+    "workflow": {"workflow": str, "manager": str},
+    "task": {"workflow": str, "stage": str, "task": str, "deps": list, "inputs": list, "outputs": list},
+    "try": {"workflow": str, "task": str, "try": int, "t_launch_ns": int},
+    "end": {"workflow": str, "task": str, "t_end_ns": int, "status": str},
+}
+# JSON key -> column of declared_tasks, by the type of line that carries it
+_TASK_KEYS = {
+    "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
+    | {"annotations": "annotations"}
+    | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
+    "try": {"t_launch_ns": "t_launch"},
+    "end": {f"{t}_ns": t for t in ("t_end", "t_start", "t_clean")}
+    | {k: k for k in ("status", "tries", "error", "result")},
+}
+_INTEGERS = ("tries", "cores")
+_JSON = ("nodes", "holds", "annotations")
+_DIRECTIONS = {"inputs": "r", "outputs": "w"}
+
+
+def clear(db: sqlite3.Connection) -> None:
+    """Empties the declared tables."""
+    for name in NAMES:
+        db.execute(f"DELETE FROM {name}")
+
+
+def fill(db: sqlite3.Connection, files: Iterable[tuple[str, Path]]) -> None:
+    """Adds the lines of all declared files, given as (name in the run, path)."""
+    for name, path in files:
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
+            continue
+        for number, line in enumerate(text.split(b"\n"), 1):
+            try:
+                if line.strip():
+                    _add(db, _object(line))
+            except (ValueError, RecursionError, sqlite3.Error, OverflowError) as error:
+                _refuse(db, name, number, str(error))
+
+
+def _refuse(db: sqlite3.Connection, name: str, number: int, problem: str) -> None:
+    db.execute("INSERT INTO declared_problems VALUES (?, ?, ?)", (name, number, problem))
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8", "replace"), strict=False)
+    except ValueError as error:
+        raise ValueError(f"the line is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError("the line is not an object")
+    kind = value.get("type")
+    if not isinstance(kind, str):
+        raise ValueError("the object has no type")
+    for key, needed in _NEEDED.get(kind, {}).items():
+        if not isinstance(value.get(key), needed):
+            raise ValueError(f"an object of type {kind} lacks {key} ({needed.__name__})")
+    return value
+
+
+def _add(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+    if value["type"] == "workflow":
+        row = (*_texts(value, "workflow", "manager", "version"), _integer(value.get("t_ns")))
+        db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
+    if value["type"] in _TASK_KEYS:
+        _add_task(db, value)
+    if value["type"] == "task":
+        _add_links(db, value)
+
+
+def _add_task(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+    key = _texts(value, "workflow", "task")
+    db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
+    for name, column in _TASK_KEYS[value["type"]].items():
+        stored = _stored(column, value.get(name))
+        # Of several tries the first launch counts; of anything else the last word.
+        kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
+        if stored is not None:
+            db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
+
+
+def _stored(column: str, value: Any) -> str | int | None:
+    if column.startswith("t_") or column in _INTEGERS:
+        return _integer(value)
+    return json.dumps(value) if column in _JSON and value is not None else _text(value)
+
+
+def _add_links(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+    key = _texts(value, "workflow", "task")
+    for dep in value["deps"]:
+        if not isinstance(dep, dict) or not isinstance(dep.get("task"), str):
+            raise ValueError("a dependency has no task")
+        db.execute("INSERT INTO declared_deps VALUES (?, ?, ?, ?, ?)", (*key, *_texts(dep, "task", "via", "path")))
+    for name, direction in _DIRECTIONS.items():
+        for file in value[name]:
+            if not isinstance(file, dict):
+                raise ValueError(f"an entry of {name} is not an object")
+            row = (*key, direction, *_texts(file, "path", "url"))
+            db.execute("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", row)
+
+
+def _texts(value: dict[str, Any], *keys: str) -> tuple[str | None, ...]:
+    return tuple(_text(value.get(key)) for key in keys)
+
+
+def _text(value: Any) -> str | None:
+    return clean(value) if isinstance(value, str) else None
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None

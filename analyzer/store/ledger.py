@@ -1,0 +1,277 @@
+"""The coverage ledger: what the trace has of each process, held against the kernel's own account of it.
+
+    processes (exit, ledger) + reaped (what their parents read of them) + blocks  -->  table()  -->  totals()
+
+What always holds: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv,
+splice and the like are left out of both sides, and mappings are in neither. A share is only given where there is an
+account, and a process that was waited for but has no trace is a row too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from signal import SIGABRT
+from typing import Any
+
+import pandas as pd
+
+from tailrace.analyzer.store.catalogue import Catalogue
+from tailrace.analyzer.store.headers import documents, pair
+from tailrace.analyzer.store.process_ends import match
+from tailrace.analyzer.store.processes import Process, keys
+
+COMPLETE_SHARE = 0.999
+"""From here on a process counts as seen."""
+LIBC_BYTES = 8 * 1024
+"""Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
+LAST_WORDS_BYTES = 1024
+"""No more than this is what libc itself says when it ends a program."""
+
+NOT_TRACED = "not traced"
+WITHOUT_SETTINGS = (
+    "started without our settings, by a raw system call, or under a seccomp filter that nobody traced set"
+)
+CONFINED = "confined itself by a seccomp filter that kills for the tracer's calls; tracing ended before"
+OBSTACLES = {
+    "static": "statically linked",
+    "go": "static Go, which calls the kernel itself",
+    "musl": "linked with musl",
+    "setuid": "set-uid, set-gid or with capabilities",
+    "machine": "for another processor or word size",
+    "left_out": "left out, as TAILRACE_UNTRACED says",
+    "dropped": "started without our settings, as TAILRACE_PROPAGATE lets it",
+    "confined": CONFINED,
+}
+"""Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
+LEFT_OUT = OBSTACLES["left_out"]
+"""Not to be seen was somebody's wish: such a process has a row, and no share."""
+NO_ACCOUNT = "no account: still running, killed with nobody traced to wait for it, or its children's part is not known"
+WENT_ON_AS_ANOTHER = "no account: it changed its user and went on as another program, which has a row of its own"
+WENT_ON = "went on as a program that is not traced"
+BY_RAW_CALL = "or left by a raw exit, or came under a seccomp filter of a raw call"
+KILLED = "killed with bytes read ahead in its buffers"
+LAST_WORDS = "libc's last words: it ended the program, for what it did to its heap, stack or a buffer"
+LOST = "events lost"
+INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
+GO = "unseen calls: Go's own system calls"
+RING = "io_uring, which is not seen"
+"""Whatever the share: the kernel's account has no part of it."""
+UNSEEN = "unseen calls: raw system calls, calls inside libraries"
+
+COLUMNS = [
+    *("host", "pid", "start", "exe", "traced", "account", "signal"),
+    *("kernel_read", "kernel_written", "captured_read", "captured_written", "share", "cause"),
+]
+_COUNTS = ["pid", "signal", "kernel_read", "kernel_written", "captured_read", "captured_written"]
+
+Totals = tuple[int, int]
+
+
+def table(catalogue: Catalogue) -> pd.DataFrame:
+    """One row a process by start, then the untraced ones: `COLUMNS`.
+
+    account is where the kernel's figures come from: "exit" (the process's own end), "parent" (whoever waited for it) or
+    None. share is in 0..1, None without account; cause says why it is below `COMPLETE_SHARE`, or may
+    have moved more than the account has (`RING`), else "".
+    """
+    rows = _processes(catalogue)
+    obstacles = _obstacles(catalogue)
+    ends = match(rows, _reaped(catalogue), obstacles)
+    for row in rows:
+        row["went_on"] = row["id"] in ends.went_on
+    lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
+    out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
+    out += _untraced_rows(ends.strangers, rows, out, obstacles)
+    result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
+    for name in _COUNTS:
+        result[name] = pd.array(list(result[name]), dtype="Int64")
+    result["share"] = result["share"].astype("Float64")
+    for name in ("host", "start", "exe", "account", "cause"):
+        values = result[name].astype(object)
+        result[name] = values.where(values.notna(), None)
+    return result
+
+
+def totals(rows: pd.DataFrame) -> dict[str, Any]:
+    """The ledger in one line, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum),
+    below (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the
+    kernel counted), share (None: no account)."""
+    known = rows[rows["share"].notna()]
+    kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
+    # What a trace has beyond the kernel's account of one process makes up for nothing in another.
+    captured = {
+        way: int(known[[f"captured_{way}", f"kernel_{way}"]].min(axis=1).sum()) if len(known) else 0 for way in kernel
+    }
+    moved = sum(kernel.values())
+    traced = rows["traced"].astype(bool)
+    return {
+        "processes": int(traced.sum()),
+        "accounted": int((traced & rows["account"].notna()).sum()),
+        "untraced": int((~traced & rows["share"].notna()).sum()),
+        "left_out": int((rows["account"].notna() & rows["share"].isna()).sum()),
+        "below": int((known["share"] < COMPLETE_SHARE).sum()),
+        **{f"kernel_{way}": count for way, count in kernel.items()},
+        **{f"captured_{way}": count for way, count in captured.items()},
+        "share": (sum(captured.values()) / moved if moved else 1.0) if len(known) else None,
+    }
+
+
+def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `table` that the kernel's account, or what is known of the process, says were not fully seen."""
+    short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
+    result: pd.DataFrame = rows[short | (rows["cause"] == RING)]
+    return result
+
+
+def partial_processes(processes: Any) -> set[Process] | None:
+    """The processes that were not, or may not have been, fully seen; None for a run without accounts."""
+    if processes is None or "share" not in processes or not processes["share"].notna().any():
+        return None
+    rows = processes[~(processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == RING)]
+    return set(keys(rows))
+
+
+def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
+    query = (
+        "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger, p.facts,"
+        " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0),"
+        " group_concat(DISTINCT f.file) FROM processes p JOIN blocks b ON b.process_id = p.id"
+        " JOIN files f ON f.id = b.file_id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
+    )
+    names = [*("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "facts")]
+    names += ["read", "written", "files"]
+    rows = [dict(zip(names, row, strict=True)) for row in catalogue.rows(query)]
+    for key in ("account", "ledger", "facts"):
+        for row, value in zip(rows, documents(row[key] for row in rows), strict=True):
+            row[key] = value or {}
+    for row in rows:
+        row["files"] = set(str(row["files"]).split(","))
+    return rows
+
+
+def _reaped(catalogue: Catalogue) -> list[dict[str, Any]]:
+    names = ("process_id", "host", "pid", "status", "read", "written", "t1")
+    rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+Obstacles = dict[tuple[str, int], list[tuple[int, str, str, str]]]
+"""(host, pid) -> (time in ns, why, program, file that says so) of what was started there and can't be traced."""
+
+
+def _obstacles(catalogue: Catalogue) -> Obstacles:
+    found: Obstacles = defaultdict(list)
+    query = "SELECT host, pid, t1, why, program, file FROM untraced ORDER BY t1"
+    for host, pid, t1, why, program, file in catalogue.rows(query):
+        found[host, pid].append((t1, OBSTACLES.get(why, why), program, file))
+    return found
+
+
+def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstacles: Obstacles) -> dict[str, Any]:
+    signal = (end["status"] & 0x7F) or None if end else None
+    account, kernel = _kernel(row["account"], row["ledger"], end)
+    captured = (row["read"], row["written"])
+    share = None if kernel is None else _share(kernel, captured)
+    if share is None or kernel is None:
+        cause = WENT_ON_AS_ANOTHER if row.get("went_on") else NO_ACCOUNT
+    elif share < COMPLETE_SHARE and account == "parent" and _last_obstacle(row, obstacles) == CONFINED:
+        cause = CONFINED
+    elif share < COMPLETE_SHARE and account == "parent" and signal is None:
+        known = _last_obstacle(row, obstacles)
+        without = LOST if lossy else f"{WENT_ON}, {BY_RAW_CALL}"
+        cause = f"{WENT_ON}: {known}" if known else without
+        share = None if cause.endswith(LEFT_OUT) else share
+    else:
+        cause = _cause(share, kernel, captured, lossy)
+        cause = GO if cause == UNSEEN and row["facts"].get("runtime") == "go" else cause
+        cause = KILLED if signal is not None and cause == INSIDE_LIBC else cause
+        cause = LAST_WORDS if signal == SIGABRT and cause == UNSEEN and _are_last_words(kernel, captured) else cause
+    figures = _figures(kernel, captured)
+    cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
+    place = {key: row[key] for key in ("host", "pid", "start", "exe")}
+    return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
+
+
+def _last_obstacle(row: Mapping[str, Any], obstacles: Obstacles) -> str | None:
+    """What a process with a trace went on as, by its own word."""
+    known = [why for _, why, _, file in obstacles.get((row["host"], row["pid"]), ()) if file in row["files"]]
+    return known[-1] if known else None
+
+
+def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:
+    read, written = kernel or (None, None)
+    return {
+        "kernel_read": read,
+        "kernel_written": written,
+        "captured_read": captured[0],
+        "captured_written": captured[1],
+    }
+
+
+def _kernel(
+    account: Mapping[str, Any], ledger: Mapping[str, Any], end: Mapping[str, Any] | None
+) -> tuple[str | None, Totals | None]:
+    """The kernel's account of all the images of a process, and where it is from."""
+    done = pair(ledger.get("done")) or (0, 0)
+    own_end = pair([account.get("rchar"), account.get("wchar")])
+    if own_end is not None:
+        return "exit", (done[0] + own_end[0], done[1] + own_end[1])
+    taken_off = [pair(ledger.get(key)) for key in ("base", "own", "reaped")]
+    if end is None or end["read"] is None or None in taken_off:
+        return None, None
+    off = [sum(p[way] for p in taken_off if p is not None) for way in (0, 1)]
+    off[0] += sum(ledger[key] for key in ("ahead", "loaded") if isinstance(ledger.get(key), int))
+    return "parent", (max(0, done[0] + end["read"] - off[0]), max(0, done[1] + end["written"] - off[1]))
+
+
+def _missing(kernel: Totals, captured: Totals) -> Totals:
+    return max(0, kernel[0] - captured[0]), max(0, kernel[1] - captured[1])
+
+
+def _share(kernel: Totals, captured: Totals) -> float:
+    return 1 - sum(_missing(kernel, captured)) / sum(kernel) if sum(kernel) else 1.0
+
+
+def _are_last_words(kernel: Totals, captured: Totals) -> bool:
+    read, written = _missing(kernel, captured)
+    return read == 0 and written <= LAST_WORDS_BYTES
+
+
+def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
+    if share >= COMPLETE_SHARE:
+        return ""
+    if lossy:
+        return LOST
+    read, written = _missing(kernel, captured)
+    return INSIDE_LIBC if written == 0 and read <= LIBC_BYTES else UNSEEN
+
+
+def _untraced_rows(
+    waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]], obstacles: Obstacles
+) -> list[dict[str, Any]]:
+    """Processes that were waited for and left no trace; what their traced children did is not theirs."""
+    children: dict[tuple[str, int], list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    for row, account in zip(rows, accounts, strict=True):
+        if account["kernel_read"] is not None:
+            children[row["host"], row["ppid"]].append((account, row["t1"] or 0))
+    out = []
+    for wait in waits:
+        if wait["read"] is None:
+            continue
+        below = [account for account, t1 in children[wait["host"], wait["pid"]] if t1 <= wait["t1"]]
+        read = max(0, wait["read"] - sum(c["kernel_read"] for c in below))
+        written = max(0, wait["written"] - sum(c["kernel_written"] for c in below))
+        if read + written == 0:
+            continue
+        known = obstacles.get((wait["host"], wait["pid"]), ())
+        _, why, program, _ = max(
+            (told for told in known if told[0] <= wait["t1"]), default=(0, WITHOUT_SETTINGS, None, "")
+        )
+        place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
+        signal = (wait["status"] & 0x7F) or None
+        figures = _figures((read, written), (0, 0))
+        cause = f"{NOT_TRACED}: {why}"
+        share = None if why == LEFT_OUT else 0.0
+        out.append({**place, "account": "parent", "signal": signal, **figures, "share": share, "cause": cause})
+    return out

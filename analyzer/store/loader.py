@@ -1,0 +1,335 @@
+"""Frames of events: which blocks can hold what is asked for, cut into partitions, read when Dask asks, filtered
+exactly.
+
+    Where -> blocks(catalogue) -> partitions -> dask.dataframe.from_map(read_partition)
+
+What always holds: a block is left out only when its header rules it out; every row that is handed out matches; only the
+columns that are asked for, or that a predicate needs, are parsed. A partition raises when a block breaks its promise.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tailrace import _native
+from tailrace.analyzer.store import dftracer, headers, schema
+from tailrace.analyzer.store.catalogue import Catalogue
+from tailrace.analyzer.store.mounts import Mount
+from tailrace.analyzer.store.processes import PROCESS
+from tailrace.errors import QueryError, TraceError
+
+PARTITION_RAW_BYTES = 96 << 20
+"""Raw JSON in a partition, about 350,000 events."""
+SMALLEST_RAW_BYTES = 8 << 20
+"""No smaller partitions are made to give every core one."""
+
+
+@dataclass(frozen=True)
+class Glob:
+    """A shell pattern (`*`, `?`, `[...]`; `*` crosses `/`) in the place of a value of a text column. It stands for
+    itself, too: pipes are called `pipe:[5]`."""
+
+    pattern: str
+
+
+Wanted = str | int | Glob
+
+
+@dataclass(frozen=True)
+class Where:
+    """Predicates on rows, all of which must hold.
+
+    Args:
+        values: column -> what it may be; "" stands for null.
+        t0: keeps calls that ended at or after it (ns since the epoch).
+        t1: keeps calls that started before it.
+    """
+
+    values: tuple[tuple[str, tuple[Wanted, ...]], ...] = ()
+    t0: int | None = None
+    t1: int | None = None
+
+    def columns(self) -> list[str]:
+        """The columns that it looks at."""
+        times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur"] * (self.t0 is not None)
+        return [*times, *(name for name, _ in self.values)]
+
+    def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows of `frame` that match."""
+        keep = np.ones(len(frame), dtype=bool)
+        if self.t0 is not None:
+            keep &= (frame["ts"] + frame["dur"]).to_numpy() >= self.t0
+        if self.t1 is not None:
+            keep &= frame["ts"].to_numpy() < self.t1
+        for name, wanted in self.values:
+            keep &= _matches(frame[name], wanted)
+        return frame if keep.all() else frame[keep].reset_index(drop=True)
+
+
+def where(t0: int | None = None, t1: int | None = None, **values: Any) -> Where:
+    """A `Where` of column=value or column=[values]; None does not ask. Raises QueryError on a bad column or value."""
+    asked = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        spec = schema.column(name)
+        many = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        asked.append((name, tuple(_checked(spec, one) for one in many)))
+    for name, bound in (("t0", t0), ("t1", t1)):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer)):
+            raise QueryError(f"{name} must be whole ns since the epoch, not {bound!r}")
+    return Where(tuple(asked), None if t0 is None else int(t0), None if t1 is None else int(t1))
+
+
+def _checked(spec: schema.Column, value: Any) -> Wanted:
+    if spec.kind == schema.TEXT:
+        return value if isinstance(value, Glob) else str(value)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise QueryError(f"column {spec.name} holds whole numbers, {value!r} is none") from None
+
+
+def _matches(column: pd.Series[Any], wanted: tuple[Wanted, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.isin(list(wanted)).to_numpy(dtype=bool)
+    categories = column.cat.categories
+    plain = {value for value in wanted if isinstance(value, str)}
+    globs = [value.pattern for value in wanted if isinstance(value, Glob)]
+    patterns = [re.compile(fnmatch.translate(text)) for text in globs]
+    plain.update(globs)
+    good = [text in plain or any(pattern.match(text) for pattern in patterns) for text in categories]
+    # Code -1 is null: it looks up the last entry.
+    chosen = np.array([*good, "" in plain], dtype=bool)
+    keep: np.ndarray[Any, np.dtype[np.bool_]] = chosen[column.cat.codes.to_numpy()]
+    return keep
+
+
+# ---- blocks and partitions ----
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Blocks of one trace file, as (offset, member bytes)."""
+
+    path: str
+    kind: str
+    places: tuple[tuple[int, int], ...]
+    events: int
+
+
+Partition = tuple[FilePart, ...]
+Block = tuple[Any, ...]
+"""A row: file, kind, offset, member bytes, raw bytes, events."""
+USAGE_KEYS = ("workflow", "stage", "task", "job")
+
+
+def blocks(catalogue: Catalogue, asked: Where) -> list[Block]:
+    """The blocks that can hold matching events, in file order."""
+    tests, parameters = ["b.events > 0"], list[Any]()
+    contexts, context_parameters = _context_tests(asked)
+    if contexts:
+        tests.append(
+            "b.id IN (SELECT l.block_id FROM block_contexts l JOIN contexts c ON c.id = l.context_id WHERE "
+            + " AND ".join(contexts)
+            + ")"
+        )
+        parameters += context_parameters
+    for name, wanted in asked.values:
+        if name in PROCESS and not any(isinstance(value, Glob) for value in wanted):
+            # DFTracer's files may hold several hosts; only our headers promise one.
+            tests.append(f"(f.kind <> 'tailrace' OR p.{name} IN (SELECT value FROM json_each(?)))")
+            parameters.append(json.dumps(list(wanted)))
+    for test, bound in (("b.t1 >= ?", asked.t0), ("b.t0 < ?", asked.t1)):
+        if bound is not None:
+            tests.append(test)
+            parameters.append(min(max(bound, -(2**63)), 2**63 - 1))
+    return catalogue.rows(
+        "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
+        " JOIN files f ON f.id = b.file_id"
+        f" JOIN processes p ON p.id = b.process_id WHERE {' AND '.join(tests)} ORDER BY f.file, b.offset",
+        parameters,
+    )
+
+
+def _context_tests(asked: Where) -> tuple[list[str], list[Any]]:
+    """SQL tests on a row of contexts, with their parameters."""
+    tests, parameters = [], list[Any]()
+    for name, wanted in asked.values:
+        if any(isinstance(value, Glob) for value in wanted):
+            continue
+        if name in schema.TAGS:
+            value = f"c.{name}"
+        elif name.startswith(schema.TAG_PREFIX):
+            value = "(SELECT j.value FROM json_each(c.free) j WHERE j.key = ?)"
+            parameters.append(name[len(schema.TAG_PREFIX) :])
+        else:
+            continue
+        tests.append(f"coalesce({value}, '') IN (SELECT value FROM json_each(?))")
+        parameters.append(json.dumps(list(wanted)))
+    return tests, parameters
+
+
+def partitions(catalogue: Catalogue, asked: Where) -> list[Partition]:
+    """The matching blocks in lists of about equal raw size, each of at most about PARTITION_RAW_BYTES."""
+    return _cut(catalogue, blocks(catalogue, asked))
+
+
+def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
+    total = sum(block[4] for block in found)
+    cores = os.cpu_count() or 1
+    count = max(-(-total // PARTITION_RAW_BYTES), min(cores, total // SMALLEST_RAW_BYTES), 1)
+    directory = catalogue.layout.directory  # joined as text: a path is made for 100,000 files
+    cut: list[Partition] = []
+    part: list[FilePart] = []
+    done = 0
+    for file, kind, offset, member_bytes, raw, events in found:
+        place = FilePart(f"{directory}/{file}", kind, ((offset, member_bytes),), events)
+        if part and part[-1].path == place.path:
+            before = part[-1]
+            part[-1] = replace(before, places=before.places + place.places, events=before.events + events)
+        else:
+            part.append(place)
+        done += raw
+        if done * count >= total * (len(cut) + 1):
+            cut.append(tuple(part))
+            part = []
+    return [*cut, tuple(part)] if part else cut
+
+
+# ---- reading ----
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is the same for all partitions of a frame."""
+
+    columns: tuple[str, ...]
+    asked: Where
+    mounts: tuple[Mount, ...]
+
+
+def read_partition(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
+    """The matching rows of a partition, with `columns` of `reading.columns` (Dask's projection), else all of these.
+
+    Raises TraceError when a block is damaged or has not the events that its header promises.
+    """
+    wanted = list(reading.columns if columns is None else columns)
+    needed = list(dict.fromkeys([*wanted, *reading.asked.columns()]))
+    frames = [schema.frame_of(batch) for batch in _batches(part, needed, reading.mounts)]
+    frame = frames[0] if len(frames) == 1 else concat(frames, needed)
+    promised = sum(file.events for file in part)
+    if len(frame) != promised:
+        raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers promise {promised}")
+    rows: pd.DataFrame = reading.asked.rows(frame)[wanted]
+    return rows
+
+
+def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> list[pa.RecordBatch]:
+    ours = [(file.path, list(file.places)) for file in part if file.kind == headers.TAILRACE]
+    try:
+        batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
+    except TraceError as error:
+        raise TraceError(f"{error}; to look at the rest of the run, move this file out of its folder") from error
+    others = [file for file in part if file.kind != headers.TAILRACE]
+    return batches + [dftracer.read(Path(file.path), columns, file.events) for file in others]
+
+
+def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    """Frames of events one below the other; pd.concat would make objects of categories that differ."""
+    joined: dict[str, Any] = {}
+    for name in columns:
+        parts = [frame[name] for frame in frames]
+        if schema.column(name).kind == schema.TEXT:
+            joined[name] = pd.api.types.union_categoricals(parts)
+        else:
+            joined[name] = pd.concat(parts, ignore_index=True)
+    frame: pd.DataFrame = pd.DataFrame(joined)
+    return frame
+
+
+def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Any]:
+    """The events of the blocks `found` as delayed pandas frames, one a partition: without Dask's dataframes, whose
+    tokens of a hundred thousand files cost more than reading them. Raises QueryError on an unknown column."""
+    import dask
+
+    schema.empty_frame(columns)
+    reading = Reading(tuple(dict.fromkeys(columns)), Where(), tuple(mounts))
+    return [dask.delayed(partial(read_partition, part, reading=reading))() for part in _cut(catalogue, found)]
+
+
+def frame(catalogue: Catalogue, columns: Sequence[str], asked: Where, mounts: Sequence[Mount]) -> Any:
+    """A lazy dask.dataframe.DataFrame of the matching events. Raises QueryError on an unknown column."""
+    import dask.dataframe as dd
+    from dask.dataframe.utils import clear_known_categories
+
+    names = tuple(dict.fromkeys(columns))
+    meta = schema.empty_frame(names)
+    meta = clear_known_categories(meta, cols=[name for name in names if schema.column(name).kind == schema.TEXT])
+    parts = partitions(catalogue, asked) or [()]
+    read = partial(_read_or_empty, reading=Reading(names, asked, tuple(mounts)))
+    return dd.from_map(read, parts, meta=meta, label="tailrace-events", enforce_metadata=False)
+
+
+def _read_or_empty(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
+    if not part:  # Dask has no frame without partitions
+        return schema.empty_frame(reading.columns if columns is None else columns)
+    return read_partition(part, columns, reading=reading)
+
+
+# ---- figures of contexts ----
+
+
+def usage_of_mixed(catalogue: Catalogue) -> pd.DataFrame:
+    """Events, bytes and times of each context in the blocks that hold several, which only their events can tell.
+
+    Columns: workflow, stage, task, job ("" for null), events, read_bytes, written_bytes, t0_ns, t1_ns.
+    """
+    import dask
+
+    from tailrace.analyzer.edges.edge_table import UPPER_LAYERS
+
+    mixed = catalogue.rows(
+        "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
+        " JOIN files f ON f.id = b.file_id"
+        " WHERE b.events > 0 AND (SELECT count(*) FROM block_contexts l WHERE l.block_id = b.id) > 1"
+        " ORDER BY f.file, b.offset"
+    )
+    names = ("cat", "ts", "dur", "dir", "size", *USAGE_KEYS)
+    reading = Reading(names, Where(), ())
+    tasks = [dask.delayed(_usage)(part, reading, UPPER_LAYERS) for part in _cut(catalogue, mixed)]
+    parts = list(dask.compute(*tasks, scheduler="threads"))
+    usage: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return usage
+
+
+def _usage(part: Partition, reading: Reading, upper_layers: frozenset[str]) -> pd.DataFrame:
+    frame = read_partition(part, reading=reading)
+    size = frame["size"].fillna(0).astype("int64").where(~frame["cat"].isin(list(upper_layers)), 0)
+    figures = frame[list(USAGE_KEYS)].assign(
+        events=1,
+        read_bytes=size.where(frame["dir"].isin(["r", "rw"]), 0),
+        written_bytes=size.where(frame["dir"].isin(["w", "rw"]), 0),
+        t0_ns=frame["ts"],
+        t1_ns=frame["ts"] + frame["dur"],
+    )
+    how = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
+    for name in USAGE_KEYS:
+        column = figures[name]
+        column = column if "" in column.cat.categories else column.cat.add_categories([""])
+        figures[name] = column.fillna("")
+    table = figures.groupby(list(USAGE_KEYS), observed=True, as_index=False).agg(how)
+    usage: pd.DataFrame = table.astype({**dict.fromkeys(how, "Int64"), **dict.fromkeys(USAGE_KEYS, object)})
+    return usage

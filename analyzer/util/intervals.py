@@ -1,0 +1,129 @@
+"""Unions of half-open integer intervals, many groups at once, on numpy arrays.
+
+Bytes of files and times of calls are both sets of intervals, so the edge table needs one algebra for both. Every
+function takes parallel arrays (one element an interval) and returns parallel arrays sorted by (group, start). A group
+is a dense or sparse int64 code; intervals of different groups never meet. Nothing here loops over intervals in Python:
+unions are core/native/intervals.cc's.
+
+What always holds: a union is idempotent and associative, so partial unions may be united in any order and any grouping
+(`tests/unit/test_edges.py` checks it against sets of integers). `cap` is the only lossy step; it closes the smallest
+gaps first, so it never loses a byte or an instant that was covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tailrace import _native
+from tailrace.analyzer.util import grouping
+
+Ints = grouping.Ints
+Bools = grouping.Bools
+
+
+class Intervals(NamedTuple):
+    """Parallel int64 arrays: group, start (inclusive), end (exclusive), weight (covered, at most end - start)."""
+
+    group: Ints
+    start: Ints
+    end: Ints
+    weight: Ints
+
+
+def make(group: Ints, start: Ints, end: Ints, weight: Ints | None = None) -> Intervals:
+    """Intervals from parallel arrays; without `weight` every interval is fully covered."""
+    return Intervals(group, start, end, end - start if weight is None else weight)
+
+
+def union(rows: Intervals) -> Intervals:
+    """The union within each group; touching intervals become one.
+
+    The weight of an interval is the sum of those it was made of, but at most its length: for fully covered rows this is
+    exactly the length of their union; after `cap` it is an upper bound.
+    """
+    return Intervals(*_native.unite_intervals([rows])[0])
+
+
+def cap(parts: Sequence[Intervals], limit: int) -> tuple[Intervals, Ints]:
+    """The union of all parts within each group, at most `limit` intervals a group: the smallest gaps are closed first.
+
+    Returns:
+        The intervals, and the codes of the groups that were coarsened.
+    """
+    united, coarse = _native.unite_intervals(parts, limit)
+    return Intervals(*united), coarse
+
+
+def length(rows: Intervals, groups: int) -> Ints:
+    """The covered length of each group 0 .. groups - 1; `rows` is a union."""
+    total = np.zeros(groups, dtype=np.int64)
+    np.add.at(total, rows.group, rows.weight)
+    return total
+
+
+def intersect(a: Ints, b: Ints) -> Ints:
+    """The common part of two unions, each an int64 array of shape (n, 2); result has shape (m, 2)."""
+    if len(a) == 0 or len(b) == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    low = np.searchsorted(b[:, 1], a[:, 0], side="right")
+    high = np.searchsorted(b[:, 0], a[:, 1], side="left")
+    count = np.maximum(high - low, 0)
+    left = np.repeat(np.arange(len(a)), count)
+    right = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+    out = np.column_stack((np.maximum(a[left, 0], b[right, 0]), np.minimum(a[left, 1], b[right, 1])))
+    return np.asarray(out[out[:, 0] < out[:, 1]], dtype=np.int64)
+
+
+def subtract(a: Ints, b: Ints) -> Ints:
+    """What of union `a` is not in union `b`; shapes as in `intersect`."""
+    if len(a) == 0 or len(b) == 0:
+        return a
+    low, high = min(a[0, 0], b[0, 0]), max(a[-1, 1], b[-1, 1])
+    outside = np.column_stack((np.append(low, b[:, 1]), np.append(b[:, 0], high)))
+    return intersect(a, outside[outside[:, 0] < outside[:, 1]])
+
+
+def total(a: Ints) -> int:
+    """The length of a union of shape (n, 2)."""
+    return int((a[:, 1] - a[:, 0]).sum())
+
+
+def cover(rows: Intervals, groups: int) -> Cover:
+    """The cover of a union with the groups 0 .. groups - 1."""
+    return Cover(rows, np.searchsorted(rows.group, np.arange(groups + 1)).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A union, for what it covers of many ranges at once. Group i is rows bounds[i] to bounds[i + 1] (`cover`)."""
+
+    rows: Intervals
+    bounds: Ints
+
+    def length(self) -> Ints:
+        """All that is covered of each group."""
+        return length(self.rows, len(self.bounds) - 1)
+
+    def inside(self, group: Ints, low: Ints, high: Ints) -> Ints:
+        """What is covered of each group between two points; parallel arrays. Past `cap` a share is an estimate."""
+        return self._upto(group, high) - self._upto(group, low)
+
+    def _upto(self, group: Ints, point: Ints) -> Ints:
+        """What is covered of each group before a point."""
+        begin, end = self.bounds[group], self.bounds[group + 1]
+        if len(self.rows.start) == 0:
+            return np.zeros(len(group), dtype=np.int64)
+        # One sorted search for all groups, over ranks of (group, point) pairs, since ns times a group number overflow.
+        order = np.lexsort((np.append(self.rows.start, point), np.append(self.rows.group, group)))
+        is_row = order < len(self.rows.start)
+        before = np.empty(len(order), dtype=np.int64)
+        before[order] = np.cumsum(is_row)
+        at = np.clip(before[len(self.rows.start) :], begin, end)
+        sums = np.append(0, np.cumsum(self.rows.weight))
+        last = np.maximum(at - 1, 0)
+        over = np.where(at > begin, np.maximum(self.rows.end[last] - point, 0), 0)
+        return np.asarray(sums[at] - sums[begin] - np.minimum(over, self.rows.weight[last]), dtype=np.int64)

@@ -1,0 +1,43 @@
+// A mutex of one word over futex(2). It lives where fork wipes it (session/session.h), so a child never inherits a lock that
+// one of its parent's other threads held. Take it only with signals blocked: Locked does both.
+#pragma once
+
+#include <linux/futex.h>
+
+#include <atomic>
+
+#include "base/sys.h"
+
+namespace tailrace {
+
+class Lock {
+ public:
+  void lock() {
+    uint32_t expected = 0;
+    if (word_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
+    // 2 says that somebody may sleep; whoever unlocks a 2 wakes one.
+    while (word_.exchange(2, std::memory_order_acquire) != 0) {
+      sys::futex(&word_, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2);
+    }
+  }
+  void unlock() {
+    if (word_.exchange(0, std::memory_order_release) == 2) sys::futex(&word_, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+  }
+
+ private:
+  std::atomic<uint32_t> word_{0};
+};
+
+class Locked {
+ public:
+  explicit Locked(Lock &lock) : lock_(lock) { lock_.lock(); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked &) = delete;
+  Locked &operator=(const Locked &) = delete;
+
+ private:
+  sys::SignalsBlocked signals_;
+  Lock &lock_;
+};
+
+}  // namespace tailrace

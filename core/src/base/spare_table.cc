@@ -1,0 +1,95 @@
+// See base/spare_table.h. The task is a thread by clone(2) without CLONE_FILES: it is no child that somebody could wait for,
+// and POSIX locks belong to the table, so what it closes lets go of none of the program's.
+#include "base/spare_table.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/sched.h>
+
+#include "base/own_stack.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+struct SpareTask {
+  void (*function)(void *);
+  void *argument;
+};
+
+void run_with_spare(void *raw) {
+  auto *task = static_cast<SpareTask *>(raw);
+  // Any will do. Most programs have one of the first.
+  for (int fd = 0; fd < 4096 && sys::close(fd) == -EBADF; ++fd) {
+  }
+  task->function(task->argument);
+}
+
+// The child begins on the new stack, calls, and ends; the caller comes back with its number or -errno.
+long start_task(char *stack_top, volatile int *alive, void (*function)(void *), void *argument) {
+  constexpr long kFlags =
+      CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+#if defined(__x86_64__)
+  long ret;
+  register long r10 __asm__("r10") = sys::pointer(alive);
+  register void (*entry)(void *) __asm__("r12") = function;
+  register void *given __asm__("r13") = argument;
+  __asm__ volatile(
+      "syscall\n"
+      "test %%rax, %%rax\n"
+      "jnz 1f\n"
+      "xorl %%ebp, %%ebp\n"
+      "movq %%r13, %%rdi\n"
+      "call *%%r12\n"
+      "xorl %%edi, %%edi\n"
+      "movl %[exit], %%eax\n"
+      "syscall\n"
+      "hlt\n"
+      "1:\n"
+      : "=a"(ret)
+      : "a"(SYS_clone), "D"(kFlags), "S"(stack_top), "d"(alive), "r"(r10), "r"(entry), "r"(given), [exit] "i"(SYS_exit)
+      : "rcx", "r11", "memory");
+  return ret;
+#else
+  register long x8 __asm__("x8") = SYS_clone;
+  register long x0 __asm__("x0") = kFlags;
+  register char *x1 __asm__("x1") = stack_top;
+  register volatile int *x2 __asm__("x2") = alive;
+  register long x3 __asm__("x3") = 0;
+  register volatile int *x4 __asm__("x4") = alive;
+  register void (*entry)(void *) __asm__("x19") = function;
+  register void *given __asm__("x20") = argument;
+  __asm__ volatile(
+      "svc 0\n"
+      "cbnz x0, 1f\n"
+      "mov x29, xzr\n"
+      "mov x0, x20\n"
+      "blr x19\n"
+      "mov x0, xzr\n"
+      "mov x8, %[exit]\n"
+      "svc 0\n"
+      "1:\n"
+      : "+r"(x0)
+      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(entry), "r"(given), [exit] "i"(SYS_exit)
+      : "memory");
+  return x0;
+#endif
+}
+
+}  // namespace
+
+void with_descriptor(void (*function)(void *), void *argument, const int &status) {
+  function(argument);
+  if (status != -EMFILE) return;
+  auto *stack = static_cast<char *>(sys::allocate_pages(kOwnStackBytes));
+  if (!stack) return;
+  SpareTask task{function, argument};
+  volatile int alive = 1;
+  if (start_task(stack + kOwnStackBytes, &alive, run_with_spare, &task) > 0) {
+    // The kernel clears the word and wakes when the task is gone, its stack with it.
+    while (int value = alive) sys::futex(&alive, FUTEX_WAIT, value);
+  }
+  sys::munmap(stack, kOwnStackBytes);
+}
+
+}  // namespace tailrace

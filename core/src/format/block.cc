@@ -1,0 +1,96 @@
+// See format/block.h.
+#include "format/block.h"
+
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+char *put_le16(char *p, size_t v) {
+  p[0] = static_cast<char>(v & 0xFF);
+  p[1] = static_cast<char>(v >> 8 & 0xFF);
+  return p + 2;
+}
+
+char *put_le32(char *p, uint32_t v) { return put_le16(put_le16(p, v & 0xFFFF), v >> 16); }
+
+size_t le16(const char *p) {
+  return static_cast<unsigned char>(p[0]) | static_cast<size_t>(static_cast<unsigned char>(p[1])) << 8;
+}
+
+constexpr int kEnospc = 28, kEintr = 4, kEfbig = 27;
+
+}  // namespace
+
+string_view frame_member(char *deflate, size_t deflate_bytes, string_view header, uint32_t crc, size_t raw_bytes) {
+  char *begin = deflate - header.size() - kFrameBytes;
+  char *p = put(begin, string_view("\x1f\x8b\x08\x04\0\0\0\0\0\xff", kGzipFixedBytes));
+  p = put_le16(p, header.size() + 4);
+  p = put(p, "TR");
+  p = put_le16(p, header.size());
+  p = put(p, header);
+  p = put_le32(deflate + deflate_bytes, crc);
+  p = put_le32(p, static_cast<uint32_t>(raw_bytes));
+  return {begin, static_cast<size_t>(p - begin)};
+}
+
+int append_member(const char *path, string_view member) {
+  int fd = sys::open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  if (fd < 0) return fd;
+  int64_t before = sys::lseek(fd, 0, SEEK_END);
+  size_t done = 0;
+  int status = static_cast<uint64_t>(before) + member.size() > sys::file_size_limit() ? -kEfbig : 0;
+  while (status == 0 && done < member.size()) {
+    long n = sys::write(fd, member.data() + done, member.size() - done);
+    if (n == -kEintr) continue;
+    if (n <= 0) {
+      status = n == 0 ? -kEnospc : static_cast<int>(n);
+      break;
+    }
+    done += static_cast<size_t>(n);
+  }
+  if (status < 0 && before >= 0) sys::ftruncate(fd, before);
+  // NFS and quotas report a full disk only here.
+  int closed = sys::close(fd);
+  return status < 0 ? status : closed;
+}
+
+bool BlockWalk::next(BlockPlace &place) {
+  if (offset_ + kFrameBytes + kGzipTrailerBytes > file_bytes_) return false;
+  long n = sys::pread(fd_, buffer_, sizeof buffer_, static_cast<int64_t>(offset_));
+  if (n < static_cast<long>(kFrameBytes)) return false;
+  if (memcmp(buffer_, "\x1f\x8b\x08", 3) != 0) {
+    // A torn tail follows whole blocks, or begins as one.
+    foreign_ = offset_ == 0;
+    return false;
+  }
+  size_t extra = le16(buffer_ + kGzipFixedBytes);
+  if (buffer_[3] != 4 || extra < 4 || memcmp(buffer_ + 12, "TR", 2) != 0) {
+    foreign_ = true;
+    return false;
+  }
+  size_t header_bytes = le16(buffer_ + 14);
+  if (header_bytes + 4 != extra || kFrameBytes + header_bytes > static_cast<size_t>(n)) return false;
+  place.header = {buffer_ + kFrameBytes, header_bytes};
+  uint64_t deflate_bytes;
+  if (!header_number(place.header, "comp", deflate_bytes)) return false;
+  place.offset = offset_;
+  place.member_bytes = kFrameBytes + header_bytes + deflate_bytes + kGzipTrailerBytes;
+  if (deflate_bytes > file_bytes_ || offset_ + place.member_bytes > file_bytes_) return false;
+  offset_ += place.member_bytes;
+  return true;
+}
+
+bool header_number(string_view header, string_view key, uint64_t &value) {
+  for (size_t i = 0; i + key.size() + 3 < header.size(); ++i) {
+    if (header[i] != '"' || memcmp(header.data() + i + 1, key.data(), key.size()) != 0) continue;
+    if (header[i + 1 + key.size()] != '"' || header[i + 2 + key.size()] != ':') continue;
+    size_t at = i + key.size() + 3;
+    string_view rest = slice(header, at, header.size() - at);
+    if (!rest.empty() && rest[0] == '[') rest.remove_prefix(1);
+    return take_decimal(rest, value);
+  }
+  return false;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,147 @@
+// See format/block_summary.h.
+#include "format/block_summary.h"
+
+namespace tailrace {
+
+void BlockSummary::clear() {
+  lines_ = events_ = read_ = written_ = t1_ = 0;
+  t0_ = UINT64_MAX;
+  uncounted_[0] = uncounted_[1] = 0;
+  contexts_.truncate(0);
+  reaped_.truncate(0);
+  untraced_.truncate(0);
+  process_ = exit_ = {};
+}
+
+void BlockSummary::add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t size) {
+  ++lines_, ++events_;
+  if (t0_ns < t0_) t0_ = t0_ns;
+  if (t1_ns > t1_) t1_ = t1_ns;
+  if (f.above) return;
+  bool uncounted = f.uncounted;
+  auto bytes = static_cast<uint64_t>(size);
+  if (f.direction == Direction::R || f.direction == Direction::RW) read_ += bytes, uncounted_[0] += bytes * uncounted;
+  if (f.direction == Direction::W || f.direction == Direction::RW) {
+    written_ += bytes, uncounted_[1] += bytes * uncounted;
+  }
+}
+
+// Tags need no escape in JSON, so their quoted form can be looked for as it is.
+void BlockSummary::add_context(string_view tags) {
+  size_t before = contexts_.size();
+  contexts_.json(tags);
+  string_view all = contexts_.view();
+  string_view quoted = slice(all, before, all.size() - before);
+  bool listed = slice(all, 0, before).find(quoted) != string_view::npos;
+  contexts_.truncate(before);
+  if (listed) return;
+  if (before) contexts_ << ',';
+  contexts_.json(tags);
+}
+
+// [pid, status, rchar, wchar]; the last two are null where they could not be read.
+void BlockSummary::add_reaped(const Slot &slot) {
+  if (slot.ret <= 0) return;
+  Writer &w = reaped_;
+  w << (w.size() ? ",[" : "[");
+  w.number(slot.ret) << ',';
+  w.number(static_cast<int64_t>(slot.count));
+  if (slot.offset < 0) {
+    w << ",null,null]";
+    return;
+  }
+  w << ',';
+  w.number(slot.offset) << ',';
+  w.number(static_cast<int64_t>(slot.file2)) << ']';
+}
+
+// [pid, why, program].
+void BlockSummary::add_untraced(int64_t pid, Obstacle obstacle, string_view program) {
+  Writer &w = untraced_;
+  size_t before = w.size();
+  w << (before ? ",[" : "[");
+  w.number(pid) << ",\"" << kObstacleNames[static_cast<int>(obstacle)] << "\",";
+  w.json(program) << ']';
+  if (w.overflowed()) w.truncate(before);
+}
+
+void BlockSummary::set_process(string_view members) {
+  Writer w(room_.process, sizeof room_.process);
+  w << members;
+  process_ = w.overflowed() ? string_view() : w.view();
+}
+
+string_view BlockSummary::set_exit(int64_t code, string_view account) {
+  Writer w(room_.exit, sizeof room_.exit);
+  w << "\"code\":";
+  w.number(code);
+  if (!account.empty() && account.size() + 1 < w.room()) w << ',' << account;
+  exit_ = w.view();
+  return exit_;
+}
+
+// What stands against the kernel's account of a process that left none itself (session/ledger.h).
+static void write_ledger(Writer &h, const Ledger &l) {
+  auto pair = [&](const char *key, const std::atomic<uint64_t> *n) {
+    h << key;
+    h.number(static_cast<int64_t>(n[0].load())) << ',';
+    h.number(static_cast<int64_t>(n[1].load())) << ']';
+  };
+  pair(",\"ledger\":{\"base\":[", l.base);
+  pair(",\"own\":[", l.own);
+  pair(",\"reaped\":[", l.reaped);
+  pair(",\"done\":[", l.done);
+  h << ",\"ahead\":";
+  h.number(l.ahead) << ",\"loaded\":";
+  // Unsigned: a journal may hold anything.
+  auto u = [](const std::atomic<int64_t> &n) { return static_cast<uint64_t>(n.load(std::memory_order_relaxed)); };
+  h.number(static_cast<int64_t>(u(l.loaded) - u(l.base_loaded)));
+  if (l.unseen_ring.load(std::memory_order_relaxed)) h << ",\"ring\":1";
+  h << '}';
+}
+
+void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate_bytes, size_t raw_bytes,
+                         uint32_t next_slot) const {
+  auto number = [&](const char *key, uint64_t v) { h << ",\"" << key << "\":", h.number(static_cast<int64_t>(v)); };
+  h << "{\"v\":1";
+  number("comp", deflate_bytes);
+  number("raw", raw_bytes);
+  number("lines", lines_);
+  number("events", events_);
+  number("t0", events_ ? t0_ : 0);
+  number("t1", t1_);
+  number("pid", static_cast<uint64_t>(segment.pid));
+  h << ",\"start\":\"";
+  h.short_hex(segment.start_realtime_ns) << "\",\"host\":";
+  h.json(segment.host_name());
+  number("seg", segment.segment);
+  number("epoch", segment.epoch.load(std::memory_order_relaxed));
+  number("slots", next_slot);
+  number("read", read_);
+  number("written", written_);
+  if (uncounted_[0] || uncounted_[1]) {
+    h << ",\"uncounted\":[";
+    h.number(static_cast<int64_t>(uncounted_[0])) << ',';
+    h.number(static_cast<int64_t>(uncounted_[1])) << ']';
+  }
+  if (segment.ledger.known) write_ledger(h, segment.ledger);
+  if (reaped_.size()) h << ",\"reaped\":[" << reaped_.view() << ']';
+  if (untraced_.size()) h << ",\"untraced\":[" << untraced_.view() << ']';
+  h << ",\"contexts\":[" << contexts_.view() << ']';
+  bool any = false;
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    uint64_t n = segment.lost[i].load(std::memory_order_relaxed);
+    if (!n) continue;
+    h << (any ? "," : ",\"lost\":{") << '"' << kLossNames[i] << "\":";
+    h.number(static_cast<int64_t>(n));
+    any = true;
+  }
+  if (any) h << '}';
+  // The line in the block has it all the same.
+  bool fits = process_.size() + kExitBytes + 64 < h.room();
+  if (!process_.empty() && fits) h << ",\"process\":{" << process_ << '}';
+  if (!exit_.empty()) h << ",\"exit\":{" << exit_ << '}';
+  h << '}';
+}
+
+}  // namespace tailrace

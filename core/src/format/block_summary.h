@@ -1,0 +1,68 @@
+// What a block's header tells (docs/trace-format.md, "Block header"), gathered while the block's lines are written.
+#pragma once
+
+#include "format/functions.h"
+#include "format/journal.h"
+#include "format/program.h"
+#include "format/tags.h"
+
+namespace tailrace {
+
+// Contexts are listed in the header until it reaches this; then the block is sealed. The rest is for the process
+// record.
+constexpr size_t kHeaderContextBytes = 36 * 1024;
+constexpr size_t kHeaderProcessBytes = 20 * 1024;
+constexpr size_t kExitBytes = 512;
+// The longest tags as a string of JSON, or as the members of a line.
+constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
+
+// The memory for it, of the sealing's scratch.
+struct SummaryRoom {
+  char contexts[kHeaderContextBytes + kContextJsonBytes];
+  char process[kHeaderProcessBytes];
+  char exit[kExitBytes];
+  char reaped[4096];
+  char untraced[4096];
+};
+
+class BlockSummary {
+ public:
+  explicit BlockSummary(SummaryRoom &room)
+      : room_(room),
+        contexts_(room.contexts, sizeof room.contexts),
+        reaped_(room.reaped, sizeof room.reaped),
+        untraced_(room.untraced, sizeof room.untraced) {}
+
+  void clear();
+  void add_line() { ++lines_; }
+  void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
+  // A context that an event of the block has; listed once.
+  void add_context(string_view tags);
+  // A child that was waited for.
+  void add_reaped(const Slot &slot);
+  // What was started and can't be traced.
+  void add_untraced(int64_t pid, Obstacle obstacle, string_view program);
+  // The members of the process record, as they are in the block's line.
+  void set_process(string_view members);
+  // The members of the exit event's args; `account` may be empty. Valid as long as the block.
+  string_view set_exit(int64_t code, string_view account);
+
+  uint64_t events() const { return events_; }
+  uint64_t read_bytes() const { return read_; }
+  uint64_t written_bytes() const { return written_; }
+  // Nothing more may be added.
+  bool is_full() const {
+    return contexts_.size() >= kHeaderContextBytes || reaped_.room() < 128 || untraced_.room() < 512;
+  }
+
+  void write(Writer &h, const SegmentHeader &segment, size_t deflate_bytes, size_t raw_bytes, uint32_t next_slot) const;
+
+ private:
+  SummaryRoom &room_;
+  uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
+  uint64_t uncounted_[2] = {0, 0};
+  Writer contexts_, reaped_, untraced_;
+  string_view process_, exit_;
+};
+
+}  // namespace tailrace

@@ -1,0 +1,25 @@
+// Deflate for blocks: ISA-L where its headers were there, else zlib. Raw streams; the gzip frame is format/block.h's.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+namespace tailrace {
+
+// "isal" or "zlib".
+extern const char *const kDeflateLibrary;
+
+// The most bytes that `raw` bytes can become.
+size_t deflate_bound(size_t raw);
+
+// Bytes of working memory that deflate_block needs. Zeroed or used before: both will do.
+size_t deflate_work_bytes();
+
+// One complete deflate stream. Returns its size, or 0 when it doesn't fit.
+size_t deflate_block(void *work, const char *raw, size_t raw_bytes, char *out, size_t out_bytes);
+
+uint32_t crc32_of(const char *data, size_t n);
+
+}  // namespace tailrace

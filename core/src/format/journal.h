@@ -1,0 +1,182 @@
+// The journal: where a thread's records live between the call and the block.
+//
+//   +--------+------+------+------+-- ... --+
+//   | header | slot | slot | slot |         |      one segment = one file, mapped MAP_SHARED by one thread at a time
+//   +--------+------+------+------+-- ... --+
+//    4 KiB    64 bytes each
+//
+// What holds:
+// - A slot is valid when its mark carries the segment's epoch, and the mark is written last. So a process may die at
+// any
+//   instruction, and whoever reads the file later sees every record whose call had returned, and none that is half
+//   written.
+// - The segment is emptied by counting its epoch up; nothing is erased.
+// - Names and contexts are records of their own, written before the first record of the epoch that refers to them, so
+// that a
+//   segment can be read with nothing else.
+// - Pages are allocated (fallocate) before they are written: a full file system is an error code here, never a SIGBUS.
+// - One machine, one version of the library: the layout is no interchange format.
+#pragma once
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "format/functions.h"
+#include "base/text.h"
+
+namespace tailrace {
+
+constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
+constexpr uint32_t kJournalVersion = 4 ^ table_number();
+constexpr size_t kSegmentHeaderBytes = 4096;
+constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
+constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
+
+// The causes of docs/trace-format.md, "Losses", as far as the core counts them.
+enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kCount };
+extern const char *const kLossNames[static_cast<int>(Loss::kCount)];
+
+// What a record is: a hook's number (format/functions.h), or one of these.
+enum RecordKind : uint16_t {
+  kEmptyRecord = 0,
+  kNameRecord = 0xFF00,     // a file: NameSlot, then its path in text slots
+  kContextRecord = 0xFF01,  // a context: TextSlot header, then its tags
+  kProcessRecord = 0xFF02,  // args of the start or exit event that follows, as JSON members
+  kThreadRecord = 0xFF03,   // the records that follow are of this thread
+  kTextRecord = 0xFF04,     // bytes that belong to the record before
+};
+
+struct alignas(64) Slot {
+  std::atomic<uint32_t> mark;  // kind | epoch << 16
+  uint32_t context;
+  uint64_t t0;  // ticks
+  uint64_t t1;
+  uint64_t file;   // 0: none
+  uint64_t file2;  // second file, or object; of a stdio item call the item's size; of a mapping protection and flags
+  int64_t offset;  // -1: unknown
+  uint64_t count;  // bytes asked for; for the open family the flags
+  int64_t ret;     // what the sealer's shape for the function says (format/seal.cc); negative is -errno
+};
+static_assert(sizeof(Slot) == 64, "the journal's layout");
+
+// A record that carries text (name, context, process): this slot, then ceil(text_bytes / 56) text slots.
+struct alignas(64) HeadSlot {
+  std::atomic<uint32_t> mark;
+  uint32_t id;  // context id, or the file's type
+  uint64_t hash;
+  uint32_t text_bytes;
+  uint32_t tid;
+  uint64_t dev;
+  uint64_t ino;
+  int64_t btime_ns;  // 0: the file system has none
+  uint64_t ticks;
+  uint64_t spare;
+};
+static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
+
+constexpr size_t kTextBytesPerSlot = 56;
+struct alignas(64) TextSlot {
+  std::atomic<uint32_t> mark;
+  uint32_t spare;
+  char text[kTextBytesPerSlot];
+};
+static_assert(sizeof(TextSlot) == 64, "the journal's layout");
+
+constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | static_cast<uint32_t>(epoch) << 16; }
+constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
+constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
+
+// What glibc's dynamic linker reads of the beginning of a library by read(2); nearly all the rest it maps.
+constexpr int64_t kReadPerLibrary = 832;
+
+// What is taken off the kernel's account of the process (session/ledger.h). In the segment that was the process's first.
+struct Ledger {
+  std::atomic<uint32_t> known{0};        // 0 in the other segments, and where the kernel gave no account
+  std::atomic<uint32_t> unseen_ring{0};  // the process has, or had, an io_uring that is not looked into
+  std::atomic<uint64_t> base[2]{};
+  std::atomic<uint64_t> own[2]{};
+  std::atomic<uint64_t> reaped[2]{};
+  std::atomic<int64_t> ahead{0};
+  std::atomic<uint64_t> left[2]{};      // this image's account, when it is about to be replaced
+  std::atomic<uint64_t> done[2]{};      // the accounts of the images before
+  std::atomic<int64_t> base_loaded{0};  // bytes that the dynamic linker has read
+  std::atomic<int64_t> loaded{0};       // the same by the last dlopen's look
+};
+
+// Whose a segment is. A reserve is made by a process that is about to give up the right to make one, and taken by it or
+// by a process that it forked, whichever comes first (session/reserve.h).
+enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2 };
+
+struct SegmentHeader {
+  std::atomic<uint32_t> magic;  // 0 while the header is written
+  uint32_t version;
+  uint32_t slots;  // capacity
+  std::atomic<uint32_t> allocated_slots;
+  uint32_t segment;
+  int32_t pid;
+  uint64_t start_realtime_ns;  // with start: the process's origin of time
+  uint64_t start_monotonic_ns;
+  uint64_t reference_rate_q32;  // ticks to ns over a longer span than this process's life
+  uint32_t clock_kind;
+  std::atomic<uint32_t> epoch;       // from 1; the low 16 bits are in the marks
+  uint64_t from_ticks;               // where this epoch's clock map begins
+  uint64_t from_ns;                  // monotonic
+  std::atomic<uint32_t> first_slot;  // slots before it are sealed already
+  uint32_t first_tid;                // the thread of the first record
+  std::atomic<uint32_t> holding;     // Holding
+  std::atomic<uint32_t> homeless;    // a forked child counts in `lost` what it has no journal for
+  uint64_t pid_namespace;            // whose number `pid` is, by the inode of /proc/PID/ns/pid; 0: unknown
+  std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
+  Ledger ledger;
+  uint32_t host_bytes;
+  uint32_t path_bytes;
+  char host[256];
+  char trace_path[3072];  // the process's trace file
+
+  string_view host_name() const { return {host, host_bytes}; }
+  string_view trace_file() const { return {trace_path, path_bytes}; }
+  Slot *slot(uint32_t i) { return reinterpret_cast<Slot *>(reinterpret_cast<char *>(this) + kSegmentHeaderBytes) + i; }
+};
+static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes, "the journal's layout");
+
+constexpr size_t segment_bytes(uint32_t slots) {
+  return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot);
+}
+
+// A file as a record names it.
+// kObject is no file: what lies in one (layers/layers.h), and its name is no path.
+enum class FileType : uint32_t {
+  kNone,
+  kRegular,
+  kDirectory,
+  kLink,
+  kCharacter,
+  kBlock,
+  kFifo,
+  kSocket,
+  kAnonymous,
+  kObject
+};
+extern const char *const kFileTypeNames[10];
+
+struct FileIdentity {
+  FileType type = FileType::kNone;
+  uint64_t dev = 0;  // major << 32 | minor
+  uint64_t ino = 0;
+  int64_t btime_ns = 0;
+};
+
+// A file of the journal directory, <uid>.uid: journals in that user's directory of the run are ours to seal.
+constexpr string_view kUserSuffix = ".uid";
+
+// fhash: never 0.
+uint64_t file_hash(string_view path, const FileIdentity &identity);
+
+// <dir>/tailrace-<uid>/<key of the run directory>
+void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir);
+// The inode of the calling process's pid namespace; 0 without /proc.
+uint64_t pid_namespace();
+// <host>-<pid>-<start>, the stem of trace files and journals
+void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns);
+
+}  // namespace tailrace

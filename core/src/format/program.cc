@@ -1,0 +1,152 @@
+// See format/program.h.
+#include "format/program.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include "base/sys.h"
+
+namespace tailrace {
+
+const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
+    "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "confined"};
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#else
+constexpr uint16_t kMachine = EM_AARCH64;
+#endif
+
+constexpr size_t kMostSegments = 32;
+constexpr size_t kAlign = 4;
+
+// "Go\0\0", type 4, is .note.go.buildid.
+bool has_go_note(const char *notes, size_t n) {
+  while (n >= sizeof(Elf64_Nhdr)) {
+    Elf64_Nhdr note;
+    memcpy(&note, notes, sizeof note);
+    size_t name = (static_cast<size_t>(note.n_namesz) + kAlign - 1) / kAlign * kAlign;
+    size_t size = sizeof note + name + (static_cast<size_t>(note.n_descsz) + kAlign - 1) / kAlign * kAlign;
+    if (size > n) return false;
+    if (note.n_type == 4 && note.n_namesz == 4 && memcmp(notes + sizeof note, "Go\0", 4) == 0) return true;
+    notes += size, n -= size;
+  }
+  return false;
+}
+
+// An open program file, read with pread.
+class ProgramFile {
+ public:
+  ProgramFile(int fd, int64_t &read_bytes) : fd_(fd), read_bytes_(read_bytes) {}
+
+  long read(void *to, size_t n, uint64_t at) {
+    long got = sys::pread(fd_, to, n, static_cast<int64_t>(at));
+    if (got > 0) read_bytes_ += got;
+    return got;
+  }
+
+  Obstacle look(const Elf64_Ehdr &elf) {
+    if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return Obstacle::kMachine;
+    Elf64_Phdr segments[kMostSegments];
+    size_t count = elf.e_phnum < kMostSegments ? elf.e_phnum : kMostSegments;
+    if (elf.e_phentsize != sizeof(Elf64_Phdr)) return Obstacle::kNone;
+    size_t bytes = count * sizeof(Elf64_Phdr);
+    if (read(segments, bytes, elf.e_phoff) != static_cast<long>(bytes)) return Obstacle::kNone;
+    bool go = false;
+    char text[512];
+    for (size_t i = 0; i < count; ++i) {
+      const Elf64_Phdr &s = segments[i];
+      if (s.p_type != PT_INTERP && s.p_type != PT_NOTE) continue;
+      long n = read(text, s.p_filesz < sizeof text ? s.p_filesz : sizeof text, s.p_offset);
+      string_view part(text, n > 0 ? static_cast<size_t>(n) : 0);
+      if (s.p_type == PT_NOTE) go = go || has_go_note(part.data(), part.size());
+      if (s.p_type == PT_INTERP) return part.find("/ld-musl-") == string_view::npos ? Obstacle::kNone : Obstacle::kMusl;
+    }
+    // A shared object without an interpreter is the dynamic linker itself, given a program.
+    if (elf.e_type == ET_DYN && !is_static_pie(segments, count)) return Obstacle::kNone;
+    return go ? Obstacle::kGo : Obstacle::kStatic;
+  }
+
+ private:
+  bool is_static_pie(const Elf64_Phdr *segments, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (segments[i].p_type != PT_DYNAMIC) continue;
+      Elf64_Dyn entries[64];
+      size_t room = sizeof entries;
+      long n = read(entries, segments[i].p_filesz < room ? segments[i].p_filesz : room, segments[i].p_offset);
+      for (long k = 0; k < n / static_cast<long>(sizeof(Elf64_Dyn)); ++k) {
+        if (entries[k].d_tag == DT_FLAGS_1) return (entries[k].d_un.d_val & DF_1_PIE) != 0;
+      }
+    }
+    return false;
+  }
+
+  int fd_;
+  int64_t &read_bytes_;
+};
+
+// The loader is told to be careful (AT_SECURE) when the file gives the user what it has not.
+bool gives_privileges(const char *path) {
+  struct statx s;
+  if (sys::statx(AT_FDCWD, path, 0, STATX_MODE | STATX_UID | STATX_GID, &s) < 0) return false;
+  if ((s.stx_mode & S_ISUID) && s.stx_uid != sys::getuid()) return true;
+  if ((s.stx_mode & S_ISGID) && (s.stx_mode & S_IXGRP) && s.stx_gid != static_cast<unsigned>(sys::call(SYS_getgid))) {
+    return true;
+  }
+  return sys::getuid() != 0 &&
+         sys::call(SYS_getxattr, sys::pointer(path), sys::pointer("security.capability"), 0, 0) > 0;
+}
+
+// Cuts "#!interpreter argument" down to the interpreter.
+bool interpreter_of(char *head, size_t n) {
+  if (n < 4 || head[0] != '#' || head[1] != '!') return false;
+  size_t from = 2, to;
+  while (from < n && (head[from] == ' ' || head[from] == '\t')) ++from;
+  for (to = from; to < n && head[to] != ' ' && head[to] != '\t' && head[to] != '\n' && head[to]; ++to) {
+  }
+  if (to == from || to == n) return false;
+  memmove(head, head + from, to - from);
+  head[to - from] = 0;
+  return true;
+}
+
+Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
+  int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
+  // Programs that give privileges may be to execute and not to read.
+  if (fd < 0) return gives_privileges(path) ? Obstacle::kSetuid : Obstacle::kNone;
+  ProgramFile file(fd, read_bytes);
+  char head[256];
+  long n = file.read(head, sizeof head, 0);
+  Obstacle found = Obstacle::kNone;
+  if (n >= static_cast<long>(sizeof(Elf64_Ehdr)) && memcmp(head, ELFMAG, SELFMAG) == 0) {
+    Elf64_Ehdr elf;
+    memcpy(&elf, head, sizeof elf);
+    found = file.look(elf);
+    if (found == Obstacle::kNone && gives_privileges(path)) found = Obstacle::kSetuid;
+  }
+  sys::close(fd);
+  if (n > 0 && depth > 0 && interpreter_of(head, static_cast<size_t>(n))) return look_at(head, depth - 1, read_bytes);
+  return found;
+}
+
+}  // namespace
+
+Obstacle find_obstacle(const char *path, int64_t &read_bytes) { return look_at(path, 4, read_bytes); }
+
+bool is_go_program() {
+  auto *segments = reinterpret_cast<const Elf64_Phdr *>(getauxval(AT_PHDR));
+  size_t count = getauxval(AT_PHNUM);
+  uintptr_t base = 0;
+  for (size_t i = 0; segments && i < count; ++i) {
+    if (segments[i].p_type == PT_PHDR) base = reinterpret_cast<uintptr_t>(segments) - segments[i].p_vaddr;
+  }
+  for (size_t i = 0; segments && i < count; ++i) {
+    const Elf64_Phdr &s = segments[i];
+    if (s.p_type == PT_NOTE && has_go_note(reinterpret_cast<const char *>(base + s.p_vaddr), s.p_memsz)) return true;
+  }
+  return false;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,492 @@
+// Records into JSON lines, lines into blocks. The format is docs/trace-format.md; format/seal_dead.cc calls this for the dead.
+#include "format/seal.h"
+
+#include "format/block_summary.h"
+#include "format/event_args.h"
+#include "session/path_buffer.h"
+#include "base/sys.h"
+#include "format/tags.h"
+
+namespace tailrace {
+namespace {
+
+constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots there can be
+
+struct NameEntry {
+  uint64_t hash;
+  uint32_t slot;
+  uint32_t emitted_in;  // the block, counted in this scratch, that has its FH line
+};
+
+// A context of the segment. Ids are small and few, so a list is searched.
+struct ContextEntry {
+  uint32_t id;
+  uint32_t slot;
+  uint32_t listed_in;  // the block whose header has it
+};
+
+}  // namespace
+
+class SealScratch {
+ public:
+  char raw[kBlockRawBytes + kLineSlackBytes];
+  char headroom[kFrameBytes + kMaxHeaderBytes];  // the frame is put here, right before the stream
+  char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
+  char header[kMaxHeaderBytes];
+  SummaryRoom summary;
+  char context_json[kContextJsonBytes];
+  char text[16 * 1024];
+  NameEntry names[kNameTableSize];
+  ContextEntry contexts[kSegmentSlots];
+  uint32_t block_number;
+  alignas(64) char deflate_work[1];  // deflate_work_bytes() of them
+};
+
+SealScratch *make_seal_scratch() {
+  return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch) + deflate_work_bytes()));
+}
+
+void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch) + deflate_work_bytes()); }
+
+namespace {
+
+class Sealer {
+ public:
+  Sealer(SegmentHeader &segment, SealScratch &scratch, SealTotals *totals)
+      : segment_(segment),
+        s_(scratch),
+        totals_(totals),
+        epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
+        epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
+        summary_(scratch.summary) {
+    put_hex(put(host_, ",\"hhash\":\""), fnv32(segment.host_name()), 8);
+    host_[sizeof host_ - 1] = '"';
+    set_thread(segment.first_tid);
+  }
+
+  int run(uint32_t from, uint32_t to, ClockSample &now);
+  uint64_t unwritten() const { return unwritten_; }
+
+ private:
+  void set_clock(ClockSample &now);
+  void set_thread(uint32_t tid);
+  string_view host_hash() const { return {host_ + sizeof host_ - 1 - kHostNameBytes, kHostNameBytes}; }
+  void index_names(uint32_t to);
+  void begin_block(uint32_t slot);
+  void end_block(uint32_t next_slot);
+  void add_event(uint32_t index);
+  void add_file_line(NameEntry &name);
+  char *put_object(char *p, uint64_t hash);
+  void add_context(uint32_t index);
+  void use_context(uint32_t id);
+  string_view take_members();
+  char *put_start_args(char *p);
+  char *put_exit_args(char *p, const Slot &slot);
+  void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
+
+  char *put_metadata(char *p, string_view name);
+  NameEntry *find_name(uint64_t hash);
+  string_view text_of(uint32_t index);
+  bool valid(uint32_t index, uint16_t kind) {
+    return segment_.slot(index)->mark.load(std::memory_order_acquire) == make_mark(kind, epoch_);
+  }
+  void lose(Loss cause, uint64_t n) { segment_.lost[static_cast<int>(cause)].fetch_add(n, std::memory_order_relaxed); }
+
+  SegmentHeader &segment_;
+  SealScratch &s_;
+  SealTotals *totals_;
+  const uint16_t epoch_;
+  uint32_t tid_ = 0;
+  const uint64_t epoch_shift_ns_;
+  ClockMap clock_;
+  // The parts of an event's line that are the same for all of a host and a thread.
+  static constexpr size_t kHostNameBytes = 8;
+  char host_[sizeof ",\"hhash\":\"" - 1 + kHostNameBytes + 1];
+  char thread_[64];
+  size_t thread_bytes_ = 0;
+  int status_ = 0;
+  uint64_t unwritten_ = 0;
+  uint32_t name_mask_ = 0;
+  uint32_t context_count_ = 0;
+  uint32_t used_slots_ = 0;
+
+  // The block that is being built.
+  char *p_ = nullptr;
+  uint32_t first_slot_ = 0;
+  BlockSummary summary_;
+  uint32_t process_slot_ = UINT32_MAX;
+  // What context_json holds.
+  bool context_valid_ = false;
+  uint32_t context_id_ = 0;
+  size_t context_bytes_ = 0;
+};
+
+void Sealer::set_thread(uint32_t tid) {
+  tid_ = tid;
+  char *p = put_decimal(thread_, static_cast<uint64_t>(segment_.pid));
+  p = put_decimal(put(p, ",\"tid\":"), tid);
+  thread_bytes_ = static_cast<size_t>(put(p, ",\"ts\":") - thread_);
+}
+
+void Sealer::set_clock(ClockSample &now) {
+  clock_.from_ticks = segment_.from_ticks;
+  clock_.from_ns = segment_.from_ns;
+  // Below this span the reading's own jitter would show in the rate; the process's longer reference is better.
+  constexpr uint64_t kShortSpanNs = 50'000'000;
+  if (segment_.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
+    bool is_short = now.monotonic_ns < segment_.from_ns + kShortSpanNs;
+    clock_.rate_q32 =
+        is_short ? segment_.reference_rate_q32 : rate_between({segment_.from_ticks, segment_.from_ns}, now);
+  }
+  now.monotonic_ns = clock_.to_ns(now.ticks);
+}
+
+// The hash goes straight into the table: it is a good hash already.
+NameEntry *Sealer::find_name(uint64_t hash) {
+  for (uint64_t i = hash;; ++i) {
+    NameEntry &e = s_.names[i & name_mask_];
+    if (e.hash == hash || e.hash == 0) return &e;
+  }
+}
+
+void Sealer::index_names(uint32_t to) {
+  // As much of the table as these records can need: a short process must not touch every page of it.
+  uint32_t size = 64;
+  while (size < 4 * to && size < kNameTableSize) size *= 2;
+  name_mask_ = size - 1;
+  for (uint32_t i = 0; i < to; ++i) {
+    if (!valid(i, kNameRecord)) continue;
+    auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(i));
+    NameEntry *e = find_name(head->hash);
+    if (e->hash == 0) *e = {head->hash, i, 0};
+  }
+}
+
+// An id means the last context record before it: after execve the new program image counts from 1 again.
+void Sealer::add_context(uint32_t index) {
+  uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
+  if (context_valid_ && context_id_ == id) context_valid_ = false;
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id != id) continue;
+    s_.contexts[i] = {id, index, 0};
+    return;
+  }
+  s_.contexts[context_count_++] = {id, index, 0};
+}
+
+string_view Sealer::text_of(uint32_t index) {
+  auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(index));
+  size_t n = head->text_bytes, done = 0;
+  // What a process wrote keeps these bounds; what lies in a damaged journal may not.
+  size_t most = mark_kind(head->mark.load(std::memory_order_relaxed)) == kNameRecord ? kPathBytes : sizeof s_.text;
+  if (n > most) return {};
+  for (uint32_t i = index + 1; done < n; ++i) {
+    if (i >= used_slots_ || !valid(i, kTextRecord)) return {};
+    size_t part = n - done < kTextBytesPerSlot ? n - done : kTextBytesPerSlot;
+    memcpy(s_.text + done, reinterpret_cast<TextSlot *>(segment_.slot(i))->text, part);
+    done += part;
+  }
+  return {s_.text, n};
+}
+
+char *Sealer::put_metadata(char *p, string_view name) {
+  p = put(p, "{\"name\":\"");
+  p = put(p, name);
+  p = put(p, "\",\"cat\":\"tailrace\",\"ph\":\"M\",\"pid\":");
+  p = put_decimal(p, static_cast<uint64_t>(segment_.pid));
+  p = put(p, ",\"tid\":");
+  p = put_decimal(p, tid_);
+  p = put(p, ",\"args\":{");
+  summary_.add_line();
+  return p;
+}
+
+void Sealer::begin_block(uint32_t slot) {
+  ++s_.block_number;
+  first_slot_ = slot;
+  summary_.clear();
+  context_valid_ = false;
+  char *p = put_metadata(s_.raw, "HH");
+  Writer host(p, 8192);
+  host << "\"name\":";
+  host.json(segment_.host_name()) << ",\"value\":\"" << host_hash() << "\"}}\n";
+  p = put_metadata(p + host.size(), "clock");
+  p = put(p, "\"realtime_ns\":");
+  p = put_decimal(p, clock_.from_ns + epoch_shift_ns_);
+  p = put(p, ",\"monotonic_ns\":");
+  p = put_decimal(p, clock_.from_ns);
+  p_ = put(p, "}}\n");
+}
+
+void Sealer::add_file_line(NameEntry &name) {
+  name.emitted_in = s_.block_number;
+  auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(name.slot));
+  string_view path = text_of(name.slot);
+  char *p = put_metadata(p_, "FH");
+  Writer w(p, kLineSlackBytes - 4096);
+  w << "\"name\":";
+  w.json(path) << ",\"value\":\"";
+  w.hex(name.hash, 16) << "\",\"type\":\"" << kFileTypeNames[head->id % 10] << '"';
+  if (head->id != static_cast<uint32_t>(FileType::kNone)) {
+    w << ",\"dev\":\"";
+    w.number(static_cast<int64_t>(head->dev >> 32)) << ':';
+    w.number(static_cast<int64_t>(head->dev & 0xFFFFFFFF)) << "\",\"ino\":";
+    // An inode number is unsigned: past 2^63 a signed number would lie.
+    char digits[20];
+    w << string_view(digits, static_cast<size_t>(put_decimal(digits, head->ino) - digits));
+    if (head->btime_ns) w << ",\"btime\":", w.number(head->btime_ns);
+  }
+  if (!is_utf8(path)) {
+    w << ",\"bytes\":\"";
+    for (char c : path) w.hex(static_cast<unsigned char>(c), 2);
+    w << '"';
+  }
+  w << "}}\n";
+  p_ = p + w.size();
+}
+
+// What lies in the file. A byte that is not of UTF-8 is written out, since two names must not become one.
+char *Sealer::put_object(char *p, uint64_t hash) {
+  NameEntry *name = find_name(hash);
+  if (!name->hash) {
+    lose(Loss::kUnnamed, 1);
+    return p;
+  }
+  string_view text = text_of(name->slot);
+  Writer w(p, kLineSlackBytes - 64 * 1024);
+  w << ",\"object\":\"";
+  for (size_t i = 0; i < text.size();) {
+    unsigned n = utf8_sequence(text, i);
+    if (n) {
+      w.json_part(slice(text, i, n));
+    } else {
+      w << "\\\\x";
+      w.hex(static_cast<unsigned char>(text[i]), 2);
+    }
+    i += n ? n : 1;
+  }
+  w << '"';
+  return p + w.size();
+}
+
+// Lists the context in the block's header and renders its part of a line, which holds until the context changes.
+void Sealer::use_context(uint32_t id) {
+  if (context_valid_ && id == context_id_) return;
+  context_valid_ = true;
+  context_id_ = id;
+  context_bytes_ = 0;
+  ContextEntry none{0, UINT32_MAX, 0}, *entry = &none;
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id == id) {
+      entry = &s_.contexts[i];
+      break;
+    }
+  }
+  string_view text = entry->slot == UINT32_MAX ? string_view() : text_of(entry->slot);
+  if (entry->listed_in != s_.block_number) {
+    entry->listed_in = s_.block_number;
+    summary_.add_context(text);
+  }
+  TagSet tags;
+  size_t fault_at;
+  char message[256];
+  Writer ignored(message, sizeof message);
+  if (!parse_tags(text, tags, fault_at, ignored)) return;
+  Writer w(s_.context_json, sizeof s_.context_json);
+  write_tags_json(tags, w);
+  context_bytes_ = w.size();
+}
+
+// What a program has written over would make the block's header unreadable, and all of the block with it.
+bool are_members(string_view text) {
+  char closing[8];
+  size_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (static_cast<unsigned char>(c) < ' ') return false;
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '{' || c == '[')) {
+      if (depth == sizeof closing) return false;
+      closing[depth++] = c == '{' ? '}' : ']';
+    } else if (!quoted && (c == '}' || c == ']')) {
+      if (depth == 0 || closing[--depth] != c) return false;
+    }
+  }
+  return !quoted && depth == 0;
+}
+
+string_view Sealer::take_members() {
+  string_view members = process_slot_ == UINT32_MAX ? string_view() : text_of(process_slot_);
+  process_slot_ = UINT32_MAX;
+  return are_members(members) ? members : string_view();
+}
+
+char *Sealer::put_start_args(char *p) {
+  string_view members = take_members();
+  if (members.empty()) return p;
+  summary_.set_process(members);
+  return put(put(p, ","), members);
+}
+
+char *Sealer::put_exit_args(char *p, const Slot &slot) {
+  return put(put(p, ","), summary_.set_exit(slot.ret, take_members()));
+}
+
+void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
+  Obstacle obstacle = obstacle_in(field);
+  if (obstacle == Obstacle::kNone || slot.ret < 0) return;
+  NameEntry *name = slot.file ? find_name(slot.file) : nullptr;
+  summary_.add_untraced(pid, obstacle, name && name->hash ? text_of(name->slot) : string_view());
+}
+
+void Sealer::add_event(uint32_t index) {
+  const Slot &slot = *segment_.slot(index);
+  const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
+  use_context(slot.context);
+  const uint64_t second = second_file(slot, f);
+  const uint64_t files[2] = {slot.file, second};
+  bool named[2] = {false, false};
+  for (int i = 0; i < 2; ++i) {
+    if (!files[i]) continue;
+    NameEntry *name = find_name(files[i]);
+    named[i] = name->hash != 0;
+    if (!named[i]) lose(Loss::kUnnamed, 1);
+    if (named[i] && name->emitted_in != s_.block_number) add_file_line(*name);
+  }
+  uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
+  if (t1 < t0) t1 = t0;
+  int64_t size = moved_bytes(slot, f);
+
+  char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
+  p = put_decimal(p, t0 / 1000);
+  p = put(p, ",\"dur\":");
+  p = put_decimal(p, (t1 - t0) / 1000);
+  *p++ = '.';
+  p = put_three_digits(p, static_cast<unsigned>((t1 - t0) % 1000));
+  p = put(p, ",\"args\":{\"ns\":");
+  p = put_decimal(p, t0 % 1000);
+  p = put(p, string_view(host_, sizeof host_));
+  if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
+  if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
+  switch (f.shape) {
+    case Shape::kStart: p = put_start_args(p); break;
+    case Shape::kExit: p = put_exit_args(p, slot); break;
+    case Shape::kObject:
+      if (slot.file2) p = put_object(p, slot.file2);
+      p = put_event_args(p, slot, f, size);
+      break;
+    default: p = put_event_args(p, slot, f, size); break;
+  }
+  if (f.shape == Shape::kWait) summary_.add_reaped(slot);
+  if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
+  if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
+  if (f.shape == Shape::kConfine) list_untraced(segment_.pid, slot, slot.count);
+  p = put(p, string_view(s_.context_json, context_bytes_));
+  p_ = put(p, "}}\n");
+
+  summary_.add_event(f, t0, t1, size);
+}
+
+void Sealer::end_block(uint32_t next_slot) {
+  uint64_t lost[static_cast<int>(Loss::kCount)], lost_in_all = 0;
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
+  }
+  if (summary_.events() == 0 && lost_in_all == 0) return;
+  // Blocks lie in the file in the order of their slots: behind one that failed none is written.
+  if (status_ < 0) {
+    unwritten_ += summary_.events();
+    return;
+  }
+  auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
+  size_t n = deflate_block(s_.deflate_work, s_.raw, raw_bytes, s_.out, sizeof s_.out - kGzipTrailerBytes);
+  Writer header(s_.header, sizeof s_.header);
+  summary_.write(header, segment_, n, raw_bytes, next_slot);
+  int status = -1;
+  size_t member_bytes = 0;
+  if (n && !header.overflowed()) {
+    string_view member = frame_member(s_.out, n, header.view(), crc32_of(s_.raw, raw_bytes), raw_bytes);
+    status = append_member(segment_.trace_path, member);
+    member_bytes = member.size();
+  }
+  if (status < 0) {
+    if (!status_) status_ = status;
+    unwritten_ += summary_.events();
+    return;
+  }
+  segment_.first_slot.store(next_slot, std::memory_order_release);
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    if (lost[i]) segment_.lost[i].fetch_sub(lost[i], std::memory_order_relaxed);
+  }
+  if (!totals_) return;
+  totals_->blocks += 1;
+  totals_->events += summary_.events();
+  totals_->file_bytes += member_bytes;
+  totals_->read_bytes += summary_.read_bytes();
+  totals_->written_bytes += summary_.written_bytes();
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) totals_->lost[i] += lost[i];
+}
+
+int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
+  set_clock(now);
+  used_slots_ = to;
+  index_names(to);
+  begin_block(from);
+  for (uint32_t i = 0; i < to; ++i) {
+    uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
+    if (mark_epoch(mark) != epoch_) continue;
+    uint16_t kind = mark_kind(mark);
+    // State that later records need is read even from slots that are sealed already.
+    if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
+    if (kind == kContextRecord) add_context(i);
+    if (i < from) continue;
+    if (kind == kProcessRecord) process_slot_ = i;
+    if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
+    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || summary_.is_full();
+    if (full) {
+      end_block(i);
+      begin_block(i);
+    }
+    add_event(i);
+  }
+  end_block(to);
+  // The tables go back as they came: zero.
+  for (uint32_t i = 0; i < to; ++i) {
+    if (valid(i, kNameRecord)) {
+      uint64_t hash = reinterpret_cast<HeadSlot *>(segment_.slot(i))->hash;
+      for (uint64_t k = hash; s_.names[k & name_mask_].hash; ++k) s_.names[k & name_mask_].hash = 0;
+    }
+  }
+  return status_;
+}
+
+}  // namespace
+
+int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
+                 SealTotals *totals, uint64_t *unwritten) {
+  Sealer sealer(segment, scratch, totals);
+  int status = sealer.run(segment.first_slot.load(std::memory_order_acquire), used_slots, now);
+  if (unwritten) *unwritten = sealer.unwritten();
+  return status;
+}
+
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid) {
+  segment.from_ticks = now.ticks;
+  segment.from_ns = now.monotonic_ns;
+  segment.first_tid = tid;
+  uint32_t next = segment.epoch.load(std::memory_order_relaxed) + 1;
+  if ((next & 0xFFFF) == 0) {
+    // The 16 bits of the marks come round: what an old epoch of that number left must not look new.
+    memset(static_cast<void *>(segment.slot(0)), 0,
+           segment.allocated_slots.load(std::memory_order_relaxed) * sizeof(Slot));
+    ++next;
+  }
+  segment.first_slot.store(0, std::memory_order_relaxed);
+  segment.epoch.store(next, std::memory_order_release);
+}
+
+}  // namespace tailrace

@@ -1,0 +1,51 @@
+// Sealing: a journal segment becomes blocks of JSON lines in a trace file. The traced process does it with its own
+// segments, whoever launched it with what a dead process left; both come through here.
+#pragma once
+
+#include "format/block.h"
+#include "format/deflate.h"
+#include "format/functions.h"
+
+namespace tailrace {
+
+constexpr size_t kBlockRawBytes = 1 << 20;
+// One line with the longest path, escaped and in hex, or the longest process record.
+constexpr size_t kLineSlackBytes = 192 * 1024;
+
+// Working memory for sealing, about 3 MiB of which a short process touches little. One seal at a time.
+class SealScratch;
+SealScratch *make_seal_scratch();  // null when there is no memory
+void free_seal_scratch(SealScratch *scratch);
+
+struct SealTotals {
+  uint64_t blocks = 0;
+  uint64_t events = 0;
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+  uint64_t file_bytes = 0;  // of the blocks themselves
+  uint64_t lost[static_cast<int>(Loss::kCount)] = {};
+};
+
+// Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file;
+// segment.first_slot moves on with each. `now` becomes where the next epoch's clock map begins. At the first block that
+// can't be written it stops: returns -errno, and in `unwritten` the events that are left in the segment.
+int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
+                 SealTotals *totals = nullptr, uint64_t *unwritten = nullptr);
+
+// Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`.
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid);
+
+// Seals what dead processes left in `directory` (write_journal_directory) and removes it.
+struct SealedJournals {
+  uint64_t sealed = 0;
+  uint64_t alive = 0;
+  uint64_t failed = 0;         // kept: the run directory is full, or not ours
+  uint64_t failed_events = 0;  // in them
+  SealTotals totals;
+  uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block could tell of
+};
+// Returns 0, or -errno when the directory can't be read or isn't this user's; an absent directory is 0. Only journals
+// whose trace file lies in `trace_directory` are taken (empty: in any).
+int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory = {});
+
+}  // namespace tailrace

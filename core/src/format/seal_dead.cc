@@ -1,0 +1,308 @@
+// Sealing what dead processes left: run by the launcher of a node when its processes have ended, and by `tailrace
+// seal`. A journal belongs to whoever holds its lock (flock); a process that lives keeps its own. A process that
+// changed its user while it was ours has announced that user (session/segment_file.h), whose journals of the run then count as
+// ours.
+#include <dirent.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+
+#include <new>
+
+#include "format/seal.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+// When the process began, in realtime ns, from /proc/PID/stat; 0 when it is gone or only a zombie is left.
+// Its resolution is the kernel's tick, 10 ms.
+uint64_t process_start_ns(int pid) {
+  char path[64], stat[1024];
+  Writer w(path, sizeof path);
+  w << "/proc/";
+  w.number(pid) << "/stat";
+  int fd = sys::open(w.c_str(), O_RDONLY);
+  if (fd < 0) return 0;
+  long n = sys::read(fd, stat, sizeof stat);
+  sys::close(fd);
+  if (n <= 0) return 0;
+  string_view text(stat, static_cast<size_t>(n));
+  // The name in parentheses may hold anything, blanks and parentheses too.
+  size_t at = text.rfind(')');
+  if (at == string_view::npos || at + 2 >= text.size()) return 0;
+  char state = text[at + 2];
+  if (state == 'Z' || state == 'X') return 0;
+  // Fields by the numbers of proc(5): 9 flags, 20 num_threads, 22 starttime.
+  uint64_t flags = 0, threads = 0, ticks = 0;
+  int field = 2;
+  for (; at < text.size() && field < 22; ++at) {
+    if (text[at] != ' ') continue;
+    ++field;
+    string_view rest = slice(text, at + 1, text.size() - at - 1);
+    uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
+    if (wanted && !take_decimal(rest, *wanted)) return 0;
+  }
+  // On its way out after a kill; with more threads only the first may have left.
+  constexpr uint64_t kExiting = 4;
+  if ((flags & kExiting) && threads <= 1) return 0;
+  timespec boot, now;
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t boot_ns = (static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec)) -
+                     (static_cast<uint64_t>(boot.tv_sec) * 1000000000ULL + static_cast<uint64_t>(boot.tv_nsec));
+  return boot_ns + ticks * 10000000ULL;
+}
+
+// Whether any process has the file mapped or open for writing, which the kernel knows whatever namespace that process
+// lives in: only where nobody has it gives it a read lease (fcntl(2)). Where it can't say, somebody has.
+bool is_mapped(int read_only_fd) {
+  constexpr int kSetLease = 1024;
+  struct statfs fs;
+  if (sys::call(SYS_fstatfs, read_only_fd, sys::pointer(&fs)) < 0) return true;
+  // Other file systems stand between the mapping and the inode (overlayfs), or ask a server.
+  bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+               fs.f_type == BTRFS_SUPER_MAGIC;
+  if (!known || sys::call(SYS_fcntl, read_only_fd, kSetLease, F_RDLCK) < 0) return true;
+  sys::call(SYS_fcntl, read_only_fd, kSetLease, F_UNLCK);
+  return false;
+}
+
+// As is_mapped; a process is without its mappings while it goes from one program to the next.
+bool stays_mapped(int read_only_fd) {
+  if (is_mapped(read_only_fd)) return true;
+  timespec pause{0, 20'000'000};
+  sys::call(SYS_nanosleep, sys::pointer(&pause), 0);
+  return is_mapped(read_only_fd);
+}
+
+// Somebody may still write to the journal.
+bool is_in_use(const SegmentHeader &segment, int read_only_fd) {
+  constexpr uint64_t kSlackNs = 1'000'000'000;  // clock steps between then and now
+  if (segment.holding.load() == kReserve) return stays_mapped(read_only_fd);
+  if (segment.pid_namespace == 0 || segment.pid_namespace != pid_namespace()) return stays_mapped(read_only_fd);
+  // The pid is there, and it isn't a later process with the same number.
+  uint64_t began = process_start_ns(segment.pid);
+  if (began != 0 && began <= segment.start_realtime_ns + kSlackNs) return true;
+  // Its children count their losses there.
+  return segment.homeless.load() && is_mapped(read_only_fd);
+}
+
+// The journal directory lies where everybody may write: what another user put there must not be believed.
+bool is_owned_by(int fd, unsigned uid) {
+  struct statx s;
+  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
+}
+
+// The file that the journal would have us write to is a trace file of this run.
+bool names_trace_file(const SegmentHeader &h, string_view trace_directory) {
+  string_view path = h.trace_file();
+  constexpr string_view kEnd = ".pfw.gz";
+  if (trace_directory.empty()) return true;
+  return starts_with(path, trace_directory) && path.size() > trace_directory.size() + 1 + kEnd.size() &&
+         path[trace_directory.size()] == '/' && slice(path, path.size() - kEnd.size(), kEnd.size()) == kEnd &&
+         slice(path, trace_directory.size() + 1, path.size() - trace_directory.size() - 1).find('/') ==
+             string_view::npos;
+}
+
+bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
+  return h.magic == kJournalMagic && h.version == kJournalVersion && h.slots == kSegmentSlots &&
+         h.allocated_slots.load() <= h.slots && file_bytes >= segment_bytes(h.allocated_slots.load()) &&
+         h.host_bytes <= sizeof h.host && h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
+}
+
+// Cuts a torn tail off the trace file of a dead process, and tells how far (segment, epoch) has been sealed into it.
+// False: the file is not one of ours, and nothing is done to it.
+bool take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
+  BlockPlace place;
+  while (walk->next(place)) {
+    uint64_t seg, epoch, slots;
+    if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
+        header_number(place.header, "slots", slots) && seg == segment.segment && epoch == segment.epoch.load()) {
+      segment.first_slot.store(static_cast<uint32_t>(slots));
+    }
+  }
+  if (walk->foreign()) return false;
+  if (walk->offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk->offset()));
+  return true;
+}
+
+bool reconcile_with_trace_file(SegmentHeader &segment) {
+  int fd = sys::open(segment.trace_path, O_RDWR | O_NOFOLLOW);
+  if (fd < 0) return true;
+  bool ours = true;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  void *memory = sys::allocate_pages(sizeof(BlockWalk));
+  if (memory && bytes > 0) {
+    auto *walk = new (memory) BlockWalk(fd, static_cast<uint64_t>(bytes));
+    ours = take_stock(segment, walk, fd, static_cast<uint64_t>(bytes));
+  }
+  if (memory) sys::munmap(memory, sizeof(BlockWalk));
+  sys::close(fd);
+  return ours;
+}
+
+enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty };
+
+// Sealing of one run's journals.
+class Sealing {
+ public:
+  Sealing(string_view trace_directory, SealScratch &scratch, SealedJournals &result)
+      : trace_directory_(trace_directory), scratch_(scratch), result_(result) {}
+  // All journals of the directory, which must be this user's; calls other(name) for what else lies there.
+  template <class Other>
+  int seal_all(const char *directory, unsigned uid, Other other);
+
+ private:
+  // kEmpty: nobody uses it any more.
+  Outcome look(const char *path, unsigned uid);
+  Outcome seal_one(const char *path, unsigned uid);
+  Outcome seal_open(int fd, unsigned uid, size_t bytes);
+  Outcome seal_journal(SegmentHeader &segment);
+  void count(Outcome outcome);
+
+  string_view trace_directory_;
+  SealScratch &scratch_;
+  SealedJournals &result_;
+};
+
+Outcome Sealing::seal_journal(SegmentHeader &segment) {
+  uint32_t expected = kReserve;
+  if (segment.holding.compare_exchange_strong(expected, kWithdrawn)) return Outcome::kEmpty;
+  if (!reconcile_with_trace_file(segment)) return Outcome::kSkipped;
+  ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
+  uint64_t unwritten = 0;
+  int status = seal_segment(segment, segment.allocated_slots.load(), scratch_, now, &result_.totals, &unwritten);
+  if (status >= 0) return Outcome::kSealed;
+  // What its process had to drop while it lived stands only in the journal.
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result_.unrecorded_lost[i] += segment.lost[i].load();
+  if (status == -ENOENT) {
+    // The run directory was removed: nobody will ever ask for these, and the journal directory is memory.
+    result_.unrecorded_lost[static_cast<int>(Loss::kNotWritten)] += unwritten;
+    return Outcome::kSealed;
+  }
+  result_.failed_events += unwritten;
+  return Outcome::kFailed;
+}
+
+Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
+  // Another user's file may change or be cut while it is read; a copy can't.
+  bool copied = uid != sys::geteuid();
+  if (copied && bytes > segment_bytes(kSegmentSlots)) return Outcome::kSkipped;
+  void *map = copied ? sys::allocate_pages(bytes) : sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+  if (!map) return Outcome::kSkipped;
+  bool whole = !copied || sys::pread(fd, map, bytes, 0) == static_cast<long>(bytes);
+  auto &segment = *static_cast<SegmentHeader *>(map);
+  Outcome outcome = Outcome::kSkipped;
+  if (whole && is_journal(segment, bytes) && names_trace_file(segment, trace_directory_)) {
+    outcome = seal_journal(segment);
+  }
+  sys::munmap(map, bytes);
+  return outcome;
+}
+
+// Looked at without the right to write, as who has that counts as somebody who uses the journal.
+Outcome Sealing::look(const char *path, unsigned uid) {
+  int fd = sys::open(path, O_RDONLY | O_NOFOLLOW);
+  if (fd < 0) return Outcome::kSkipped;
+  SegmentHeader header;
+  Outcome outcome = Outcome::kSkipped;
+  if (is_owned_by(fd, uid) && sys::pread(fd, &header, sizeof header, 0) == sizeof header &&
+      is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
+      names_trace_file(header, trace_directory_)) {
+    bool reserve = header.holding.load() == kReserve;
+    outcome = !is_in_use(header, fd) ? Outcome::kEmpty : reserve ? Outcome::kSkipped : Outcome::kAlive;
+  }
+  sys::close(fd);
+  return outcome;
+}
+
+Outcome Sealing::seal_one(const char *path, unsigned uid) {
+  Outcome seen = look(path, uid);
+  if (seen != Outcome::kEmpty) return seen;
+  int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
+  if (fd < 0) return Outcome::kSkipped;
+  Outcome outcome = Outcome::kSkipped;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  if (is_owned_by(fd, uid) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+      bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
+    outcome = seal_open(fd, uid, static_cast<size_t>(bytes));
+    if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) sys::unlink(path);
+  }
+  sys::close(fd);
+  return outcome;
+}
+
+void Sealing::count(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSealed: ++result_.sealed; break;
+    case Outcome::kAlive: ++result_.alive; break;
+    case Outcome::kFailed: ++result_.failed; break;
+    case Outcome::kEmpty:
+    case Outcome::kSkipped: break;
+  }
+}
+
+template <class Other>
+int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
+  int fd = sys::open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd < 0) return fd == -ENOENT ? 0 : fd;
+  DIR *dir = is_owned_by(fd, uid) ? ::fdopendir(fd) : nullptr;
+  if (!dir) {
+    sys::close(fd);
+    return -EPERM;
+  }
+  while (dirent *entry = ::readdir(dir)) {
+    string_view name(entry->d_name);
+    if (name.size() >= 4 && slice(name, name.size() - 3, 3) == ".tj") {
+      char path[4096 + 256];
+      Writer w(path, sizeof path);
+      w << string_view(directory) << '/' << name;
+      count(seal_one(w.c_str(), uid));
+    } else {
+      other(name);
+    }
+  }
+  ::closedir(dir);
+  // Goes when it is empty; a process that starts now makes it anew.
+  sys::rmdir(directory);
+  return 0;
+}
+
+// <dir>/tailrace-<own uid>/<key> becomes <dir>/tailrace-<uid>/<key>. False: it has another form.
+bool write_sibling(Writer &out, string_view directory, uint64_t uid) {
+  constexpr string_view kStem = "/tailrace-";
+  size_t slash = directory.rfind('/');
+  size_t at = slash == string_view::npos ? slash : slice(directory, 0, slash).rfind('/');
+  if (at == string_view::npos || !starts_with(slice(directory, at, slash - at), kStem)) return false;
+  out << slice(directory, 0, at) << kStem;
+  out.number(static_cast<int64_t>(uid)) << slice(directory, slash, directory.size() - slash);
+  return !out.overflowed();
+}
+
+}  // namespace
+
+int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
+  SealScratch *scratch = make_seal_scratch();
+  if (!scratch) return -ENOMEM;
+  Sealing sealing(trace_directory, *scratch, result);
+  auto seal_announced = [&](string_view name) {
+    char path[4096];
+    uint64_t uid;
+    Writer w(path, sizeof path);
+    string_view rest = name;
+    if (!take_decimal(rest, uid) || rest != kUserSuffix || !write_sibling(w, directory, uid)) return;
+    struct statx s;
+    sealing.seal_all(w.c_str(), static_cast<unsigned>(uid), [](string_view) {});
+    if (sys::statx(AT_FDCWD, w.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &s) != -ENOENT) return;
+    w.truncate(0);
+    w << string_view(directory) << '/' << name;
+    sys::unlink(w.c_str());
+  };
+  int status = sealing.seal_all(directory, sys::geteuid(), seal_announced);
+  free_seal_scratch(scratch);
+  return status;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,246 @@
+// See format/settings.h.
+#include "format/settings.h"
+
+#include "base/arena.h"
+
+namespace tailrace {
+
+constexpr SettingRow kSettings[kSettingCount] = {
+#define SETTING(name, fallback, doc) {#name, fallback, doc},
+#include "format/settings.def"
+#undef SETTING
+};
+
+namespace {
+
+constexpr string_view kPreload = "LD_PRELOAD=";
+constexpr string_view kLibrary = "libtailrace.so";
+
+// Where managers put what we would otherwise have to be told. The first that is set counts.
+constexpr string_view kJobVariables[] = {"FLUX_JOB_ID=", "SLURM_JOB_ID=", "PBS_JOBID=", "LSB_JOBID="};
+constexpr string_view kRankVariables[] = {
+    "FLUX_TASK_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
+
+string_view copy(string_view s) {
+  auto *p = static_cast<char *>(arena_allocate(s.size() + 1));
+  if (!p || s.empty()) return {p, 0};
+  memcpy(p, s.data(), s.size());
+  return {p, s.size()};
+}
+
+const SettingRow &row_of(Setting s) { return kSettings[static_cast<size_t>(s)]; }
+
+// The value when `entry` is "<name>=value".
+bool value_of(const char *entry, string_view name, string_view &value) {
+  string_view e(entry);
+  if (!starts_with(e, name) || e.size() <= name.size() || e[name.size()] != '=') return false;
+  value = slice(e, name.size() + 1, e.size() - name.size() - 1);
+  return true;
+}
+
+bool is_setting(const char *entry) {
+  string_view ignored;
+  for (const SettingRow &row : kSettings) {
+    if (value_of(entry, row.name, ignored)) return true;
+  }
+  return false;
+}
+
+bool is_this_library(string_view element) {
+  return element.size() >= kLibrary.size() &&
+         slice(element, element.size() - kLibrary.size(), kLibrary.size()) == kLibrary;
+}
+
+// LD_PRELOAD is separated by blanks or colons (ld.so(8)). Calls f(element) for each.
+template <class F>
+void each_preload(string_view list, F f) {
+  for (size_t i = 0; i < list.size();) {
+    size_t end = i;
+    while (end < list.size() && list[end] != ':' && list[end] != ' ') ++end;
+    if (end > i) f(slice(list, i, end - i));
+    i = end + 1;
+  }
+}
+
+// Takes our element out of LD_PRELOAD's value where it stands: what is left is never longer. A list without us is not
+// touched. False when nothing is left.
+bool drop_own_preload(char *list) {
+  bool ours = false;
+  each_preload(string_view(list), [&](string_view element) { ours = ours || is_this_library(element); });
+  if (!ours) return true;
+  char *p = list;
+  each_preload(string_view(list), [&](string_view element) {
+    if (is_this_library(element)) return;
+    if (p != list) *p++ = ':';
+    memmove(p, element.data(), element.size());
+    p += element.size();
+  });
+  *p = 0;
+  return p != list;
+}
+
+template <size_t N>
+void take_first(const char *entry, const string_view (&names)[N], size_t &best, string_view &value) {
+  for (size_t i = 0; i < N && i < best; ++i) {
+    if (starts_with(entry, names[i]) && entry[names[i].size()]) {
+      best = i;
+      value = string_view(entry + names[i].size());
+    }
+  }
+}
+
+}  // namespace
+
+bool read_environment(char **environment, StartEnvironment &out) {
+  for (size_t i = 0; i < kSettingCount; ++i) out.values[i] = kSettings[i].fallback;
+  size_t job = SIZE_MAX, rank = SIZE_MAX;
+  for (char **e = environment; e && *e; ++e) {
+    for (size_t i = 0; i < kSettingCount; ++i) {
+      string_view value;
+      if (value_of(*e, kSettings[i].name, value) && !value.empty()) out.values[i] = value;
+    }
+    if (starts_with(*e, kPreload)) {
+      each_preload(*e + kPreload.size(), [&](string_view element) {
+        if (is_this_library(element)) out.preload = element;
+      });
+    }
+    take_first(*e, kJobVariables, job, out.job);
+    take_first(*e, kRankVariables, rank, out.rank);
+  }
+  if (out[Setting::TAILRACE_RUN].empty()) return false;
+  for (string_view &v : out.values) v = copy(v);
+  out.preload = copy(out.preload);
+  out.job = copy(out.job);
+  out.rank = copy(out.rank);
+  return true;
+}
+
+void hide_settings(char **environment) {
+  if (!environment) return;
+  char **to = environment;
+  for (char **from = environment; *from; ++from) {
+    if (is_setting(*from)) continue;
+    *to = *from;
+    if (starts_with(*from, kPreload) && !drop_own_preload(*from + kPreload.size())) continue;
+    ++to;
+  }
+  *to = nullptr;
+}
+
+void hide_identity(char **environment) {
+  string_view ignored;
+  char **to = environment;
+  for (char **from = environment; from && *from; ++from) {
+    if (!value_of(*from, row_of(Setting::TAILRACE_PROCESS).name, ignored)) *to++ = *from;
+  }
+  if (to) *to = nullptr;
+}
+
+bool is_wanted_in(const StartEnvironment &start, char *const *environment) {
+  if (!start.is_in_sight()) return true;
+  bool run = false, preloaded = start.preload.empty();
+  string_view value;
+  for (char *const *e = environment; e && *e; ++e) {
+    run = run || (value_of(*e, row_of(Setting::TAILRACE_RUN).name, value) && !value.empty());
+    if (!starts_with(*e, kPreload)) continue;
+    each_preload(*e + kPreload.size(), [&](string_view element) { preloaded = preloaded || is_this_library(element); });
+  }
+  return run && preloaded;
+}
+
+string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const *environment) {
+  string_view value;
+  for (char *const *e = environment; e && *e; ++e) {
+    if (!value_of(*e, row_of(Setting::TAILRACE_TAGS).name, value)) continue;
+    bool started_with = start.is_in_sight() && value == start[Setting::TAILRACE_TAGS];
+    return started_with ? string_view() : value;
+  }
+  return {};
+}
+
+ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view tags, string_view process,
+                                   char *const *environment)
+    : start_(start), tags_(tags), process_(process), environment_(environment) {
+  for (char *const *e = environment; e && *e; ++e) {
+    ++count_;
+    if (starts_with(*e, kPreload)) other_preloads_ = string_view(*e + kPreload.size());
+  }
+  bytes_ = (count_ + kSettingCount + 2) * sizeof(char *);
+  for (size_t i = 0; i < kSettingCount; ++i) bytes_ += kSettings[i].name.size() + start.values[i].size() + 2;
+  bytes_ += tags.size() + process.size() + kPreload.size() + start.preload.size() + other_preloads_.size() + 2;
+}
+
+static bool is_replaced(const StartEnvironment &start, const char *entry) {
+  return is_setting(entry) || (!start.preload.empty() && starts_with(entry, kPreload));
+}
+
+bool take_changes(const StartEnvironment &start, char **environment, char *const *built) {
+  bool changed = false;
+  for (char **e = environment; e && *e; ++e) {
+    if (is_replaced(start, *e)) continue;
+    // Other threads may be reading it.
+    if (*e != *built) {
+      *e = *built;
+      changed = true;
+    }
+    ++built;
+  }
+  return changed;
+}
+
+char **ChildEnvironment::build(void *memory) const {
+  auto **entries = static_cast<char **>(memory);
+  char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
+  size_t n = 0;
+  // Ours come last: programs that write their title over argv and the environment need the two side by side.
+  for (char *const *e = environment_; e && *e; ++e) {
+    if (!is_replaced(start_, *e)) entries[n++] = *e;
+  }
+  if (!start_.preload.empty()) {
+    entries[n++] = text;
+    text = put(text, kPreload);
+    text = put(text, start_.preload);
+    each_preload(other_preloads_, [&](string_view element) {
+      if (is_this_library(element)) return;
+      *text++ = ':';
+      text = put(text, element);
+    });
+    *text++ = 0;
+  }
+  for (size_t i = 0; i < kSettingCount; ++i) {
+    string_view value = start_.values[i];
+    if (i == static_cast<size_t>(Setting::TAILRACE_TAGS)) value = tags_;
+    if (i == static_cast<size_t>(Setting::TAILRACE_PROCESS)) value = process_;
+    if (value.empty() || value == kSettings[i].fallback) continue;
+    entries[n++] = text;
+    text = put(text, kSettings[i].name);
+    *text++ = '=';
+    text = put(text, value);
+    *text++ = 0;
+  }
+  entries[n] = nullptr;
+  return entries;
+}
+
+char **ChildEnvironment::build_without(void *memory) const {
+  auto **entries = static_cast<char **>(memory);
+  char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
+  size_t n = 0;
+  for (char *const *e = environment_; e && *e; ++e) {
+    if (is_setting(*e)) continue;
+    entries[n] = *e;
+    if (starts_with(*e, kPreload)) {
+      // The last one is what there is room for, and what the dynamic linker reads.
+      if (string_view(*e + kPreload.size()).data() != other_preloads_.data()) continue;
+      entries[n] = text;
+      text = put(put(text, kPreload), other_preloads_);
+      *text++ = 0;
+      if (!drop_own_preload(entries[n] + kPreload.size())) continue;
+    }
+    ++n;
+  }
+  entries[n] = nullptr;
+  return entries;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,191 @@
+// See format/tags.h.
+#include "format/tags.h"
+
+namespace tailrace {
+
+constexpr string_view kFirstClassTagNames[kFirstClassTagCount] = {"workflow", "stage", "task", "job", "rank"};
+
+namespace {
+
+bool is_plain(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == ':' || c == '/' || c == '@' || c == '+' || c == '-';
+}
+
+bool is_key_char(char c, bool first) {
+  if (c >= 'a' && c <= 'z') return true;
+  return !first && ((c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-');
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The rule that `key` breaks, or null.
+const char *key_fault(string_view key) {
+  if (key.empty()) return "is empty: write key=value";
+  if (key.size() > kMaxTagKeyBytes) return "is longer than 64 bytes";
+  for (size_t i = 0; i < key.size(); ++i) {
+    if (!is_key_char(key[i], i == 0)) return "is not [a-z][a-z0-9_.-]*";
+  }
+  return key == "region" ? "is set by the application's own annotations" : nullptr;
+}
+
+// The rule that the encoded `value` breaks, or null.
+const char *value_fault(string_view value) {
+  if (value.empty()) return "is empty";
+  char raw[kMaxTagValueBytes];
+  size_t n = 0;
+  for (size_t i = 0; i < value.size();) {
+    if (n == sizeof raw) return "is longer than 1024 bytes";
+    if (value[i] == '%') {
+      if (i + 2 >= value.size() || hex_digit(value[i + 1]) < 0 || hex_digit(value[i + 2]) < 0) {
+        return "has a % that is not followed by two upper-case hex digits";
+      }
+      char c = static_cast<char>(hex_digit(value[i + 1]) * 16 + hex_digit(value[i + 2]));
+      if (is_plain(c)) return "percent-encodes a character that needs none";
+      raw[n++] = c;
+      i += 3;
+    } else {
+      if (!is_plain(value[i])) return "has a character that must be percent-encoded";
+      raw[n++] = value[i++];
+    }
+  }
+  string_view text(raw, n);
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return "has a control character";
+  }
+  return is_utf8(text) ? nullptr : "is not UTF-8";
+}
+
+int first_class_index(string_view key) {
+  for (int i = 0; i < kFirstClassTagCount; ++i) {
+    if (kFirstClassTagNames[i] == key) return i;
+  }
+  return -1;
+}
+
+bool comes_before(string_view a, string_view b) {
+  int ia = first_class_index(a), ib = first_class_index(b);
+  if (ia >= 0 || ib >= 0) return ib < 0 || (ia >= 0 && ia < ib);
+  return a < b;
+}
+
+}  // namespace
+
+const Tag *TagSet::find(string_view key) const {
+  for (size_t i = 0; i < count; ++i) {
+    if (tags[i].key == key) return &tags[i];
+  }
+  return nullptr;
+}
+
+bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message) {
+  out.count = 0;
+  fault_at = 0;
+  if (text.empty()) return true;
+  if (text.size() > kMaxTagsBytes) {
+    message << "the tags are longer than 8192 bytes";
+    return false;
+  }
+  for (size_t i = 0; i <= text.size();) {
+    size_t end = i;
+    while (end < text.size() && text[end] != ',') ++end;
+    string_view pair = slice(text, i, end - i);
+    size_t eq = pair.find('=');
+    string_view key = slice(pair, 0, eq == string_view::npos ? pair.size() : eq);
+    fault_at = i;
+    const char *fault = eq == string_view::npos ? "has no '=': write key=value" : key_fault(key);
+    const char *part = "key";
+    if (!fault) {
+      string_view value = slice(pair, eq + 1, pair.size() - eq - 1);
+      fault = value_fault(value);
+      part = "value";
+      if (!fault && out.find(key)) fault = "is given twice", part = "key";
+      if (!fault && out.count == kMaxTagCount) fault = "is one too many: at most 64 tags", part = "key";
+      if (!fault) out.tags[out.count++] = {key, value};
+    }
+    if (fault) {
+      message << "tag ";
+      message.json(key) << ": the " << part << ' ' << fault;
+      return false;
+    }
+    i = end + 1;
+  }
+  return true;
+}
+
+bool merge_tags(const TagSet &base, const TagSet &over, Writer &out) {
+  Tag all[2 * kMaxTagCount];
+  size_t n = 0;
+  for (size_t i = 0; i < base.count; ++i) {
+    if (!over.find(base.tags[i].key)) all[n++] = base.tags[i];
+  }
+  for (size_t i = 0; i < over.count; ++i) all[n++] = over.tags[i];
+  for (size_t i = 1; i < n; ++i) {
+    for (size_t k = i; k > 0 && comes_before(all[k].key, all[k - 1].key); --k) {
+      Tag t = all[k];
+      all[k] = all[k - 1];
+      all[k - 1] = t;
+    }
+  }
+  size_t start = out.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (i) out << ',';
+    out << all[i].key << '=' << all[i].value;
+  }
+  return n <= kMaxTagCount && !out.overflowed() && out.size() - start <= kMaxTagsBytes;
+}
+
+void decode_tag_value(string_view encoded, Writer &out) {
+  for (size_t i = 0; i < encoded.size();) {
+    if (encoded[i] == '%' && i + 2 < encoded.size()) {
+      out << static_cast<char>(hex_digit(encoded[i + 1]) * 16 + hex_digit(encoded[i + 2]));
+      i += 3;
+    } else {
+      out << encoded[i++];
+    }
+  }
+}
+
+void quote_tag_text(string_view raw, Writer &out) {
+  for (char c : raw) {
+    if (is_plain(c)) {
+      out << c;
+    } else {
+      auto byte = static_cast<unsigned char>(c);
+      char hex[3] = {'%', "0123456789ABCDEF"[byte >> 4], "0123456789ABCDEF"[byte & 15]};
+      out << string_view(hex, 3);
+    }
+  }
+}
+
+void encode_tag_value(string_view raw, Writer &out) {
+  size_t written = 0;
+  for (size_t i = 0; i < raw.size();) {
+    unsigned n = utf8_sequence(raw, i);
+    auto c = static_cast<unsigned char>(raw[i]);
+    if (n == 0 || c < 0x20 || c == 0x7F) {
+      ++i;
+      continue;
+    }
+    if (written + n > kMaxTagValueBytes) return;
+    quote_tag_text(slice(raw, i, n), out);
+    written += n;
+    i += n;
+  }
+}
+
+void write_tags_json(const TagSet &tags, Writer &out) {
+  for (size_t i = 0; i < tags.count; ++i) {
+    char raw[kMaxTagValueBytes];
+    Writer value(raw, sizeof raw);
+    decode_tag_value(tags.tags[i].value, value);
+    out << (first_class_index(tags.tags[i].key) >= 0 ? ",\"" : ",\"tag.") << tags.tags[i].key << "\":";
+    out.json(value.view());
+  }
+}
+
+}  // namespace tailrace

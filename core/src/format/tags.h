@@ -1,0 +1,48 @@
+// Tags: the rules, the canonical form, and laying one set over another (docs/trace-format.md, "Tags").
+// This is the one place that knows them; Python asks it through tailrace._native.
+#pragma once
+
+#include "base/text.h"
+
+namespace tailrace {
+
+constexpr size_t kMaxTagsBytes = 8192;
+constexpr size_t kMaxTagCount = 64;
+constexpr size_t kMaxTagKeyBytes = 64;
+constexpr size_t kMaxTagValueBytes = 1024;
+
+// The keys with a column of their own, in the order of the canonical form; any other key is free.
+enum FirstClassTag { kWorkflow, kStage, kTask, kJob, kRank, kFirstClassTagCount };
+extern const string_view kFirstClassTagNames[kFirstClassTagCount];
+
+struct Tag {
+  string_view key;
+  string_view value;  // percent-encoded, canonical
+};
+
+// A parsed set; the views point into the text it was parsed from.
+struct TagSet {
+  Tag tags[kMaxTagCount];
+  size_t count = 0;
+
+  const Tag *find(string_view key) const;
+};
+
+// Parses key=value,key=value. On a fault returns false, sets `fault_at` to its position, and writes one sentence that
+// names the key and the rule to `message`.
+bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
+
+// Writes the canonical form of `over` laid over `base`: false when it breaks the size rules.
+bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
+
+// Undoes the percent-encoding.
+void decode_tag_value(string_view encoded, Writer &out);
+// Percent-encodes a raw value; an over-long one is cut, so that what came from the environment can't break the rules.
+void encode_tag_value(string_view raw, Writer &out);
+// Percent-encodes a raw key or value as it is, for parse_tags to say what is wrong with it.
+void quote_tag_text(string_view raw, Writer &out);
+
+// The context's part of an event line: ,"workflow":"…","tag.key":"…"
+void write_tags_json(const TagSet &tags, Writer &out);
+
+}  // namespace tailrace

@@ -1,0 +1,78 @@
+// See hooks/attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is loaded at
+// run time, from beside this library or wherever the dynamic linker finds it.
+#include "hooks/attach.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "linker/real.h"
+#include "session/session.h"
+
+namespace tailrace {
+namespace {
+
+struct GotchaBinding {
+  const char *name;
+  void *wrapper;
+  void **handle;
+};
+
+constexpr size_t kMostBindings = kFunctionCount;
+// GOTCHA keeps pointers into the table, so it lives as long as the process.
+GotchaBinding g_bindings[kMostBindings];
+void *g_handles[kMostBindings];
+char g_error[512];
+
+int fail(const char *what, const char *why) {
+  Writer w(g_error, sizeof g_error - 1);
+  w << what << ": " << (why ? why : "unknown error");
+  w.c_str();
+  return -1;
+}
+
+void *open_gotcha() {
+  auto *open = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen));
+  Dl_info own;
+  char path[4096];
+  Writer w(path, sizeof path);
+  if (dladdr(reinterpret_cast<void *>(&open_gotcha), &own) && own.dli_fname) {
+    string_view file(own.dli_fname);
+    size_t slash = file.rfind('/');
+    if (slash != string_view::npos) w << slice(file, 0, slash + 1) << "libgotcha.so.2";
+  }
+  void *handle = w.size() ? open(w.c_str(), RTLD_NOW) : nullptr;
+  return handle ? handle : open("libgotcha.so.2", RTLD_NOW);
+}
+
+// Only what this libc has: GOTCHA gives up a whole table for one missing name. dlopen and dlsym are GOTCHA's own to
+// wrap.
+size_t fill_bindings() {
+  size_t n = 0;
+  for (size_t i = 0; i < kWrapperCount && n < kMostBindings; ++i) {
+    auto f = static_cast<Fn>(i + 1);
+    if (f == Fn::f_dlopen || f == Fn::f_dlsym || f == Fn::f_vfork) continue;
+    if (find_real(f)) g_bindings[n] = {kWrappers[i].symbol, kWrappers[i].wrapper, &g_handles[n]}, ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+const char *attach_error() { return g_error; }
+
+int attach_with_gotcha() {
+  static std::atomic<bool> attached;
+  if (attached.exchange(true)) return 0;
+  void *gotcha = open_gotcha();
+  if (!gotcha) {
+    attached.store(false);
+    return fail("libgotcha.so.2 can't be loaded", dlerror());
+  }
+  auto *wrap = reinterpret_cast<int (*)(GotchaBinding *, int, const char *)>(real_dlsym(gotcha, "gotcha_wrap"));
+  if (!wrap) return fail("libgotcha.so.2 has no gotcha_wrap", dlerror());
+  int status = wrap(g_bindings, static_cast<int>(fill_bindings()), "tailrace");
+  constexpr int kSuccess = 0, kFunctionNotFound = 1;  // gotcha_error_t: a name that nobody calls yet is no failure
+  return status == kSuccess || status == kFunctionNotFound ? 0 : fail("gotcha_wrap", "it could not bind the hooks");
+}
+
+}  // namespace tailrace

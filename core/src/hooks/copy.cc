@@ -1,0 +1,93 @@
+// Hooks: what copies between descriptors, or between memory and a pipe, without the bytes passing through the program.
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "hooks/hook_records.h"
+#include "linker/real.h"
+#include "base/sys.h"
+
+using namespace tailrace;
+
+#define SENDFILE_HOOK(symbol, offset_type)                                               \
+  TAILRACE_HOOK ssize_t symbol(int to, int from, offset_type *at, size_t n) noexcept {   \
+    Call call;                                                                           \
+    ssize_t ret = REAL(symbol)(to, from, at, n);                                         \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                         \
+      record_copy(call, Fn::f_##symbol, from, given_offset(at, ret), to, kHere, n, ret); \
+    }                                                                                    \
+    return ret;                                                                          \
+  }
+SENDFILE_HOOK(sendfile, off_t)
+SENDFILE_HOOK(sendfile64, off64_t)
+
+#define COPY_HOOK(symbol)                                                                                        \
+  TAILRACE_HOOK ssize_t symbol(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags) {   \
+    Call call;                                                                                                   \
+    ssize_t ret = REAL(symbol)(from, from_at, to, to_at, n, flags);                                              \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                                                 \
+      record_copy(call, Fn::f_##symbol, from, given_offset(from_at, ret), to, given_offset(to_at, ret), n, ret); \
+    }                                                                                                            \
+    return ret;                                                                                                  \
+  }
+COPY_HOOK(copy_file_range)
+COPY_HOOK(splice)
+
+// What is in a pipe, into another: it can still be read from the first.
+TAILRACE_HOOK ssize_t tee(int from, int to, size_t n, unsigned flags) {
+  Call call;
+  ssize_t ret = REAL(tee)(from, to, n, flags);
+  record_copy(call, Fn::f_tee, from, kNowhere, to, kNowhere, n, ret);
+  return ret;
+}
+
+// The way of the bytes is the pipe's end: memory into the one that is written to, out of the one that is read.
+TAILRACE_HOOK ssize_t vmsplice(int fd, const struct iovec *parts, size_t n, unsigned flags) {
+  Call call;
+  ssize_t ret = REAL(vmsplice)(fd, parts, n, flags);
+  if (!call) return ret;
+  long mode = sys::call(SYS_fcntl, fd, F_GETFL);
+  bool reads = mode >= 0 && (mode & O_ACCMODE) == O_RDONLY;
+  record_transfer(call, reads ? Fn::kVmspliceRead : Fn::f_vmsplice, fd, kNowhere, bytes_of(parts, n, ret), ret);
+  return ret;
+}
+
+namespace {
+
+// A clone shares the blocks: no byte moves through the kernel's account, but the one file's data is the other's now.
+void record_clone(const Call &call, int from, int64_t from_at, int to, int64_t bytes, int ret) {
+  int saved = errno;
+  if (ret == 0 && bytes == 0) {
+    struct statx s;
+    bool known = sys::statx(from, "", AT_EMPTY_PATH, STATX_SIZE, &s) == 0;
+    bytes = known ? static_cast<int64_t>(s.stx_size) - from_at : 0;
+  }
+  record_copy(call, Fn::kClone, from, from_at, to, kNowhere, static_cast<uint64_t>(bytes), ret < 0 ? -1 : bytes);
+  errno = saved;
+}
+
+}  // namespace
+
+// The third argument is a number or a pointer, whatever the command wants; it is handed on as a word.
+TAILRACE_HOOK int ioctl(int fd, unsigned long command, ...) noexcept {
+  va_list args;
+  va_start(args, command);
+  void *argument = va_arg(args, void *);
+  va_end(args);
+  if (command != FICLONE && command != FICLONERANGE) return REAL(ioctl)(fd, command, argument);
+  Call call;
+  int ret = REAL(ioctl)(fd, command, argument);
+  if (!call) return ret;
+  if (command == FICLONE) {
+    record_clone(call, static_cast<int>(reinterpret_cast<intptr_t>(argument)), 0, fd, 0, ret);
+  } else if (ret == 0) {
+    auto *range = static_cast<const struct file_clone_range *>(argument);
+    record_clone(call, static_cast<int>(range->src_fd), static_cast<int64_t>(range->src_offset), fd,
+                 static_cast<int64_t>(range->src_length), ret);
+  }
+  return ret;
+}

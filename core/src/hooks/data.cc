@@ -1,0 +1,154 @@
+// Hooks: what moves bytes through descriptors, and what moves their positions.
+#include <mqueue.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "hooks/hook_records.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+extern "C" {
+ssize_t __read_chk(int, void *, size_t, size_t);
+ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
+ssize_t __pread64_chk(int, void *, size_t, off64_t, size_t);
+int __dprintf_chk(int, int, const char *, ...);
+int __vdprintf_chk(int, int, const char *, va_list);
+}
+
+TAILRACE_HOOK ssize_t read(int fd, void *buf, size_t n) {
+  Call call;
+  ssize_t ret = REAL(read)(fd, buf, n);
+  record_transfer(call, Fn::f_read, fd, kHere, n, ret);
+  return ret;
+}
+
+TAILRACE_HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room) {
+  Call call;
+  ssize_t ret = REAL(__read_chk)(fd, buf, n, room);
+  record_transfer(call, Fn::f___read_chk, fd, kHere, n, ret);
+  return ret;
+}
+
+TAILRACE_HOOK ssize_t write(int fd, const void *buf, size_t n) {
+  Call call;
+  ssize_t ret = REAL(write)(fd, buf, n);
+  record_transfer(call, Fn::f_write, fd, kHere, n, ret);
+  return ret;
+}
+
+#define AT_HOOK(symbol, buffer, offset_type)                                   \
+  TAILRACE_HOOK ssize_t symbol(int fd, buffer buf, size_t n, offset_type at) { \
+    Call call;                                                                 \
+    ssize_t ret = REAL(symbol)(fd, buf, n, at);                                \
+    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                     \
+    return ret;                                                                \
+  }
+AT_HOOK(pread, void *, off_t)
+AT_HOOK(pread64, void *, off64_t)
+AT_HOOK(pwrite, const void *, off_t)
+AT_HOOK(pwrite64, const void *, off64_t)
+
+#define PREAD_CHK_HOOK(symbol, offset_type)                                                \
+  TAILRACE_HOOK ssize_t symbol(int fd, void *buf, size_t n, offset_type at, size_t room) { \
+    Call call;                                                                             \
+    ssize_t ret = REAL(symbol)(fd, buf, n, at, room);                                      \
+    record_transfer(call, Fn::f_##symbol, fd, at, n, ret);                                 \
+    return ret;                                                                            \
+  }
+PREAD_CHK_HOOK(__pread_chk, off_t)
+PREAD_CHK_HOOK(__pread64_chk, off64_t)
+
+#define VECTOR_HOOK(symbol)                                                                                      \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count) {                                   \
+    Call call;                                                                                                   \
+    ssize_t ret = REAL(symbol)(fd, parts, count);                                                                \
+    if (call)                                                                                                    \
+      record_transfer(call, Fn::f_##symbol, fd, kHere, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                  \
+  }
+VECTOR_HOOK(readv)
+VECTOR_HOOK(writev)
+
+#define VECTOR_AT_HOOK(symbol, offset_type)                                                                           \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at) {                        \
+    Call call;                                                                                                        \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at);                                                                 \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                       \
+  }
+VECTOR_AT_HOOK(preadv, off_t)
+VECTOR_AT_HOOK(preadv64, off64_t)
+VECTOR_AT_HOOK(pwritev, off_t)
+VECTOR_AT_HOOK(pwritev64, off64_t)
+
+// An offset of -1 means the descriptor's position (preadv2(2)), and that is what kHere is too.
+#define VECTOR_AT_2_HOOK(symbol, offset_type)                                                                         \
+  TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) {             \
+    Call call;                                                                                                        \
+    ssize_t ret = REAL(symbol)(fd, parts, count, at, flags);                                                          \
+    if (call) record_transfer(call, Fn::f_##symbol, fd, at, bytes_of(parts, static_cast<uint64_t>(count), ret), ret); \
+    return ret;                                                                                                       \
+  }
+VECTOR_AT_2_HOOK(preadv2, off_t)
+VECTOR_AT_2_HOOK(preadv64v2, off64_t)
+VECTOR_AT_2_HOOK(pwritev2, off_t)
+VECTOR_AT_2_HOOK(pwritev64v2, off64_t)
+
+#define VDPRINTF_HOOK(symbol, parameters, ...)                                                       \
+  TAILRACE_HOOK int symbol parameters {                                                              \
+    Call call;                                                                                       \
+    int ret = REAL(symbol)(__VA_ARGS__);                                                             \
+    record_transfer(call, Fn::f_##symbol, fd, kHere, static_cast<uint64_t>(ret < 0 ? 0 : ret), ret); \
+    return ret;                                                                                      \
+  }
+VDPRINTF_HOOK(vdprintf, (int fd, const char *format, va_list args), fd, format, args)
+VDPRINTF_HOOK(__vdprintf_chk, (int fd, int flag, const char *format, va_list args), fd, flag, format, args)
+
+TAILRACE_HOOK int dprintf(int fd, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int ret = vdprintf(fd, format, args);
+  va_end(args);
+  return ret;
+}
+
+TAILRACE_HOOK int __dprintf_chk(int fd, int flag, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int ret = __vdprintf_chk(fd, flag, format, args);
+  va_end(args);
+  return ret;
+}
+
+// Counters and message queues: descriptors whose bytes have no offsets. `moved` is what a success is worth.
+#define MESSAGE_HOOK(type, symbol, parameters, arguments, count, moved)                                     \
+  TAILRACE_HOOK type symbol parameters {                                                                    \
+    Call call;                                                                                              \
+    type ret = REAL(symbol) arguments;                                                                      \
+    record_transfer(call, Fn::f_##symbol, fd, kNowhere, count, ret < 0 ? -1 : static_cast<int64_t>(moved)); \
+    return ret;                                                                                             \
+  }
+MESSAGE_HOOK(int, eventfd_read, (int fd, eventfd_t *value), (fd, value), sizeof(eventfd_t), sizeof(eventfd_t))
+MESSAGE_HOOK(int, eventfd_write, (int fd, eventfd_t value), (fd, value), sizeof value, sizeof value)
+MESSAGE_HOOK(ssize_t, mq_receive, (mqd_t fd, char *buf, size_t n, unsigned *priority), (fd, buf, n, priority), n, ret)
+MESSAGE_HOOK(ssize_t, mq_timedreceive,
+             (mqd_t fd, char *buf, size_t n, unsigned *priority, const struct timespec *until),
+             (fd, buf, n, priority, until), n, ret)
+MESSAGE_HOOK(int, mq_send, (mqd_t fd, const char *buf, size_t n, unsigned priority), (fd, buf, n, priority), n, n)
+MESSAGE_HOOK(int, mq_timedsend, (mqd_t fd, const char *buf, size_t n, unsigned priority, const struct timespec *until),
+             (fd, buf, n, priority, until), n, n)
+
+#define LSEEK_HOOK(symbol, offset_type)                                                       \
+  TAILRACE_HOOK offset_type symbol(int fd, offset_type offset, int whence) noexcept {         \
+    Call call;                                                                                \
+    offset_type ret = REAL(symbol)(fd, offset, whence);                                       \
+    if (OpenFile *f = call && ret >= 0 ? known_file_of(fd) : nullptr) f->position.store(ret); \
+    record_fd(call, Fn::f_##symbol, fd, ret, 0, ret);                                         \
+    return ret;                                                                               \
+  }
+LSEEK_HOOK(lseek, off_t)
+LSEEK_HOOK(lseek64, off64_t)

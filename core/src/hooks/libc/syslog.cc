@@ -1,0 +1,102 @@
+// Hooks: the system's log. Where openlog asked for it libc writes a message to stderr's descriptor (LOG_PERROR) or to
+// the console (LOG_CONS) as well, by ways that no hook sees: the bytes are the kernel's account of the thread around
+// the call.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "hooks/libc/libc_call.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+extern "C" {
+void __syslog_chk(int, int, const char *, ...);
+void __vsyslog_chk(int, int, const char *, va_list);
+}
+
+namespace {
+
+// As openlog had them; libc keeps the pointer, too.
+std::atomic<int> g_option;
+std::atomic<const char *> g_ident;
+
+// What a message is without its line's end: "<ident>[<pid>]: <text>".
+int64_t message_bytes(int option, const char *format, va_list args) {
+  const char *ident = g_ident.load(std::memory_order_relaxed);
+  if (!ident) ident = program_invocation_short_name;
+  int64_t n = static_cast<int64_t>(strlen(ident)) + 2;
+  if (option & LOG_PID) n += snprintf(nullptr, 0, "[%d]", g_session.pid);
+  va_list again;
+  va_copy(again, args);
+  n += vsnprintf(nullptr, 0, format, again);
+  va_end(again);
+  return n;
+}
+
+template <class Say>
+void log_message(Fn fn, const char *format, va_list args, Say &&say) {
+  int option = g_option.load(std::memory_order_relaxed) & (LOG_PERROR | LOG_CONS | LOG_PID);
+  if (!(option & (LOG_PERROR | LOG_CONS))) {
+    may_need_time_zone() ? in_libc(fn, Leave::kIfItRead, say) : say();
+    return;
+  }
+  Call call;
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return say();
+  int saved = errno;
+  constexpr int kConsoleLineEnd = 2;
+  int64_t to_console = option & LOG_CONS ? message_bytes(option, format, args) + kConsoleLineEnd : 0;
+  errno = saved;  // %m
+  LibcCall account(t);
+  say();
+  int64_t bytes[2];
+  if (!account.finish(bytes)) return;
+  // Where there is a daemon that takes messages, or the console can't be opened, nothing goes there.
+  if (bytes[kWritten] < to_console || (option & LOG_PERROR && bytes[kWritten] < 2 * to_console - kConsoleLineEnd)) {
+    to_console = 0;
+  }
+  int64_t n = bytes[kWritten] - to_console;
+  if (n > 0) record_transfer(call, Fn::kSyslogged, 2, kHere, static_cast<uint64_t>(n), n);
+  Event e;
+  e.fn = fn;
+  e.ret = bytes[kRead];
+  if (e.ret > 0) record_path(call, e, nullptr);
+  e.fn = Fn::kLibcWritten;
+  e.ret = to_console;
+  if (e.ret > 0) record_path(call, e, nullptr);
+}
+
+}  // namespace
+
+TAILRACE_HOOK void openlog(const char *ident, int option, int facility) {
+  if (ident) g_ident.store(ident, std::memory_order_relaxed);
+  g_option.store(option, std::memory_order_relaxed);
+  REAL(openlog)(ident, option, facility);
+}
+
+// The options stay; the name may be gone with what closes the log.
+TAILRACE_HOOK void closelog() {
+  g_ident.store(nullptr, std::memory_order_relaxed);
+  REAL(closelog)();
+}
+
+TAILRACE_HOOK void vsyslog(int priority, const char *format, va_list args) {
+  log_message(Fn::f_vsyslog, format, args, [&] { REAL(vsyslog)(priority, format, args); });
+}
+TAILRACE_HOOK void __vsyslog_chk(int priority, int flag, const char *format, va_list args) {
+  log_message(Fn::f___vsyslog_chk, format, args, [&] { REAL(__vsyslog_chk)(priority, flag, format, args); });
+}
+TAILRACE_HOOK void syslog(int priority, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_message(Fn::f_syslog, format, args, [&] { REAL(vsyslog)(priority, format, args); });
+  va_end(args);
+}
+TAILRACE_HOOK void __syslog_chk(int priority, int flag, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_message(Fn::f___syslog_chk, format, args, [&] { REAL(__vsyslog_chk)(priority, flag, format, args); });
+  va_end(args);
+}

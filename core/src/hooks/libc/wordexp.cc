@@ -1,0 +1,58 @@
+// Hooks: wordexp. For a command in its words, "$(...)", libc starts a shell by ways that no hook sees, reads what it
+// says and waits for it. What holds: the shell is traced as any child is; the pipe's bytes are those of the call
+// (LibcCall); what the shell and its children moved is no part of this process's account.
+#include <pthread.h>
+#include <string.h>
+#include <wordexp.h>
+
+#include "session/child_account.h"
+#include "spawn/environment_exposure.h"
+#include "spawn/injection.h"
+#include "hooks/libc/libc_call.h"
+#include "hooks/messages.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+namespace {
+
+void hide_after_shells(void *) { hide_settings_again(); }
+
+// The shells are given `environ`.
+int expand_in_sight(const char *words, wordexp_t *out, int flags) {
+  auto real = [&] { return in_libc(Fn::f_wordexp, Leave::kAlways, [&] { return REAL(wordexp)(words, out, flags); }); };
+  if (!put_settings_in_sight("/bin/sh")) return real();
+  int ret;
+  // A cancelled call has no destructors.
+  pthread_cleanup_push(hide_after_shells, nullptr);
+  ret = real();
+  pthread_cleanup_pop(1);
+  return ret;
+}
+
+int expand_with_commands(const char *words, wordexp_t *out, int flags) {
+  // Open file descriptions are shared from here on.
+  g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  AddedInCall children;
+  int ret = expand_in_sight(words, out, flags);
+  children.count();
+  return ret;
+}
+
+bool has_commands(const char *words, int flags) {
+  return !(flags & WRDE_NOCMD) && (strchr(words, '`') || strstr(words, "$("));
+}
+
+int expand(const char *words, wordexp_t *out, int flags) {
+  if (is_injecting() && has_commands(words, flags)) return expand_with_commands(words, out, flags);
+  return in_libc(Fn::f_wordexp, Leave::kAlways, [&] { return REAL(wordexp)(words, out, flags); });
+}
+
+}  // namespace
+
+TAILRACE_HOOK int wordexp(const char *words, wordexp_t *out, int flags) {
+  // "${name?message}"
+  if (!strchr(words, '?') || !enter()) return expand(words, out, flags);
+  Writing complaint(Fn::kExpanding, stderr);
+  return expand(words, out, flags);
+}

@@ -1,0 +1,273 @@
+// Hooks: what names files. The name is made absolute; what lies under it is looked up where the call itself doesn't
+// tell, before the call where the call removes it.
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hooks/hook_records.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+extern "C" {
+ssize_t __readlink_chk(const char *, char *, size_t, size_t) noexcept;
+ssize_t __readlinkat_chk(int, const char *, char *, size_t, size_t) noexcept;
+int __xstat(int, const char *, struct stat *) noexcept;
+int __xstat64(int, const char *, struct stat64 *) noexcept;
+int __lxstat(int, const char *, struct stat *) noexcept;
+int __lxstat64(int, const char *, struct stat64 *) noexcept;
+int __fxstat(int, int, struct stat *) noexcept;
+int __fxstat64(int, int, struct stat64 *) noexcept;
+int __fxstatat(int, int, const char *, struct stat *, int) noexcept;
+int __fxstatat64(int, int, const char *, struct stat64 *, int) noexcept;
+}
+
+namespace {
+
+bool is_readable(const char *path, int64_t ret) { return reads_as_string_after(path, ret >= 0 ? 0 : errno); }
+
+}  // namespace
+
+namespace tailrace {
+
+void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look) {
+  if (!call || !is_readable(path, ret)) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result_of(ret);
+  NamedFile file;
+  name_file(dirfd, path, ret >= 0 ? look : Look::kNot, file);
+  record_path(call, e, &file);
+}
+
+}  // namespace tailrace
+
+namespace {
+
+// The stat family tells the identity itself, but for the birth time: the file is looked up again for that only where it
+// matters, on data, so that one file has one identity.
+void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret) {
+  if (!call) return;
+  // Null with AT_EMPTY_PATH is as good as empty.
+  if (!path || (is_readable(path, ret) && !*path)) {
+    record_fd(call, fn, dirfd, ret);
+    return;
+  }
+  record_named(call, fn, dirfd, path, ret, flags & AT_SYMLINK_NOFOLLOW ? Look::kNoFollow : Look::kFollow);
+}
+
+// A call that takes a name away: what it was must be looked up before.
+class Removal {
+ public:
+  Removal(const Call &call, int dirfd, const char *path) : recorded_(call && path) {
+    if (recorded_ && reads_as_string(path)) name_file(dirfd, path, Look::kNoFollow, file_);
+  }
+  void record(const Call &call, Fn fn, int64_t ret) {
+    if (!recorded_ || !file_.hash) return;
+    Event e;
+    e.fn = fn;
+    e.ret = result_of(ret);
+    record_path(call, e, &file_);
+  }
+
+ private:
+  bool recorded_;
+  NamedFile file_;
+};
+
+void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, int to_dir, const char *to, int ret) {
+  if (!call || !is_readable(from, ret) || !is_readable(to, ret)) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result_of(ret);
+  NamedFile a, b;
+  name_file(to_dir, to, ret == 0 ? Look::kNoFollow : Look::kNot, b);
+  // After the call the file lies under the new name; the old name stands for the same file.
+  name_file_as(from_dir, from, b.identity, a);
+  record_path(call, e, &a, &b);
+}
+
+}  // namespace
+
+#define STAT_HOOK(symbol, buffer, flags)                                    \
+  TAILRACE_HOOK int symbol(const char *path, struct buffer *out) noexcept { \
+    Call call;                                                              \
+    int ret = REAL(symbol)(path, out);                                      \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);          \
+    return ret;                                                             \
+  }
+STAT_HOOK(stat, stat, 0)
+STAT_HOOK(stat64, stat64, 0)
+STAT_HOOK(lstat, stat, AT_SYMLINK_NOFOLLOW)
+STAT_HOOK(lstat64, stat64, AT_SYMLINK_NOFOLLOW)
+
+#define XSTAT_HOOK(symbol, buffer, flags)                                                \
+  TAILRACE_HOOK int symbol(int version, const char *path, struct buffer *out) noexcept { \
+    Call call;                                                                           \
+    int ret = REAL(symbol)(version, path, out);                                          \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);                       \
+    return ret;                                                                          \
+  }
+XSTAT_HOOK(__xstat, stat, 0)
+XSTAT_HOOK(__xstat64, stat64, 0)
+XSTAT_HOOK(__lxstat, stat, AT_SYMLINK_NOFOLLOW)
+XSTAT_HOOK(__lxstat64, stat64, AT_SYMLINK_NOFOLLOW)
+
+#define FSTAT_HOOK(symbol, buffer)                                \
+  TAILRACE_HOOK int symbol(int fd, struct buffer *out) noexcept { \
+    Call call;                                                    \
+    int ret = REAL(symbol)(fd, out);                              \
+    record_fd(call, Fn::f_##symbol, fd, ret);                     \
+    return ret;                                                   \
+  }
+FSTAT_HOOK(fstat, stat)
+FSTAT_HOOK(fstat64, stat64)
+
+#define FXSTAT_HOOK(symbol, buffer)                                            \
+  TAILRACE_HOOK int symbol(int version, int fd, struct buffer *out) noexcept { \
+    Call call;                                                                 \
+    int ret = REAL(symbol)(version, fd, out);                                  \
+    record_fd(call, Fn::f_##symbol, fd, ret);                                  \
+    return ret;                                                                \
+  }
+FXSTAT_HOOK(__fxstat, stat)
+FXSTAT_HOOK(__fxstat64, stat64)
+
+#define FSTATAT_HOOK(symbol, buffer)                                                              \
+  TAILRACE_HOOK int symbol(int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
+    Call call;                                                                                    \
+    int ret = REAL(symbol)(dirfd, path, out, flags);                                              \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                   \
+    return ret;                                                                                   \
+  }
+FSTATAT_HOOK(fstatat, stat)
+FSTATAT_HOOK(fstatat64, stat64)
+
+#define FXSTATAT_HOOK(symbol, buffer)                                                                          \
+  TAILRACE_HOOK int symbol(int version, int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
+    Call call;                                                                                                 \
+    int ret = REAL(symbol)(version, dirfd, path, out, flags);                                                  \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                                \
+    return ret;                                                                                                \
+  }
+FXSTATAT_HOOK(__fxstatat, stat)
+FXSTATAT_HOOK(__fxstatat64, stat64)
+
+TAILRACE_HOOK int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) noexcept {
+  Call call;
+  int ret = REAL(statx)(dirfd, path, flags, mask, out);
+  record_stat(call, Fn::f_statx, dirfd, path, flags, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int access(const char *path, int mode) noexcept {
+  Call call;
+  int ret = REAL(access)(path, mode);
+  record_named(call, Fn::f_access, AT_FDCWD, path, ret, Look::kFollow);
+  return ret;
+}
+
+TAILRACE_HOOK int faccessat(int dirfd, const char *path, int mode, int flags) noexcept {
+  Call call;
+  int ret = REAL(faccessat)(dirfd, path, mode, flags);
+  record_named(call, Fn::f_faccessat, dirfd, path, ret, Look::kFollow);
+  return ret;
+}
+
+TAILRACE_HOOK int rename(const char *from, const char *to) noexcept {
+  Call call;
+  int ret = REAL(rename)(from, to);
+  record_two_names(call, Fn::f_rename, AT_FDCWD, from, AT_FDCWD, to, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int renameat(int from_dir, const char *from, int to_dir, const char *to) noexcept {
+  Call call;
+  int ret = REAL(renameat)(from_dir, from, to_dir, to);
+  record_two_names(call, Fn::f_renameat, from_dir, from, to_dir, to, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) noexcept {
+  Call call;
+  int ret = REAL(renameat2)(from_dir, from, to_dir, to, flags);
+  record_two_names(call, Fn::f_renameat2, from_dir, from, to_dir, to, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int link(const char *from, const char *to) noexcept {
+  Call call;
+  int ret = REAL(link)(from, to);
+  record_two_names(call, Fn::f_link, AT_FDCWD, from, AT_FDCWD, to, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags) noexcept {
+  Call call;
+  int ret = REAL(linkat)(from_dir, from, to_dir, to, flags);
+  record_two_names(call, Fn::f_linkat, from_dir, from, to_dir, to, ret);
+  return ret;
+}
+
+#define REMOVAL_HOOK(symbol)                            \
+  TAILRACE_HOOK int symbol(const char *path) noexcept { \
+    Call call;                                          \
+    Removal removal(call, AT_FDCWD, path);              \
+    int ret = REAL(symbol)(path);                       \
+    removal.record(call, Fn::f_##symbol, ret);          \
+    return ret;                                         \
+  }
+REMOVAL_HOOK(unlink)
+REMOVAL_HOOK(remove)
+REMOVAL_HOOK(rmdir)
+
+TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
+  Call call;
+  Removal removal(call, dirfd, path);
+  int ret = REAL(unlinkat)(dirfd, path, flags);
+  removal.record(call, Fn::f_unlinkat, ret);
+  return ret;
+}
+
+#define NAMED_HOOK(symbol, parameters, arguments, dirfd, path, look) \
+  TAILRACE_HOOK int symbol parameters noexcept {                     \
+    Call call;                                                       \
+    int ret = REAL(symbol) arguments;                                \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);      \
+    return ret;                                                      \
+  }
+NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Look::kNoFollow)
+NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Look::kNoFollow)
+NAMED_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, Look::kNoFollow)
+NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path, Look::kNoFollow)
+NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Look::kFollow)
+NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Look::kFollow)
+
+#define READLINK_HOOK(symbol, parameters, arguments, dirfd)                \
+  TAILRACE_HOOK ssize_t symbol parameters noexcept {                       \
+    Call call;                                                             \
+    ssize_t ret = REAL(symbol) arguments;                                  \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, Look::kNoFollow); \
+    return ret;                                                            \
+  }
+READLINK_HOOK(readlink, (const char *path, char *out, size_t n), (path, out, n), AT_FDCWD)
+READLINK_HOOK(readlinkat, (int dir, const char *path, char *out, size_t n), (dir, path, out, n), dir)
+READLINK_HOOK(__readlink_chk, (const char *path, char *out, size_t n, size_t room), (path, out, n, room), AT_FDCWD)
+READLINK_HOOK(__readlinkat_chk, (int dir, const char *path, char *out, size_t n, size_t room),
+              (dir, path, out, n, room), dir)
+
+// Named before: a relative path means something else afterwards.
+TAILRACE_HOOK int chdir(const char *path) noexcept {
+  Call call;
+  Removal target(call, AT_FDCWD, path);
+  int ret = REAL(chdir)(path);
+  target.record(call, Fn::f_chdir, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int fchdir(int fd) noexcept {
+  Call call;
+  int ret = REAL(fchdir)(fd);
+  record_fd(call, Fn::f_fchdir, fd, ret);
+  return ret;
+}

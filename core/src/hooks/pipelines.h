@@ -1,0 +1,14 @@
+// Streams that popen made: fclose must treat them as pclose does (glibc's does), so both ask here.
+#pragma once
+
+#include <stdio.h>
+
+#include "format/functions.h"
+
+namespace tailrace {
+
+// If `stream` is one of ours that nobody has closed: closes it, waits for its program, records that as `fn`, and
+// returns true with the wait status (or -1).
+bool close_pipeline(FILE *stream, Fn fn, int &status);
+
+}  // namespace tailrace

@@ -1,0 +1,372 @@
+// Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller
+// dropped it, the tracing itself (docs/architecture.md, "Context"). hooks/spawn.cc has system and popen, hooks/wait.cc
+// the waits, linker/dynamic.cc what loads code.
+#include <alloca.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "session/child_account.h"
+#include "spawn/injection.h"
+#include "session/ledger.h"
+#include "linker/real.h"
+#include "session/record.h"
+#include "session/segment.h"
+#include "hooks/stream.h"
+
+using namespace tailrace;
+
+TAILRACE_HOOK pid_t fork() noexcept {
+  Call call;
+  pid_t pid = REAL(fork)();
+  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  if (pid != 0) record_plain(call, Fn::f_fork, pid);
+  return pid;
+}
+
+namespace {
+void record_vfork(const Call &call, long pid) {
+  if (!call) return;
+  int saved = errno;
+  NamedFile file;
+  Event e;
+  e.fn = Fn::f_vfork;
+  e.ret = result_of(pid);
+  Obstacle obstacle = pid > 0 ? Program::take_from_child(static_cast<int>(pid), file) : Obstacle::kNone;
+  e.count = static_cast<uint64_t>(obstacle);
+  record_path(call, e, obstacle == Obstacle::kNone ? nullptr : &file);
+  errno = saved;
+}
+}  // namespace
+
+// vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C
+// can stand between. Here the return address is kept in a register, which the kernel saves, and both sides call back
+// for what they must do. ThreadSanitizer's account of a thread can't be shared by two.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+#ifdef __SANITIZE_ADDRESS__
+// What the child's frames left in the account of the stack is over (libasan's own vfork, which ours replaces).
+void __asan_handle_vfork(void *stack);
+#else
+static void __asan_handle_vfork(void *) {}
+#endif
+// When this thread's vfork began, which is before its child could do anything.
+static __thread uint64_t t_vfork_began;
+__attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
+  Call call;
+  if (!call) return;
+  t_vfork_began = call.t0();
+  // Open file descriptions are shared from here on.
+  g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+}
+__attribute__((visibility("hidden"), used)) void tailrace_in_vfork_child() {
+  t_thread_before_vfork = t_thread;
+  t_thread = nullptr;
+  t_vfork = 1;
+}
+__attribute__((visibility("hidden"), used)) long tailrace_after_vfork(long pid) {
+  __asan_handle_vfork(__builtin_frame_address(0));
+  if (t_vfork) t_thread = t_thread_before_vfork;
+  t_vfork = 0;
+  if (pid < 0) {
+    errno = static_cast<int>(-pid);
+    pid = -1;
+  }
+  Call call(t_vfork_began);
+  record_vfork(call, pid);
+  return pid;
+}
+}
+__asm__(R"(
+  .text
+  .globl vfork
+  .type vfork, @function
+vfork:
+  subq $8, %rsp
+  call tailrace_before_vfork
+  addq $8, %rsp
+  popq %rdi
+  movl $58, %eax
+  syscall
+  pushq %rdi
+  testq %rax, %rax
+  jz 1f
+  subq $8, %rsp
+  movq %rax, %rdi
+  call tailrace_after_vfork
+  addq $8, %rsp
+  ret
+1:
+  subq $8, %rsp
+  call tailrace_in_vfork_child
+  addq $8, %rsp
+  xorl %eax, %eax
+  ret
+  .size vfork, .-vfork
+)");
+#else
+// Elsewhere vfork is fork, as POSIX allows.
+TAILRACE_HOOK pid_t vfork() noexcept {
+  Call call;
+  pid_t pid = REAL(fork)();
+  if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  if (pid != 0) record_vfork(call, pid);
+  return pid;
+}
+#endif
+
+// libc forks inside and puts /dev/null on the standard descriptors behind our back.
+TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
+  if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
+  int ret = REAL(daemon)(nochdir, noclose);
+  if (ret == 0 && !noclose && enter()) forget_files(0, 2);
+  return ret;
+}
+
+namespace {
+
+// What is to be executed, as execveat(2) has it.
+struct Executable {
+  int dirfd;
+  const char *path;
+  int flags;
+
+  bool is_descriptor() const { return (flags & AT_EMPTY_PATH) && path && reads_as_string(path) && !*path; }
+
+  // One path to it, from wherever the process is.
+  const char *whole_path(char *out, size_t size) const {
+    bool whole = dirfd == AT_FDCWD || !path || !reads_as_string(path) || path[0] == '/';
+    if (whole) return path;
+    Writer w(out, size);
+    w << "/proc/self/fd/";
+    w.number(dirfd);
+    if (*path) w << '/' << string_view(path, strnlen(path, size));
+    return w.overflowed() ? nullptr : w.c_str();
+  }
+
+  void name(NamedFile &out) const {
+    if (is_descriptor() && name_open_file(dirfd, out)) return;
+    name_file(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? Look::kNoFollow : Look::kFollow, out);
+  }
+};
+
+// execve with our environment put back. In a vfork child nothing is recorded and nothing but the stack is written.
+template <class Exec>
+int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
+  if (!is_injecting()) return real_call(environment);
+  Call call;
+  PendingRecord pending;
+  // The thread may have a small stack.
+  size_t room = executable.dirfd == AT_FDCWD ? 0 : 4096;
+  Program program(executable.whole_path(static_cast<char *>(alloca(room)), room), environment);
+  program.leave_to_parent();
+  if (call && program.path()) {
+    Event e;
+    e.fn = fn;
+    e.file2 = static_cast<uint64_t>(program.obstacle());
+    settle_all_streams();
+    Account account = take_account();
+    leave_image(account);
+    if (account.known) {
+      e.offset = account.bytes[kRead];
+      e.count = static_cast<uint64_t>(account.bytes[kWritten]);
+    }
+    NamedFile file;
+    executable.name(file);
+    pending = record_pending(call, e, file);
+  }
+  Injection injection(environment, Injection::kSameProcess);
+  int ret = real_call(injection.build(program, alloca(injection.bytes())));
+  int saved = errno;
+  Program::take_back();
+  amend_pending(pending, -saved);
+  errno = saved;
+  return ret;
+}
+
+void record_spawn(const Call &call, Fn fn, const Program &program, pid_t child) {
+  if (!call) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result_of(child);
+  e.count = static_cast<uint64_t>(program.obstacle());
+  NamedFile file;
+  if (program.path()) name_file(AT_FDCWD, program.path(), Look::kFollow, file);
+  record_path(call, e, program.path() ? &file : nullptr);
+}
+
+constexpr size_t kMostArguments = 1 << 16;
+
+size_t count_arguments(va_list args) {
+  size_t n = 1;
+  while (va_arg(args, char *) && n < kMostArguments) ++n;
+  return n;
+}
+
+}  // namespace
+
+TAILRACE_HOOK int execve(const char *path, char *const argv[], char *const envp[]) noexcept {
+  return exec_traced(Fn::f_execve, {AT_FDCWD, path, 0}, envp,
+                     [&](char *const *env) { return REAL(execve)(path, argv, env); });
+}
+
+TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
+  return exec_traced(Fn::f_execv, {AT_FDCWD, path, 0}, environ,
+                     [&](char *const *env) { return REAL(execve)(path, argv, env); });
+}
+
+TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
+  // The search asks the kernel, which a program that has confined itself (hooks/seccomp.h) may not have planned for.
+  if (!is_injecting()) return REAL(execvpe)(file, argv, envp);
+  char found[4096];
+  return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found, sizeof found), 0}, envp,
+                     [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
+}
+
+TAILRACE_HOOK int execvp(const char *file, char *const argv[]) noexcept {
+  if (!is_injecting()) return REAL(execvp)(file, argv);
+  char found[4096];
+  return exec_traced(Fn::f_execvp, {AT_FDCWD, search_path(file, found, sizeof found), 0}, environ,
+                     [&](char *const *env) { return REAL(execvpe)(file, argv, env); });
+}
+
+TAILRACE_HOOK int fexecve(int fd, char *const argv[], char *const envp[]) noexcept {
+  return exec_traced(Fn::f_fexecve, {fd, "", AT_EMPTY_PATH}, envp,
+                     [&](char *const *env) { return REAL(fexecve)(fd, argv, env); });
+}
+
+// glibc has it since 2.34; older programs call it by number.
+extern "C" int execveat(int, const char *, char *const[], char *const[], int) noexcept;
+
+TAILRACE_HOOK int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) noexcept {
+  return exec_traced(Fn::f_execveat, {dirfd, path, flags}, envp, [&](char *const *env) {
+    void *real = find_real(Fn::f_execveat);
+    if (real) return reinterpret_cast<decltype(&::execveat)>(real)(dirfd, path, argv, env, flags);
+    return static_cast<int>(REAL(syscall)(SYS_execveat, dirfd, path, argv, env, flags));
+  });
+}
+
+// The list forms: the arguments become an array on the stack.
+#define COLLECT_ARGUMENTS(first)                                  \
+  va_list args, counted;                                          \
+  va_start(args, first);                                          \
+  va_copy(counted, args);                                         \
+  size_t n = count_arguments(counted) + 1;                        \
+  va_end(counted);                                                \
+  auto **argv = static_cast<char **>(alloca(n * sizeof(char *))); \
+  argv[0] = const_cast<char *>(first);                            \
+  for (size_t i = 1; i < n; ++i) argv[i] = first ? va_arg(args, char *) : nullptr;
+
+TAILRACE_HOOK int execl(const char *path, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  va_end(args);
+  return execv(path, argv);
+}
+
+TAILRACE_HOOK int execlp(const char *file, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  va_end(args);
+  return execvp(file, argv);
+}
+
+TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
+  COLLECT_ARGUMENTS(arg)
+  auto **envp = va_arg(args, char **);
+  va_end(args);
+  return execve(path, argv, envp);
+}
+
+#define SPAWN_HOOK(symbol, carried)                                                                       \
+  TAILRACE_HOOK int symbol(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,       \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) { \
+    if (!is_injecting()) return REAL(symbol)(pid, path, actions, attributes, argv, envp);                 \
+    Call call;                                                                                            \
+    if (call) g_fork_generation.fetch_add(1, std::memory_order_relaxed);                                  \
+    char found[4096];                                                                                     \
+    (void)found;                                                                                          \
+    Program program(carried, envp);                                                                       \
+    Injection injection(envp, Injection::kOtherProcess);                                                  \
+    auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                \
+    pid_t child = -1;                                                                                     \
+    int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                               \
+    if (pid && ret == 0) *pid = child;                                                                    \
+    int saved = errno;                                                                                    \
+    errno = ret;                                                                                          \
+    record_spawn(call, Fn::f_##symbol, program, ret == 0 ? child : -1);                                   \
+    errno = saved;                                                                                        \
+    return ret;                                                                                           \
+  }
+SPAWN_HOOK(posix_spawn, path)
+SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
+
+// The ends of a process that pass by the destructors.
+#define EXIT_HOOK(symbol)               \
+  TAILRACE_HOOK void symbol(int code) { \
+    if (enter()) {                      \
+      record_process_exit(code);        \
+      seal_for_exit();                  \
+    }                                   \
+    REAL(symbol)(code);                 \
+    __builtin_unreachable();            \
+  }
+EXIT_HOOK(_exit)
+EXIT_HOOK(_Exit)
+
+// Its handlers run before the end and may do I/O: what they do is sealed event by event.
+TAILRACE_HOOK void quick_exit(int code) noexcept {
+  if (enter()) {
+    record_process_exit(code);
+    seal_for_exit();
+  }
+  REAL(quick_exit)(code);
+  __builtin_unreachable();
+}
+
+namespace {
+
+struct ThreadStart {
+  void *(*function)(void *);
+  void *argument;
+  Context *context;
+};
+
+// ThreadSanitizer's own beginning of a thread is the function that is called here: nothing before it can be
+// instrumented, so the block isn't given back.
+#ifdef __SANITIZE_THREAD__
+#define TAILRACE_BEFORE_SANITIZER __attribute__((no_sanitize("thread")))
+constexpr bool kGivesBack = false;
+#else
+#define TAILRACE_BEFORE_SANITIZER
+constexpr bool kGivesBack = true;
+#endif
+
+// A thread begins in its creator's context.
+TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
+  auto *start = static_cast<ThreadStart *>(raw);
+  void *(*function)(void *) = start->function;
+  void *argument = start->argument;
+  t_context = start->context;
+  if (kGivesBack) give_thread_start(start);
+  return function(argument);
+}
+
+}  // namespace
+
+TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                                 void *argument) noexcept {
+  g_threads_made.fetch_add(1, std::memory_order_relaxed);
+  void *memory = enter() ? take_thread_start(sizeof(ThreadStart)) : nullptr;
+  if (!memory) return REAL(pthread_create)(thread, attributes, function, argument);
+  auto *start = new (memory) ThreadStart{function, argument, current_context()};
+  int ret = REAL(pthread_create)(thread, attributes, start_thread, start);
+  if (ret != 0) give_thread_start(start);
+  return ret;
+}

@@ -1,0 +1,98 @@
+// See hooks/seccomp.h. The hooks are prctl here and syscall in hooks/syscall.cc.
+#include "hooks/seccomp.h"
+
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+
+#include "format/seccomp_filter.h"
+#include "hooks/hook_records.h"
+#include "format/program.h"
+#include "linker/real.h"
+#include "session/reserve.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+constexpr FilterVerdict kDeadly{true, true};
+
+// `program` is seccomp(2)'s argument, and may be a bad pointer.
+FilterVerdict examine(const void *program) {
+  struct sock_fprog given;
+  struct iovec where = {const_cast<void *>(program), sizeof given};
+  if (!copy_own_memory(&given, &where, 1, sizeof given)) return kDeadly;
+  size_t bytes = given.len * sizeof(struct sock_filter);
+  auto *code = bytes ? static_cast<struct sock_filter *>(sys::allocate_pages(bytes)) : nullptr;
+  if (!code) return kDeadly;
+  where = {given.filter, bytes};
+  FilterVerdict verdict = copy_own_memory(code, &where, 1, bytes) ? examine_filter(code, given.len) : kDeadly;
+  sys::munmap(code, bytes);
+  return verdict;
+}
+
+}  // namespace
+
+Confinement Confinement::of_filter(const void *program) {
+  // A vfork child's memory is its parent's, and no place to think: what it starts goes untraced.
+  if (t_vfork || !enter()) return Confinement(Extent::kProcess);
+  FilterVerdict verdict = examine(program);
+  if (verdict.deadly) return Confinement(Extent::kProcess);
+  if (verdict.refuses) provide();
+  return Confinement(Extent::kHarmless);
+}
+
+Confinement Confinement::of_prctl(long option, long value, const void *program) {
+  if (option == PR_SET_SECCOMP && value == SECCOMP_MODE_FILTER) return of_filter(program);
+  bool thread =
+      (option == PR_SET_SECCOMP && value == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && value == PR_TSC_SIGSEGV);
+  return Confinement(thread ? Extent::kThread : Extent::kNone);
+}
+
+Confinement Confinement::of_seccomp(long operation, const void *program) {
+  if (operation == SECCOMP_SET_MODE_FILTER) return of_filter(program);
+  return Confinement(operation == SECCOMP_SET_MODE_STRICT ? Extent::kThread : Extent::kNone);
+}
+
+Confinement::Confinement(Extent extent) : extent_(extent) {
+  if (extent_ == Extent::kNone || extent_ == Extent::kHarmless) return;
+  Call call;
+  Event e;
+  e.fn = Fn::f_prctl;
+  if (extent_ == Extent::kProcess) e.count = static_cast<uint64_t>(Obstacle::kConfined);
+  record_file(call, e, nullptr);
+  if (Thread *t = enter()) seal_thread(t);
+}
+
+void Confinement::confined(bool succeeded) {
+  if (!succeeded || extent_ == Extent::kNone) return;
+  if (extent_ == Extent::kHarmless) {
+    g_session.filters.fetch_add(1, std::memory_order_relaxed);
+  } else if (t_vfork) {
+    t_vfork = kConfinedVfork;
+  } else if (extent_ == Extent::kThread) {
+    t_confined = 1;
+    t_thread = nullptr;
+  } else {
+    leave_off();
+  }
+}
+
+}  // namespace tailrace
+
+using namespace tailrace;
+
+// The arguments behind the option are words, as many as there are (prctl(2)).
+TAILRACE_HOOK int prctl(int option, ...) noexcept {
+  va_list args;
+  va_start(args, option);
+  unsigned long words[4];
+  for (unsigned long &word : words) word = va_arg(args, unsigned long);
+  va_end(args);
+  auto confinement =
+      Confinement::of_prctl(option, static_cast<long>(words[0]), reinterpret_cast<const void *>(words[1]));
+  int ret = REAL(prctl)(option, words[0], words[1], words[2], words[3]);
+  confinement.confined(ret == 0);
+  return ret;
+}

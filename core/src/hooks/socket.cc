@@ -1,0 +1,217 @@
+// Hooks: sockets. Their bytes have no offsets; a message may carry descriptors.
+#include <string.h>
+#include <sys/socket.h>
+
+#include "hooks/hook_records.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+extern "C" {
+ssize_t __recv_chk(int, void *, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+}
+
+namespace {
+
+// A received descriptor has a number that was free, and what the table said of it was forgotten when it was closed;
+// unless that happened where no hook was (another thread's own table, a closer of some other library).
+void forget_received(const struct msghdr &message) {
+  for (auto *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(const_cast<struct msghdr *>(&message), c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < n; ++i) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      forget_file(fd);
+    }
+  }
+}
+
+// The address of a message is good memory when the call succeeded; of what is received only as much as came.
+struct Other {
+  const struct sockaddr *address = nullptr;
+  socklen_t bytes = 0;
+};
+
+// A message of a datagram socket, which goes to or comes from an address of its own.
+void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret, Other other) {
+  if (!call || !enter()) return;
+  int saved = errno;
+  OpenFile *file = ret < 0 ? nullptr : file_of(fd);
+  if (file && file->messages == Messages::kUnbound) socket_changed(fd, nullptr, 0);
+  NamedFile name;
+  if (file && other.address && name_message(file, other.address, other.bytes, name)) {
+    record_path(call, Event{fn, 0, 0, -1, count, ret}, &name);
+  } else {
+    errno = saved;
+    record_transfer(call, fn, fd, kNowhere, count, ret);
+  }
+  errno = saved;
+}
+
+// Several messages in one call: `ret` is their number, the size is in each.
+void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *messages, int ret) {
+  if (!call || !enter()) return;
+  int saved = errno;
+  Event e;
+  e.fn = fn;
+  e.count = kNoCount;
+  e.ret = result_of(ret);
+  if (ret >= 0) {
+    e.count = 0;
+    e.ret = 0;
+    e.file2 = static_cast<uint64_t>(ret);
+  }
+  for (int i = 0; i < ret; ++i) {
+    e.count += bytes_of(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen, 0);
+    e.ret += messages[i].msg_len;
+  }
+  OpenFile *file = file_of(fd);
+  if (file && file->messages == Messages::kUnbound && ret > 0) socket_changed(fd, nullptr, 0);
+  if (file) e.file = file->hash.load(std::memory_order_relaxed);
+  // Where they all have one address, it is the event's.
+  Other first;
+  for (int i = 0; i < ret; ++i) {
+    const struct msghdr &m = messages[i].msg_hdr;
+    Other this_one{static_cast<const struct sockaddr *>(m.msg_name), m.msg_name ? m.msg_namelen : 0};
+    if (i == 0) first = this_one;
+    bool same = this_one.bytes && this_one.bytes == first.bytes;
+    if (!same || memcmp(this_one.address, first.address, first.bytes) != 0) first.address = nullptr;
+    if (!first.address) break;
+  }
+  NamedFile name;
+  if (file && first.address && name_message(file, first.address, first.bytes, name)) {
+    record_path(call, e, &name);
+  } else {
+    record_file(call, e, file);
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+// The calls whose result is the bytes moved.
+#define TRANSFER_HOOK(symbol, parameters, arguments)             \
+  TAILRACE_HOOK ssize_t symbol parameters {                      \
+    Call call;                                                   \
+    ssize_t ret = REAL(symbol) arguments;                        \
+    record_transfer(call, Fn::f_##symbol, fd, kNowhere, n, ret); \
+    return ret;                                                  \
+  }
+TRANSFER_HOOK(recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))
+TRANSFER_HOOK(__recv_chk, (int fd, void *buf, size_t n, size_t room, int flags), (fd, buf, n, room, flags))
+TRANSFER_HOOK(send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags))
+
+// What a stream's calls name is ignored, or not filled in (`bytes` 0).
+#define MESSAGE_HOOK(symbol, parameters, arguments, length)     \
+  TAILRACE_HOOK ssize_t symbol parameters {                     \
+    Call call;                                                  \
+    ssize_t ret = REAL(symbol) arguments;                       \
+    Other other;                                                \
+    if (call && ret >= 0 && address) other = {address, length}; \
+    record_message(call, Fn::f_##symbol, fd, n, ret, other);    \
+    return ret;                                                 \
+  }
+MESSAGE_HOOK(recvfrom, (int fd, void *buf, size_t n, int flags, struct sockaddr *address, socklen_t *bytes),
+             (fd, buf, n, flags, address, bytes), *bytes)
+MESSAGE_HOOK(__recvfrom_chk,
+             (int fd, void *buf, size_t n, size_t room, int flags, struct sockaddr *address, socklen_t *bytes),
+             (fd, buf, n, room, flags, address, bytes), *bytes)
+MESSAGE_HOOK(sendto, (int fd, const void *buf, size_t n, int flags, const struct sockaddr *address, socklen_t bytes),
+             (fd, buf, n, flags, address, bytes), bytes)
+
+namespace {
+
+void record_header(const Call &call, Fn fn, int fd, const struct msghdr *message, ssize_t ret) {
+  uint64_t count = ret < 0 ? kNoCount : bytes_of(message->msg_iov, message->msg_iovlen, ret);
+  Other other;
+  if (ret >= 0) other = {static_cast<const struct sockaddr *>(message->msg_name), message->msg_namelen};
+  record_message(call, fn, fd, count, ret, other);
+}
+
+}  // namespace
+
+TAILRACE_HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+  Call call;
+  ssize_t ret = REAL(sendmsg)(fd, message, flags);
+  if (call) record_header(call, Fn::f_sendmsg, fd, message, ret);
+  return ret;
+}
+
+TAILRACE_HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+  Call call;
+  ssize_t ret = REAL(recvmsg)(fd, message, flags);
+  if (!call) return ret;
+  if (ret >= 0) forget_received(*message);
+  record_header(call, Fn::f_recvmsg, fd, message, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
+  Call call;
+  int ret = REAL(sendmmsg)(fd, messages, n, flags);
+  record_messages(call, Fn::f_sendmmsg, fd, messages, ret);
+  return ret;
+}
+
+TAILRACE_HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags, struct timespec *patience) {
+  Call call;
+  int ret = REAL(recvmmsg)(fd, messages, n, flags, patience);
+  for (int i = 0; call && i < ret; ++i) forget_received(messages[i].msg_hdr);
+  record_messages(call, Fn::f_recvmmsg, fd, messages, ret);
+  return ret;
+}
+
+#define SOCKET_MAKER_HOOK(symbol, parameters, arguments) \
+  TAILRACE_HOOK int symbol parameters {                  \
+    Call call;                                           \
+    int ret = REAL(symbol) arguments;                    \
+    record_made(call, Fn::f_##symbol, ret);              \
+    return ret;                                          \
+  }
+SOCKET_MAKER_HOOK(socket, (int domain, int type, int protocol) noexcept, (domain, type, protocol))
+SOCKET_MAKER_HOOK(accept, (int fd, struct sockaddr *from, socklen_t *bytes), (fd, from, bytes))
+SOCKET_MAKER_HOOK(accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flags), (fd, from, bytes, flags))
+
+TAILRACE_HOOK int socketpair(int domain, int type, int protocol, int fds[2]) noexcept {
+  Call call;
+  int ret = REAL(socketpair)(domain, type, protocol, fds);
+  record_pair(call, Fn::f_socketpair, fds, ret);
+  return ret;
+}
+
+// `target` is null where the address is the socket's own.
+static void record_addressed(const Call &call, Fn fn, int fd, int ret, const struct sockaddr *target, socklen_t bytes) {
+  int saved = errno;
+  // A connection may be made after the call, which has failed then.
+  bool pending = target && ret < 0 && (saved == EINPROGRESS || saved == EINTR);
+  if (call && (ret == 0 || pending) && enter()) socket_changed(fd, target, bytes);
+  errno = saved;
+  record_fd(call, fn, fd, ret);
+  errno = saved;
+}
+
+TAILRACE_HOOK int connect(int fd, const struct sockaddr *to, socklen_t bytes) {
+  Call call;
+  int ret = REAL(connect)(fd, to, bytes);
+  record_addressed(call, Fn::f_connect, fd, ret, to, bytes);
+  return ret;
+}
+
+TAILRACE_HOOK int bind(int fd, const struct sockaddr *to, socklen_t bytes) noexcept {
+  Call call;
+  int ret = REAL(bind)(fd, to, bytes);
+  record_addressed(call, Fn::f_bind, fd, ret, nullptr, 0);
+  return ret;
+}
+
+#define SOCKET_HOOK(symbol, parameters, arguments) \
+  TAILRACE_HOOK int symbol parameters {            \
+    Call call;                                     \
+    int ret = REAL(symbol) arguments;              \
+    record_fd(call, Fn::f_##symbol, fd, ret);      \
+    return ret;                                    \
+  }
+SOCKET_HOOK(listen, (int fd, int backlog) noexcept, (fd, backlog))
+SOCKET_HOOK(shutdown, (int fd, int how) noexcept, (fd, how))

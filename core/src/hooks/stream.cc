@@ -1,0 +1,180 @@
+// See hooks/stream.h.
+#include "hooks/stream.h"
+
+#include "session/ledger.h"
+#include "base/sys.h"
+
+// glibc 2.32 and later: false once the process has had a second thread.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
+// ThreadSanitizer doesn't know of libc's locks of streams.
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void *);
+extern "C" void __tsan_release(void *);
+#else
+static void __tsan_acquire(void *) {}
+static void __tsan_release(void *) {}
+#endif
+
+namespace tailrace {
+
+bool StreamCall::lock(Locking locking) {
+  bool alone = &__libc_single_threaded && __libc_single_threaded;
+  if (!alone && locking != Locking::kCallerHas) {
+    if (locking == Locking::kTry && ftrylockfile(stream_) != 0) return false;
+    if (locking == Locking::kLock) flockfile(stream_);
+    locked_ = true;
+    held_before_ = t_held_stream;
+    t_held_stream = stream_;
+  }
+  __tsan_acquire(stream_);
+  return true;
+}
+
+void StreamCall::unlock() {
+  if (file_ || locked_) __tsan_release(stream_);
+  if (!locked_) return;
+  locked_ = false;
+  t_held_stream = held_before_;
+  funlockfile(stream_);
+}
+
+bool StreamCall::let_go() {
+  bool had_file = file_ != nullptr;
+  unlock();
+  file_ = nullptr;
+  return had_file;
+}
+
+StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
+  if (!call_ || !stream) return;
+  int fd = descriptor_of(stream);
+  if (fd < 0 || !lock(locking)) return;
+  file_ = file_of(fd);
+  if (!file_) return;
+  if (file_->stream != stream) {
+    file_->stream = stream;
+    resume();
+    return;
+  }
+  int64_t unread = unread_bytes(stream), unwritten = unwritten_bytes(stream);
+  if (unread < file_->stream_unread) passed_reading_ = file_->stream_unread - unread;
+  // Less than before: libc itself flushed in between, and all that is there came after.
+  passed_writing_ = unwritten < file_->stream_unwritten ? unwritten : unwritten - file_->stream_unwritten;
+}
+
+int64_t StreamCall::take_position(int64_t bytes) {
+  // What the kernel's position says is the buffer's, not the call's; ours is only right while nobody else moves it.
+  if (!is_seekable(file_) || !position_is_own(file_)) return -1;
+  return file_->position.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void StreamCall::emit_passed(Fn fn, int64_t bytes) {
+  if (fn == Fn::f_fgetc) bytes = without_pushed_back(bytes);
+  if (bytes <= 0) return;
+  Event e{fn,   file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes),
+          bytes};
+  record_file(call_, e, file_);
+}
+
+void StreamCall::settle() {
+  if (!file_) return;
+  emit_passed(Fn::f_fgetc, passed_reading_);
+  emit_passed(Fn::f_fputc, passed_writing_);
+  passed_reading_ = passed_writing_ = 0;
+  resume();
+  // A stream that is written to has nothing to read in its buffer.
+  end_of_buffer_ = stream_->_IO_read_end > stream_->_IO_read_base ? stream_->_offset : -1;
+}
+
+void StreamCall::drop_pushed_back(bool moved) {
+  if (!file_) return;
+  file_->stream_pushed = 0;
+  // Within the buffer a seek only moves the pointer; else libc drops the buffer, and may read another to seek in.
+  // Its end is not within it: to go there, libc reads the same part again.
+  bool filled = stream_->_IO_read_end > stream_->_IO_read_base;
+  bool at_end = moved && stream_->_IO_read_ptr == stream_->_IO_read_end;
+  bool refilled = filled && (stream_->_offset != end_of_buffer_ || at_end);
+  int64_t now = refilled ? stream_->_IO_read_base - stream_->_IO_read_ptr : unread_bytes(stream_);
+  count_ahead(file_->stream_unread - now);
+}
+
+// Of wide characters nobody but the positions knows how many bytes they were.
+int64_t StreamCall::unread_at_close() const {
+  bool is_wide = stream_->_mode > 0 && is_seekable(file_);
+  if (!is_wide) return unread_bytes(stream_);
+  int saved = errno;
+  int64_t at = ftello64(stream_), unread = sys::lseek(stream_->_fileno, 0, SEEK_CUR) - at;
+  errno = saved;
+  return at >= 0 && unread > 0 ? unread : 0;
+}
+
+void StreamCall::settle_for_good() {
+  settle();
+  if (file_) count_ahead(unread_at_close());
+  if (file_) file_->stream = nullptr;
+}
+
+void StreamCall::resume() {
+  if (!file_) return;
+  file_->stream_unread = unread_bytes(stream_);
+  file_->stream_unwritten = unwritten_bytes(stream_);
+}
+
+void StreamCall::flushed() {
+  if (!file_) return;
+  count_ahead(file_->stream_unread - unread_bytes(stream_));
+  resume();
+}
+
+void StreamCall::pushed_back() {
+  if (!file_) return;
+  ++file_->stream_pushed;
+  take_position(-1);
+  resume();
+}
+
+int64_t StreamCall::without_pushed_back(int64_t bytes) {
+  int64_t again = bytes < file_->stream_pushed ? bytes : file_->stream_pushed;
+  if (again <= 0) return bytes;
+  file_->stream_pushed -= again;
+  take_position(again);
+  return bytes - again;
+}
+
+// A stream that turns from reading to writing gives back what it has read ahead.
+void StreamCall::drop_unread(int64_t unread) {
+  if (unread > 0) count_ahead(unread - unread_bytes(stream_));
+}
+
+void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
+  if (!file_) return;
+  // The hook settled before the real call; what came before it is not this call's.
+  if (function(fn).direction == Direction::W) drop_unread(file_->stream_unread);
+  if (function(fn).direction == Direction::R) size = without_pushed_back(size);
+  int64_t at = take_position(size > 0 ? size : 0);
+  Event e{fn, file_->hash.load(std::memory_order_relaxed), item_bytes, at, count, size};
+  record_file(call_, e, file_);
+  resume();
+}
+
+void StreamCall::transferred_char(Fn fn, bool moved) {
+  if (!file_) return;
+  if (fn != Fn::f_fgetc) drop_unread(file_->stream_unread - passed_reading_);
+  int64_t size = (fn == Fn::f_fgetc ? passed_reading_ : passed_writing_) + (moved ? 1 : 0);
+  emit_passed(fn, size);
+  resume();
+}
+
+void settle_all_streams() {
+  each_stream([](OpenFile *f) {
+    StreamCall call(static_cast<FILE *>(f->stream), Locking::kTry);
+    call.settle();
+  });
+}
+
+void forget_all_streams() {
+  each_stream([](OpenFile *f) { forget_file(static_cast<FILE *>(f->stream)->_fileno); });
+}
+
+}  // namespace tailrace

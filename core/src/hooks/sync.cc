@@ -1,0 +1,87 @@
+// Hooks: what a program says of a file's blocks (allocate, write back, read ahead), and locks. They move no bytes; a
+// range, where one was named, is in `offset` and `count`.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "hooks/hook_records.h"
+#include "session/ledger.h"
+#include "linker/real.h"
+
+using namespace tailrace;
+
+namespace {
+
+// The posix_ functions return the error and leave errno alone.
+void record_status(const Call &call, Fn fn, int fd, int status, int64_t at, int64_t n) {
+  int saved = errno;
+  errno = status;
+  record_fd(call, fn, fd, status ? -1 : 0, static_cast<uint64_t>(n), at);
+  errno = saved;
+}
+
+}  // namespace
+
+#define FD_HOOK(symbol, parameters, arguments) \
+  TAILRACE_HOOK int symbol parameters {        \
+    Call call;                                 \
+    int ret = REAL(symbol) arguments;          \
+    record_fd(call, Fn::f_##symbol, fd, ret);  \
+    return ret;                                \
+  }
+FD_HOOK(fsync, (int fd), (fd))
+FD_HOOK(fdatasync, (int fd), (fd))
+FD_HOOK(syncfs, (int fd) noexcept, (fd))
+FD_HOOK(flock, (int fd, int operation) noexcept, (fd, operation))
+FD_HOOK(lockf, (int fd, int command, off_t n), (fd, command, n))
+FD_HOOK(lockf64, (int fd, int command, off64_t n), (fd, command, n))
+FD_HOOK(ftruncate, (int fd, off_t size) noexcept, (fd, size))
+FD_HOOK(ftruncate64, (int fd, off64_t size) noexcept, (fd, size))
+
+TAILRACE_HOOK void sync() noexcept {
+  Call call;
+  REAL(sync)();
+  record_plain(call, Fn::f_sync, 0);
+}
+
+#define RANGE_HOOK(type, symbol, parameters, arguments)                     \
+  TAILRACE_HOOK type symbol parameters {                                    \
+    Call call;                                                              \
+    type ret = REAL(symbol) arguments;                                      \
+    record_fd(call, Fn::f_##symbol, fd, ret, static_cast<uint64_t>(n), at); \
+    return ret;                                                             \
+  }
+RANGE_HOOK(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
+RANGE_HOOK(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n))
+RANGE_HOOK(int, sync_file_range, (int fd, off64_t at, off64_t n, unsigned flags), (fd, at, n, flags))
+RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at, n))
+
+#define STATUS_HOOK(symbol, parameters, arguments)          \
+  TAILRACE_HOOK int symbol parameters {                     \
+    Call call;                                              \
+    int status = REAL(symbol) arguments;                    \
+    record_status(call, Fn::f_##symbol, fd, status, at, n); \
+    return status;                                          \
+  }
+
+// Where the file system has no such call libc writes a byte to each block, and looks at those that are there.
+#define ALLOCATE_HOOK(symbol, offset)                                                               \
+  TAILRACE_HOOK int symbol(int fd, offset at, offset n) {                                           \
+    Call call;                                                                                      \
+    Thread *t = call ? enter() : nullptr;                                                           \
+    if (!t) return REAL(symbol)(fd, at, n);                                                         \
+    LibcCall account(t);                                                                            \
+    int status = REAL(symbol)(fd, at, n);                                                           \
+    int64_t bytes[2];                                                                               \
+    bool known = account.finish(bytes);                                                             \
+    record_status(call, Fn::f_##symbol, fd, status, at, n);                                         \
+    for (Fn way : {Fn::kBlocksRead, Fn::kBlocksWritten}) {                                          \
+      int64_t moved = known ? bytes[way == Fn::kBlocksRead ? kRead : kWritten] : 0;                 \
+      if (moved > 0) record_transfer(call, way, fd, kNowhere, static_cast<uint64_t>(moved), moved); \
+    }                                                                                               \
+    return status;                                                                                  \
+  }
+ALLOCATE_HOOK(posix_fallocate, off_t)
+ALLOCATE_HOOK(posix_fallocate64, off64_t)
+STATUS_HOOK(posix_fadvise, (int fd, off_t at, off_t n, int advice) noexcept, (fd, at, n, advice))
+STATUS_HOOK(posix_fadvise64, (int fd, off64_t at, off64_t n, int advice) noexcept, (fd, at, n, advice))

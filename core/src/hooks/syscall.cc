@@ -1,0 +1,297 @@
+// Hooks: syscall(2), libc's way to call the kernel by number. Calls that move bytes, and all that open, copy or close a
+// descriptor, are recorded as what they are; every other number goes straight on, by a jump: its arguments, its stack
+// and its caller (clone, vfork) are no business of ours.
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "hooks/seccomp.h"
+#include "hooks/hook_records.h"
+#include "linker/real.h"
+#include "session/reserve.h"
+
+using namespace tailrace;
+
+// glibc has it since 2.34.
+extern "C" int execveat(int, const char *, char *const[], char *const[], int) noexcept;
+
+namespace {
+
+#define ARGUMENTS                                                                                    \
+  [[maybe_unused]] long n, long a, long b, long c, [[maybe_unused]] long d, [[maybe_unused]] long e, \
+      [[maybe_unused]] long f
+#define REAL_CALL REAL(syscall)(n, a, b, c, d, e, f)
+
+const char *path_in(long word) { return reinterpret_cast<const char *>(word); }
+int fd_in(long word) { return static_cast<int>(word); }
+
+#define OPEN_CALL(name, fn, dirfd, path, flags)                         \
+  long on_##name(ARGUMENTS) {                                           \
+    Call call;                                                          \
+    long ret = REAL_CALL;                                               \
+    record_open(call, Fn::fn, fd_in(ret), dirfd, path_in(path), flags); \
+    return ret;                                                         \
+  }
+#ifdef SYS_open
+OPEN_CALL(open, f_open, AT_FDCWD, a, fd_in(b))
+OPEN_CALL(creat, f_creat, AT_FDCWD, a, O_CREAT | O_WRONLY | O_TRUNC)
+#endif
+OPEN_CALL(openat, f_openat, fd_in(a), b, fd_in(c))
+#ifdef SYS_openat2
+// The flags lie first in struct open_how, which the kernel has read when the call succeeds.
+OPEN_CALL(openat2, f_openat, fd_in(a), b, ret >= 0 ? static_cast<int>(*reinterpret_cast<const uint64_t *>(c)) : 0)
+#endif
+OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
+
+long on_prctl(ARGUMENTS) {
+  auto confinement = Confinement::of_prctl(a, b, path_in(c));
+  long ret = REAL_CALL;
+  confinement.confined(ret == 0);
+  return ret;
+}
+
+long on_seccomp(ARGUMENTS) {
+  auto confinement = Confinement::of_seccomp(a, path_in(c));
+  long ret = REAL_CALL;
+  confinement.confined(ret == 0);
+  return ret;
+}
+
+// As hooks/rights.cc; the user is where the call has it.
+#define RIGHTS_CALL(name, uid)           \
+  long on_##name(ARGUMENTS) {            \
+    provide(static_cast<unsigned>(uid)); \
+    return REAL_CALL;                    \
+  }
+RIGHTS_CALL(setuid, a)
+RIGHTS_CALL(setreuid, b)
+RIGHTS_CALL(setresuid, b)
+RIGHTS_CALL(setfsuid, a)
+RIGHTS_CALL(chroot, kNobody)
+RIGHTS_CALL(pivot_root, kNobody)
+
+long on_close(ARGUMENTS) {
+  Call call;
+  Closing closing(call, fd_in(a));
+  long ret = REAL_CALL;
+  closing.record(call, Fn::f_close, ret);
+  return ret;
+}
+
+#ifdef SYS_close_range
+long on_close_range(ARGUMENTS) {
+  Call call;
+  constexpr long kCloexec = 1 << 2;  // CLOSE_RANGE_CLOEXEC (linux/close_range.h): closes nothing now
+  if (call && !(c & kCloexec)) forget_files(static_cast<unsigned>(a), static_cast<unsigned>(b));
+  long ret = REAL_CALL;
+  record_plain(call, Fn::f_close_range, ret);
+  return ret;
+}
+#endif
+
+#define DUP_CALL(name)                                                      \
+  long on_##name(ARGUMENTS) {                                               \
+    Call call;                                                              \
+    if (call && Fn::f_##name != Fn::f_dup && a != b) forget_file(fd_in(b)); \
+    long ret = REAL_CALL;                                                   \
+    record_dup(call, Fn::f_##name, fd_in(a), fd_in(ret));                   \
+    return ret;                                                             \
+  }
+DUP_CALL(dup)
+#ifdef SYS_dup2
+DUP_CALL(dup2)
+#endif
+DUP_CALL(dup3)
+
+long on_fcntl(ARGUMENTS) {
+  Call call;
+  long ret = REAL_CALL;
+  if (b == F_DUPFD || b == F_DUPFD_CLOEXEC) record_dup(call, Fn::f_fcntl, fd_in(a), fd_in(ret));
+  if (call && b == F_SETFL && ret == 0) set_appending(fd_in(a), fd_in(c));
+  return ret;
+}
+
+#define TRANSFER_CALL(name, fn, at, count)                                                    \
+  long on_##name(ARGUMENTS) {                                                                 \
+    Call call;                                                                                \
+    long ret = REAL_CALL;                                                                     \
+    if (call) record_transfer(call, Fn::fn, fd_in(a), at, static_cast<uint64_t>(count), ret); \
+    return ret;                                                                               \
+  }
+#define PARTS bytes_of(reinterpret_cast<const struct iovec *>(b), static_cast<uint64_t>(c), ret)
+TRANSFER_CALL(read, f_read, kHere, c)
+TRANSFER_CALL(write, f_write, kHere, c)
+TRANSFER_CALL(pread64, f_pread64, d, c)
+TRANSFER_CALL(pwrite64, f_pwrite64, d, c)
+TRANSFER_CALL(readv, f_readv, kHere, PARTS)
+TRANSFER_CALL(writev, f_writev, kHere, PARTS)
+// The kernel takes an offset in two words, and on 64-bit machines needs only the first.
+TRANSFER_CALL(preadv, f_preadv, d, PARTS)
+TRANSFER_CALL(pwritev, f_pwritev, d, PARTS)
+TRANSFER_CALL(preadv2, f_preadv2, d, PARTS)
+TRANSFER_CALL(pwritev2, f_pwritev2, d, PARTS)
+
+const off64_t *offset_in(long word) { return reinterpret_cast<const off64_t *>(word); }
+
+#define COPY_CALL(name, fn, from, from_at, to, to_at, count)                                                \
+  long on_##name(ARGUMENTS) {                                                                               \
+    Call call;                                                                                              \
+    long ret = REAL_CALL;                                                                                   \
+    if (call && (ret >= 0 || errno != EFAULT)) {                                                            \
+      record_copy(call, Fn::fn, fd_in(from), from_at, fd_in(to), to_at, static_cast<uint64_t>(count), ret); \
+    }                                                                                                       \
+    return ret;                                                                                             \
+  }
+#define GIVEN(word) given_offset(offset_in(word), ret)
+COPY_CALL(copy_file_range, f_copy_file_range, a, GIVEN(b), c, GIVEN(d), e)
+COPY_CALL(splice, f_splice, a, GIVEN(b), c, GIVEN(d), e)
+COPY_CALL(sendfile, f_sendfile, b, GIVEN(c), a, kHere, d)
+
+long on_io_submit(ARGUMENTS) {
+  Call call;
+  if (call) expect_requests(b, reinterpret_cast<struct iocb **>(c));
+  long ret = REAL_CALL;
+  record_submit(call, result_of(ret));
+  return ret;
+}
+
+#define RESULTS_CALL(name)                                                   \
+  long on_##name(ARGUMENTS) {                                                \
+    Call call;                                                               \
+    long ret = REAL_CALL;                                                    \
+    record_results(call, reinterpret_cast<const struct io_event *>(d), ret); \
+    return ret;                                                              \
+  }
+RESULTS_CALL(io_getevents)
+RESULTS_CALL(io_pgetevents)
+
+#ifdef SYS_io_uring_setup
+long on_io_uring_setup(ARGUMENTS) {
+  Call call;
+  long ret = REAL_CALL;
+  record_ring_setup(call, ret);
+  return ret;
+}
+#endif
+
+long on_execve(ARGUMENTS) {
+  return execve(path_in(a), reinterpret_cast<char *const *>(b), reinterpret_cast<char *const *>(c));
+}
+
+long on_execveat(ARGUMENTS) {
+  return execveat(fd_in(a), path_in(b), reinterpret_cast<char *const *>(c), reinterpret_cast<char *const *>(d),
+                  fd_in(e));
+}
+
+struct Row {
+  long number;
+  long (*handler)(ARGUMENTS);
+};
+#define ROW(name) \
+  { SYS_##name, on_##name }
+constexpr Row kRows[] = {
+    ROW(read),
+    ROW(write),
+    ROW(pread64),
+    ROW(pwrite64),
+    ROW(readv),
+    ROW(writev),
+    ROW(preadv),
+    ROW(pwritev),
+    ROW(preadv2),
+    ROW(pwritev2),
+    ROW(openat),
+    ROW(close),
+    ROW(dup),
+    ROW(dup3),
+    ROW(fcntl),
+    ROW(sendfile),
+    ROW(splice),
+    ROW(copy_file_range),
+    ROW(memfd_create),
+    ROW(prctl),
+    ROW(seccomp),
+    ROW(setuid),
+    ROW(setreuid),
+    ROW(setresuid),
+    ROW(setfsuid),
+    ROW(chroot),
+    ROW(pivot_root),
+    ROW(io_submit),
+    ROW(io_getevents),
+    ROW(io_pgetevents),
+    ROW(execve),
+    ROW(execveat),
+#ifdef SYS_close_range
+    ROW(close_range),
+#endif
+#ifdef SYS_openat2
+    ROW(openat2),
+#endif
+#ifdef SYS_io_uring_setup
+    ROW(io_uring_setup),
+#endif
+#ifdef SYS_open
+    ROW(open),
+    ROW(creat),
+    ROW(dup2),
+#endif
+};
+
+}  // namespace
+
+// Called by the assembly below: where the call goes on.
+extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_target(long number) {
+  for (const Row &row : kRows) {
+    if (row.number == number) return reinterpret_cast<void *>(row.handler);
+  }
+  return real_address(Fn::f_syscall);
+}
+
+#if defined(__x86_64__)
+__asm__(R"(
+  .text
+  .globl syscall
+  .type syscall, @function
+syscall:
+  pushq %rdi
+  pushq %rsi
+  pushq %rdx
+  pushq %rcx
+  pushq %r8
+  pushq %r9
+  subq $8, %rsp
+  call tailrace_syscall_target
+  addq $8, %rsp
+  popq %r9
+  popq %r8
+  popq %rcx
+  popq %rdx
+  popq %rsi
+  popq %rdi
+  jmp *%rax
+  .size syscall, .-syscall
+)");
+#elif defined(__aarch64__)
+__asm__(R"(
+  .text
+  .globl syscall
+  .type syscall, %function
+syscall:
+  stp x0, x1, [sp, #-80]!
+  stp x2, x3, [sp, #16]
+  stp x4, x5, [sp, #32]
+  stp x6, x7, [sp, #48]
+  str x30, [sp, #64]
+  bl tailrace_syscall_target
+  mov x9, x0
+  ldr x30, [sp, #64]
+  ldp x6, x7, [sp, #48]
+  ldp x4, x5, [sp, #32]
+  ldp x2, x3, [sp, #16]
+  ldp x0, x1, [sp], #80
+  br x9
+  .size syscall, .-syscall
+)");
+#endif

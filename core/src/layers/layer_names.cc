@@ -1,0 +1,70 @@
+// What the layers' files and objects are called (layers/layers.h): a library names a file as it was told to open it, and the
+// working directory or the file of that name may be another by the time of the next call. So what the name meant then
+// is kept.
+#include "base/arena.h"
+#include "layers/layers.h"
+#include "session/session.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+struct Kept {
+  uint64_t key;  // the library's name or handle of the file; 0: free
+  uint64_t hash;
+  FileIdentity identity;
+  uint32_t path_bytes;
+  char *path;
+};
+
+constexpr uint32_t kKept = 4096;
+constexpr uint32_t kMostProbes = 32;
+Kept *g_kept;  // table lock held
+
+// The row of that key, or one that is free, or else the first that was looked at.
+Kept *row_of(uint64_t key) {
+  for (uint32_t i = 0; i < kMostProbes; ++i) {
+    Kept &row = g_kept[(key + i) % kKept];
+    if (row.key == key || !row.key) return &row;
+  }
+  return &g_kept[key % kKept];
+}
+
+}  // namespace
+
+void keep_layer_file(uint64_t key, const char *path, NamedFile &out) {
+  name_file_as_opened(path, out);
+  Locked lock(g_session.wiped->table);
+  if (!g_kept) g_kept = static_cast<Kept *>(sys::allocate_pages(kKept * sizeof(Kept)));
+  if (!g_kept) return;
+  Kept *row = row_of(key);
+  if (row->path) pool_give(row->path, row->path_bytes);
+  row->path = static_cast<char *>(pool_take(out.path_bytes ? out.path_bytes : 1));
+  row->path_bytes = out.path_bytes;
+  row->key = row->path ? key : 0;
+  row->hash = out.hash;
+  row->identity = out.identity;
+  if (row->path) memcpy(row->path, out.path, out.path_bytes);
+}
+
+bool layer_file_of(uint64_t key, NamedFile &out) {
+  Locked lock(g_session.wiped->table);
+  Kept *row = g_kept ? row_of(key) : nullptr;
+  if (!row || row->key != key) return false;
+  out.hash = row->hash;
+  out.identity = row->identity;
+  out.path_bytes = row->path_bytes;
+  memcpy(out.path, row->path, row->path_bytes);
+  return true;
+}
+
+void name_object(string_view text, NamedFile &out) {
+  size_t bytes = text.size() < kPathBytes ? text.size() : kPathBytes;
+  memcpy(out.path, text.data(), bytes);
+  out.path_bytes = static_cast<uint32_t>(bytes);
+  out.identity = FileIdentity{};
+  out.identity.type = FileType::kObject;
+  out.hash = file_hash(out.name(), out.identity);
+}
+
+}  // namespace tailrace

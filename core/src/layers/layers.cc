@@ -1,0 +1,290 @@
+// See layers/layers.h.
+#include "layers/layers.h"
+
+#include <dlfcn.h>
+
+#include "session/libraries.h"
+#include "linker/loaded.h"
+#include "linker/real.h"
+#include "base/sys.h"
+
+namespace tailrace {
+
+Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
+__thread uint32_t t_layers_expected = 0;
+std::atomic<uint32_t> g_loads, g_loads_looked_at;
+
+namespace {
+
+constexpr unsigned kLayers = static_cast<unsigned>(Layer::kCount);
+const LayerTable *const kTables[kLayers] = {&kHdf5Layer, &kMpiIoLayer};
+
+// Written under g_looker.
+std::atomic<uint32_t> g_seen;   // objects at the front of the dynamic linker's list that need no look
+unsigned long long g_unloaded;  // how many had gone by then: the list is another when more have
+std::atomic<int> g_looker;      // the process whose thread looks; a forked child finds its parent's
+std::atomic<bool> g_any;        // a library is known
+
+// False where another thread looks for long, or this one does, below a signal handler.
+bool begin_look() {
+  int self = sys::getpid();
+  constexpr struct timespec kMoment = {0, 10'000};
+  for (int tries = 0; tries < 1000; ++tries) {
+    int owner = 0;
+    if (g_looker.compare_exchange_strong(owner, self)) return true;
+    if (owner != self && g_looker.compare_exchange_strong(owner, self)) return true;
+    sys::call(SYS_nanosleep, sys::pointer(&kMoment));
+  }
+  return false;
+}
+void end_look() { g_looker.store(0, std::memory_order_release); }
+
+struct Look {
+  uint32_t index = 0, from = 0;
+  bool found = false;     // a library that was not known
+  bool unloaded = false;  // objects have gone
+  bool confirmed[kLayers][kLibrariesPerLayer] = {};
+  // Symbols that some word will be bound to at its first call, and what everybody finds under their names.
+  bool unbound[kLayers][kMostSymbols] = {};
+  uintptr_t global[kLayers][kMostSymbols] = {};
+};
+
+bool is_layer(const LoadedObject &object, const LayerTable &table) {
+  for (const char *const *mark = table.marks; *mark; ++mark) {
+    if (!object.find_export(*mark)) return false;
+  }
+  for (size_t i = 0; i < table.helper_count; ++i) {
+    if (!object.find_export(table.helpers[i])) return false;
+  }
+  return true;
+}
+
+void fill(Library &library, const LoadedObject &object, const LayerTable &table) {
+  library.begin = object.begin();
+  library.end = object.end();
+  Writer soname(library.soname, sizeof library.soname - 1);
+  soname << object.soname();
+  soname.c_str();
+  for (size_t i = 0; i < table.helper_count; ++i) {
+    library.helpers[i] = reinterpret_cast<void *>(object.find_export(table.helpers[i]));
+  }
+  for (size_t i = 0; i < table.symbol_count; ++i) {
+    library.real[i] = reinterpret_cast<void *>(object.find_export(table.symbols[i]));
+  }
+  library.known.store(true, std::memory_order_release);
+}
+
+// A library keeps its number for as long as it is there: words lead to the wrappers of that number.
+void take_library(const LoadedObject &object, unsigned layer, Look &look) {
+  Library *free = nullptr;
+  for (Library &library : g_libraries[layer]) {
+    if (library.known && library.begin == object.begin()) {
+      look.confirmed[layer][&library - g_libraries[layer]] = true;
+      return fill(library, object, *kTables[layer]);
+    }
+    if (!library.known && !free && &library < g_libraries[layer] + kTables[layer]->libraries) free = &library;
+  }
+  // One more of a kind than there are wrappers for is traced as far as its calls of libc go.
+  if (!free) return;
+  fill(*free, object, *kTables[layer]);
+  look.confirmed[layer][free - g_libraries[layer]] = true;
+  look.found = true;
+}
+
+int find_libraries(dl_phdr_info *info, size_t, void *data) {
+  auto &look = *static_cast<Look *>(data);
+  if (look.index == 0 && info->dlpi_subs != g_unloaded) {
+    g_unloaded = info->dlpi_subs;
+    look.unloaded = true;
+    look.from = 0;
+  }
+  if (look.index++ < look.from) return 0;
+  LoadedObject object;
+  if (!object.read(*info)) return 0;
+  for (unsigned i = 0; i < kLayers; ++i) {
+    if (is_layer(object, *kTables[i])) take_library(object, i, look);
+  }
+  return 0;
+}
+
+void forget_unloaded(const Look &look) {
+  for (unsigned i = 0; i < kLayers; ++i) {
+    for (unsigned k = 0; k < kLibrariesPerLayer; ++k) {
+      if (!look.confirmed[i][k]) g_libraries[i][k].known.store(false, std::memory_order_release);
+    }
+  }
+}
+
+bool any_library(unsigned layer) {
+  for (const Library &library : g_libraries[layer]) {
+    if (library.known) return true;
+  }
+  return false;
+}
+
+constexpr size_t kNoSymbol = SIZE_MAX;
+size_t symbol_index(const LayerTable &table, const char *symbol) {
+  const char *name = nullptr;
+  for (const char *prefix : table.prefixes) {
+    if (prefix && strncmp(symbol, prefix, strlen(prefix)) == 0) name = symbol + (prefix[0] == 'P');
+  }
+  for (size_t i = 0; name && i < table.symbol_count; ++i) {
+    if (strcmp(name, table.symbols[i]) == 0) return i;
+  }
+  return kNoSymbol;
+}
+
+// The library whose function a word holds.
+Library *owner_of(unsigned layer, size_t symbol, uintptr_t address) {
+  for (Library &library : g_libraries[layer]) {
+    if (library.known && address && reinterpret_cast<uintptr_t>(library.real[symbol]) == address) return &library;
+  }
+  return nullptr;
+}
+
+// The library that the dynamic linker will bind the object's import to: by the version that is asked for, else the one
+// that everybody finds, else the object's own. Null where these disagree or say nothing: then the word is left alone.
+Library *future_owner(const LoadedObject &object, unsigned layer, size_t symbol, const Import &import,
+                      uintptr_t global) {
+  string_view required = object.required_of(import.index);
+  Library *everybodys = owner_of(layer, symbol, global), *own = nullptr, *only = nullptr;
+  unsigned count = 0;
+  for (Library &library : g_libraries[layer]) {
+    if (!library.known || !library.real[symbol]) continue;
+    string_view soname = library.soname;
+    if (!required.empty() && soname == required) return &library;
+    ++count;
+    only = &library;
+    object.each_needed([&](string_view needed) {
+      if (!own && !soname.empty() && needed == soname) own = &library;
+      return own != nullptr;
+    });
+  }
+  if (!required.empty() || (global && !everybodys)) return nullptr;
+  if (everybodys) return own && own != everybodys ? nullptr : everybodys;
+  return own ? own : count == 1 ? only : nullptr;
+}
+
+void put_wrapper(unsigned layer, const Library *library, size_t symbol, uintptr_t *word) {
+  void *wrapper = kTables[layer]->wrappers[library - g_libraries[layer]][symbol];
+  LoadedObject::replace(word, reinterpret_cast<uintptr_t>(wrapper));
+}
+
+// Calls visit(layer, symbol, import, address in the word) for the imports of the layers' functions.
+template <class Visit>
+int each_layer_import(dl_phdr_info *info, Look &look, Visit visit) {
+  if (look.index++ < look.from) return 0;
+  LoadedObject object;
+  if (!object.read(*info)) return 0;
+  for (unsigned i = 0; i < kLayers; ++i) {
+    const LayerTable &table = *kTables[i];
+    bool imports = false;
+    for (const char *prefix : table.prefixes) imports |= prefix && object.imports_prefix(prefix);
+    if (!imports || !any_library(i)) continue;
+    object.each_import([&](const Import &import) {
+      size_t symbol = symbol_index(table, import.symbol);
+      if (symbol != kNoSymbol) visit(object, i, symbol, import, __atomic_load_n(import.word, __ATOMIC_ACQUIRE));
+    });
+  }
+  return 0;
+}
+
+int wrap_bound(dl_phdr_info *info, size_t, void *data) {
+  auto &look = *static_cast<Look *>(data);
+  return each_layer_import(
+      info, look,
+      [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
+        if (Library *library = owner_of(layer, symbol, address)) {
+          put_wrapper(layer, library, symbol, import.word);
+        } else if (import.may_be_lazy && object.holds(address)) {
+          look.unbound[layer][symbol] = true;
+        }
+      });
+}
+
+int wrap_unbound(dl_phdr_info *info, size_t, void *data) {
+  auto &look = *static_cast<Look *>(data);
+  return each_layer_import(
+      info, look,
+      [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
+        if (!import.may_be_lazy || !object.holds(address)) return;
+        Library *library = future_owner(object, layer, symbol, import, look.global[layer][symbol]);
+        if (library) put_wrapper(layer, library, symbol, import.word);
+      });
+}
+
+// Not from within dl_iterate_phdr: the two take the dynamic linker's locks in different orders.
+bool find_global(Look &look) {
+  bool any = false;
+  for (unsigned i = 0; i < kLayers; ++i) {
+    for (size_t k = 0; k < kTables[i]->symbol_count; ++k) {
+      if (!look.unbound[i][k]) continue;
+      any = true;
+      look.global[i][k] = reinterpret_cast<uintptr_t>(real_dlsym(RTLD_DEFAULT, kTables[i]->symbols[k]));
+    }
+  }
+  // The program's next dlerror() is not to tell of ours.
+  if (any) dlerror();
+  return any;
+}
+
+void look_from(uint32_t from) {
+  Look look;
+  look.from = from;
+  dl_iterate_phdr(find_libraries, &look);
+  uint32_t count = look.index;
+  if (look.unloaded) forget_unloaded(look);
+  bool any = false;
+  for (unsigned i = 0; i < kLayers; ++i) any |= any_library(i);
+  if (any) {
+    // What was there before the library may have been made to use it: a plugin's host, say.
+    if (look.found || look.unloaded) look.from = 0;
+    look.index = 0;
+    dl_iterate_phdr(wrap_bound, &look);
+    look.index = 0;
+    if (find_global(look)) dl_iterate_phdr(wrap_unbound, &look);
+  }
+  g_any.store(any, std::memory_order_release);
+  g_seen.store(count, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void expect_layers() {
+  if (g_session.state.load(std::memory_order_relaxed) != State::kOn) return;
+  // What another thread loads meanwhile is not relocated yet when it is looked at; its own look comes after.
+  uint32_t seen = g_seen.load(std::memory_order_relaxed) + 1;
+  if (!t_layers_expected || seen < t_layers_expected) t_layers_expected = seen;
+  g_loads.fetch_add(1, std::memory_order_relaxed);
+}
+
+void look_for_layers() {
+  uint32_t expected = t_layers_expected;
+  t_layers_expected = 0;
+  g_loads_looked_at.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (!enter() || g_session.environment[Setting::TAILRACE_LAYERS] == "none") return;
+  if (!linker_answers() || !begin_look()) {
+    t_layers_expected = expected;
+    return;
+  }
+  uint32_t seen = g_seen.load(std::memory_order_relaxed);
+  look_from(expected && expected - 1 < seen ? expected - 1 : seen);
+  end_look();
+}
+
+void *layer_wrapper_for(void *address) {
+  if (!address || !g_any.load(std::memory_order_acquire)) return nullptr;
+  for (unsigned i = 0; i < kLayers; ++i) {
+    for (Library &library : g_libraries[i]) {
+      if (!library.known.load(std::memory_order_acquire)) continue;
+      auto at = reinterpret_cast<uintptr_t>(address);
+      if (at < library.begin || at >= library.end) continue;
+      for (size_t k = 0; k < kTables[i]->symbol_count; ++k) {
+        if (library.real[k] == address) return kTables[i]->wrappers[&library - g_libraries[i]][k];
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,106 @@
+// A loaded object (program or library) as its own tables describe it: what it exports, what it imports, and where the
+// addresses of its imports stand (System V ABI, "Dynamic Linking"; the GNU hash section is binutils').
+//
+// What holds: nothing here allocates, locks or calls the dynamic linker, so it may run in dl_iterate_phdr's callback,
+// which is where objects can't go away.
+#pragma once
+
+#include <link.h>
+
+#include "base/text.h"
+
+namespace tailrace {
+
+// One import: the word that the object takes the symbol's address from.
+struct Import {
+  const char *symbol;
+  uint32_t index;  // in the object's symbol table
+  uintptr_t *word;
+  bool may_be_lazy;  // bound at its first call; until then the word leads into the object itself
+};
+
+// What an object exports.
+class Exports {
+ public:
+  enum class Found { kNone, kFunction, kUnknown };
+
+  // False where it has no tables.
+  bool read(uintptr_t base, const ElfW(Dyn) * dynamic);
+  // The function's address, in its default version. Unknown: only the dynamic linker can tell, as the object has no GNU
+  // hash, or a function of it chooses the address (STT_GNU_IFUNC).
+  Found find(const char *symbol, uintptr_t &address) const;
+  string_view soname() const { return soname_ ? string_view(strings_ + soname_) : string_view(); }
+
+ private:
+  friend class LoadedObject;
+  template <class Address>
+  const Address *at(uintptr_t address) const {
+    // The dynamic linker makes the addresses of the dynamic section absolute, where it may write there.
+    return reinterpret_cast<const Address *>(address < base_ ? base_ + address : address);
+  }
+
+  uintptr_t base_ = 0;
+  const ElfW(Sym) *symbols_ = nullptr;
+  const char *strings_ = nullptr;
+  const uint32_t *hash_ = nullptr;
+  const uint16_t *versions_ = nullptr;
+  size_t soname_ = 0;
+};
+
+class LoadedObject {
+ public:
+  // False where it has no tables.
+  bool read(const dl_phdr_info &info);
+
+  // The address that the object exports under that name; 0 for none, and where it has no GNU hash.
+  uintptr_t find_export(const char *symbol) const {
+    uintptr_t address = 0;
+    exports_.find(symbol, address);
+    return address;
+  }
+  bool holds(uintptr_t address) const { return address >= begin_ && address < end_; }
+  uintptr_t begin() const { return begin_; }
+  uintptr_t end() const { return end_; }
+  string_view soname() const { return exports_.soname(); }
+
+  // Whether any undefined symbol's name begins so; true where that takes a look at all imports.
+  bool imports_prefix(string_view prefix) const;
+  // Calls visit(import) for each word of an import.
+  template <class Visit>
+  void each_import(Visit visit) const {
+    walk(jump_relocations_, jump_bytes_, true, visit);
+    walk(relocations_, relocation_bytes_, false, visit);
+  }
+  // The library that the symbol is required of, by its version; empty where it has none.
+  string_view required_of(uint32_t symbol_index) const;
+  template <class Visit>
+  void each_needed(Visit visit) const {
+    for (const ElfW(Dyn) *d = dynamic_; d->d_tag != DT_NULL; ++d) {
+      if (d->d_tag == DT_NEEDED && visit(string_view(exports_.strings_ + d->d_un.d_val))) return;
+    }
+  }
+
+  // Puts `value` into a word of an import, which may lie in memory that is read-only since it was relocated.
+  static bool replace(uintptr_t *word, uintptr_t value);
+
+ private:
+  template <class Visit>
+  void walk(const ElfW(Rela) * rows, size_t bytes, bool jumps, Visit visit) const {
+    for (size_t i = 0; i < bytes / sizeof *rows; ++i) {
+      const auto index = static_cast<uint32_t>(ELF64_R_SYM(rows[i].r_info));
+      if (!index || !is_address(ELF64_R_TYPE(rows[i].r_info)) || rows[i].r_addend) continue;
+      auto *word = reinterpret_cast<uintptr_t *>(exports_.base_ + rows[i].r_offset);
+      visit(Import{exports_.strings_ + exports_.symbols_[index].st_name, index, word, jumps});
+    }
+  }
+  static bool is_address(uint64_t type);
+
+  Exports exports_;
+  uintptr_t begin_ = 0, end_ = 0;
+  const ElfW(Dyn) *dynamic_ = nullptr;
+  const ElfW(Verneed) *required_ = nullptr;
+  const ElfW(Rela) *jump_relocations_ = nullptr, *relocations_ = nullptr;
+  size_t jump_bytes_ = 0, relocation_bytes_ = 0;
+};
+
+}  // namespace tailrace

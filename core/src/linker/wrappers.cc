@@ -1,0 +1,24 @@
+// The address of every hook's wrapper, for dlsym on a handle and for GOTCHA. Declared without types here, as only
+// addresses are wanted and the true types are many.
+#include <stddef.h>
+
+namespace tailrace {
+struct WrapperRow {
+  const char *symbol;
+  void *wrapper;
+};
+}  // namespace tailrace
+
+#pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
+#define HOOK(symbol, name, category, direction) extern "C" void symbol();
+#include "format/hooks.def"
+#undef HOOK
+
+namespace tailrace {
+extern const WrapperRow kWrappers[] = {
+#define HOOK(symbol, name, category, direction) {#symbol, reinterpret_cast<void *>(&::symbol)},
+#include "format/hooks.def"
+#undef HOOK
+};
+extern const size_t kWrapperCount = sizeof kWrappers / sizeof kWrappers[0];
+}  // namespace tailrace

@@ -1,0 +1,153 @@
+// See session/child_account.h.
+#include "session/child_account.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+
+namespace tailrace {
+namespace {
+
+constexpr int kTries = 16;
+constexpr int kMostThreads = 128;  // as many as AddedInCall has room for
+
+struct ThreadAccount {
+  int tid;
+  uint64_t totals[2];
+};
+
+// The other threads of this process.
+struct Others {
+  int count;
+  ThreadAccount threads[kMostThreads];
+
+  const ThreadAccount *find(int tid) const {
+    for (int i = 0; i < count; ++i) {
+      if (threads[i].tid == tid) return &threads[i];
+    }
+    return nullptr;
+  }
+  bool operator==(const Others &o) const {
+    return count == o.count && memcmp(threads, o.threads, static_cast<size_t>(count) * sizeof threads[0]) == 0;
+  }
+};
+
+// What the process has beyond the threads that live: those that have ended, and children that were waited for. Kept out
+// of the stack, which may be small; g_session.wiped->reaping guards it.
+struct Reading {
+  uint64_t rest[2];
+  Others others;
+};
+Reading g_before, g_after;
+Others g_again;
+
+bool has_other_threads() {
+  struct statx about;
+  constexpr unsigned kEmptyDirectory = 2;
+  return sys::statx(AT_FDCWD, "/proc/self/task", 0, STATX_NLINK, &about) < 0 || about.stx_nlink != kEmptyDirectory + 1;
+}
+
+// False when there are too many, or they can't be read.
+bool read_others(Others &out) {
+  out.count = 0;
+  if (!is_proc_ours()) return false;
+  int fd = sys::open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return false;
+  int self = sys::gettid();
+  char buffer[1024];
+  bool whole = true;
+  long n;
+  while (whole && (n = sys::call(SYS_getdents64, fd, sys::pointer(buffer), sizeof buffer)) != 0) {
+    whole = n > 0;
+    for (long at = 0; whole && at < n;) {
+      // struct linux_dirent64 of getdents(2): inode and offset of 8 bytes each, length of 2, type of 1, name.
+      uint16_t length;
+      memcpy(&length, buffer + at + 16, sizeof length);
+      string_view name(buffer + at + 19);
+      at += length;
+      uint64_t tid;
+      if (!take_decimal(name, tid) || static_cast<int>(tid) == self) continue;
+      if (out.count == kMostThreads) {
+        whole = false;
+      } else if (ThreadAccount &next = out.threads[out.count];
+                 read_thread_account(static_cast<int>(tid), next.totals)) {
+        next.tid = static_cast<int>(tid);
+        ++out.count;
+      }
+    }
+  }
+  sys::close(fd);
+  return whole;
+}
+
+// The kernel adds up process and threads at different moments: a reading holds when the threads moved nothing
+// meanwhile.
+bool take_reading(Reading &out) {
+  bool alone = !has_other_threads();
+  out.others.count = 0;
+  for (int i = 0; i < kTries; ++i) {
+    uint64_t all[2], mine[2];
+    if (!alone && !read_others(out.others)) return false;
+    int64_t looked_at = 0;
+    if (!read_kernel_account(0, all, &looked_at) || !read_kernel_account(kThisThread, mine)) return false;
+    if (!alone && !read_others(g_again)) return false;
+    if (!alone && !(out.others == g_again)) continue;
+    // What the first reading read is counted in the second.
+    mine[kRead] -= static_cast<uint64_t>(looked_at);
+    for (int way = 0; way < 2; ++way) {
+      out.rest[way] = all[way] - mine[way];
+      for (int t = 0; t < out.others.count; ++t) out.rest[way] -= out.others.threads[t].totals[way];
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::atomic<uint32_t> g_threads_made, g_waits_begun, g_waits_over;
+
+AddedByWait::AddedByWait()
+    : alone_(g_session.wiped->reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
+
+bool AddedByWait::finish(uint64_t (&totals)[2]) {
+  if (!known_ || !take_reading(g_after)) return false;
+  for (int way = 0; way < 2; ++way) totals[way] = g_after.rest[way] - g_before.rest[way];
+  // What a thread moved that has ended meanwhile is now among the rest; one that began and ended is in neither reading.
+  for (int t = 0; t < g_before.others.count; ++t) {
+    if (!g_after.others.find(g_before.others.threads[t].tid)) return false;
+  }
+  return g_threads_made.load() == threads_made_;
+}
+
+bool AddedInCall::read(State &out) {
+  if (!enter() || !g_session.ledger->known) return false;
+  for (int i = 0; i < kTries; ++i) {
+    Locked alone(g_session.wiped->reaping);
+    // What a wait has taken is only counted when that is over.
+    uint32_t over = g_waits_over.load();
+    if (!take_reading(g_before)) return false;
+    for (int way = 0; way < 2; ++way) out.rest[way] = g_before.rest[way] - g_session.ledger->reaped[way].load();
+    if (g_waits_begun.load() != over) continue;
+    out.thread_count = g_before.others.count;
+    for (int t = 0; t < out.thread_count; ++t) out.threads[t] = g_before.others.threads[t].tid;
+    return true;
+  }
+  return false;
+}
+
+void AddedInCall::count() {
+  State after = before_;
+  bool known = known_ && read(after) && g_threads_made.load() == threads_made_;
+  // As for AddedByWait: those that were there still are.
+  for (int t = 0; known && t < before_.thread_count; ++t) {
+    int u = 0;
+    while (u < after.thread_count && after.threads[u] != before_.threads[t]) ++u;
+    known = u < after.thread_count;
+  }
+  uint64_t totals[2] = {after.rest[kRead] - before_.rest[kRead], after.rest[kWritten] - before_.rest[kWritten]};
+  count_reaped(known ? totals : nullptr);
+}
+
+}  // namespace tailrace

@@ -1,0 +1,43 @@
+// See session/context.h.
+#include "session/context.h"
+
+#include <new>
+
+#include "base/arena.h"
+
+namespace tailrace {
+namespace {
+
+constexpr uint32_t kBuckets = 256;
+// By tags, for interning; by id, for handles. Both are short lists in a worker that runs a few thousand tasks.
+Context *g_newest[kBuckets];
+Context **g_by_id[1024];  // pages of 1024 pointers
+uint32_t g_count = 0;
+
+}  // namespace
+
+Context *find_context(uint32_t id) {
+  if (id == 0 || id > g_count) return nullptr;
+  return g_by_id[id >> 10][id & 1023];
+}
+
+Context *intern_context(string_view tags) {
+  Context *&bucket = g_newest[fnv32(tags) % kBuckets];
+  for (Context *c = bucket; c; c = c->next) {
+    if (c->tags() == tags && !c->finished.load(std::memory_order_relaxed)) return c;
+  }
+  uint32_t id = g_count + 1;
+  if (id >= 1024u * 1024u) return nullptr;
+  Context **&page = g_by_id[id >> 10];
+  if (!page) page = static_cast<Context **>(arena_allocate(1024 * sizeof(Context *)));
+  void *memory = arena_allocate(sizeof(Context) + tags.size());
+  if (!page || !memory) return nullptr;
+  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, {0}};
+  memcpy(c->text, tags.data(), tags.size());
+  page[id & 1023] = c;
+  bucket = c;
+  g_count = id;
+  return c;
+}
+
+}  // namespace tailrace

@@ -1,0 +1,317 @@
+// See session/ledger.h.
+#include "session/ledger.h"
+
+#include <stdio.h>
+
+#include <new>
+
+#include "format/event_args.h"
+#include "session/libraries.h"
+#include "hooks/stream.h"
+#include "base/sys.h"
+
+// glibc 2.32 and later.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
+namespace tailrace {
+namespace {
+
+// This thread's part of what the ledger counts.
+__thread int64_t t_own[2];
+__thread int64_t t_ahead;
+
+constexpr int64_t kMostInVain = 16 * kReadPerLibrary;
+
+// A dlopen of this thread that its hook saw begin: the state before it. It is called by a jump (linker/dynamic.cc), so nobody
+// is told when it is over.
+struct Loading {
+  Thread *thread;
+  int64_t read, captured, ahead;
+};
+__thread Loading t_loading;
+
+bool take_field(string_view text, string_view key, uint64_t &value) {
+  size_t at = text.find(key);
+  if (at == string_view::npos) return false;
+  at += key.size();
+  string_view rest = slice(text, at, text.size() - at);
+  return take_decimal(rest, value);
+}
+
+bool is_ours_to_write() {
+  const Session &g = g_session;
+  return !t_vfork && g.ledger && g.wiped && g.wiped->alive.load(std::memory_order_relaxed);
+}
+
+void count_own_now(int64_t read, int64_t written) {
+  Ledger &l = *g_session.ledger;
+  if (read > 0) t_own[kRead] += read;
+  if (written > 0) t_own[kWritten] += written;
+  if (read > 0) l.own[kRead].fetch_add(static_cast<uint64_t>(read), std::memory_order_relaxed);
+  if (written > 0) l.own[kWritten].fetch_add(static_cast<uint64_t>(written), std::memory_order_relaxed);
+}
+
+struct BufferedBytes {
+  int64_t unread = 0, unwritten = 0;
+};
+
+BufferedBytes bytes_in_buffers() {
+  static __thread BufferedBytes *t_sum;
+  BufferedBytes sum;
+  t_sum = &sum;
+  each_stream([](OpenFile *f) {
+    auto *s = static_cast<FILE *>(f->stream);
+    t_sum->unread += unread_bytes(s);
+    t_sum->unwritten += unwritten_bytes(s);
+  });
+  return sum;
+}
+
+// As begin_ledger reads it, before the process counts as begun.
+bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &looked_at) {
+  char text[256];
+  int fd = sys::open(path, O_RDONLY);
+  if (fd < 0) return false;
+  long n = sys::read(fd, text, sizeof text);
+  sys::close(fd);
+  if (n <= 0) return false;
+  looked_at = n;
+  string_view all(text, static_cast<size_t>(n));
+  return take_field(all, "rchar: ", totals[kRead]) && take_field(all, "wchar: ", totals[kWritten]);
+}
+
+bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *looked_at = nullptr) {
+  int64_t bytes = 0;
+  bool known = read_totals(path, totals, bytes);
+  count_own(bytes, 0);
+  if (looked_at) *looked_at = bytes;
+  return known;
+}
+
+void clear(Ledger &l) {
+  for (int i = 0; i < 2; ++i) {
+    l.base[i] = 0;
+    l.own[i] = 0;
+    l.reaped[i] = 0;
+    l.left[i] = 0;
+  }
+  l.ahead = 0;
+  l.base_loaded = 0;
+  l.loaded = 0;
+}
+
+}  // namespace
+
+bool is_proc_ours() {
+  char self[24];
+  long n = sys::readlink("/proc/self", self, sizeof self);
+  string_view text(self, n > 0 ? static_cast<size_t>(n) : 0);
+  uint64_t pid;
+  return take_decimal(text, pid) && static_cast<int>(pid) == sys::getpid();
+}
+
+bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at) {
+  if (pid == 0) return read_counted("/proc/self/io", totals, looked_at);
+  if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, looked_at);
+  if (!is_proc_ours()) return false;
+  char path[32];
+  Writer w(path, sizeof path);
+  w << "/proc/";
+  w.number(pid) << "/io";
+  return read_counted(w.c_str(), totals, looked_at);
+}
+
+bool read_thread_account(int tid, uint64_t (&totals)[2]) {
+  char path[48];
+  Writer w(path, sizeof path);
+  w << "/proc/self/task/";
+  w.number(tid) << "/io";
+  return read_counted(w.c_str(), totals);
+}
+
+void begin_ledger(bool goes_on) {
+  Session &g = g_session;
+  if (!goes_on) {
+    g.ledger = &g.own_ledger;
+    new (g.ledger) Ledger{};
+  }
+  Ledger &l = *g.ledger;
+  // Whose images before are not accounted for has no account.
+  bool lost = goes_on && !l.known;
+  for (int i = 0; goes_on && i < 2; ++i) l.done[i] += l.left[i].load();
+  clear(l);
+  uint64_t totals[2];
+  int64_t looked_at = 0;
+  bool known = read_totals("/proc/self/io", totals, looked_at);
+  l.known = known && !lost;
+  if (!known) return;
+  // The reading itself is counted when it is over.
+  l.base[kRead] = totals[kRead] + static_cast<uint64_t>(looked_at);
+  l.base[kWritten] = totals[kWritten];
+  l.base_loaded = library_bytes();
+  l.loaded = l.base_loaded.load();
+}
+
+void begin_child_ledger() {
+  Session &g = g_session;
+  g.ledger = &g.own_ledger;
+  new (g.ledger) Ledger{};
+  g.ledger->known = 1;
+  t_loading.thread = nullptr;
+  // What the parent had read ahead costs the child no read; what it had not flushed is no event of the child's.
+  BufferedBytes buffered = bytes_in_buffers();
+  g.ledger->ahead = -buffered.unread;
+  g.ledger->base[kWritten] = static_cast<uint64_t>(buffered.unwritten);
+  g.ledger->base_loaded = library_bytes();
+  g.ledger->loaded = g.ledger->base_loaded.load();
+}
+
+void house_ledger(SegmentHeader *segment) {
+  Session &g = g_session;
+  if (g.ledger != &g.own_ledger) return;
+  memcpy(static_cast<void *>(&segment->ledger), &g.own_ledger, sizeof(Ledger));
+  g.ledger = &segment->ledger;
+}
+
+void count_own(int64_t read, int64_t written) {
+  if (is_ours_to_write()) count_own_now(read, written);
+}
+
+void count_reaped(const uint64_t *totals) {
+  if (!is_ours_to_write()) return;
+  Ledger &l = *g_session.ledger;
+  if (!totals) l.known = 0;
+  for (int i = 0; totals && i < 2; ++i) l.reaped[i].fetch_add(totals[i], std::memory_order_relaxed);
+}
+
+void count_loaded() {
+  if (is_ours_to_write()) g_session.ledger->loaded = library_bytes();
+}
+
+void count_unseen_ring() {
+  if (is_ours_to_write()) g_session.ledger->unseen_ring.store(1, std::memory_order_relaxed);
+}
+
+void count_ahead(int64_t bytes) {
+  if (!bytes || !is_ours_to_write()) return;
+  t_ahead += bytes;
+  g_session.ledger->ahead.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void take_captured(Thread *t) {
+  if (!t->captured_to) return;
+  Slot *end = t->next < t->limit ? t->next : t->limit;
+  for (Slot *s = t->captured_to; s < end; ++s) {
+    uint32_t mark = s->mark.load(std::memory_order_relaxed);
+    if (mark_epoch(mark) != static_cast<uint16_t>(t->epoch) || mark_kind(mark) >= kFunctionCount) continue;
+    const Function &f = function(static_cast<Fn>(mark_kind(mark)));
+    if (f.uncounted || f.above) continue;
+    int64_t bytes = moved_bytes(*s, f);
+    if (f.direction == Direction::R || f.direction == Direction::RW) t->captured[kRead] += bytes;
+    if (f.direction == Direction::W || f.direction == Direction::RW) t->captured[kWritten] += bytes;
+  }
+  t->captured_to = end;
+}
+
+namespace {
+
+// All that is known of this thread's bytes, less what is accounted for otherwise. The kernel's part comes first: its
+// reading counts when it is over, the tracer's own reads when they are counted.
+bool read_state(Thread *t, int64_t (&bytes)[2]) {
+  int64_t own[2] = {t_own[kRead], t_own[kWritten]};
+  uint64_t totals[2];
+  if (!read_kernel_account(kThisThread, totals)) return false;
+  if (!t->captured_to) t->captured_to = t->next < t->limit ? t->next : t->limit;
+  take_captured(t);
+  for (int i = 0; i < 2; ++i) bytes[i] = static_cast<int64_t>(totals[i]) - own[i] - t->captured[i];
+  bytes[kRead] -= t_ahead;
+  bytes[kRead] -= library_bytes();
+  return true;
+}
+
+// What lies in the streams' buffers; -1 where other threads may move it.
+int64_t read_ahead() { return &__libc_single_threaded && __libc_single_threaded ? bytes_in_buffers().unread : -1; }
+
+bool is_accounted_for() { return is_ours_to_write() && g_session.ledger->known; }
+
+bool begin_account(Thread *t, int64_t (&bytes)[2]) {
+  if (!is_accounted_for() || !read_state(t, bytes)) return false;
+  ++t->accounts;
+  return true;
+}
+
+bool end_account(Thread *t, int64_t (&bytes)[2]) {
+  if (t_thread != t) return false;
+  bool known = is_ours_to_write() && read_state(t, bytes);
+  if (--t->accounts == 0) t->captured_to = nullptr;
+  return known;
+}
+
+}  // namespace
+
+void expect_library() {
+  settle_library();
+  Thread *t = enter();
+  int64_t bytes[2];
+  if (!t || !linker_answers() || !begin_account(t, bytes)) return;
+  t_loading = {t, bytes[kRead], t->captured[kRead], read_ahead()};
+}
+
+void settle_library() {
+  Loading loading = t_loading;
+  if (!loading.thread) return;
+  t_loading.thread = nullptr;
+  int64_t bytes[2];
+  if (!end_account(loading.thread, bytes)) return;
+  int64_t in_vain = bytes[kRead] - loading.read, ahead = read_ahead();
+  // Where a program with threads has read since, a stream's buffer may hold more than it took.
+  bool is_plain = loading.thread->captured[kRead] == loading.captured || in_vain % kReadPerLibrary == 0;
+  if (ahead >= 0 && loading.ahead >= 0) {
+    in_vain -= ahead - loading.ahead;
+    is_plain = true;
+  }
+  if (in_vain <= 0 || in_vain > kMostInVain || !is_plain) return;
+  count_read_in_vain(in_vain);
+  count_loaded();
+}
+
+LibcCall::LibcCall(Thread *t) : thread_(t) {
+  settle_library();
+  known_ = begin_account(t, before_);
+}
+
+bool LibcCall::finish(int64_t (&bytes)[2]) {
+  settle_library();
+  if (!known_ || !end_account(thread_, bytes)) return false;
+  for (int i = 0; i < 2; ++i) bytes[i] = bytes[i] > before_[i] ? bytes[i] - before_[i] : 0;
+  return true;
+}
+
+Account take_account() {
+  settle_library();
+  Account a;
+  if (!is_ours_to_write() || !g_session.ledger->known) return a;
+  Ledger &l = *g_session.ledger;
+  int64_t own = static_cast<int64_t>(l.own[kRead].load());
+  uint64_t totals[2];
+  if (!read_kernel_account(0, totals)) return a;
+  a.known = true;
+  BufferedBytes buffered = bytes_in_buffers();
+  a.buffered = buffered.unread;
+  a.unflushed = buffered.unwritten;
+  a.loaded = library_bytes() - l.base_loaded;
+  auto of = [](const std::atomic<uint64_t> &n) { return static_cast<int64_t>(n.load(std::memory_order_relaxed)); };
+  a.bytes[kRead] = static_cast<int64_t>(totals[kRead]) - of(l.base[kRead]) - own - of(l.reaped[kRead]) - l.ahead -
+                   a.loaded - a.buffered;
+  a.bytes[kWritten] = static_cast<int64_t>(totals[kWritten]) - of(l.base[kWritten]) - of(l.own[kWritten]) -
+                      of(l.reaped[kWritten]) + a.unflushed;
+  for (int64_t &n : a.bytes) n = n < 0 ? 0 : n;
+  return a;
+}
+
+void leave_image(const Account &account) {
+  if (!account.known || !is_ours_to_write()) return;
+  for (int i = 0; i < 2; ++i) g_session.ledger->left[i] = static_cast<uint64_t>(account.bytes[i]);
+}
+
+}  // namespace tailrace

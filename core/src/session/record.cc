@@ -1,0 +1,286 @@
+// See session/record.h.
+#include "session/record.h"
+
+#include <sys/resource.h>
+
+#include "hooks/hook_records.h"
+#include "session/ledger.h"
+#include "hooks/rings.h"
+#include "session/segment.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+uint16_t mark_of(const Thread *t) { return static_cast<uint16_t>(t->epoch); }
+
+// A head slot and the text behind it, marked last to first, so that the head is only valid when all of it is.
+bool write_text_record(Thread *t, RecordKind kind, const HeadSlot &head, string_view text) {
+  auto parts = static_cast<uint32_t>((text.size() + kTextBytesPerSlot - 1) / kTextBytesPerSlot);
+  Slot *slots = reserve(t, 1 + parts);
+  if (!slots) return false;
+  uint16_t epoch = mark_of(t);
+  for (uint32_t i = 0; i < parts; ++i) {
+    auto *part = reinterpret_cast<TextSlot *>(slots + 1 + i);
+    size_t from = i * kTextBytesPerSlot;
+    size_t n = text.size() - from < kTextBytesPerSlot ? text.size() - from : kTextBytesPerSlot;
+    memcpy(part->text, text.data() + from, n);
+    part->mark.store(make_mark(kTextRecord, epoch), std::memory_order_release);
+  }
+  auto *h = reinterpret_cast<HeadSlot *>(slots);
+  h->id = head.id;
+  h->hash = head.hash;
+  h->text_bytes = static_cast<uint32_t>(text.size());
+  h->tid = head.tid;
+  h->dev = head.dev;
+  h->ino = head.ino;
+  h->btime_ns = head.btime_ns;
+  h->mark.store(make_mark(kind, epoch), std::memory_order_release);
+  return true;
+}
+
+void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &identity) {
+  HeadSlot head{};
+  head.id = static_cast<uint32_t>(identity.type);
+  head.hash = hash;
+  head.dev = identity.dev;
+  head.ino = identity.ino;
+  head.btime_ns = identity.btime_ns;
+  // Without room the record that wants the name has none either, and counts the loss.
+  if (write_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
+}
+
+// A file as the writer of a record knows it: an open one, a named one, or none.
+struct FileSource {
+  OpenFile *open = nullptr;
+  const NamedFile *named = nullptr;
+};
+
+void write_name_from(Thread *t, uint64_t hash, const FileSource &source) {
+  if (source.named) return write_name(t, hash, source.named->name(), source.named->identity);
+  if (!source.open) return;
+  PathBuffer path;
+  FileIdentity identity;
+  long n = copy_name(source.open, hash, path.data(), kPathBytes, identity);
+  if (n >= 0) write_name(t, hash, {path.data(), static_cast<size_t>(n)}, identity);
+}
+
+inline void ensure_name(Thread *t, uint64_t hash, const FileSource &source) {
+  if (hash && __builtin_expect(t->names[hash % kNameCache] != hash, 0)) write_name_from(t, hash, source);
+}
+
+void write_context(Thread *t, const Context *c) {
+  HeadSlot head{};
+  head.id = c->id;
+  if (write_text_record(t, kContextRecord, head, c->tags())) t->contexts[c->id % kContextCache] = c->id;
+}
+
+inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Context *context) {
+  Slot *s = reserve(t, 1);
+  if (__builtin_expect(!s, 0)) {
+    count_loss(t, Loss::kNoJournal);
+    return nullptr;
+  }
+  s->context = context->id;
+  s->t0 = t0;
+  s->t1 = t1;
+  s->file = e.file;
+  s->file2 = e.file2;
+  s->offset = e.offset;
+  s->count = e.count;
+  s->ret = e.ret;
+  return s;
+}
+
+// The one way a record comes to be. Names and context stand in the same epoch as the record: when making room for it
+// emptied the segment, they are written again.
+inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b,
+                    uint64_t over = 0) {
+  uint64_t t1 = over ? over : now_ticks();
+  const Context *context = current_context();
+  for (;;) {
+    uint32_t epoch = t->epoch;
+    if (__builtin_expect(t->contexts[context->id % kContextCache] != context->id, 0)) write_context(t, context);
+    ensure_name(t, e.file, a);
+    if (b.open || b.named) ensure_name(t, e.file2, b);
+    Slot *s = fill(t, e, t0, t1, context);
+    if (!s) return nullptr;
+    if (__builtin_expect(t->epoch != epoch, 0)) continue;
+    s->mark.store(make_mark(static_cast<uint16_t>(e.fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
+    if (__builtin_expect(t1 > t->deadline_ticks, 0)) {
+      seal_thread(t);
+      return nullptr;
+    }
+    return s;
+  }
+}
+
+// Where the bytes of a call at the descriptor's position began, and the position moved on.
+inline int64_t take_position(OpenFile *f, int fd, int64_t moved) {
+  if (!is_seekable(f)) return -1;
+  if (__builtin_expect(position_is_own(f), 1)) {
+    return moved > 0 ? f->position.fetch_add(moved, std::memory_order_relaxed)
+                     : f->position.load(std::memory_order_relaxed);
+  }
+  // Shared with another process, or appending: only the kernel knows.
+  int64_t now = sys::lseek(fd, 0, SEEK_CUR);
+  return now < 0 ? -1 : now - moved;
+}
+
+inline int64_t offset_for(OpenFile *f, int fd, int64_t at, int64_t ret) {
+  if (at == kNowhere) return -1;
+  return at == kHere ? take_position(f, fd, ret > 0 ? ret : 0) : at;
+}
+
+}  // namespace
+
+void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret) {
+  int64_t result = result_of(ret);
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  OpenFile *f = file_of(fd);
+  Event e{fn, 0, 0, -1, count, result};
+  if (f) {
+    e.file = f->hash.load(std::memory_order_relaxed);
+    e.offset = offset_for(f, fd, at, result);
+  }
+  commit(t, e, call.t0(), {f, nullptr}, {});
+}
+
+void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
+                 int64_t ret) {
+  int64_t result = result_of(ret);
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  OpenFile *from = file_of(from_fd), *to = file_of(to_fd);
+  Event e{fn, 0, 0, -1, count, result};
+  if (from) {
+    e.file = from->hash.load(std::memory_order_relaxed);
+    e.offset = offset_for(from, from_fd, from_at, result);
+  }
+  if (to) {
+    e.file2 = to->hash.load(std::memory_order_relaxed);
+    offset_for(to, to_fd, to_at, result);
+  }
+  commit(t, e, call.t0(), {from, nullptr}, {to, nullptr});
+}
+
+void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count, int64_t offset, uint64_t file2) {
+  int64_t result = result_of(ret);
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  OpenFile *f = file_of(fd);
+  Event e{fn, f ? f->hash.load(std::memory_order_relaxed) : 0, file2, offset, count, result};
+  commit(t, e, call.t0(), {f, nullptr}, {});
+}
+
+void record_file(const Call &call, const Event &event, OpenFile *file) {
+  Thread *t = call ? enter() : nullptr;
+  if (t) commit(t, event, call.t0(), {file, nullptr}, {});
+}
+
+void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  if (a) event.file = a->hash;
+  if (b) event.file2 = b->hash;
+  commit(t, event, call.t0(), {nullptr, a}, {nullptr, b});
+}
+
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  if (file) event.file = file->hash;
+  if (object) event.file2 = object->hash;
+  commit(t, event, call.t0(), {nullptr, file}, {nullptr, object}, t1);
+}
+
+void record_plain(const Call &call, Fn fn, int64_t ret) {
+  int64_t result = result_of(ret);
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result;
+  commit(t, e, call.t0(), {}, {});
+}
+
+void record_process_start(Thread *t) {
+  Session &g = g_session;
+  HeadSlot head{};
+  if (!write_text_record(t, kProcessRecord, head, {g.process_members, g.process_members_bytes})) return;
+  Event e;
+  e.fn = Fn::kStart;
+  commit(t, e, now_ticks(), {}, {});
+}
+
+namespace {
+
+// The members of the exit event's args behind the code.
+void write_exit_members(Writer &w) {
+  Account a = take_account();
+  auto number = [&](const char *key, int64_t value) { w << (w.size() ? "," : "") << key, w.number(value); };
+  if (a.known) {
+    number("\"rchar\":", a.bytes[kRead]);
+    number("\"wchar\":", a.bytes[kWritten]);
+    if (a.buffered) number("\"buffered\":", a.buffered);
+    if (a.unflushed) number("\"unflushed\":", a.unflushed);
+    if (a.loaded) number("\"loaded\":", a.loaded);
+  }
+  rusage u;
+  if (sys::call(SYS_getrusage, RUSAGE_SELF, sys::pointer(&u)) < 0) return;
+  auto ns = [](const timeval &t) { return t.tv_sec * 1'000'000'000LL + t.tv_usec * 1000LL; };
+  number("\"utime\":", ns(u.ru_utime));
+  number("\"stime\":", ns(u.ru_stime));
+  number("\"maxrss\":", u.ru_maxrss);
+  number("\"minflt\":", u.ru_minflt);
+  number("\"majflt\":", u.ru_majflt);
+  number("\"inblock\":", u.ru_inblock);
+  number("\"oublock\":", u.ru_oublock);
+}
+
+}  // namespace
+
+void record_process_exit(int code) {
+  rings::settle();
+  record_maps_left();
+  Thread *t = enter();
+  if (!t) return;
+  char members[400];
+  Writer w(members, sizeof members);
+  write_exit_members(w);
+  HeadSlot head{};
+  if (!w.overflowed()) write_text_record(t, kProcessRecord, head, w.view());
+  Event e;
+  e.fn = Fn::f__exit;
+  e.ret = code & 0xFF;
+  commit(t, e, now_ticks(), {}, {});
+}
+
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return;
+  Event e;
+  e.fn = fn;
+  e.ret = pid;
+  e.count = static_cast<uint64_t>(status);
+  e.offset = account ? static_cast<int64_t>(account[kRead]) : -1;
+  e.file2 = account ? account[kWritten] : 0;
+  commit(t, e, call.t0(), {}, {});
+}
+
+PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file) {
+  Thread *t = call ? enter() : nullptr;
+  if (!t) return {};
+  Event e = event;
+  e.file = file.hash;
+  return {t, commit(t, e, call.t0(), {nullptr, &file}, {})};
+}
+
+void amend_pending(const PendingRecord &pending, int64_t ret) {
+  if (!pending.slot) return;
+  pending.slot->t1 = now_ticks();
+  pending.slot->ret = ret;
+}
+
+}  // namespace tailrace

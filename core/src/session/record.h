@@ -1,0 +1,87 @@
+// Records: how a hook says what the program did. A hook makes a Call before it calls the real function and hands it to
+// one of these functions after; where nothing is traced, both cost a load and a branch. None of them changes errno.
+#pragma once
+
+#include <errno.h>
+
+#include "session/files.h"
+#include "format/functions.h"
+#include "session/session.h"
+
+namespace tailrace {
+
+// The time before the real call; false where this thread records nothing.
+class Call {
+ public:
+  Call() : t0_(enter() ? now_ticks() : 0) {}
+  // One that began before the object did.
+  explicit Call(uint64_t t0) : t0_(enter() ? t0 : 0) {}
+  explicit operator bool() const { return t0_ != 0; }
+  uint64_t t0() const { return t0_; }
+
+ private:
+  uint64_t t0_;
+};
+
+constexpr int64_t kHere = -1;     // at the descriptor's position, which the call moves
+constexpr int64_t kNowhere = -2;  // the call has no position
+
+struct Event {
+  Fn fn = Fn::kNone;
+  uint64_t file = 0;
+  uint64_t file2 = 0;
+  int64_t offset = -1;
+  uint64_t count = 0;
+  int64_t ret = 0;
+};
+
+// What a record keeps of a call's result: the value, or -errno.
+inline int64_t result_of(int64_t ret) { return ret < 0 ? -static_cast<int64_t>(errno) : ret; }
+
+// Bytes moved through a descriptor: `at` is kHere or an explicit offset.
+void record_transfer(const Call &call, Fn fn, int fd, int64_t at, uint64_t count, int64_t ret);
+// Bytes copied from one descriptor to another; an offset is kHere or where the bytes were read from.
+void record_copy(const Call &call, Fn fn, int from_fd, int64_t from_at, int to_fd, int64_t to_at, uint64_t count,
+                 int64_t ret);
+// A call on a descriptor.
+void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0, int64_t offset = -1,
+               uint64_t file2 = 0);
+// A call on an open file that the hook looked up itself.
+void record_file(const Call &call, const Event &event, OpenFile *file);
+// A call that names one or two files; b may be null.
+void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
+// A call of a library above libc that was over at `t1`.
+void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object);
+// A call without a file.
+void record_plain(const Call &call, Fn fn, int64_t ret);
+
+// A call that closes a descriptor. Made before the real call, which another thread's open may overtake.
+class Closing {
+ public:
+  Closing(const Call &call, int fd) : known_(call && take_file(fd, file_)) {}
+  void record(const Call &call, Fn fn, int64_t ret) {
+    Event e;
+    e.fn = fn;
+    e.ret = result_of(ret);
+    record_path(call, e, known_ ? &file_ : nullptr);
+  }
+
+ private:
+  NamedFile file_;
+  bool known_;
+};
+
+void record_process_start(Thread *t);
+void record_process_exit(int code);
+// A child was waited for; its account, where it is known.
+void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account);
+
+// A record that may have to be put right: execve only returns when it failed.
+struct PendingRecord {
+  Thread *thread = nullptr;
+  Slot *slot = nullptr;
+};
+PendingRecord record_pending(const Call &call, const Event &event, const NamedFile &file);
+void amend_pending(const PendingRecord &pending, int64_t ret);
+
+}  // namespace tailrace

@@ -1,0 +1,254 @@
+// See session/segment.h.
+#include "session/segment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "session/ledger.h"
+#include "base/own_stack.h"
+#include "session/reserve.h"
+#include "session/segment_file.h"
+#include "base/spare_table.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+Slot *slots_of(SegmentHeader *s) { return s->slot(0); }
+
+void forget_names(Thread *t) {
+  memset(t->names, 0, sizeof t->names);
+  memset(t->contexts, 0, sizeof t->contexts);
+}
+
+void set_deadline(Thread *t, uint64_t from_ticks) {
+  t->deadline_ticks = g_session.sealed_for_exit ? 0 : from_ticks + g_session.block_age_ticks;
+}
+
+void attach_segment(Thread *t, SegmentHeader *s, uint32_t used) {
+  t->segment = s;
+  t->begin = slots_of(s);
+  t->next = t->begin + used;
+  t->limit = t->begin + s->allocated_slots.load(std::memory_order_relaxed);
+  t->epoch = s->epoch.load(std::memory_order_relaxed);
+  if (t->captured_to) t->captured_to = t->next;
+  forget_names(t);
+  set_deadline(t, s->from_ticks);
+}
+
+uint32_t used_slots(const Thread *t) {
+  const Slot *end = t->next < t->limit ? t->next : t->limit;
+  return static_cast<uint32_t>(end - t->begin);
+}
+
+// More slots, if the segment can have them. Another thread may have seen to it (session/reserve.cc).
+bool grow(Thread *t) {
+  if (t->limit - t->begin >= kSegmentSlots || !extend_segment_file(t->segment)) return false;
+  t->limit = t->begin + kSegmentSlots;
+  return true;
+}
+
+// seal_segment's arguments and results, for the way over to the other stack.
+struct SealJob {
+  SegmentHeader *segment;
+  uint32_t used;
+  SealScratch *scratch;
+  ClockSample now;
+  uint64_t unwritten;
+  int status;
+  SealTotals totals;
+};
+
+void do_seal_job(void *raw) {
+  auto *job = static_cast<SealJob *>(raw);
+  job->status = seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten);
+}
+
+// Sealing lock held.
+bool prepare_sealing() {
+  Session &g = g_session;
+  if (!g.scratch) g.scratch = make_seal_scratch();
+  if (!g.seal_stack) g.seal_stack = static_cast<char *>(sys::allocate_pages(kOwnStackBytes));
+  return g.scratch && g.seal_stack;
+}
+
+void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_stack + kOwnStackBytes); }
+
+// Sealing lock held. Writes out what it can; then the segment has to be emptied.
+SealJob seal_records(Thread *t) {
+  Session &g = g_session;
+  take_captured(t);
+  SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -ENOMEM, {}};
+  if (prepare_sealing()) {
+    job.scratch = g.scratch;
+    with_descriptor(run_seal_job, &job, job.status);
+  }
+  count_own(0, static_cast<int64_t>(job.totals.file_bytes));
+  return job;
+}
+
+void begin_epoch(Thread *t, const ClockSample &now) {
+  empty_segment(*t->segment, now, t->tid);
+  t->epoch = t->segment->epoch.load(std::memory_order_relaxed);
+  t->next = t->begin;
+  if (t->captured_to) t->captured_to = t->begin;
+  forget_names(t);
+  set_deadline(t, now.ticks);
+}
+
+// Sealing lock held. False: it can't be written now; the launcher may, later.
+bool seal_and_empty(Thread *t) {
+  SealJob job = seal_records(t);
+  if (job.status >= 0) begin_epoch(t, job.now);
+  return job.status >= 0;
+}
+
+// Segments that this process may leave to the launcher, full: 16 MiB.
+constexpr uint32_t kMostKept = 64;
+
+// Sealing lock held. The thread goes on with another segment and leaves its own, which this process has no right to
+// write out, as it is to the launcher.
+bool leave_segment(Thread *t, int status) {
+  Session &g = g_session;
+  Locked lock(g.wiped->table);
+  SegmentHeader *s = nullptr;
+  bool may_make = (status == -EACCES || status == -EPERM) && g.kept_segments < kMostKept;
+  if (may_make) s = make_segment(kSegmentSlots, t->tid);
+  if (!s) s = take_reserve(t->tid, kReserveSegments / 2);
+  if (!s) return false;
+  ++g.kept_segments;
+  // The records' writer tells by the epoch that names and context have to be written again.
+  uint32_t epoch = t->epoch + 1;
+  s->epoch.store((epoch & 0xFFFF) ? epoch : epoch + 1, std::memory_order_relaxed);
+  attach_segment(t, s, 0);
+  return true;
+}
+
+// A full segment makes room: it is written out, left to the launcher, or what is in it is dropped and counted.
+void make_room_in_full(Thread *t) {
+  Locked lock(g_session.wiped->sealing);
+  SealJob job = seal_records(t);
+  if (job.status < 0 && leave_segment(t, job.status)) return;
+  if (job.status < 0) {
+    t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(job.unwritten, std::memory_order_relaxed);
+  }
+  begin_epoch(t, job.now);
+}
+
+// How far the previous program image had come.
+uint32_t find_used(SegmentHeader *s) {
+  auto epoch = static_cast<uint16_t>(s->epoch.load(std::memory_order_relaxed));
+  uint32_t n = s->allocated_slots.load(std::memory_order_relaxed);
+  while (n > 0 && mark_epoch(s->slot(n - 1)->mark.load(std::memory_order_relaxed)) != epoch) --n;
+  return n;
+}
+
+}  // namespace
+
+void open_segment(Thread *t) {
+  SegmentHeader *s = make_segment(kFirstSlots, t->tid);
+  if (!s) s = take_reserve(t->tid);
+  t->segment = s;
+  t->begin = t->next = t->limit = nullptr;
+  if (!s) return;
+  house_ledger(s);
+  attach_segment(t, s, 0);
+}
+
+static void adopt_segment(SegmentHeader *s) {
+  if (!s || s->holding.load() == kWithdrawn) return;
+  s->holding.store(kHeld);
+  Thread *t = new_thread();
+  if (s->ledger.known) g_session.ledger = &s->ledger;
+  if (t) attach_segment(t, s, find_used(s));
+}
+
+bool adopt_segments(uint32_t count, uint32_t mine) {
+  SegmentHeader *first = reopen_segment_file(mine, Sharing::kHeadForKin);
+  if (!first) return false;
+  g_session.first_segment = first;
+  g_session.segment_count = count;
+  g_session.start.monotonic_ns = first->start_monotonic_ns;
+  g_session.reference_rate_q32 = first->reference_rate_q32;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (i != mine) adopt_segment(reopen_segment_file(i, Sharing::kAlone));
+  }
+  // Last, so that it is on top of the list: the first thread takes it.
+  adopt_segment(first);
+  return true;
+}
+
+void note_thread(Thread *t) {
+  auto *head = reinterpret_cast<HeadSlot *>(reserve(t, 1));
+  if (!head) return;
+  head->tid = t->tid;
+  head->mark.store(make_mark(kThreadRecord, static_cast<uint16_t>(t->epoch)), std::memory_order_release);
+}
+
+void forget_scratch() {
+  if (g_session.scratch) free_seal_scratch(g_session.scratch);
+  g_session.scratch = nullptr;
+}
+
+bool make_room(Thread *t, uint32_t slots) {
+  sys::SignalsBlocked signals;
+  if (!t->segment) {
+    if (t->retry_events > 0) {
+      --t->retry_events;
+      return false;
+    }
+    t->retry_events = 1024;
+    Locked lock(g_session.wiped->table);
+    open_segment(t);
+    return t->segment != nullptr;
+  }
+  if (t->next > t->limit) t->next = t->limit;
+  if (grow(t) && t->next + slots <= t->limit) return true;
+  make_room_in_full(t);
+  return t->next + slots <= t->limit;
+}
+
+Slot *reserve_slowly(Thread *t, uint32_t n) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (!make_room(t, n)) return nullptr;
+    Slot *slot = take_slots(t, n);
+    if (slot + n <= t->limit) return slot;
+  }
+  return nullptr;
+}
+
+void seal_thread(Thread *t) {
+  if (!t->segment) return;
+  Locked lock(g_session.wiped->sealing);
+  // What can't be written now may be later; only a full segment has to be emptied.
+  if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
+}
+
+void seal_for_exit() {
+  Session &g = g_session;
+  Thread *self = t_thread;
+  Locked lock(g.wiped->sealing);
+  g.sealed_for_exit = true;
+  for (Thread *t = g.threads; t; t = t->next_thread) {
+    // What another thread still writes to is left to whoever launched the process, and so is what can't be written
+    // here: the process may have given up the right to (setuid), or be out of descriptors.
+    if (!t->segment || (t != self && t->in_use.load(std::memory_order_acquire))) continue;
+    if (!seal_and_empty(t)) continue;
+    bool done = t->segment->homeless.load() == 0;
+    for (auto &n : t->segment->lost) done = done && n.load() == 0;
+    if (done) remove_segment_file(t->segment);
+  }
+}
+
+void count_loss(Thread *t, Loss cause) {
+  Session &g = g_session;
+  SegmentHeader *s = t && t->segment ? t->segment : g.first_segment;
+  if (!s && g.kin) {
+    s = g.kin;
+    s->homeless.store(1, std::memory_order_relaxed);
+  }
+  auto &count = s ? s->lost[static_cast<int>(cause)] : g.unhoused_losses;
+  count.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace tailrace

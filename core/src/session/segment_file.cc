@@ -1,0 +1,211 @@
+// See session/segment_file.h.
+#include "session/segment_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "session/ledger.h"
+#include "session/path_buffer.h"
+#include "session/session.h"
+#include "base/spare_table.h"
+#include "base/sys.h"
+
+namespace tailrace {
+namespace {
+
+const char *segment_path(uint32_t index, const PathBuffer &buffer) {
+  Writer w(buffer.data(), kPathBytes);
+  w << string_view(g_session.journal_stem) << '.';
+  w.number(index) << ".tj";
+  return w.c_str();
+}
+
+// The run's journal directory, made by whoever comes first. It is the user's alone.
+void make_directories(const char *path) {
+  PathBuffer copy;
+  char *buffer = copy.data();
+  size_t n = strlen(path);
+  memcpy(buffer, path, n + 1);
+  for (size_t i = g_session.environment[Setting::TAILRACE_JOURNAL_DIR].size() + 1; i < n; ++i) {
+    if (buffer[i] != '/') continue;
+    buffer[i] = 0;
+    sys::mkdir(buffer, 0700);
+    buffer[i] = '/';
+  }
+}
+
+// In a directory that all may write to, a place that another user made is not ours to trust.
+bool directory_is_ours(const char *path) {
+  PathBuffer copy;
+  char *buffer = copy.data();
+  size_t n = string_view(path).rfind('/');
+  n = string_view(path, n).rfind('/');
+  memcpy(buffer, path, n);
+  buffer[n] = 0;
+  struct statx s;
+  if (sys::statx(AT_FDCWD, buffer, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_UID, &s) < 0) return false;
+  return S_ISDIR(s.stx_mode) && s.stx_uid == sys::geteuid();
+}
+
+int create_file(const char *path) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+  int fd = sys::open(path, kFlags, 0600);
+  if (fd == -ENOENT) {
+    make_directories(path);
+    fd = sys::open(path, kFlags, 0600);
+  }
+  if (fd >= 0 && !directory_is_ours(path)) {
+    sys::unlink(path);
+    sys::close(fd);
+    return -EEXIST;
+  }
+  return fd;
+}
+
+// Pages that are there when they are written to, or an error now.
+int allocate_file(int fd, size_t from, size_t to) {
+  if (to > sys::file_size_limit()) return -EFBIG;
+  int status = sys::fallocate(fd, static_cast<int64_t>(from), static_cast<int64_t>(to - from));
+  if (status != -EOPNOTSUPP) return status;
+  static const char zeros[4096] = {};
+  for (size_t at = from; at < to; at += sizeof zeros) {
+    long n = sys::call(SYS_pwrite64, fd, sys::pointer(zeros), sizeof zeros, static_cast<long>(at));
+    count_own(0, n);
+    if (n != sizeof zeros) return n < 0 ? static_cast<int>(n) : -ENOSPC;
+  }
+  return 0;
+}
+
+SegmentHeader *map_segment(int fd, Sharing sharing) {
+  size_t bytes = segment_bytes(kSegmentSlots);
+  auto *map = static_cast<SegmentHeader *>(sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
+  if (!map || share_segment(map, sharing)) return map;
+  sys::munmap(map, bytes);
+  return nullptr;
+}
+
+// What is done with a path that may have to be done elsewhere, or with another table of descriptors.
+struct FileJob {
+  const char *path;
+  uint32_t from, to;  // slots
+  Sharing sharing;
+  SegmentHeader *segment;
+  int status;
+};
+
+void make_job(void *raw) {
+  auto *job = static_cast<FileJob *>(raw);
+  int fd = create_file(job->path);
+  job->status = fd;
+  if (fd < 0) return;
+  job->status = allocate_file(fd, 0, segment_bytes(job->to));
+  if (job->status == 0) job->segment = map_segment(fd, job->sharing);
+  if (!job->segment) sys::unlink(job->path);
+  sys::close(fd);
+}
+
+void extend_job(void *raw) {
+  auto *job = static_cast<FileJob *>(raw);
+  int fd = sys::open(job->path, O_RDWR | O_NOFOLLOW);
+  job->status = fd;
+  if (fd < 0) return;
+  job->status = allocate_file(fd, segment_bytes(job->from), segment_bytes(job->to));
+  sys::close(fd);
+}
+
+}  // namespace
+
+// In a user namespace the user has another number, or that of nobody; his journals belong where the launcher, outside,
+// looks for them. There the directory is seen to be his, whatever his number is.
+static unsigned journal_user() {
+  const Session &g = g_session;
+  unsigned uid = sys::geteuid();
+  if (uid == g.journal_uid) return uid;
+  PathBuffer path;
+  Writer w(path.data(), kPathBytes);
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
+                          g.environment[Setting::TAILRACE_RUN]);
+  w << "/.";
+  return directory_is_ours(w.c_str()) ? g.journal_uid : uid;
+}
+
+bool name_journal() {
+  Session &g = g_session;
+  char stem[sizeof g.journal_stem];
+  Writer w(stem, sizeof stem - 16);
+  g.journal_uid = journal_user();
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
+                          g.environment[Setting::TAILRACE_RUN]);
+  w << '/';
+  write_process_stem(w, g.host, g.pid, g.start_realtime_ns);
+  if (string_view(w.c_str()) == string_view(g.journal_stem)) return false;
+  memcpy(g.journal_stem, stem, w.size() + 1);
+  return true;
+}
+
+SegmentHeader *make_segment_file(uint32_t index, uint32_t slots, Sharing sharing) {
+  PathBuffer path;
+  FileJob job{segment_path(index, path), 0, slots, sharing, nullptr, 0};
+  with_descriptor(make_job, &job, job.status);
+  // Another user's directory is closed to a process that has changed its user.
+  if ((job.status == -EACCES || job.status == -EEXIST) && name_journal()) {
+    job.path = segment_path(index, path);
+    with_descriptor(make_job, &job, job.status);
+  }
+  return job.segment;
+}
+
+bool extend_segment_file(SegmentHeader *segment) {
+  uint32_t allocated = segment->allocated_slots.load(std::memory_order_relaxed);
+  if (allocated >= kSegmentSlots) return true;
+  PathBuffer path;
+  FileJob job{segment_path(segment->segment, path), allocated, kSegmentSlots, Sharing::kAlone, nullptr, 0};
+  with_descriptor(extend_job, &job, job.status);
+  if (job.status < 0) return false;
+  segment->allocated_slots.store(kSegmentSlots, std::memory_order_release);
+  return true;
+}
+
+SegmentHeader *reopen_segment_file(uint32_t index, Sharing sharing) {
+  PathBuffer path;
+  int fd = sys::open(segment_path(index, path), O_RDWR | O_NOFOLLOW);
+  if (fd < 0) return nullptr;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  SegmentHeader *s = bytes >= static_cast<int64_t>(segment_bytes(kFirstSlots)) ? map_segment(fd, sharing) : nullptr;
+  sys::close(fd);
+  if (!s) return nullptr;
+  bool ours = s->magic == kJournalMagic && s->version == kJournalVersion && s->slots == kSegmentSlots &&
+              s->pid == g_session.pid && s->segment == index &&
+              static_cast<int64_t>(segment_bytes(s->allocated_slots.load())) <= bytes;
+  if (ours) return s;
+  sys::munmap(s, segment_bytes(kSegmentSlots));
+  return nullptr;
+}
+
+void remove_segment_file(const SegmentHeader *segment) {
+  PathBuffer path;
+  sys::unlink(segment_path(segment->segment, path));
+}
+
+bool share_segment(SegmentHeader *segment, Sharing sharing) {
+  if (sharing == Sharing::kWithKin) return true;
+  size_t kept = sharing == Sharing::kHeadForKin ? kSegmentHeaderBytes : 0;
+  return sys::madvise(reinterpret_cast<char *>(segment) + kept, segment_bytes(kSegmentSlots) - kept, MADV_DONTFORK) >=
+         0;
+}
+
+void announce_user(unsigned uid) {
+  // On the stack: a vfork child writes nowhere else.
+  char path[2048];
+  Writer w(path, sizeof path);
+  const Session &g = g_session;
+  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
+                          g.environment[Setting::TAILRACE_RUN]);
+  w << '/';
+  w.number(uid) << kUserSuffix;
+  if (w.overflowed()) return;
+  int fd = sys::open(w.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  if (fd >= 0) sys::close(fd);
+}
+
+}  // namespace tailrace

@@ -1,0 +1,174 @@
+// See spawn/injection.h.
+#include "spawn/injection.h"
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "session/files.h"
+#include "session/ledger.h"
+#include "base/sys.h"
+
+namespace tailrace {
+
+bool is_injecting() {
+  // A vfork child may be the first to ask in a process that has recorded nothing yet.
+  if (!t_vfork) enter();
+  if (t_vfork == kConfinedVfork) return false;
+  return g_session.state.load(std::memory_order_acquire) == State::kOn;
+}
+
+// Working memory for laying tags over others, too big for any stack.
+struct Injection::Merge {
+  TagSet base, over;
+  char message[256];
+  char merged[kMaxTagsBytes + 1];
+};
+
+string_view Injection::tags_for(char *const *environment) {
+  string_view own = current_context()->tags();
+  string_view set = ChildEnvironment::tags_in(g_session.environment, environment);
+  // What the program has put there for its child is laid over.
+  return set.empty() ? own : lay_over(own, set);
+}
+
+string_view Injection::lay_over(string_view own, string_view set) {
+  merge_ = static_cast<Merge *>(sys::allocate_pages(sizeof(Merge)));
+  if (!merge_) return own;
+  size_t at;
+  Writer faults(merge_->message, sizeof merge_->message), merged(merge_->merged, sizeof merge_->merged);
+  if (!parse_tags(own, merge_->base, at, faults) || !parse_tags(set, merge_->over, at, faults)) return own;
+  return merge_tags(merge_->base, merge_->over, merged) ? merged.view() : own;
+}
+
+Injection::~Injection() {
+  if (merge_) sys::munmap(merge_, sizeof(Merge));
+}
+
+string_view Injection::write_process(Kind kind) {
+  Writer w(process_, sizeof process_);
+  write_process_identity(w, kind == kSameProcess);
+  return w.view();
+}
+
+Injection::Injection(char *const *environment, Kind kind)
+    : environment_(environment),
+      child_(g_session.environment, tags_for(environment), write_process(kind), environment) {}
+
+char *const *Injection::build(const Program &program, void *memory) const {
+  if (program.carries_preload()) return child_.build(memory);
+  bool clean = program.obstacle() == Obstacle::kDropped || !g_session.environment.is_in_sight();
+  return clean ? environment_ : child_.build_without(memory);
+}
+
+namespace {
+
+bool is_executable(const char *path) {
+  struct statx s;
+  return sys::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &s) == 0 && S_ISREG(s.stx_mode) &&
+         (s.stx_mode & 0111);
+}
+
+}  // namespace
+
+// In a chroot or another mount namespace the library may not be there: the loader would say so on the program's stderr.
+static bool library_is_here() {
+  struct statx s;
+  string_view path = g_session.environment.preload;
+  // A bare name is looked for by the loader; copies of settings are terminated.
+  if (path.find('/') == string_view::npos) return true;
+  return sys::statx(AT_FDCWD, path.data(), AT_STATX_DONT_SYNC, STATX_TYPE, &s) == 0;
+}
+
+// One of TAILRACE_UNTRACED. By identity, since a program has many names: links, and views of a package manager.
+static bool is_left_out(const char *path) {
+  string_view list = g_session.environment[Setting::TAILRACE_UNTRACED];
+  struct statx wanted, one;
+  constexpr unsigned kIdentity = STATX_TYPE | STATX_INO;
+  if (list.empty() || sys::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, kIdentity, &wanted) != 0) return false;
+  for (size_t i = 0; i < list.size();) {
+    size_t end = i;
+    while (end < list.size() && list[end] != ':') ++end;
+    char program[512];  // the thread may have a small stack; what is longer is no program's path
+    Writer w(program, sizeof program);
+    w << slice(list, i, end - i);
+    if (sys::statx(AT_FDCWD, w.c_str(), AT_STATX_DONT_SYNC, kIdentity, &one) == 0 && one.stx_ino == wanted.stx_ino &&
+        one.stx_dev_major == wanted.stx_dev_major && one.stx_dev_minor == wanted.stx_dev_minor) {
+      return true;
+    }
+    i = end + 1;
+  }
+  return false;
+}
+
+Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
+  int64_t looked_at = 0;
+  if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, looked_at);
+  count_own(looked_at, 0);
+  // A program that the kernel keeps us out of stays what it is; what it starts is left alone too.
+  bool wanted = is_wanted_in(g_session.environment, environment);
+  if (!wanted && obstacle_ == Obstacle::kNone) obstacle_ = Obstacle::kDropped;
+  carries_ = wanted && library_is_here() && !breaks(obstacle_);
+}
+
+namespace {
+// Where a vfork child, which may not record, leaves what it is about to execute. It runs in its parent's memory; the
+// parent takes it when the call is back there. One is enough: two at once are two threads that vfork what can't be
+// traced.
+struct VforkedProgram {
+  std::atomic<uint32_t> taken;
+  int pid;
+  Obstacle obstacle;
+  char path[1024];
+};
+VforkedProgram g_vforked;
+}  // namespace
+
+void Program::leave_to_parent() const {
+  uint32_t free = 0;
+  if (!t_vfork || obstacle_ == Obstacle::kNone || !g_vforked.taken.compare_exchange_strong(free, 1)) return;
+  Writer w(g_vforked.path, sizeof g_vforked.path);
+  w << path_;
+  w.c_str();
+  g_vforked.obstacle = obstacle_;
+  g_vforked.pid = sys::getpid();
+}
+
+void Program::take_back() {
+  if (t_vfork && g_vforked.taken.load() && g_vforked.pid == sys::getpid()) g_vforked.taken.store(0);
+}
+
+Obstacle Program::take_from_child(int pid, NamedFile &file) {
+  if (!g_vforked.taken.load(std::memory_order_acquire) || g_vforked.pid != pid) return Obstacle::kNone;
+  Obstacle obstacle = g_vforked.obstacle;
+  name_file(AT_FDCWD, g_vforked.path, Look::kFollow, file);
+  g_vforked.taken.store(0, std::memory_order_release);
+  return obstacle;
+}
+
+const char *search_path(const char *file, char *out, size_t size) {
+  if (!file || !reads_as_string(file) || string_view(file).find('/') != string_view::npos) return file;
+  const char *list = getenv("PATH");
+  string_view all = list ? string_view(list) : string_view("/bin:/usr/bin");
+  for (size_t i = 0; i <= all.size();) {
+    size_t end = i;
+    while (end < all.size() && all[end] != ':') ++end;
+    Writer w(out, size);
+    if (end > i) w << slice(all, i, end - i) << '/';
+    w << file;
+    if (is_executable(w.c_str())) return out;
+    i = end + 1;
+  }
+  return file;
+}
+
+void *take_thread_start(size_t n) {
+  Locked lock(g_session.wiped->table);
+  return pool_take(n);
+}
+
+void give_thread_start(void *block) {
+  Locked lock(g_session.wiped->table);
+  pool_give(block, 64);
+}
+
+}  // namespace tailrace

@@ -1,0 +1,108 @@
+"""The way to the workers: which executors can be traced, how their workers are started, and each one's submit.
+
+An executor is changed as an instance, by shadowing attributes: a delegating class would fail Parsl's isinstance
+checks. What was there is kept on the instance, so that a configuration can be traced again.
+"""
+
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
+from parsl.executors.base import ParslExecutor
+from tailrace.parsl.call import TAGS_KEYWORD, TracedCall, traced_call
+
+_ORIGINALS = "_tailrace_originals"
+_SHELL_SYNTAX = ";&|\n"
+
+Body = Callable[..., Any]
+
+
+class Handoff:
+    """What check_memo() leaves for the submit that follows on its thread: the tags, and what is to run the body."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    def give(self, tags: str, body: Body | None) -> None:
+        self._here.task = (tags, body)
+
+    def take(self) -> tuple[str, Body | None] | None:
+        task: tuple[str, Body | None] | None = getattr(self._here, "task", None)
+        self._here.task = None
+        return task
+
+
+def is_in_process(executor: ParslExecutor) -> bool:
+    """Whether the executor's tasks run in threads of this process."""
+    return isinstance(executor, ThreadPoolExecutor)
+
+
+def why_not_tagged(executor: ParslExecutor) -> str | None:
+    """Why the executor's tasks can't be traced one by one, in words; None when they can."""
+    if isinstance(executor, (ThreadPoolExecutor, HighThroughputExecutor)):
+        return None
+    kind = type(executor).__name__
+    if getattr(executor, "source", False):
+        return f"{kind} with source=True ships a function's source text, which leaves no room for tags"
+    if _has_task_environment(executor):
+        return None
+    return f"{kind} gives no way to put the tracer into its workers"
+
+
+def prepare_workers(executor: ParslExecutor, settings: Mapping[str, str], preload: str) -> None:
+    """Makes the executor start its workers traced, with `settings` (TAILRACE_...) and the library `preload`."""
+    if isinstance(executor, HighThroughputExecutor):
+        executor.launch_cmd = pool_command(_original(executor, "launch_cmd"), settings)
+    elif _has_task_environment(executor):
+        env = _original(executor, "env")
+        preloads = ":".join(filter(None, [preload, env.get("LD_PRELOAD")]))
+        vars(executor)["env"] = {**env, **settings, "LD_PRELOAD": preloads}
+
+
+def pool_command(launch_cmd: str, settings: Mapping[str, str]) -> str:
+    """`launch_cmd`, a template of HighThroughputExecutor, to be run by tailrace.integrations.pool.
+
+    It has no `$`, backtick or backslash of ours: some of Parsl's launchers put it into an unquoted here-document.
+    """
+    words = [sys.executable, "-m", "tailrace.integrations.pool"]
+    words += [f"{name}={value}" for name, value in settings.items()]
+    prefix = " ".join(shlex.quote(word) for word in [*words, "--"])
+    if any(character in launch_cmd for character in _SHELL_SYNTAX):
+        launch_cmd = "/bin/bash -c " + shlex.quote(launch_cmd)
+    # Parsl formats the command twice: when scaling is set up, and once a block.
+    return prefix.replace("{", "{{{{").replace("}", "}}}}") + " " + launch_cmd
+
+
+def shadow_submit(executor: ParslExecutor, handoff: Handoff) -> None:
+    """Makes executor.submit() send each task with the tags that `handoff` holds for the calling thread."""
+    if why_not_tagged(executor) is not None:
+        return
+    original: Callable[..., Future[Any]] = _original(executor, "submit")
+
+    def submit(func: Body, resource_specification: dict[str, Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        task = handoff.take()
+        if task is None:
+            return original(func, resource_specification, *args, **kwargs)
+        tags, body = task
+        kwargs[TAGS_KEYWORD] = tags
+        # A join body runs in a thread of this process: nothing pickles what runs it.
+        call = traced_call(func) if body is None else TracedCall(partial(body, func))
+        return original(call, resource_specification, *args, **kwargs)
+
+    executor.submit = submit  # type: ignore[method-assign]  # on this instance
+
+
+def _has_task_environment(executor: ParslExecutor) -> bool:
+    """Whether the executor (Work Queue) starts a process a task, with variables from its `env`."""
+    return isinstance(getattr(executor, "env", None), dict)
+
+
+def _original(executor: ParslExecutor, name: str) -> Any:
+    """The attribute as it was before tailrace first changed it."""
+    originals: dict[str, Any] = executor.__dict__.setdefault(_ORIGINALS, {})
+    return originals.setdefault(name, getattr(executor, name))

@@ -1,0 +1,199 @@
+"""trace(): a Parsl configuration whose tasks are traced.
+
+It changes how workers start (executors.py) and slips a memoizer into the DataFlowKernel (memoizer.py). Wrong tags are
+the caller's fault and raise; whatever else is missing costs the trace, in one warning, and never the workflow.
+"""
+
+import atexit
+import copy
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from parsl.config import Config
+from parsl.dataflow.memoization import BasicMemoizer
+from parsl.dataflow.taskrecord import TaskRecord
+from tailrace import context
+from tailrace import tags as tag_strings
+from tailrace.errors import CoreError, TagError, TailraceError
+from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations.declared_log import DeclaredLog
+from tailrace.parsl import executors
+from tailrace.parsl.memoizer import TracingMemoizer
+
+_log = logging.getLogger("tailrace.parsl")
+
+_OURS = ("workflow", "stage", "task", "try")
+_POOLS_END_WAIT_S = 5.0
+
+StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
+
+
+def trace(
+    config: Config,
+    run_dir: str | Path | None = None,
+    workflow: str | None = None,
+    tags: Mapping[str, str | int] | None = None,
+    stage: StageNames | None = None,
+) -> Config:
+    """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
+
+    run_dir: where the trace goes. A program that runs under `tailrace run` traces into that run's directory; else
+        the default is a new one under ./tailrace-runs. It must be reachable from the workers.
+    workflow: the workflow's name (default: the program's). When the run has one of that name, "-2" is put behind it.
+    tags: further tags of every task.
+    stage: names a task's stage, which else is its app's name: a mapping from app names, or a callable that is given
+        Parsl's task record. Where it has no answer the app's name stays.
+
+    The executors of `config` are changed in place. Raises TagError when a tag breaks the rules. When tracing isn't
+    possible (no core, no usable directory), says so in a warning and returns `config` itself.
+    """
+    base_tags = _checked_tags(tags, workflow)
+    try:
+        return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage))
+    except (TailraceError, OSError) as error:
+        _log.warning("tailrace: this workflow is not traced: %s", error)
+        return config
+
+
+def _trace(
+    config: Config,
+    run_dir: str | Path | None,
+    workflow: str,
+    base_tags: str,
+    stage_of: Callable[[TaskRecord], str | None],
+) -> Config:
+    library = str(environment.library_path())
+    directory = _run_directory(run_dir, base_tags)
+    workflow = _unused_name(directory, workflow)
+    _attach(directory)
+    workflow_tags = tag_strings.merge(base_tags, tag_strings.encode({"workflow": workflow}))
+    settings = _worker_settings(directory, workflow_tags)
+    for executor in config.executors:
+        fault = executors.why_not_tagged(executor)
+        if fault is None:
+            executors.prepare_workers(executor, settings, library)
+        else:
+            _log.warning("tailrace: executor %r is not traced: %s", executor.label, fault)
+    declared = DeclaredLog(directory, "parsl")
+    traced = copy.copy(config)
+    traced.memoizer = TracingMemoizer(
+        config.memoizer if config.memoizer is not None else BasicMemoizer(),
+        declared,
+        workflow=workflow,
+        config=_described(config),
+        encode=lambda task_tags: tag_strings.merge(base_tags, tag_strings.encode(task_tags)),
+        stage_of=stage_of,
+        on_end=_End(directory, declared).after_cleanup,
+    )
+    return traced
+
+
+def _checked_tags(tags: Mapping[str, str | int] | None, workflow: str | None) -> str:
+    taken = [key for key in _OURS if key in (tags or {})]
+    if taken:
+        raise TagError(f"tag {taken[0]!r} is set for each task: name workflows with workflow=, stages with stage=")
+    if workflow is not None:
+        tag_strings.encode({"workflow": workflow})
+    return tag_strings.encode(tags or {})
+
+
+def _stage_namer(stage: StageNames | None) -> Callable[[TaskRecord], str | None]:
+    if stage is None:
+        return lambda task: None
+    if callable(stage):
+        return stage
+    return lambda task: stage.get(task["func_name"])
+
+
+def _program_name() -> str:
+    return Path(sys.argv[0]).stem or "parsl" if sys.argv else "parsl"
+
+
+def _run_directory(wanted: str | Path | None, tags: str) -> Path:
+    """The directory that this process is traced into, or else the wanted one, made or opened."""
+    traced_into = context.run_directory() if context.active() else None
+    if traced_into is not None:
+        if wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve():
+            _log.warning(
+                "tailrace: this process is traced into %s already, so the workflow is too, not into %s",
+                traced_into,
+                wanted,
+            )
+        return Path(traced_into)
+    directory = rundir.open_run_directory(
+        wanted if wanted is not None else rundir.default_run_directory(sys.argv), rundir.command_line(), tags
+    )
+    if wanted is None:
+        print(f"tailrace: tracing into {directory}", file=sys.stderr)
+    return directory
+
+
+def _attach(directory: Path) -> None:
+    """Gets tracing into this process, where the tasks of thread pools and the bodies of join apps run."""
+    try:
+        environment.attach(directory)
+    except TailraceError as error:
+        _log.warning("tailrace: what tasks do inside this process is not traced: %s", error)
+
+
+def _worker_settings(directory: Path, tags: str) -> dict[str, str]:
+    return {**environment.chosen_settings(), "TAILRACE_RUN": str(directory), "TAILRACE_TAGS": tags}
+
+
+def _unused_name(directory: Path, name: str) -> str:
+    """`name`, or with a number behind it where the run has such a workflow: Parsl counts its tasks from 0 each time."""
+    taken = set()
+    for path in (directory / "declared").glob("*.jsonl"):
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            try:
+                taken.add(json.loads(next(lines, "{}")).get("workflow"))
+            except (ValueError, AttributeError):
+                continue
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}-{number}"
+    return candidate
+
+
+def _described(config: Config) -> dict[str, Any]:
+    return {
+        "executors": [{"label": executor.label, "type": type(executor).__name__} for executor in config.executors],
+        "retries": config.retries,
+        "host_python": sys.executable,
+    }
+
+
+class _End:
+    """Closes the declared log and seals what this node's dead workers left: after clean-up, else when Python exits."""
+
+    def __init__(self, directory: Path, declared: DeclaredLog) -> None:
+        self._directory = directory
+        self._declared = declared
+        atexit.register(self._at_exit)
+
+    def after_cleanup(self) -> None:
+        """Waits a little until the pools of this node have sealed what their workers left: the trace is whole then."""
+        self._declared.close()
+        end = time.monotonic() + _POOLS_END_WAIT_S
+        while self._seal() and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def _at_exit(self) -> None:
+        self._declared.close()
+        self._seal()
+
+    def _seal(self) -> set[int]:
+        """Returns the processes of this node whose journals are not sealed: alive, or another is at it."""
+        try:
+            if launcher.seal(self._directory)["failed"]:
+                raise CoreError("the run directory can't be written to")
+            return launcher.unsealed_pids(self._directory)
+        except (TailraceError, OSError, RuntimeError) as error:
+            _log.warning("tailrace: can't seal what workers left: %s; try `tailrace seal %s`", error, self._directory)
+            return set()
