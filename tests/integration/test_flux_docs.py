@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from flux_instance import FluxInstance
 
+import tailrace
 from tailrace import installation
 
 PAGE = Path(__file__).parents[2] / "docs" / "flux.md"
