@@ -17,12 +17,11 @@ from __future__ import annotations
 from typing import Any
 
 from tailrace.analyzer.insights.findings import Finding, Insights
-from tailrace.analyzer.insights.scene import Scene
-from tailrace.analyzer.insights.scene import scene as scene_of
+from tailrace.analyzer.insights.inputs import Inputs, inputs_of
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model import declared_vs_observed as compare
 
-__all__ = ["Finding", "Insights", "Scene", "insights"]
+__all__ = ["Finding", "Inputs", "Insights", "insights"]
 
 
 def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None) -> Insights:
@@ -35,7 +34,7 @@ def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None
     if m.insights is None:
         table = compare.compare_declared(run, m) if declared is None else declared
         tables = {name: getattr(run, name, None) for name in ("declared_tasks", "declared_files")}
-        made = scene_of(m, table, **tables)
+        made = inputs_of(m, table, **tables)
         m.remember(Insights(made, str(getattr(run, "path", "") or "RUN")))
     found: Insights = m.insights
     return found

@@ -20,11 +20,11 @@ from tailrace.analyzer.model import dataflow
 
 def annotate(out: nx.MultiDiGraph[Any], found: Insights) -> None:
     """Puts what the module's table says into a graph of the same model, in place."""
-    s, level = found.scene, str(out.graph["level"])
-    out.graph["makespan_ns"], out.graph["bound_ns"] = s.makespan_ns, found.critical.bound_ns
+    inputs, level = found.inputs, str(out.graph["level"])
+    out.graph["makespan_ns"], out.graph["bound_ns"] = inputs.makespan_ns, found.critical.bound_ns
     names = {
-        "task": [dataflow.party_id("task", row) for row in s.tasks.to_dict("records")],
-        "stage": [dataflow.party_id("stage", row) for row in s.stages.to_dict("records")],
+        "task": [dataflow.party_id("task", row) for row in inputs.tasks.to_dict("records")],
+        "stage": [dataflow.party_id("stage", row) for row in inputs.stages.to_dict("records")],
     }
     if level == "task":
         _tasks(out, found, names["task"])
@@ -44,7 +44,7 @@ def _tasks(out: nx.MultiDiGraph[Any], found: Insights, ids: list[str]) -> None:
 
 
 def _stages(out: nx.MultiDiGraph[Any], found: Insights, ids: list[str]) -> None:
-    place = dict(zip(zip(found.scene.stages["workflow"], found.scene.stages["stage"], strict=True), ids, strict=True))
+    place = dict(zip(zip(found.inputs.stages["workflow"], found.inputs.stages["stage"], strict=True), ids, strict=True))
     fans = {(row["workflow"], row["stage"]): row for row in found.fans.to_dict("records")}
     for row in found.critical.stages.to_dict("records"):
         key = (row["workflow"], row["stage"])
@@ -62,7 +62,7 @@ def _files(out: nx.MultiDiGraph[Any], found: Insights) -> None:
     if not wanted:
         return
     files = found.lifetime.files
-    identity = found.scene.m.table.files["file"].to_numpy(dtype=object)[files.index.to_numpy()]
+    identity = found.inputs.m.table.files["file"].to_numpy(dtype=object)[files.index.to_numpy()]
     columns = ["size", "live_ns", "again_bytes", "never_read", "intermediate"]
     rows = dict(zip(identity, files[columns].to_dict("records"), strict=True))
     for _, attributes in out.nodes(data=True):
@@ -72,8 +72,8 @@ def _files(out: nx.MultiDiGraph[Any], found: Insights) -> None:
 
 
 def _path(out: nx.MultiDiGraph[Any], found: Insights, names: dict[str, list[str]], level: str) -> None:
-    s = found.scene
-    code = range(len(s.tasks)) if level == "task" else s.tasks["stage_code"].tolist()
+    inputs = found.inputs
+    code = range(len(inputs.tasks)) if level == "task" else inputs.tasks["stage_code"].tolist()
     rows = found.critical.path
     hops = zip(rows["task"].tolist()[:-1], rows["task"].tolist()[1:], rows["version"].tolist()[1:], strict=True)
     for before, task, version in hops:
@@ -82,7 +82,7 @@ def _path(out: nx.MultiDiGraph[Any], found: Insights, names: dict[str, list[str]
         producer, consumer = (names[level][code[t]] for t in (before, task))
         if out.has_edge(producer, consumer, key="flow"):
             out.edges[producer, consumer, "flow"]["critical"] = True
-        file = dataflow.file_id(s.m, version)
+        file = dataflow.file_id(inputs.m, version)
         for ends, key in (((producer, file), "write"), ((file, consumer), "read")):
             if out.has_edge(ends[0], ends[1], key):
                 out.edges[ends[0], ends[1], key]["critical"] = True

@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
-from tailrace.analyzer.insights.scene import DATA, Scene
 from tailrace.analyzer.model.declared_vs_observed import Moment, Task
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util import intervals as iv
@@ -56,31 +56,35 @@ class Conflicts:
     unchecked: int
 
 
-def conflicts(s: Scene) -> Conflicts:
+def conflicts(inputs: Inputs) -> Conflicts:
     """The conflicts of a scene; see the module's definition."""
-    spells = _spells(s)
+    spells = _spells(inputs)
     pairs, left_out = _pairs(spells)
-    own = (~s.works[spells["task"].to_numpy()]) & spells["file"].isin(_shared_memory(s)).to_numpy()
+    own = (~inputs.works[spells["task"].to_numpy()]) & spells["file"].isin(_shared_memory(inputs)).to_numpy()
     pairs = pairs[~(own[pairs["a"].to_numpy()] & own[pairs["b"].to_numpy()])].reset_index(drop=True)
     loose = spells["loose"].to_numpy()
     vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
-    met = _meet(s, spells, pairs)
+    met = _meet(inputs, spells, pairs)
     candidates = met[(met["bytes"] > 0).to_numpy() | vague].reset_index(drop=True)
-    found, unchecked = _unordered(spells, candidates, _Order(s))
+    found, unchecked = _unordered(spells, candidates, _Order(inputs))
     unknown = found[found["bytes"] == 0]
-    return Conflicts(_told(s, spells, found[found["bytes"] > 0]), _task_pairs(spells, unknown), unchecked + left_out)
+    return Conflicts(
+        _told(inputs, spells, found[found["bytes"] > 0]), _task_pairs(spells, unknown), unchecked + left_out
+    )
 
 
-def _shared_memory(s: Scene) -> Ints:
+def _shared_memory(inputs: Inputs) -> Ints:
     """The codes of files in shared memory."""
-    return np.flatnonzero([str(path).startswith("/dev/shm/") for path in s.m.paths]).astype(np.int64)
+    return np.flatnonzero([str(path).startswith("/dev/shm/") for path in inputs.m.paths]).astype(np.int64)
 
 
-def _spells(s: Scene) -> pd.DataFrame:
+def _spells(inputs: Inputs) -> pd.DataFrame:
     """The accesses of data files: position in the model's spells, task, file, dir, times, loose, fresh."""
-    data = s.m.classed(("data",)) & ~s.m.versions.table["stream"].to_numpy()[s.m.version]
-    rows = s.m.spells.loc[data, ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]]
-    rows = rows.assign(spell=np.flatnonzero(data), task=s.of_who[rows["who"].to_numpy()])
+    data = inputs.m.classed(("data",)) & ~inputs.m.versions.table["stream"].to_numpy()[inputs.m.version]
+    rows = inputs.m.spells.loc[
+        data, ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]
+    ]
+    rows = rows.assign(spell=np.flatnonzero(data), task=inputs.of_who[rows["who"].to_numpy()])
     rows["loose"] = rows["loose_bytes"] > 0
     groups = rows.groupby("file")
     shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
@@ -126,10 +130,10 @@ def _pairs(spells: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(columns), out
 
 
-def _meet(s: Scene, spells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def _meet(inputs: Inputs, spells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """`pairs` with bytes, start, end: how many bytes both touched, and the first range of them."""
-    extents = s.m.table.extents
-    at = np.searchsorted(extents.group, np.arange(len(s.m.spells) + 1))
+    extents = inputs.m.table.extents
+    at = np.searchsorted(extents.group, np.arange(len(inputs.m.spells) + 1))
     ranges = np.column_stack((extents.start, extents.end))
     spell, fresh = spells["spell"].to_numpy(), spells["fresh"].to_numpy()
     everything = np.array([[0, WHOLE]], dtype=np.int64)
@@ -147,16 +151,18 @@ def _meet(s: Scene, spells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 class _Order:
     """Happens-before between tasks at given times."""
 
-    def __init__(self, s: Scene) -> None:
-        rows = s.handovers[~s.handovers["via"].isin((DECLARED, INSIDE))]  # told below, tasks without events included
-        self.names = [(str(r.workflow), str(r.task)) if r.task else None for r in s.tasks.itertuples()]
-        self.declared = s.order
-        stream = s.m.versions.table["stream"].to_numpy()
+    def __init__(self, inputs: Inputs) -> None:
+        rows = inputs.handovers[
+            ~inputs.handovers["via"].isin((DECLARED, INSIDE))
+        ]  # told below, tasks without events included
+        self.names = [(str(r.workflow), str(r.task)) if r.task else None for r in inputs.tasks.itertuples()]
+        self.declared = inputs.order
+        stream = inputs.m.versions.table["stream"].to_numpy()
         data = (rows["via"] == DATA).to_numpy()
         sure = ~data
         sure[data] = stream[rows["version"].to_numpy()[data]]
         rows = rows[sure]
-        told, unseen = _declared_moments(s)
+        told, unseen = _declared_moments(inputs)
         source = np.concatenate([rows["producer"].to_numpy(), told[:, 0]])
         target = np.concatenate([rows["consumer"].to_numpy(), told[:, 2]])
         given = np.concatenate([rows["given_ns"].to_numpy(), told[:, 1]])
@@ -171,7 +177,7 @@ class _Order:
         same = inner[self.when[inner] == self.when[inner + 1]]
         edges = [(inner, inner + 1), (same + 1, same), (point[: len(source)], point[len(source) :])]
         self.graph = csr.build(len(order), np.concatenate([e[0] for e in edges]), np.concatenate([e[1] for e in edges]))
-        self.bounds = np.searchsorted(self.task, np.arange(len(s.tasks) + unseen + 1))
+        self.bounds = np.searchsorted(self.task, np.arange(len(inputs.tasks) + unseen + 1))
         self._seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
 
     def known(self, task: int, after: int) -> bool:
@@ -200,12 +206,12 @@ class _Order:
         return at if at < high else -1
 
 
-def _declared_moments(s: Scene) -> tuple[Ints, int]:
+def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
     """What was declared to be before what, shape (n, 4): task and time of the one, task and time of the other; and how
     many tasks without events are in it: their codes come after the others', their life is from 0 to 1."""
-    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(s.tasks.itertuples()) if r.task}
-    seen = len(s.tasks)
-    times = (s.tasks["start_ns"].tolist(), s.tasks["end_ns"].tolist())
+    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
+    seen = len(inputs.tasks)
+    times = (inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist())
     unseen: dict[Task, int] = {}
 
     def point(moment: Moment) -> tuple[int, int]:
@@ -214,7 +220,7 @@ def _declared_moments(s: Scene) -> tuple[Ints, int]:
             return place[task], int(times[over][place[task]])
         return unseen.setdefault(task, seen + len(unseen)), int(over)
 
-    rows = [(*point(first), *point(then)) for first, then in s.order.moments()]
+    rows = [(*point(first), *point(then)) for first, then in inputs.order.moments()]
     return np.array(rows, dtype=np.int64).reshape(-1, 4), len(unseen)
 
 
@@ -235,7 +241,7 @@ def _unordered(spells: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple
     return rows.assign(overlap=overlap)[keep], unchecked
 
 
-def _told(s: Scene, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _told(inputs: Inputs, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """One row a (kind, file, two tasks), the largest of its accesses."""
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
     writes = (spells["dir"].to_numpy() == et.WRITE)[a]
@@ -254,7 +260,7 @@ def _told(s: Scene, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
             "overlap": overlap,
         }
     )
-    out["path"] = s.m.paths[out["file"].to_numpy()]
+    out["path"] = inputs.m.paths[out["file"].to_numpy()]
     out = out.sort_values(["overlap", "bytes"], ascending=False, kind="stable")
     result: pd.DataFrame = out.drop_duplicates(["kind", "file", "first", "second"])[COLUMNS].reset_index(drop=True)
     return result

@@ -19,7 +19,7 @@ In a run with tags the tasks are what bears one; a workflow manager's processes 
 nothing in the bound and are never on the path: their time is a gap. The path goes through them, to the task whose gift
 (data, an end that was waited for) reached them last before they gave to the next. Declared dependencies hand over the
 producer's end. Where a task had all that it was given, and another task still held the worker's process or the nodes
-in which it then began (room.py), the path goes on with that one (`ORDER`): what was missing was room. So it does, in a
+in which it then began (resource_waits.py), the path goes on with that one (`RESOURCE`). So it does, in a
 run with a manager, with the task that was over last before, where a task was given nothing by any other: its end was
 waited for, or it made room. What is left at the end of the run, when the last task is over, is a gap without a task
 (`REST`).
@@ -39,15 +39,15 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.insights.inputs import DATA, Inputs, cover_of
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
-from tailrace.analyzer.insights.resource_waits import Rooms
-from tailrace.analyzer.insights.scene import DATA, Scene, cover_of
+from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util import intervals as iv
 from tailrace.analyzer.util.intervals import Intervals, Ints
 
 PARTS = ("compute", "io", "stream", "gap")
-ORDER, REST = "order", "rest"
+RESOURCE, REST = "resource", "rest"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Critical:
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Scene.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
-        here: that of a handover, `ORDER`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
+        here: that of a handover, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
         `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
@@ -72,22 +72,22 @@ class Critical:
     dropped: int
 
 
-def critical(s: Scene) -> Critical:
+def critical(inputs: Inputs) -> Critical:
     """The critical path of a scene; see the module's definition."""
-    longest = bound(s)
-    path = _path(s)
+    longest = bound(inputs)
+    path = _path(inputs)
     on_path = path[path["task"] >= 0].groupby("task")[["compute", "io", "stream"]].sum().sum(axis=1)
-    tasks = s.tasks[["start_ns", "end_ns"]].copy()
-    tasks["work_ns"] = np.where(s.works, tasks["end_ns"] - tasks["start_ns"] - _blocked(s).length(), 0)
+    tasks = inputs.tasks[["start_ns", "end_ns"]].copy()
+    tasks["work_ns"] = np.where(inputs.works, tasks["end_ns"] - tasks["start_ns"] - _blocked(inputs).length(), 0)
     tasks["slack_ns"] = longest.slack_ns
     tasks["path_ns"] = on_path.reindex(range(len(tasks)), fill_value=0).to_numpy(dtype=np.int64)
-    tasks["critical"] = (longest.slack_ns == 0) & s.works
+    tasks["critical"] = (longest.slack_ns == 0) & inputs.works
     return Critical(
         bound_ns=longest.ns,
         bound_tasks=longest.tasks,
         tasks=tasks,
         path=path,
-        stages=_by_stage(s, tasks, path),
+        stages=_by_stage(inputs, tasks, path),
         parts={name: int(path[name].sum()) for name in PARTS},
         dropped=longest.dropped,
     )
@@ -96,12 +96,12 @@ def critical(s: Scene) -> Critical:
 # --- the bound -------------------------------------------------------------------------------------------------------
 
 
-def _blocked(s: Scene) -> iv.Cover:
-    busy = s.busy
+def _blocked(inputs: Inputs) -> iv.Cover:
+    busy = inputs.busy
     count = len(et.KINDS)
-    alone = (s.tasks["processes"] < 2).to_numpy()
+    alone = (inputs.tasks["processes"] < 2).to_numpy()
     keep = alone[busy.group // count]
-    return cover_of(Intervals(*(column[keep] for column in busy)), (et.STREAM, et.WAIT), len(s.tasks))
+    return cover_of(Intervals(*(column[keep] for column in busy)), (et.STREAM, et.WAIT), len(inputs.tasks))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Bound:
 
 
 def bound(
-    s: Scene, handovers: pd.DataFrame | None = None, quicker: iv.Cover | None = None, factor: float = 1.0
+    inputs: Inputs, handovers: pd.DataFrame | None = None, quicker: iv.Cover | None = None, factor: float = 1.0
 ) -> Bound:
     """The bound of a scene, or of what it would be (whatif.py).
 
@@ -123,13 +123,13 @@ def bound(
         handovers: instead of the scene's.
         quicker: times of the tasks that would take `1 / factor` of what they took.
     """
-    count = len(s.tasks)
+    count = len(inputs.tasks)
     if count == 0:
         return Bound(0, [], np.empty(0, dtype=np.int64), 0)
-    rows = s.handovers if handovers is None else handovers
+    rows = inputs.handovers if handovers is None else handovers
     every = np.arange(count, dtype=np.int64)
     task = np.concatenate([every, every, rows["producer"].to_numpy(), rows["consumer"].to_numpy()])
-    ends = [s.tasks["start_ns"].to_numpy(), s.tasks["end_ns"].to_numpy()]
+    ends = [inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()]
     when = np.concatenate([*ends, rows["given_ns"].to_numpy(), rows["taken_ns"].to_numpy()])
     order = np.lexsort((when, task))
     new = np.ones(len(order), dtype=np.bool_)
@@ -138,8 +138,8 @@ def bound(
     point[order] = np.cumsum(new) - 1
     task, when = task[order][new], when[order][new]
     inner = np.flatnonzero(task[1:] == task[:-1])
-    worked = when[inner + 1] - when[inner] - _blocked(s).inside(task[inner], when[inner], when[inner + 1])
-    worked = np.where(s.works[task[inner]], worked, 0)
+    worked = when[inner + 1] - when[inner] - _blocked(inputs).inside(task[inner], when[inner], when[inner + 1])
+    worked = np.where(inputs.works[task[inner]], worked, 0)
     if quicker is not None:
         saved = quicker.inside(task[inner], when[inner], when[inner + 1]) * (1 - 1 / factor)
         worked = np.maximum(worked - saved.astype(np.int64), 0)
@@ -154,7 +154,7 @@ def bound(
     np.maximum.at(through, task[inner], found.length[inner] + worked + rest.length[inner + 1])
     end = int(found.length.argmax())
     whole = int(found.length[end])
-    chain = [int(t) for t in task[csr.path(g, found, end)] if s.works[t]]
+    chain = [int(t) for t in task[csr.path(g, found, end)] if inputs.works[t]]
     chain = [t for i, t in enumerate(chain) if i == 0 or t != chain[i - 1]]
     return Bound(whole, chain, whole - through, dropped)
 
@@ -178,9 +178,9 @@ def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> 
 # --- what the makespan was spent on ----------------------------------------------------------------------------------
 
 
-def _path(s: Scene) -> pd.DataFrame:
+def _path(inputs: Inputs) -> pd.DataFrame:
     """The pieces of the path; see the module's definition."""
-    pieces = _walk(s)
+    pieces = _walk(inputs)
     out = pd.DataFrame(pieces, columns=["task", "via", "version", "begin_ns", "end_ns", "start_ns"])
     out = out.iloc[::-1].reset_index(drop=True)
     numbers = ["task", "version", "begin_ns", "end_ns", "start_ns"]
@@ -191,8 +191,8 @@ def _path(s: Scene) -> pd.DataFrame:
     for name in PARTS:
         out[name] = np.int64(0)
     files = (et.READ, et.WRITE, et.META)
-    io = s.cover(*files).inside(task[ran], low[ran], high[ran])
-    either = s.cover(*files, et.STREAM).inside(task[ran], low[ran], high[ran])
+    io = inputs.cover(*files).inside(task[ran], low[ran], high[ran])
+    either = inputs.cover(*files, et.STREAM).inside(task[ran], low[ran], high[ran])
     out.loc[ran, "io"] = io
     out.loc[ran, "stream"] = np.maximum(either - io, 0)
     out["compute"] = np.where(ran, high - low - out["io"] - out["stream"], 0)
@@ -201,66 +201,68 @@ def _path(s: Scene) -> pd.DataFrame:
     return result
 
 
-def _walk(s: Scene) -> list[tuple[int, str, int, int, int, int]]:
+def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
     """(task, via, version, begin, end, start), last first: begin to start is a gap, start to end is the task's."""
-    if not s.tasks["active"].any():
-        return [(-1, "", -1, s.start_ns, s.end_ns, s.end_ns)] if len(s.tasks) else []
-    start, end = s.tasks["start_ns"].to_numpy(), s.tasks["end_ns"].to_numpy()
-    task = int(np.where(s.works, end, s.start_ns - 1).argmax())
+    if not inputs.tasks["active"].any():
+        return [(-1, "", -1, inputs.start_ns, inputs.end_ns, inputs.end_ns)] if len(inputs.tasks) else []
+    start, end = inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()
+    task = int(np.where(inputs.works, end, inputs.start_ns - 1).argmax())
     now, out = int(end[task]), list[tuple[int, str, int, int, int, int]]()
-    if now < s.end_ns:
-        out.append((-1, REST, -1, now, s.end_ns, s.end_ns))
-    gifts, rooms = _Gifts(s), Rooms(s)
-    while now > s.start_ns:
-        found = gifts.last(task, now)
-        room, over = rooms.before(task)
-        if room >= 0 and over < now and (found is None or found.given_ns < over):
-            found = _Gift(room, over, int(start[task]), ORDER, -1)
-        found = found or gifts.made_room(task)
+    if now < inputs.end_ns:
+        out.append((-1, REST, -1, now, inputs.end_ns, inputs.end_ns))
+    arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
+    while now > inputs.start_ns:
+        found = arrivals.last(task, now)
+        holder, over = waits.released(task)
+        if holder >= 0 and over < now and (found is None or found.given_ns < over):
+            found = _Arrival(holder, over, int(start[task]), RESOURCE, -1)
+        found = found or arrivals.last_ended(task)
         if found is None:
             begin = int(start[task])
             if begin < now:
                 out.append((task, "", -1, begin, now, begin))
-            if begin > s.start_ns:
-                out.append((-1, "", -1, s.start_ns, begin, begin))
+            if begin > inputs.start_ns:
+                out.append((-1, "", -1, inputs.start_ns, begin, begin))
             break
-        ran = min(max(found.came_ns, int(start[task])), now)
+        ran = min(max(found.arrived_ns, int(start[task])), now)
         out.append((task, found.via, found.version, found.given_ns, now, ran))
-        task, now = found.giver, found.given_ns
+        task, now = found.producer, found.given_ns
     return out
 
 
 @dataclass(frozen=True)
-class _Gift:
-    """giver: a task; given_ns: when it gave; came_ns: when that came on, through the manager if it did."""
+class _Arrival:
+    """producer: a task; given_ns: when it gave; arrived_ns: when that came on, through the manager if it did."""
 
-    giver: int
+    producer: int
     given_ns: int
-    came_ns: int
+    arrived_ns: int
     via: str
     version: int
 
 
-class _Gifts:
+class _Arrivals:
     """What tasks were given by tasks, for a walk back in time."""
 
-    def __init__(self, s: Scene) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         # Whatever is no task only hands on: there it matters what came, not whether it held anybody up.
-        rows = s.handovers[s.handovers["held"].to_numpy() | ~s.works[s.handovers["consumer"].to_numpy()]]
+        rows = inputs.handovers[
+            inputs.handovers["held"].to_numpy() | ~inputs.works[inputs.handovers["consumer"].to_numpy()]
+        ]
         # Of equal times data says more than what was declared, and that more than the process tree.
         rank = rows["via"].map({DATA: 0, DECLARED: 1, INSIDE: 2}).fillna(3).to_numpy(dtype=np.int64)
         order = np.lexsort((rank, -rows["given_ns"].to_numpy(), rows["consumer"].to_numpy()))
         rows, self.rank = rows.iloc[order], rank[order]
-        self.bounds = np.searchsorted(rows["consumer"].to_numpy(), np.arange(len(s.tasks) + 1))
+        self.bounds = np.searchsorted(rows["consumer"].to_numpy(), np.arange(len(inputs.tasks) + 1))
         self.producer, self.given, self.taken = (rows[n].to_numpy() for n in ("producer", "given_ns", "taken_ns"))
         self.via, self.version = rows["via"].to_numpy(), rows["version"].to_numpy()
-        self.works = s.works
-        self.start, self.end = s.tasks["start_ns"].to_numpy(), s.tasks["end_ns"].to_numpy()
-        self.managed = not s.works.all() or len(s.declared) > 0
-        working = np.flatnonzero(s.works)
+        self.works = inputs.works
+        self.start, self.end = inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()
+        self.managed = not inputs.works.all() or len(inputs.declared) > 0
+        working = np.flatnonzero(inputs.works)
         self.by_end = working[np.argsort(self.end[working], kind="stable")]
 
-    def last(self, task: int, now: int) -> _Gift | None:
+    def last(self, task: int, now: int) -> _Arrival | None:
         """What a task was given last before a time, by a task, directly or through the manager."""
         queue: list[tuple[int, int, int, int, Iterator[int]]] = []
         self._push(queue, self._came(task, now), -1)
@@ -268,12 +270,12 @@ class _Gifts:
         while queue:
             less, _, at, first, others = heappop(queue)
             self._push(queue, others, -1 if first == at else first)
-            giver = int(self.producer[at])
-            if self.works[giver]:
-                return self._gift(task, at, first, now)
-            if giver not in met:  # the latest visit sees all that an earlier one would
-                met.add(giver)
-                self._push(queue, self._came(giver, -less), first)
+            producer = int(self.producer[at])
+            if self.works[producer]:
+                return self._arrival(task, at, first, now)
+            if producer not in met:  # the latest visit sees all that an earlier one would
+                met.add(producer)
+                self._push(queue, self._came(producer, -less), first)
         return None
 
     def _push(self, queue: list[tuple[int, int, int, int, Iterator[int]]], came: Iterator[int], first: int) -> None:
@@ -290,7 +292,7 @@ class _Gifts:
         early = (given < now) if self.works[task] else (given <= now)
         return iter((np.flatnonzero(early & (self.taken[low:high] <= now)) + low).tolist())
 
-    def _gift(self, task: int, at: int, first: int, now: int) -> _Gift:
+    def _arrival(self, task: int, at: int, first: int, now: int) -> _Arrival:
         via, version = str(self.via[first]), int(self.version[first])
         if via == DECLARED:
             # What was waited for is the producer's end; what for, the data says where there is some.
@@ -298,25 +300,25 @@ class _Gifts:
             data = (self.via[mine] == DATA) & (self.producer[mine] == self.producer[at]) & (self.taken[mine] <= now)
             if data.any():
                 via, version = DATA, int(self.version[mine][data][self.given[mine][data].argmax()])
-        return _Gift(int(self.producer[at]), int(self.given[at]), int(self.given[first]), via, version)
+        return _Arrival(int(self.producer[at]), int(self.given[at]), int(self.given[first]), via, version)
 
-    def made_room(self, task: int) -> _Gift | None:
+    def last_ended(self, task: int) -> _Arrival | None:
         """The task that was over last before this one began."""
         begin = int(self.start[task])
         before = int(np.searchsorted(self.end[self.by_end], begin, side="right")) - 1
         if not self.managed or before < 0:
             return None
-        giver = int(self.by_end[before])
-        over = int(self.end[giver])
+        producer = int(self.by_end[before])
+        over = int(self.end[producer])
         # Of no length, it began when it ended: it may be the task itself.
-        return _Gift(giver, over, begin, ORDER, -1) if giver != task and over < begin else None
+        return _Arrival(producer, over, begin, RESOURCE, -1) if producer != task and over < begin else None
 
 
-def _by_stage(s: Scene, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:
-    stage = s.tasks["stage_code"].to_numpy()
+def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:
+    stage = inputs.tasks["stage_code"].to_numpy()
     on = path[path["task"] >= 0]
-    sums = on.groupby(stage[on["task"].to_numpy()])[list(PARTS)].sum().reindex(range(len(s.stages)), fill_value=0)
-    out = s.stages[["workflow", "stage"]].reset_index(drop=True).join(sums)
+    sums = on.groupby(stage[on["task"].to_numpy()])[list(PARTS)].sum().reindex(range(len(inputs.stages)), fill_value=0)
+    out = inputs.stages[["workflow", "stage"]].reset_index(drop=True).join(sums)
     out["path_ns"] = out["compute"] + out["io"] + out["stream"]
     out["least_slack_ns"] = tasks["slack_ns"].groupby(stage).min().reindex(range(len(out)), fill_value=0)
     distinct = on["task"].drop_duplicates()

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.intervals import Ints
 
@@ -44,26 +44,26 @@ class Declared:
     untouched: pd.DataFrame
 
 
-def declared(s: Scene) -> Declared:
+def declared(inputs: Inputs) -> Declared:
     """Declared against observed; empty tables where nothing was declared."""
-    table = s.declared
+    table = inputs.declared
     if len(table) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=["status", "saved_ns"])
-        return Declared(nothing, nothing, 0, untouched(s))
+        return Declared(nothing, nothing, 0, untouched(inputs))
     undeclared = table[table["status"] == "undeclared"].sort_values(
         ["ordered", "bytes"], ascending=[True, False], kind="stable", ignore_index=True
     )
-    empty, together_ns = savings(s)
-    return Declared(undeclared, empty, together_ns, untouched(s))
+    empty, together_ns = savings(inputs)
+    return Declared(undeclared, empty, together_ns, untouched(inputs))
 
 
-def savings(s: Scene) -> tuple[pd.DataFrame, int]:
+def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     """`Declared.empty` and `Declared.together_ns`."""
-    rows = s.declared[s.declared["status"] != "undeclared"].reset_index(drop=True)
+    rows = inputs.declared[inputs.declared["status"] != "undeclared"].reset_index(drop=True)
     keys = [list(zip(rows["workflow"], rows[end], strict=True)) for end in ("producer", "consumer")]
     codes, names = pd.factorize(pd.MultiIndex.from_tuples([*keys[0], *keys[1]])) if len(rows) else (np.empty(0), [])
     source, target = np.asarray(codes[: len(rows)], dtype=np.int64), np.asarray(codes[len(rows) :], dtype=np.int64)
-    weight = _weights(s, [tuple(name) for name in names])
+    weight = _weights(inputs, [tuple(name) for name in names])
     carries = (rows["status"] != "not observed").to_numpy()
     empty = np.flatnonzero(~carries)
     g = csr.build(len(weight), source, target)
@@ -83,10 +83,10 @@ def savings(s: Scene) -> tuple[pd.DataFrame, int]:
     return out, int(together)
 
 
-def _weights(s: Scene, names: list[tuple[str, ...]]) -> Ints:
+def _weights(inputs: Inputs, names: list[tuple[str, ...]]) -> Ints:
     """ns of each (workflow, task); 0 for one without events."""
-    long = (s.tasks["end_ns"] - s.tasks["start_ns"]).to_numpy(dtype=np.int64).tolist()
-    spans = dict(zip(zip(s.tasks["workflow"], s.tasks["task"], strict=True), long, strict=True))
+    long = (inputs.tasks["end_ns"] - inputs.tasks["start_ns"]).to_numpy(dtype=np.int64).tolist()
+    spans = dict(zip(zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True), long, strict=True))
     return np.array([spans.get((str(name[0]), str(name[1])), 0) for name in names], dtype=np.int64)
 
 
@@ -96,17 +96,17 @@ def _chain(source: Ints, target: Ints, weight: Ints) -> int:
     return int(found.length[found.reached].max(initial=0))
 
 
-def untouched(s: Scene) -> pd.DataFrame:
+def untouched(inputs: Inputs) -> pd.DataFrame:
     """`Declared.untouched`: by any path that a file bore in the run; what another task of the workflow did to it is in
     the state. Only tasks that left events are asked."""
     columns = ["workflow", "task", "direction", "path", "state"]
-    files = s.tables.get("declared_files")
+    files = inputs.tables.get("declared_files")
     if files is None or len(files) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
         return nothing
-    code_of = dict(zip(s.m.table.aliases["path"], s.m.table.aliases["file"], strict=True))
-    who = s.m.who
-    spells = s.m.spells
+    code_of = dict(zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"], strict=True))
+    who = inputs.m.who
+    spells = inputs.m.spells
     names = list(zip(who["workflow"].to_numpy()[spells["who"]], who["task"].to_numpy()[spells["who"]], strict=True))
     did = set(zip(names, spells["file"].tolist(), spells["dir"].tolist(), strict=True))
     by_anyone = set(spells["file"].tolist())

@@ -26,7 +26,7 @@ from tailrace.analyzer.insights import declared_savings as de
 from tailrace.analyzer.insights import lifetime as li
 from tailrace.analyzer.insights import pairs
 from tailrace.analyzer.insights.critical import REST, Critical, critical
-from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages as stage_table
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, with_stage
 
@@ -67,7 +67,7 @@ class Finding:
 class Insights:
     """Every analysis of a scene, each worked out when it is first asked for."""
 
-    scene: Scene
+    inputs: Inputs
     directory: str = "RUN"
     _made: dict[str, Any] = field(default_factory=dict)
 
@@ -79,49 +79,49 @@ class Insights:
     @property
     def critical(self) -> Critical:
         """The critical path: what the makespan was spent on, and who had time to spare (critical.py)."""
-        found: Critical = self._get("critical", lambda: critical(self.scene))
+        found: Critical = self._get("critical", lambda: critical(self.inputs))
         return found
 
     @property
     def declared(self) -> de.Declared:
         """The declared DAG held against what was observed (declared.py)."""
-        found: de.Declared = self._get("declared", lambda: de.declared(self.scene))
+        found: de.Declared = self._get("declared", lambda: de.declared(self.inputs))
         return found
 
     @property
     def conflicts(self) -> co.Conflicts:
         """Accesses of the same bytes that nothing orders (conflicts.py)."""
-        found: co.Conflicts = self._get("conflicts", lambda: co.conflicts(self.scene))
+        found: co.Conflicts = self._get("conflicts", lambda: co.conflicts(self.inputs))
         return found
 
     @property
     def lifetime(self) -> li.Lifetime:
         """How long data lives, how often it is read, how much there is at a time (lifetime.py)."""
-        found: li.Lifetime = self._get("lifetime", lambda: li.lifetime(self.scene))
+        found: li.Lifetime = self._get("lifetime", lambda: li.lifetime(self.inputs))
         return found
 
     @property
     def streams(self) -> pd.DataFrame:
         """Pairs of tasks that could stream; columns of `pairs.streams`."""
-        found: pd.DataFrame = self._get("streams", lambda: pairs.streams(self.scene, self.critical))
+        found: pd.DataFrame = self._get("streams", lambda: pairs.streams(self.inputs, self.critical))
         return found
 
     @property
     def apart(self) -> pd.DataFrame:
         """Stages between which bytes went from host to host; columns of `pairs.apart`."""
-        found: pd.DataFrame = self._get("apart", lambda: pairs.apart(self.scene))
+        found: pd.DataFrame = self._get("apart", lambda: pairs.apart(self.inputs))
         return found
 
     @property
     def fans(self) -> pd.DataFrame:
         """From and to how many tasks the tasks of each stage had data; columns of `pairs.fans`."""
-        found: pd.DataFrame = self._get("fans", lambda: pairs.fans(self.scene))
+        found: pd.DataFrame = self._get("fans", lambda: pairs.fans(self.inputs))
         return found
 
     @property
     def caterpillar(self) -> pd.DataFrame:
         """The critical path with what hangs on it; columns of `pairs.caterpillar`."""
-        found: pd.DataFrame = self._get("caterpillar", lambda: pairs.caterpillar(self.scene, self.critical))
+        found: pd.DataFrame = self._get("caterpillar", lambda: pairs.caterpillar(self.inputs, self.critical))
         return found
 
     def findings(self) -> list[Finding]:
@@ -131,7 +131,7 @@ class Insights:
 
     def of_task(self, task: int) -> list[str]:
         """Arguments of `tailrace query` for a task's events, or a process's."""
-        row = self.scene.tasks.iloc[task]
+        row = self.inputs.tasks.iloc[task]
         if row["task"]:
             return ["--task", literal(str(row["task"]))]
         start = ["--start", str(row["start"])] if row["bearers"] > 1 else []
@@ -139,7 +139,7 @@ class Insights:
 
     def of_stage(self, name: str) -> list[str]:
         """The same for a stage as it is shown."""
-        return [literal(word) for word in stage_table.filters(self.scene.m, name)]
+        return [literal(word) for word in stage_table.filters(self.inputs.m, name)]
 
     def query(self, *arguments: str) -> str:
         """A `tailrace query` command line on this run."""
@@ -148,25 +148,25 @@ class Insights:
 
 def _ranked(i: Insights) -> list[Finding]:
     found = [finding for make in KINDS.values() for finding in make(i)]
-    rate = _rate(i.scene)
+    rate = _rate(i.inputs)
     cost = {id(f): f.cost_ns + f.cost_bytes * rate for f in found}
     first = {RACE: 0, TIME: 1, SPACE: 1, HONESTY: 2}
     return sorted(found, key=lambda f: (first[f.about], -cost[id(f)], f.kind, f.title))
 
 
-def _rate(s: Scene) -> float:
+def _rate(inputs: Inputs) -> float:
     """ns of I/O a byte, as the run's own I/O was."""
-    counts = s.m.table.counts
+    counts = inputs.m.table.counts
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
-    return stage_table.io_ns(s.m) / moved if moved else 0.0
+    return stage_table.io_ns(inputs.m) / moved if moved else 0.0
 
 
 def _worth(i: Insights, ns: int) -> bool:
-    return ns > 0 and ns >= WORTH_NS * i.scene.makespan_ns
+    return ns > 0 and ns >= WORTH_NS * i.inputs.makespan_ns
 
 
 def _large(i: Insights, moved: int) -> bool:
-    counts = i.scene.m.table.counts
+    counts = i.inputs.m.table.counts
     return moved > 0 and moved >= WORTH_BYTES * int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
 
 
@@ -184,17 +184,17 @@ def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[dict[str, Any]]:
 def _races(i: Insights) -> Iterator[Finding]:
     for kind, rows in i.conflicts.rows.groupby("kind", sort=False):
         top = rows.iloc[0]
-        first, second = (i.scene.called(int(top[end])) for end in ("first", "second"))
+        first, second = (i.inputs.called(int(top[end])) for end in ("first", "second"))
         when = "at the same time" if bool(top["overlap"]) else "one after the other, by luck"
         words = {
             co.DURING: f"{first} read {top['path']} while {second} wrote the same bytes",
             co.BEFORE: f"{first} read {top['path']} before {second} wrote the same bytes, and nothing orders them",
             co.WRITERS: f"{first} and {second} wrote the same bytes of {top['path']} {when}, and nothing orders them",
         }
-        named = rows.assign(first=[i.scene.called(int(t)) for t in rows["first"]])
-        named["second"] = [i.scene.called(int(t)) for t in rows["second"]]
+        named = rows.assign(first=[i.inputs.called(int(t)) for t in rows["first"]])
+        named["second"] = [i.inputs.called(int(t)) for t in rows["second"]]
         for end in ("first", "second"):
-            named[f"{end}_began_s"] = (rows[f"{end}_ns"] - i.scene.start_ns) / 1e9
+            named[f"{end}_began_s"] = (rows[f"{end}_ns"] - i.inputs.start_ns) / 1e9
         yield Finding(
             kind=str(kind),
             about=RACE,
@@ -230,7 +230,7 @@ def _undeclared(i: Insights) -> Iterator[Finding]:
 def _ends(i: Insights, row: pd.Series[Any]) -> tuple[str, str]:
     """Producer and consumer of a dependency as people call them."""
     producer, consumer = (
-        with_stage(i.scene.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))
+        with_stage(i.inputs.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))
         for end in ("producer", "consumer")
     )
     return producer, consumer
@@ -244,7 +244,7 @@ def _more(count: int) -> str:
 
 
 def _waits(i: Insights) -> Iterator[Finding]:
-    c, span = i.critical, i.scene.makespan_ns
+    c, span = i.critical, i.inputs.makespan_ns
     gap = c.parts["gap"]
     if _worth(i, gap):
         rows = c.path.sort_values("gap", ascending=False, kind="stable")
@@ -275,8 +275,8 @@ def _pieces(i: Insights, rows: pd.DataFrame, part: str) -> list[dict[str, Any]]:
     out = []
     for row in rows.head(EVIDENCE).to_dict("records"):
         task = int(row["task"])
-        name = i.scene.called(task) if task >= 0 else f"({'end' if row['via'] == REST else 'start'} of the run)"
-        begin = (int(row["begin_ns"]) - i.scene.start_ns) / 1e9
+        name = i.inputs.called(task) if task >= 0 else f"({'end' if row['via'] == REST else 'start'} of the run)"
+        begin = (int(row["begin_ns"]) - i.inputs.start_ns) / 1e9
         out.append({"task": name, "begin_s": begin, f"{part}_ns": int(row[part]), "via": str(row["via"])})
     return out
 
@@ -307,9 +307,9 @@ def _streams(i: Insights) -> Iterator[Finding]:
     if len(rows) == 0 or not _worth(i, int(rows["gain_ns"].sum())):
         return
     top = rows.iloc[0]
-    producer, consumer = (i.scene.called(int(top[end])) for end in ("producer", "consumer"))
-    named = rows.assign(producer=[i.scene.called(int(t)) for t in rows["producer"]])
-    named["consumer"] = [i.scene.called(int(t)) for t in rows["consumer"]]
+    producer, consumer = (i.inputs.called(int(top[end])) for end in ("producer", "consumer"))
+    named = rows.assign(producer=[i.inputs.called(int(t)) for t in rows["producer"]])
+    named["consumer"] = [i.inputs.called(int(t)) for t in rows["consumer"]]
     yield Finding(
         kind="could stream",
         about=TIME,
@@ -365,7 +365,7 @@ def _copies(i: Insights) -> Iterator[Finding]:
     moved = int(rows["bytes"].sum()) if len(rows) else 0
     if not _large(i, moved):
         return
-    paths = i.scene.m.paths
+    paths = i.inputs.m.paths
     named = pd.DataFrame({"source": paths[rows["source"]], "target": paths[rows["target"]], "bytes": rows["bytes"]})
     top = named.iloc[0]
     yield Finding(
@@ -384,7 +384,7 @@ def _node_local(i: Insights) -> Iterator[Finding]:
     files = i.lifetime.files
     rows = files[files["node_local"] & ~files["local"] & files["intermediate"]]
     moved = int((rows["written_bytes"] + rows["read_bytes"]).sum())
-    if i.scene.m.who["host"].nunique() < 2 or not _large(i, moved):
+    if i.inputs.m.who["host"].nunique() < 2 or not _large(i, moved):
         return
     rows = rows.sort_values("written_bytes", ascending=False, kind="stable")
     path = str(rows["path"].iat[0])
@@ -405,7 +405,7 @@ def _apart(i: Insights) -> Iterator[Finding]:
     moved = int(rows["bytes"].sum()) if len(rows) else 0
     if not _large(i, moved):
         return
-    names = i.scene.stages["stage"].to_numpy()
+    names = i.inputs.stages["stage"].to_numpy()
     named = rows.assign(producer=names[rows["producer"]], consumer=names[rows["consumer"]])
     top = named.iloc[0]
     yield Finding(
@@ -426,8 +426,8 @@ def _untouched(i: Insights) -> Iterator[Finding]:
         return
     top = rows.iloc[0]
     what = "read" if top["direction"] == "r" else "wrote"
-    of_task = (i.scene.tasks["workflow"] == top["workflow"]) & (i.scene.tasks["task"] == top["task"])
-    who = i.scene.called(int(np.flatnonzero(of_task)[0]))
+    of_task = (i.inputs.tasks["workflow"] == top["workflow"]) & (i.inputs.tasks["task"] == top["task"])
+    who = i.inputs.called(int(np.flatnonzero(of_task)[0]))
     yield Finding(
         kind="declared, not touched",
         about=HONESTY,
@@ -442,20 +442,20 @@ def _untouched(i: Insights) -> Iterator[Finding]:
 
 
 def _clocks(i: Insights) -> Iterator[Finding]:
-    s = i.scene
-    if s.m.ahead:
-        host, ns = max(s.m.ahead.items(), key=lambda item: abs(item[1]))
+    inputs = i.inputs
+    if inputs.m.ahead:
+        host, ns = max(inputs.m.ahead.items(), key=lambda item: abs(item[1]))
         yield Finding(
             kind="clocks apart",
             about=HONESTY,
             title=f"the clock of {host} is {time_text(abs(ns))} {'ahead' if ns > 0 else 'behind'}, by files that were"
-            f" read before they were written; times of {count_text(len(s.m.ahead), 'host')} were put right",
-            count=len(s.m.ahead),
-            evidence=[{"host": h, "ahead_ns": n} for h, n in s.m.ahead.items()],
+            f" read before they were written; times of {count_text(len(inputs.m.ahead), 'host')} were put right",
+            count=len(inputs.m.ahead),
+            evidence=[{"host": h, "ahead_ns": n} for h, n in inputs.m.ahead.items()],
             query=i.query("--by", "host", "--agg", "min:ts", "--agg", "max:ts"),
         )
-    if s.unresolved or i.critical.dropped:
-        count = s.unresolved + i.critical.dropped
+    if inputs.unresolved or i.critical.dropped:
+        count = inputs.unresolved + i.critical.dropped
         rest = f"can't be put in time order, and {'is' if count == 1 else 'are'} left out of the critical path"
         yield Finding(
             kind="order not known",

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import intervals as iv
 from tailrace.analyzer.util.intervals import Bools, Ints
@@ -47,11 +47,11 @@ class Lifetime:
     peak: dict[str, int]
 
 
-def lifetime(s: Scene) -> Lifetime:
+def lifetime(inputs: Inputs) -> Lifetime:
     """Lifetime and reuse of a scene's data files."""
-    files = _files(s)
+    files = _files(inputs)
     live = _steps(files["born_ns"].to_numpy(), files["last_use_ns"].to_numpy(), files["size"].to_numpy())
-    gone = files["gone_ns"].where(files["removed"], s.end_ns).to_numpy(dtype=np.int64)
+    gone = files["gone_ns"].where(files["removed"], inputs.end_ns).to_numpy(dtype=np.int64)
     held = _steps(files["born_ns"].to_numpy(), np.maximum(gone, files["born_ns"].to_numpy()), files["size"].to_numpy())
     peak = {
         "live_bytes": int(live[1].max(initial=0)),
@@ -59,16 +59,16 @@ def lifetime(s: Scene) -> Lifetime:
         "held_bytes": int(held[1].max(initial=0)),
         "held_at_ns": int(held[0][held[1].argmax()]) if len(held[0]) else 0,
     }
-    return Lifetime(files, _copies(s), _footprint(live, held), peak)
+    return Lifetime(files, _copies(inputs), _footprint(live, held), peak)
 
 
-def _data(s: Scene) -> Bools:
-    return s.m.classed(("data",))
+def _data(inputs: Inputs) -> Bools:
+    return inputs.m.classed(("data",))
 
 
-def _files(s: Scene) -> pd.DataFrame:
-    m, data = s.m, _data(s)
-    spells = m.spells[data].assign(task=s.of_who[m.spells["who"].to_numpy()[data]])
+def _files(inputs: Inputs) -> pd.DataFrame:
+    m, data = inputs.m, _data(inputs)
+    spells = m.spells[data].assign(task=inputs.of_who[m.spells["who"].to_numpy()[data]])
     host_of_who, host_names = pd.factorize(m.who["host"])
     spells["host"] = host_of_who[spells["who"]]
     read = spells[spells["dir"] == et.READ]
@@ -85,10 +85,10 @@ def _files(s: Scene) -> pd.DataFrame:
         ("readers", read, "task", "nunique"),
     ):
         out[name] = rows.groupby("file")[column].agg(how).reindex(code, fill_value=0).astype(np.int64)
-    out["size"] = np.maximum(_sizes(s, data, code), 0)
+    out["size"] = np.maximum(_sizes(inputs, data, code), 0)
     unknown = (out["size"] == 0).to_numpy()
     out.loc[unknown, "size"] = out.loc[unknown, ["written_bytes", "read_bytes"]].max(axis=1)
-    out["unique_bytes"] = _unique(s, data, code)
+    out["unique_bytes"] = _unique(inputs, data, code)
     loose = read.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
     out["again_bytes"] = np.maximum(out["read_bytes"] - loose - out["unique_bytes"], 0)
     removal = m.table.facts[m.table.facts["what"] == "unlink"].groupby("file")["last_ns"].max()
@@ -106,24 +106,26 @@ def _files(s: Scene) -> pd.DataFrame:
     return result
 
 
-def _sizes(s: Scene, data: Bools, code: Ints) -> Ints:
+def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     """The end of the last known byte of each file of `code`."""
-    ends = np.zeros(len(s.m.table.files), dtype=np.int64)
-    extents = s.m.table.extents
+    ends = np.zeros(len(inputs.m.table.files), dtype=np.int64)
+    extents = inputs.m.table.extents
     keep = data[extents.group]
-    np.maximum.at(ends, s.m.spells["file"].to_numpy()[extents.group[keep]], extents.end[keep])
+    np.maximum.at(ends, inputs.m.spells["file"].to_numpy()[extents.group[keep]], extents.end[keep])
     return ends[code]
 
 
-def _unique(s: Scene, data: Bools, code: Ints) -> Ints:
+def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     """Distinct bytes that each task read of each file, summed over the tasks."""
-    reading = data & (s.m.spells["dir"].to_numpy() == et.READ)
-    keys = pd.MultiIndex.from_arrays([s.m.spells["file"].to_numpy(), s.of_who[s.m.spells["who"].to_numpy()]])
+    reading = data & (inputs.m.spells["dir"].to_numpy() == et.READ)
+    keys = pd.MultiIndex.from_arrays(
+        [inputs.m.spells["file"].to_numpy(), inputs.of_who[inputs.m.spells["who"].to_numpy()]]
+    )
     group, pairs = pd.factorize(keys)
-    extents = s.m.table.extents
+    extents = inputs.m.table.extents
     keep = reading[extents.group]
     united = iv.union(iv.make(group[extents.group[keep]], extents.start[keep], extents.end[keep]))
-    total = np.zeros(len(s.m.table.files), dtype=np.int64)
+    total = np.zeros(len(inputs.m.table.files), dtype=np.int64)
     np.add.at(total, pairs.get_level_values(0).to_numpy(), iv.length(united, len(pairs)))
     return total[code]
 
@@ -131,8 +133,8 @@ def _unique(s: Scene, data: Bools, code: Ints) -> Ints:
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 
-def _copies(s: Scene) -> pd.DataFrame:
-    spells = s.m.spells[_data(s)]
+def _copies(inputs: Inputs) -> pd.DataFrame:
+    spells = inputs.m.spells[_data(inputs)]
     spells = spells[spells["bytes"] > 0]
     sides = {}
     for name, direction in (("source", et.READ), ("target", et.WRITE)):
@@ -142,19 +144,19 @@ def _copies(s: Scene) -> pd.DataFrame:
     both = pd.DataFrame(sides).dropna().astype(np.int64)
     both = both[both["source"] != both["target"]]
     rows = []
-    ranges = _ranges(s, both)
+    ranges = _ranges(inputs, both)
     for who, source, target in zip(both.index.tolist(), both["source"].tolist(), both["target"].tolist(), strict=True):
         read, wrote = ranges.get((who, et.READ)), ranges.get((who, et.WRITE))
         if read is not None and wrote is not None and np.array_equal(read, wrote):
-            rows.append((source, target, int(s.of_who[who]), iv.total(read)))
+            rows.append((source, target, int(inputs.of_who[who]), iv.total(read)))
     out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes"], dtype=np.int64)
     result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
     return result
 
 
-def _ranges(s: Scene, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
+def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
     """(actor, direction) -> the united byte ranges of its one file, for the actors of `both` without loose bytes."""
-    spells = s.m.spells
+    spells = inputs.m.spells
     who, direction, file = (spells[name].to_numpy() for name in ("who", "dir", "file"))
     side = {et.READ: both["source"], et.WRITE: both["target"]}
     mine = np.zeros(len(spells), dtype=np.bool_)
@@ -162,7 +164,7 @@ def _ranges(s: Scene, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
         wanted = files.reindex(who, fill_value=-1).to_numpy()
         mine |= (direction == way) & (file == wanted)
     loose = set(who[mine & (spells["loose_bytes"].to_numpy() > 0)].tolist())
-    extents = s.m.table.extents
+    extents = inputs.m.table.extents
     keep = mine[extents.group]
     key = who[extents.group[keep]] * 2 + direction[extents.group[keep]]
     united = iv.union(iv.make(key, extents.start[keep], extents.end[keep]))

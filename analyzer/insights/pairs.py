@@ -18,77 +18,77 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.critical import Critical
-from tailrace.analyzer.insights.scene import DATA, Scene
+from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.model import dataflow
 
 SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 
 
-def streams(s: Scene, c: Critical) -> pd.DataFrame:
+def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     """Pairs that could stream: producer, consumer (tasks), file (code), path, bytes, gain_ns (the most that the
     consumer could begin earlier), critical (both without slack); the largest gain first."""
-    flows = _data_flows(s)
-    fates = s.m.versions.table["file"].to_numpy()
+    flows = _data_flows(inputs)
+    fates = inputs.m.versions.table["file"].to_numpy()
     flows = flows.assign(file=fates[flows["version"]])
     readers = flows.groupby("file")["consumer"].transform("nunique")
     writers = flows.groupby("file")["producer"].transform("nunique")
     alone = flows[(readers == 1) & (writers == 1) & (flows["given_ns"] == flows["since_ns"])]
     sums = alone.groupby(["producer", "consumer", "file"], as_index=False)
     rows = sums.agg(bytes=("bytes", "sum"), taken_ns=("taken_ns", "min"))
-    once = _read_once(s).reindex(pd.MultiIndex.from_frame(rows[["consumer", "file"]]), fill_value=False)
+    once = _read_once(inputs).reindex(pd.MultiIndex.from_frame(rows[["consumer", "file"]]), fill_value=False)
     rows = rows[once.to_numpy(dtype=np.bool_) & (rows["bytes"] > 0).to_numpy()]
-    wrote = _first_write(s)
+    wrote = _first_write(inputs)
     begun = wrote.reindex(pd.MultiIndex.from_frame(rows[["producer", "file"]]), fill_value=-1).to_numpy()
     ends = c.tasks["end_ns"].to_numpy()[rows["producer"]]
     ahead = np.where(begun < 0, 0, ends - begun)
     work = c.tasks["work_ns"].to_numpy()[rows["consumer"]]
     slack = c.tasks["slack_ns"].to_numpy()
     both = (slack[rows["producer"]] == 0) & (slack[rows["consumer"]] == 0)
-    rows = rows.assign(gain_ns=np.maximum(np.minimum(ahead, work), 0), critical=both, path=s.m.paths[rows["file"]])
+    rows = rows.assign(gain_ns=np.maximum(np.minimum(ahead, work), 0), critical=both, path=inputs.m.paths[rows["file"]])
     result: pd.DataFrame = rows.drop(columns="taken_ns").sort_values(
         ["critical", "gain_ns"], ascending=False, kind="stable", ignore_index=True
     )
     return result
 
 
-def _data_flows(s: Scene) -> pd.DataFrame:
+def _data_flows(inputs: Inputs) -> pd.DataFrame:
     """Handovers of data through files that are no streams."""
-    rows = s.handovers[s.handovers["via"] == DATA]
-    result: pd.DataFrame = rows[~s.m.versions.table["stream"].to_numpy()[rows["version"]]]
+    rows = inputs.handovers[inputs.handovers["via"] == DATA]
+    result: pd.DataFrame = rows[~inputs.m.versions.table["stream"].to_numpy()[rows["version"]]]
     return result
 
 
-def _read_once(s: Scene) -> pd.Series[Any]:
+def _read_once(inputs: Inputs) -> pd.Series[Any]:
     """(task, file) -> True where every byte was read once."""
-    reading = s.m.spells["dir"].to_numpy() == et.READ
-    spells = s.m.spells[reading]
-    rows = spells.assign(task=s.of_who[spells["who"].to_numpy()]).groupby(["task", "file"])
-    extents = s.m.table.extents
+    reading = inputs.m.spells["dir"].to_numpy() == et.READ
+    spells = inputs.m.spells[reading]
+    rows = spells.assign(task=inputs.of_who[spells["who"].to_numpy()]).groupby(["task", "file"])
+    extents = inputs.m.table.extents
     keep = reading[extents.group]
-    covered = np.zeros(len(s.m.spells), dtype=np.int64)
+    covered = np.zeros(len(inputs.m.spells), dtype=np.int64)
     np.add.at(covered, extents.group[keep], extents.end[keep] - extents.start[keep])
     length = pd.Series(covered[reading], index=spells.index)
-    covered_of = length.groupby([s.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()]).sum()
+    covered_of = length.groupby([inputs.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()]).sum()
     moved, mapped = rows["bytes"].sum(), rows["mapped_bytes"].sum()
     result: pd.Series[Any] = (moved <= covered_of) & (mapped == 0)
     return result
 
 
-def _first_write(s: Scene) -> pd.Series[Any]:
+def _first_write(inputs: Inputs) -> pd.Series[Any]:
     """(task, file) -> ns of the first write that moved bytes."""
-    spells = s.m.spells[(s.m.spells["dir"] == et.WRITE) & (s.m.spells["bytes"] > 0)]
-    result: pd.Series[Any] = spells.groupby([s.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()])[
+    spells = inputs.m.spells[(inputs.m.spells["dir"] == et.WRITE) & (inputs.m.spells["bytes"] > 0)]
+    result: pd.Series[Any] = spells.groupby([inputs.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()])[
         "first_ns"
     ].min()
     return result
 
 
-def apart(s: Scene) -> pd.DataFrame:
+def apart(inputs: Inputs) -> pd.DataFrame:
     """Stages between whose tasks bytes went from host to host: producer and consumer (stage codes), bytes, pairs,
     share of all bytes between the two stages; the most bytes first."""
-    hosts = _host_of_task(s)
-    flows = _data_flows(s)
-    stage = s.tasks["stage_code"].to_numpy()
+    hosts = _host_of_task(inputs)
+    flows = _data_flows(inputs)
+    stage = inputs.tasks["stage_code"].to_numpy()
     known = (hosts[flows["producer"]] >= 0) & (hosts[flows["consumer"]] >= 0)
     other = hosts[flows["producer"]] != hosts[flows["consumer"]]
     rows = pd.DataFrame(
@@ -107,35 +107,35 @@ def apart(s: Scene) -> pd.DataFrame:
     return result
 
 
-def _host_of_task(s: Scene) -> Any:
+def _host_of_task(inputs: Inputs) -> Any:
     """The host of each task, as a code; -1 where it ran on several."""
-    codes, _ = pd.factorize(s.m.who["host"])
-    low, high = np.full(len(s.tasks), 2**62), np.full(len(s.tasks), -1)
-    np.minimum.at(low, s.of_who, codes)
-    np.maximum.at(high, s.of_who, codes)
+    codes, _ = pd.factorize(inputs.m.who["host"])
+    low, high = np.full(len(inputs.tasks), 2**62), np.full(len(inputs.tasks), -1)
+    np.minimum.at(low, inputs.of_who, codes)
+    np.maximum.at(high, inputs.of_who, codes)
     return np.where(low == high, high, -1)
 
 
-def fans(s: Scene) -> pd.DataFrame:
+def fans(inputs: Inputs) -> pd.DataFrame:
     """One row a stage (position = stage code): workflow, stage, tasks, in_median, in_max, out_median, out_max."""
-    pairs = s.handovers.loc[s.handovers["via"] == DATA, ["producer", "consumer"]].drop_duplicates()
-    stage = s.tasks["stage_code"].to_numpy()
-    out: pd.DataFrame = s.stages[["workflow", "stage"]].reset_index(drop=True)
+    pairs = inputs.handovers.loc[inputs.handovers["via"] == DATA, ["producer", "consumer"]].drop_duplicates()
+    stage = inputs.tasks["stage_code"].to_numpy()
+    out: pd.DataFrame = inputs.stages[["workflow", "stage"]].reset_index(drop=True)
     out["tasks"] = np.bincount(stage, minlength=len(out))
     for name, end in (("in", "consumer"), ("out", "producer")):
-        degree = pd.Series(np.bincount(pairs[end].to_numpy(dtype=np.int64), minlength=len(s.tasks)))
+        degree = pd.Series(np.bincount(pairs[end].to_numpy(dtype=np.int64), minlength=len(inputs.tasks)))
         groups = degree.groupby(stage)
         out[f"{name}_median"] = groups.median().reindex(range(len(out)), fill_value=0).to_numpy()
         out[f"{name}_max"] = groups.max().reindex(range(len(out)), fill_value=0).to_numpy()
     return out
 
 
-def caterpillar(s: Scene, c: Critical) -> pd.DataFrame:
+def caterpillar(inputs: Inputs, c: Critical) -> pd.DataFrame:
     """One row a spine task or a leg: role (`SPINE`, `SIDE_INPUT`, `SIDE_OUTPUT`), at (position on the spine), task (the
     spine's), other (the task at the leg's end, -1: before the run), bytes, files; spine in time order, then bytes."""
     spine = list(dict.fromkeys(int(t) for t in c.path["task"] if t >= 0))
     place = {task: number for number, task in enumerate(spine)}
-    flows = dataflow.flow_table(s.m, "task")
+    flows = dataflow.flow_table(inputs.m, "task")
     rows: list[tuple[str, int, int, int, int, int]] = [(SPINE, at, task, task, 0, 0) for task, at in place.items()]
     for role, mine, other in ((SIDE_INPUT, "consumer", "producer"), (SIDE_OUTPUT, "producer", "consumer")):
         legs = flows[flows[mine].isin(spine) & ~flows[other].isin(spine)]

@@ -18,47 +18,47 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.insights.scene import Scene
+from tailrace.analyzer.insights.inputs import Inputs
 
 
-class Rooms:
+class ResourceWaits:
     """Who made room for the tasks of a scene."""
 
-    def __init__(self, s: Scene) -> None:
-        self.s = s
-        self.end = s.tasks["end_ns"].to_numpy()
-        order = np.argsort(s.lives.start, kind="stable")
-        at, first = np.unique(s.of_who[order], return_index=True)
-        self.first = np.full(len(s.tasks), -1, dtype=np.int64)
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self.end = inputs.tasks["end_ns"].to_numpy()
+        order = np.argsort(inputs.lives.start, kind="stable")
+        at, first = np.unique(inputs.of_who[order], return_index=True)
+        self.first = np.full(len(inputs.tasks), -1, dtype=np.int64)
         self.first[at] = order[first]  # the actor that each task began as
         self.serial: dict[int, tuple[list[int], list[int]]] = {}
-        self.queued = _queued(s)
+        self.queued = _queued(inputs)
         self.beside: dict[Any, tuple[list[int], list[int]]] = {}
         for task in sorted(self.queued, key=lambda task: int(self.end[task])):
             ends, tasks = self.beside.setdefault(self.queued[task][0], ([], []))
             ends.append(int(self.end[task]))
             tasks.append(task)
 
-    def before(self, task: int) -> tuple[int, int]:
+    def released(self, task: int) -> tuple[int, int]:
         """The task that made room for a task, and when it did (ns); (-1, 0) where nothing tells."""
         found = [self._in_process(task), self._on_nodes(task)]
         return max(found, key=lambda room: room[1])
 
     def _in_process(self, task: int) -> tuple[int, int]:
         actor = int(self.first[task])
-        process = int(self.s.lives.process[actor])
+        process = int(self.inputs.lives.process[actor])
         if process not in self.serial:
             self.serial[process] = self._one_by_one(process)
         ends, tasks = self.serial[process]
-        at = bisect_right(ends, int(self.s.lives.start[actor])) - 1
+        at = bisect_right(ends, int(self.inputs.lives.start[actor])) - 1
         if at < 0 or tasks[at] == task or ends[at] <= self._ready(task):
             return -1, 0
         return tasks[at], ends[at]
 
     def _one_by_one(self, process: int) -> tuple[list[int], list[int]]:
         """When the process was done with each of its tasks, and these; none where it had two at a time."""
-        lives, of_who = self.s.lives, self.s.of_who
-        actors = [actor for actor in lives.actors[process] if self.s.works[of_who[actor]]]
+        lives, of_who = self.inputs.lives, self.inputs.of_who
+        actors = [actor for actor in lives.actors[process] if self.inputs.works[of_who[actor]]]
         if any(lives.end[a] > lives.start[b] for a, b in pairwise(actors)):
             return [], []
         return [int(lives.end[a]) for a in actors], [int(of_who[a]) for a in actors]
@@ -79,15 +79,17 @@ class Rooms:
         return -1, 0
 
 
-def _queued(s: Scene) -> dict[int, tuple[Any, frozenset[str], int, int]]:
+def _queued(inputs: Inputs) -> dict[int, tuple[Any, frozenset[str], int, int]]:
     """task -> (workflow and instance that it is in, its nodes, when it was ready, when it had them), where the manager
     says so."""
-    declared = s.tables.get("declared_tasks")
+    declared = inputs.tables.get("declared_tasks")
     wanted = {"t_depend_ns", "t_alloc_ns", "nodes"}
     if declared is None or not wanted <= set(declared.columns):
         return {}
     rows = declared[declared["t_depend_ns"].notna() & declared["t_alloc_ns"].notna()]
-    place = {key: at for at, key in enumerate(zip(s.tasks["workflow"], s.tasks["task"], strict=True)) if key[1]}
+    place = {
+        key: at for at, key in enumerate(zip(inputs.tasks["workflow"], inputs.tasks["task"], strict=True)) if key[1]
+    }
     out = {}
     for row in rows.to_dict("records"):
         workflow = str(row["workflow"] or "")

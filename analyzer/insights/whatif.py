@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights import critical
+from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
-from tailrace.analyzer.insights.scene import DATA, Scene, writes
 from tailrace.analyzer.util import intervals as iv
 from tailrace.analyzer.util.intervals import Bools
 from tailrace.errors import QueryError
@@ -40,7 +40,7 @@ class Estimate:
     model: str
 
 
-def tier(s: Scene, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: float = 0.0) -> Estimate:
+def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: float = 0.0) -> Estimate:
     """Files whose path fits one of the shell patterns on a tier that is `factor` times as fast, or gives `bytes_per_s`
     to each task.
 
@@ -49,43 +49,43 @@ def tier(s: Scene, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: fl
     """
     if (factor > 0) == (bytes_per_s > 0):
         raise QueryError("give the tier's speed as a factor or in bytes/s, above 0, and not both")
-    named = np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in s.m.paths], dtype=np.bool_)
-    pick = named[s.m.spells["file"].to_numpy()] & s.m.classed(("data",))
+    named = np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in inputs.m.paths], dtype=np.bool_)
+    pick = named[inputs.m.spells["file"].to_numpy()] & inputs.m.classed(("data",))
     if not pick.any():
         raise QueryError(f"no data file of the run fits {', '.join(map(repr, patterns))}")
-    inside = io_cover(s, pick)
+    inside = io_cover(inputs, pick)
     io_ns = int(inside.length().sum())
     if not factor:
-        moved = int(s.m.spells["bytes"].to_numpy()[pick].sum())
+        moved = int(inputs.m.spells["bytes"].to_numpy()[pick].sum())
         factor = max(bytes_per_s * io_ns / 1e9 / max(moved, 1), 1e-9)
-    before, after = critical.bound(s), critical.bound(s, quicker=inside, factor=factor)
-    files = len(np.unique(s.m.spells["file"].to_numpy()[pick]))
+    before, after = critical.bound(inputs), critical.bound(inputs, quicker=inside, factor=factor)
+    files = len(np.unique(inputs.m.spells["file"].to_numpy()[pick]))
     model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks stay"
-    return _estimate(s, before.ns - after.ns, io_ns, model)
+    return _estimate(inputs, before.ns - after.ns, io_ns, model)
 
 
-def io_cover(s: Scene, pick: Bools) -> iv.Cover:
+def io_cover(inputs: Inputs, pick: Bools) -> iv.Cover:
     """When each task was inside calls of the spells of `pick`."""
-    times = s.m.table.times
+    times = inputs.m.table.times
     # Files that were made and never written have a spell without calls, behind the table's own.
-    keep = pick[: len(s.m.table.spells)][times.group]
-    task = s.of_who[s.m.table.spells["who"].to_numpy()[times.group[keep]]]
+    keep = pick[: len(inputs.m.table.spells)][times.group]
+    task = inputs.of_who[inputs.m.table.spells["who"].to_numpy()[times.group[keep]]]
     rows = iv.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
-    return iv.cover(iv.union(rows), len(s.tasks))
+    return iv.cover(iv.union(rows), len(inputs.tasks))
 
 
-def together(s: Scene, producer: str, consumer: str) -> Estimate:
+def together(inputs: Inputs, producer: str, consumer: str) -> Estimate:
     """Tasks of stage `consumer` run beside the tasks of stage `producer` whose files they read.
 
     Raises:
         QueryError: there is no such stage, or no data passes from one to the other.
     """
-    names = s.stages["stage"].astype(str).tolist()
+    names = inputs.stages["stage"].astype(str).tolist()
     for name in (producer, consumer):
         if name not in names:
             raise QueryError(f"there is no stage {name!r}; there are {', '.join(sorted(set(names)))}")
-    stage = np.array(names, dtype=object)[s.tasks["stage_code"].to_numpy()]
-    rows = s.handovers
+    stage = np.array(names, dtype=object)[inputs.tasks["stage_code"].to_numpy()]
+    rows = inputs.handovers
     between = (
         (rows["via"] == DATA).to_numpy()
         & (stage[rows["producer"]] == producer)
@@ -94,35 +94,35 @@ def together(s: Scene, producer: str, consumer: str) -> Estimate:
     )
     if not between.any():
         raise QueryError(f"no file passes from stage {producer!r} to stage {consumer!r}, whole")
-    wrote = writes(s.m, s.of_who)
+    wrote = writes(inputs.m, inputs.of_who)
     at = wrote.index.get_indexer(pd.MultiIndex.from_frame(rows.loc[between, ["producer", "version"]]))
     begun = np.where(at >= 0, wrote["first_ns"].to_numpy()[at], rows["given_ns"].to_numpy()[between])
     head, tail = rows.copy(), rows[between].copy()
     head.loc[between, "given_ns"] = begun
-    ends = s.tasks["end_ns"].to_numpy()
+    ends = inputs.tasks["end_ns"].to_numpy()
     tail["taken_ns"] = ends[tail["consumer"]]
     changed = pd.concat([head, tail], ignore_index=True)
     # To run side by side is to wait for the bytes, no longer for the end.
     waited = (stage[changed["producer"]] == producer) & (stage[changed["consumer"]] == consumer)
     changed = changed[~(waited & (changed["via"] == DECLARED).to_numpy())]
-    saved = critical.bound(s).ns - critical.bound(s, handovers=changed).ns
+    saved = critical.bound(inputs).ns - critical.bound(inputs, handovers=changed).ns
     model = f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; all else stays"
-    return _estimate(s, saved, 0, model)
+    return _estimate(inputs, saved, 0, model)
 
 
-def _estimate(s: Scene, saved: int, io_ns: int, model: str) -> Estimate:
-    return Estimate(s.makespan_ns, s.makespan_ns - saved, saved, io_ns, model)
+def _estimate(inputs: Inputs, saved: int, io_ns: int, model: str) -> Estimate:
+    return Estimate(inputs.makespan_ns, inputs.makespan_ns - saved, saved, io_ns, model)
 
 
-def io_by_file(s: Scene) -> dict[int, int]:
+def io_by_file(inputs: Inputs) -> dict[int, int]:
     """file code -> ns of all tasks inside calls on it (data files); what a faster tier could save at most."""
-    times = s.m.table.times
-    pick = s.m.classed(("data",))[: len(s.m.table.spells)][times.group]
-    spells = s.m.table.spells
-    task = s.of_who[spells["who"].to_numpy()[times.group[pick]]]
+    times = inputs.m.table.times
+    pick = inputs.m.classed(("data",))[: len(inputs.m.table.spells)][times.group]
+    spells = inputs.m.table.spells
+    task = inputs.of_who[spells["who"].to_numpy()[times.group[pick]]]
     file = spells["file"].to_numpy()[times.group[pick]]
-    key = task * max(len(s.m.table.files), 1) + file
+    key = task * max(len(inputs.m.table.files), 1) + file
     united = iv.union(iv.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
-    total = np.zeros(len(s.m.table.files), dtype=np.int64)
-    np.add.at(total, united.group % max(len(s.m.table.files), 1), united.weight)
+    total = np.zeros(len(inputs.m.table.files), dtype=np.int64)
+    np.add.at(total, united.group % max(len(inputs.m.table.files), 1), united.weight)
     return {int(code): int(ns) for code, ns in enumerate(total) if ns}

@@ -24,7 +24,7 @@ def critical(found: Insights, start_ns: int, tasks: list[dict[str, Any]], task_r
         tasks: the rows that the report has.
         task_row: the row of each task in `tasks`, -1: cut.
     """
-    c, s = found.critical, found.scene
+    c, inputs = found.critical, found.inputs
     on = c.stages[c.stages["path_ns"] + c.stages["gap"] > 0]
     length = (c.path["end_ns"] - c.path["begin_ns"]).sort_values(ascending=False, kind="stable")
     shown = c.path.loc[sorted(length.index[: LIMITS["path"]])]
@@ -35,17 +35,17 @@ def critical(found: Insights, start_ns: int, tasks: list[dict[str, Any]], task_r
         rows.append(
             {
                 "task": shown_as,
-                "name": s.name(task) if task >= 0 else "",
+                "name": inputs.name(task) if task >= 0 else "",
                 "stage": tasks[shown_as]["stage"] if shown_as >= 0 else -1,
                 "via": str(row["via"]),
-                "path": _path_of(s.m, version),
+                "path": _path_of(inputs.m, version),
                 "start": ms(row["begin_ns"] - start_ns),
                 "end": ms(row["end_ns"] - start_ns),
                 **{name: ms(row[name]) for name in PARTS},
             }
         )
     return {
-        "makespan_ms": ms(s.makespan_ns),
+        "makespan_ms": ms(inputs.makespan_ns),
         "bound_ms": ms(c.bound_ns),
         "parts_ms": {name: ms(ns) for name, ns in c.parts.items()},
         "stages": [
@@ -65,10 +65,10 @@ def critical(found: Insights, start_ns: int, tasks: list[dict[str, Any]], task_r
 
 def _through(found: Insights) -> list[str]:
     """The tasks of the path in order, with their stages where the names don't say them; of many the first and last."""
-    s, half = found.scene, LIMITS["through"] // 2
+    inputs, half = found.inputs, LIMITS["through"] // 2
     on = [task for task in found.critical.path["task"].tolist() if task >= 0]
     on = [task for task, before in zip(on, [-1, *on], strict=False) if task != before]
-    names = [s.called(task) for task in on]
+    names = [inputs.called(task) for task in on]
     return names if len(names) <= 2 * half else [*names[:half], f"({len(names) - 2 * half} more)", *names[-half:]]
 
 

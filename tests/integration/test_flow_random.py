@@ -186,8 +186,8 @@ def test_the_graph_is_the_generators(tmp_path, cli, seed):
     assert len(program.reads) >= 3
     assert observed(run, folder, pids) == program.reads, program.steps
     found = insights(run)
-    assert sum(found.critical.parts.values()) == found.scene.makespan_ns
-    assert 0 < found.critical.bound_ns <= found.scene.makespan_ns
+    assert sum(found.critical.parts.values()) == found.inputs.makespan_ns
+    assert 0 < found.critical.bound_ns <= found.inputs.makespan_ns
     assert len(found.conflicts.rows) == 0, "the driver waits for each step: everything is in order"
 
 

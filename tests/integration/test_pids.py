@@ -120,9 +120,9 @@ def test_a_pid_that_comes_again(tmp_path: Path) -> None:
     chain = {("A", "B"): 500, ("B", "C"): 500, ("C", "D"): 500, ("D", "E"): 500}
     assert flows(run, order) == chain
     # Who made whom, and who waited for whose end: each once, by the shell that ran them all.
-    scene = run.insights().scene
-    place = scene.tasks[["host", "pid", "start"]].astype({"pid": int}).apply(tuple, axis=1).tolist()
+    inputs = run.insights().inputs
+    place = inputs.tasks[["host", "pid", "start"]].astype({"pid": int}).apply(tuple, axis=1).tolist()
     for via, end in (("fork", "consumer"), ("exit", "producer")):
-        rows = scene.handovers[scene.handovers["via"] == via]
-        kin = [place[at] for at in rows[end] if place[at][1] == 300]
-        assert sorted(kin) == sorted(key for key in order if key[1] == 300), via
+        rows = inputs.handovers[inputs.handovers["via"] == via]
+        handed = [place[at] for at in rows[end] if place[at][1] == 300]
+        assert sorted(handed) == sorted(key for key in order if key[1] == 300), via

@@ -14,12 +14,12 @@ from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.analyzer.insights import critical, insights, scene
+from tailrace.analyzer.insights import critical, inputs, insights
 from tailrace.analyzer.model import dataflow
 
 
-def made(story: Story, **values: Any) -> tuple[scene.Scene, critical.Critical]:
-    s = scene.scene(dataflow.model(story.run(2, **values)))
+def made(story: Story, **values: Any) -> tuple[inputs.Inputs, critical.Critical]:
+    s = inputs.inputs_of(dataflow.model(story.run(2, **values)))
     return s, critical.critical(s)
 
 
@@ -144,7 +144,7 @@ def declared(*deps: tuple[str, str], parents: dict[str, str] | None = None, **su
 def found(story: Story, **values: Any) -> tuple[list[tuple[str, str, float, float, float]], critical.Critical]:
     """The path as (task, via, begin, end, gap) in ms, "" where there is none; its parts are the makespan."""
     i = insights(story.run(2, **values))
-    s, c = i.scene, i.critical
+    s, c = i.inputs, i.critical
     assert sum(c.parts.values()) == s.makespan_ns >= c.bound_ns
     names = [s.name(t) if t >= 0 else "" for t in c.path["task"]]
     times = [(c.path[name] - s.start_ns) / MS for name in ("begin_ns", "end_ns")]
@@ -220,7 +220,7 @@ class TestManager:
         task(story, "b", 12, 45, writes="/b")
         task(story, "c", 47, 70, writes="/c")
         path, c = found(story)
-        assert path[1:3] == [("b", "", 12, 45, 0), ("c", "order", 45, 70, 2)]
+        assert path[1:3] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
 
     def test_a_worker_that_was_at_another_task_made_room(self) -> None:
@@ -233,7 +233,7 @@ class TestManager:
         assert path[1:4] == [
             ("make", "", 10, 20, 0),
             ("one", "data", 20, 40, 2),
-            ("two", "order", 40, 70, 5),
+            ("two", "resource", 40, 70, 5),
         ], "it had its data at 20, and its worker at 40"
         assert c.bound_ns == (10 + 25) * MS, "by no order that would have to be"
         task(story, "thread", 30, 48, pid=3, writes="/e")
@@ -252,7 +252,7 @@ class TestManager:
             tasks[name] = pd.array([T0_NS + ms * MS for ms in values], dtype="Int64")
         tasks["nodes"] = pd.Series([["n1"], ["n1"], ["n2"], ["n1", "n3"]], dtype=object)
         path, _ = found(story, **{**told, "declared_tasks": tasks})
-        assert path == [("make", "", 0, 20, 0), ("one", "data", 20, 40, 2), ("two", "order", 40, 70, 10)]
+        assert path == [("make", "", 0, 20, 0), ("one", "data", 20, 40, 2), ("two", "resource", 40, 70, 10)]
         ready = tasks.assign(t_depend_ns=tasks["t_depend_ns"].where(tasks["task"] != "two", T0_NS + 41 * MS))
         path, _ = found(story, **{**told, "declared_tasks": ready})
         assert path == [("make", "", 0, 20, 0), ("two", "data", 20, 70, 30)], "nobody had them when it was ready"
@@ -283,10 +283,10 @@ class TestManager:
         assert found(story)[1].bound_ns == 60 * MS
 
 
-class TestKin:
+class TestProcessTree:
     """Who forked whom: pids come again, and who outlives its parent gets another one."""
 
-    def kin(self, story: Story, *processes: tuple[int, int]) -> list[tuple[str, int, int]]:
+    def handovers(self, story: Story, *processes: tuple[int, int]) -> list[tuple[str, int, int]]:
         """(via, pid of the producer, pid of the consumer) for processes told as (pid, ppid)."""
         rows = [{"host": "n1", "pid": p, "ppid": pp, "exe": f"/bin/p{p}", "argv": None} for p, pp in processes]
         s, c = made(story, processes=pd.DataFrame(rows))
@@ -303,26 +303,26 @@ class TestKin:
         return story
 
     def test_a_parent_that_lives_is_believed(self) -> None:
-        assert self.kin(self.lives((7, 0, 50), (8, 10, 20)), (7, 3), (8, 7)) == [("fork", 7, 8)]
+        assert self.handovers(self.lives((7, 0, 50), (8, 10, 20)), (7, 3), (8, 7)) == [("fork", 7, 8)]
 
     def test_a_parent_that_was_over_before_is_another_bearer_of_its_pid(self) -> None:
-        assert self.kin(self.lives((7, 0, 5), (8, 10, 20)), (7, 3), (8, 7)) == []
+        assert self.handovers(self.lives((7, 0, 5), (8, 10, 20)), (7, 3), (8, 7)) == []
 
     def test_pid_1_takes_in_orphans_and_is_believed_only_where_its_fork_was_seen(self) -> None:
         story = self.lives((1, 0, 50), (8, 10, 20))
-        assert self.kin(story, (1, 0), (8, 1)) == []
+        assert self.handovers(story, (1, 0), (8, 1)) == []
         story.event("fork", at_ms=9, pid=1, cat="PROCESS", dur=0, ret=8)
-        assert self.kin(story, (1, 0), (8, 1)) == [("fork", 1, 8)]
+        assert self.handovers(story, (1, 0), (8, 1)) == [("fork", 1, 8)]
 
     def test_a_fork_behind_the_first_event_made_a_later_bearer_of_the_pid(self) -> None:
         story = self.lives((7, 0, 50), (8, 10, 20))
         story.event("fork", at_ms=30, pid=7, cat="PROCESS", dur=0, ret=8)
-        assert self.kin(story, (7, 3), (8, 3)) == []
+        assert self.handovers(story, (7, 3), (8, 3)) == []
 
     def test_nobody_waits_for_a_process_older_than_itself(self) -> None:
         story = self.lives((8, 0, 20), (7, 10, 50))
         story.event("wait", at_ms=40, pid=7, cat="PROCESS", dur=0, ret=8)
-        assert self.kin(story, (7, 3), (8, 3)) == []
+        assert self.handovers(story, (7, 3), (8, 3)) == []
 
 
 def random_story(seed: int) -> Story:

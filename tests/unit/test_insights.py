@@ -279,7 +279,7 @@ class TestPairs:
         task(story, "also", 111, 150, reads="/shared")
         i = of(story)
         rows = [
-            (i.scene.name(r.producer), i.scene.name(r.consumer), r.path, r.gain_ns // MS)
+            (i.inputs.name(r.producer), i.inputs.name(r.consumer), r.path, r.gain_ns // MS)
             for r in i.streams.itertuples()
         ]
         assert rows == [("make", "use", "/once", 40)], "60 ms ahead, but no more than the 40 that it works itself"
@@ -303,7 +303,7 @@ class TestPairs:
         task(story, "b", 25, 50, reads="/a /s", writes="/b")
         task(story, "look", 30, 35, reads="/log")
         i = of(story)
-        name = lambda t: i.scene.name(t) if t >= 0 else "(before)"  # noqa: E731
+        name = lambda t: i.inputs.name(t) if t >= 0 else "(before)"  # noqa: E731
         rows = [(r.role, name(r.task), name(r.other), r.bytes) for r in i.caterpillar.itertuples()]
         assert rows == [
             ("spine", "a", "a", 0),
@@ -328,21 +328,21 @@ class TestWhatIf:
         return story
 
     def test_a_faster_tier(self) -> None:
-        s = of(self.story()).scene
+        s = of(self.story()).inputs
         twice = whatif.tier(s, ["/a"], factor=2)
         assert (twice.makespan_ns, twice.io_ns, twice.saved_ns) == (200 * MS, 80 * MS, 40 * MS)
         by_rate = whatif.tier(s, ["/*"], bytes_per_s=2000 / (80e-3) * 4)
         assert by_rate.saved_ns == pytest.approx(60 * MS, rel=1e-6)
 
     def test_side_by_side(self) -> None:
-        s = of(self.story()).scene
+        s = of(self.story()).inputs
         # b's read may begin with a's first write at 40: its 90 ms end at 130, beside a's 100.
         together = whatif.together(s, "a", "b")
         assert together.saved_ns == (100 + 90 - 130) * MS
         assert together.estimate_ns == (200 - 60) * MS
 
     def test_what_can_not_be_asked_is_said(self) -> None:
-        s = of(self.story()).scene
+        s = of(self.story()).inputs
         for wrong in ({"factor": 2.0, "bytes_per_s": 5.0}, {}):
             with pytest.raises(QueryError, match="factor or in bytes/s"):
                 whatif.tier(s, ["/a"], **wrong)
@@ -387,7 +387,7 @@ class TestFindings:
         asked = shlex.split(finding.query)
         assert fnmatchcase(path, asked[asked.index("--path") + 1])
         assert not fnmatchcase("/out dir/part1 x.dat", asked[asked.index("--path") + 1])
-        code = i.scene.tasks.index[i.scene.tasks["task"] == name][0]
+        code = i.inputs.tasks.index[i.inputs.tasks["task"] == name][0]
         assert fnmatchcase(name, i.of_task(code)[1]) and not fnmatchcase(name.replace("?", "s"), i.of_task(code)[1])
         assert i.of_stage("t[0]") == ["--stage", "t[[]0]"]
 

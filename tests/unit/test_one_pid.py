@@ -95,7 +95,7 @@ class TestTables:
     def test_processes_are_counted(self) -> None:
         m = dataflow.model(relay().run(processes=told(exe=["/bin/x"] * 3)))
         assert stages.table(m)["processes"].tolist() == [3]
-        assert int(insights(m, m).scene.tasks["processes"].sum()) == 3
+        assert int(insights(m, m).inputs.tasks["processes"].sum()) == 3
 
     def test_a_file_read_by_the_second_is_read(self) -> None:
         m = dataflow.model(relay().run())

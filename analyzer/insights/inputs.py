@@ -31,8 +31,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.insights import order
-from tailrace.analyzer.insights import process_tree as kin
+from tailrace.analyzer.insights import order, process_tree
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.insights.process_tree import Lives
 from tailrace.analyzer.model import dataflow
@@ -48,7 +47,7 @@ HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "take
 
 
 @dataclass(frozen=True)
-class Scene:
+class Inputs:
     """The inputs of every analysis.
 
     tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, start,
@@ -101,7 +100,7 @@ class Scene:
         return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])
 
 
-def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scene:
+def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Inputs:
     """The scene of a model.
 
     Args:
@@ -120,10 +119,10 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
-    lives = kin.lives_of(m)
+    lives = process_tree.lives_of(m)
     told = Order(declared, tables.get("declared_tasks"))
     waited = order.handovers(told, tasks)
-    dry = pd.concat([kin.handovers(m, of_who, lives), waited], ignore_index=True)
+    dry = pd.concat([process_tree.handovers(m, of_who, lives), waited], ignore_index=True)
     dry = dry.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=dry["given_ns"])[HANDOVER]
     rows = pd.concat([data_handovers(m, of_who), dry], ignore_index=True)
     # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
@@ -133,7 +132,7 @@ def scene(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Scen
     kinds = len(et.KINDS)
     busy = m.table.busy
     united = iv.union(busy._replace(group=of_who[busy.group // kinds] * kinds + busy.group % kinds))
-    return Scene(
+    return Inputs(
         m=m,
         tasks=tasks,
         stages=stages,

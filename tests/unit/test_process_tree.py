@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from flowcase import MS, T0_NS, Story
 
-from tailrace.analyzer.insights.scene import scene
+from tailrace.analyzer.insights.inputs import inputs_of
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store import process_ends as ends
 
@@ -120,9 +120,9 @@ class Machine:
         ]
         return pd.DataFrame(rows).astype({"exit": "Int64"})
 
-    def kin(self, via: str) -> set[tuple[str, str]]:
+    def found(self, via: str) -> set[tuple[str, str]]:
         """The handovers that the analyzer finds, as pairs of starts."""
-        s = scene(dataflow.model(self.story.run(processes=self.told())))
+        s = inputs_of(dataflow.model(self.story.run(processes=self.told())))
         start = s.tasks["start"].tolist()
         rows = s.handovers[s.handovers["via"] == via]
         return {(start[row.producer], start[row.consumer]) for row in rows.itertuples()}
@@ -131,7 +131,7 @@ class Machine:
 @pytest.mark.parametrize("seed", range(15))
 def test_in_one_namespace_all_are_found(seed: int) -> None:
     machine = Machine(seed, spaces=1, images=False)
-    assert machine.kin("fork") == machine.forks and machine.kin("exit") == machine.exits
+    assert machine.found("fork") == machine.forks and machine.found("exit") == machine.exits
     assert machine.forks
 
 
@@ -141,9 +141,9 @@ def test_in_several_namespaces_none_is_false(images: bool) -> None:
     for seed in range(25):
         machine = Machine(seed, spaces=3, images=images)
         for via, truth in (("fork", machine.forks), ("exit", machine.exits)):
-            kin = machine.kin(via)
-            assert kin <= truth, (seed, via)
-            found, there = found + len(kin), there + len(truth)
+            found_here = machine.found(via)
+            assert found_here <= truth, (seed, via)
+            found, there = found + len(found_here), there + len(truth)
     assert found > there / 2
 
 
