@@ -13,7 +13,7 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
     kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
-What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
+Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
 make no edge; one and the same fold (core/native/spells.cc) makes chunks and combines them, so the result depends on the
 partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse spell or extent covers too much,
 never too little, and says so.
@@ -52,8 +52,6 @@ READ, WRITE, META, STREAM, WAIT = 0, 1, 2, 3, 4
 KINDS = ("read", "write", "metadata", "stream", "wait")
 """What a call's time counts as; calls on pipes and sockets wait for the other end, `wait` is for a child: no I/O."""
 
-UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"})
-"""Categories whose calls are seen again below: their bytes would be counted twice."""
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
 WHO = ["workflow", "stage", "task", *PROCESS]

@@ -2,7 +2,7 @@
 
     events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/spells.cc--> Partial
 
-What always holds: a byte is counted once, at the lowest layer that saw it (`UPPER_LAYERS` is left out); failed calls
+Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
 make no edge. Here is what texts mean (`MEANINGS`); the fold sees codes and numbers, and hands out rows where texts are
 wanted again. Nothing here loops over events in Python.
 """
@@ -22,7 +22,8 @@ from tailrace import _native
 from tailrace.analyzer.edges import batch, channels
 from tailrace.analyzer.edges import edge_table as edges
 from tailrace.analyzer.edges.batch import Batch, Texts
-from tailrace.analyzer.edges.edge_table import STREAM_TYPES, UPPER_LAYERS, WHO, EdgeTable, Partial, combine, sum_facts
+from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
+from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals, Ints
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,9 @@ from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.errors import QueryError, TraceError
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
 
 PARTITION_RAW_BYTES = 96 << 20
 """Raw JSON in a partition, about 350,000 events."""
@@ -289,6 +292,13 @@ def _read_or_empty(part: Partition, columns: Sequence[str] | None = None, *, rea
     return read_partition(part, columns, reading=reading)
 
 
+class EventSource(Protocol):
+    """A source of events: `Run`, or a run of a test."""
+
+    def events(self, columns: Sequence[str] | None = None, **where: Any) -> dd.DataFrame:
+        """Events as a lazy frame, one row an event; see `Run.events`."""
+
+
 # ---- figures of contexts ----
 
 
@@ -299,8 +309,6 @@ def usage_of_mixed(catalogue: Catalogue) -> pd.DataFrame:
     """
     import dask
 
-    from tailrace.analyzer.edges.edge_table import UPPER_LAYERS
-
     mixed = catalogue.rows(
         "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
         " JOIN files f ON f.id = b.file_id"
@@ -309,15 +317,15 @@ def usage_of_mixed(catalogue: Catalogue) -> pd.DataFrame:
     )
     names = ("cat", "ts", "dur", "dir", "size", *USAGE_KEYS)
     reading = Reading(names, Where(), ())
-    tasks = [dask.delayed(_usage)(part, reading, UPPER_LAYERS) for part in _cut(catalogue, mixed)]
+    tasks = [dask.delayed(_usage)(part, reading) for part in _cut(catalogue, mixed)]
     parts = list(dask.compute(*tasks, scheduler="threads"))
     usage: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     return usage
 
 
-def _usage(part: Partition, reading: Reading, upper_layers: frozenset[str]) -> pd.DataFrame:
+def _usage(part: Partition, reading: Reading) -> pd.DataFrame:
     frame = read_partition(part, reading=reading)
-    size = frame["size"].fillna(0).astype("int64").where(~frame["cat"].isin(list(upper_layers)), 0)
+    size = frame["size"].fillna(0).astype("int64").where(~frame["cat"].isin(list(schema.UPPER_LAYERS)), 0)
     figures = frame[list(USAGE_KEYS)].assign(
         events=1,
         read_bytes=size.where(frame["dir"].isin(["r", "rw"]), 0),

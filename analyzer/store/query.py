@@ -13,15 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from tailrace.analyzer.store import schema
+from tailrace.analyzer.store.loader import EventSource
 from tailrace.errors import QueryError
-
-if TYPE_CHECKING:
-    from tailrace.analyzer.run import Run
 
 _FOLDED: dict[str, dict[str, str]] = {
     # aggregate -> partial column -> how it is folded
@@ -70,7 +68,7 @@ def parse_aggregate(text: str) -> Aggregate:
     return Aggregate(how, name)
 
 
-def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
+def aggregate(run: EventSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
     """One row a group of events that match, sorted by `by` (null text first, null numbers last): its
     columns, then `Aggregate.label` of each.
 
@@ -104,7 +102,7 @@ def aggregate(run: Run, by: Sequence[str], aggregates: Sequence[Aggregate], **wh
 
 
 def rows(
-    run: Run, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
+    run: EventSource, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
 ) -> Iterator[pd.DataFrame]:
     """The events that match, piece by piece, so that memory holds one partition a processor, and no partition is read
     after `limit` is reached. Only sorting without a limit has to hold all rows at once.
@@ -138,7 +136,7 @@ def rows(
 
 
 def _pieces(
-    run: Run, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
+    run: EventSource, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
 ) -> Iterator[pd.DataFrame]:
     """The matching rows of each partition, of one a processor at a time; no more than `limit` of any."""
     import dask

@@ -84,6 +84,9 @@ COLUMNS = (
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 
+UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"})
+"""Layers (`cat`) whose calls are seen again in a lower one: their bytes would be counted twice."""
+
 
 def column(name: str) -> Column:
     """The column called `name`; any `tag.<key>` is one. Raises QueryError, naming the valid ones."""
