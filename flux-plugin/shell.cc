@@ -236,7 +236,7 @@ void begin(flux_shell_t *shell, State &state) {
 
 int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
-  auto *state = static_cast<State *>(flux_shell_aux_get(shell, kState));
+  auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
   if (!state) return 0;
   take_answer(p, *state);
   state->nested = starts_instance(state->jobspec.get());
@@ -345,7 +345,7 @@ void trace_initial_program(const State &state, flux_cmd_t *cmd) {
 
 int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
-  auto *state = static_cast<State *>(flux_shell_aux_get(shell, kState));
+  auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
   if (!state || !state->event) return 0;
   flux_shell_task_t *task = flux_shell_current_task(shell);
   flux_cmd_t *cmd = task ? flux_shell_task_cmd(task) : nullptr;
@@ -376,7 +376,7 @@ void say_what_waits(const char *run, const JournalCounts &counts) {
 // Journals that dead tasks have left on this node become blocks. What that needs is loaded only when there are any.
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
-  auto *state = static_cast<State *>(flux_shell_aux_get(shell, kState));
+  auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
   if (!state || !state->event) return 0;
   const char *chosen = flux_shell_getenv(shell, "TAILRACE_JOURNAL_DIR");
   if (!chosen) chosen = json_string_value(member(state->event.get(), "journal-dir"));
@@ -406,8 +406,11 @@ constexpr flux_plugin_handler kHandlers[] = {
     {nullptr, nullptr, nullptr},
 };
 
-// Asked for as early as can be: the answer comes while the shell goes on.
-void ask(flux_shell_t *shell) {
+// Requests the eventlog as early as possible: the answer arrives while the shell continues.
+//
+// The state belongs to the plugin that is registered, not to the shell: a second copy of this plugin (the instance's
+// and the user's) replaces the first, which is unloaded with its code, and may be of another version.
+void ask(flux_plugin_t *p, flux_shell_t *shell) {
   json_t *jobspec = nullptr;
   json_int_t id = 0;
   if (flux_shell_info_unpack(shell, "{s:I s:o}", "jobid", &id, "jobspec", &jobspec) < 0) return;
@@ -416,7 +419,7 @@ void ask(flux_shell_t *shell) {
   auto *state = new (raw) State();
   state->id = static_cast<flux_jobid_t>(id);
   state->jobspec = Json::share(jobspec);
-  if (flux_shell_aux_set(shell, kState, state, destroy_state) < 0) {
+  if (flux_plugin_aux_set(p, kState, state, destroy_state) < 0) {
     destroy_state(state);
     return;
   }
@@ -431,8 +434,7 @@ void ask(flux_shell_t *shell) {
 extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plugin_t *p) {
   using namespace tailrace::flux;
   flux_shell_t *shell = flux_plugin_get_shell(p);
-  // Loaded twice (by the system and by the user), the last one has the handlers, and the first one has asked.
-  if (shell && !flux_shell_aux_get(shell, kState)) ask(shell);
+  if (shell) ask(p, shell);
   flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, kHandlers);
   return 0;
 }

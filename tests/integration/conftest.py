@@ -148,6 +148,18 @@ def traced_flux(
     instance.stop()
 
 
+@pytest.fixture
+def second_copy(flux_plugins: FluxPlugins, tmp_path: Path) -> dict[str, str]:
+    """The environment of a user whose own installation, of another build, is loaded after the instance's."""
+    package = tmp_path / "second" / "tailrace"
+    shutil.copytree(flux_plugins.root, package / "flux", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(flux_plugins.library.parent, package / "lib")
+    plugin = package / "flux" / "lib" / "shell" / "tailrace-shell.so"
+    subprocess.run(["objcopy", "--strip-debug", "--add-section", f".other={__file__}", str(plugin)], check=True)
+    assert plugin.read_bytes() != (flux_plugins.shell_folder / plugin.name).read_bytes()
+    return {"FLUX_SHELL_RC_PATH": str(package / "flux" / "etc" / "shell")}
+
+
 _TABLES = pytest.StashKey[dict[str, Table]]()
 
 

@@ -257,3 +257,13 @@ def test_what_the_inner_instance_is_told_is_whole(traced_flux, batch, flux_plugi
     assert told["conf"]["workflow"] == "w"
     assert told["conf"]["jobs"] == "all"
     assert Path(told["conf"]["run"]).is_dir()
+
+
+@pytest.mark.parametrize("options", [(), (OUTER,)], ids=["untraced", "traced"])
+def test_a_second_copy_replaces_the_first_in_both_instances(batch, work, second_copy, options):
+    _, output, trace = batch("flux run cp in inner-out\ncp in out", *options, env=second_copy)
+    assert "Segmentation" not in output
+    assert (work / "inner-out").stat().st_size == (work / "out").stat().st_size == 5000
+    if options:
+        assert trace.of(work / "inner-out")
+        assert trace.of(work / "out")

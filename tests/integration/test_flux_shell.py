@@ -337,6 +337,21 @@ def test_loaded_twice_it_traces_once(traced_flux, flux_plugins, work):
     assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("s",)}
 
 
+@pytest.mark.parametrize("words", [(), (STAGE,)], ids=["untraced", "traced"])
+def test_a_second_copy_replaces_the_first(traced_flux, work, second_copy, words):
+    job = traced_flux.submit(
+        f"--cwd={work}", *words, "-n2", "sh", "-c", "cp in out.$FLUX_TASK_RANK", env={**traced_flux.env, **second_copy}
+    )
+    traced_flux.wait(job)
+    done = traced_flux.run("job", "attach", job, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert status_of(traced_flux, job) == 0
+    runs = list(work.glob("tailrace-runs/*"))
+    assert len(runs) == bool(words)
+    for run in runs:
+        assert Trace(run).tags(Trace(run).of(work / "out.1"), "stage", "rank") == {("s", "1")}
+
+
 def test_an_rc_whose_plugin_has_gone_kills_no_job(flux, flux_plugins, work):
     moved = work / "etc" / "shell"
     moved.mkdir(parents=True)
