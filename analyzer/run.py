@@ -414,7 +414,7 @@ class Run:
         return self.insights().findings()
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.terminal.write_html."""
-        from tailrace.analyzer.report import terminal as report
+        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.html.write_html."""
+        from tailrace.analyzer.report.html import write_html
 
-        report.write_html(self, Path(path))
+        write_html(self, Path(path))

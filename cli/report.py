@@ -16,20 +16,23 @@ from tailrace.errors import UsageError
 @click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
 def command(directory: Path, html: Path | None, flux_workers: int | None) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost."""
-    from rich.console import Console
-
     from tailrace.analyzer import summary
-    from tailrace.analyzer.report import terminal as report
 
     # The workers may start in another directory.
     run = tailrace.open(directory if flux_workers is None else directory.absolute())
     with _cluster(run.path, flux_workers):
         data = summary.collect(run)
     if html is None:
-        report.show(data, Console())
+        from rich.console import Console
+
+        from tailrace.analyzer.report import terminal
+
+        terminal.show(data, Console())
         return
+    from tailrace.analyzer.report.html import write_page
+
     try:
-        report.write_page(data, html)
+        write_page(data, html)
     except OSError as error:
         raise UsageError(f"can't write {html}: {error.strerror}") from error
     click.echo(f"{html}: open it in a browser", err=True)

@@ -1,19 +1,16 @@
-"""The report of a run: tables on a terminal, or one self-contained web page.
+"""The report as tables on a terminal.
 
-Both show the same data (summary/). The page is page/page.html.j2 with the style and the scripts of page/ inlined and
-the data in a JSON block; it loads nothing, and its content security policy allows only that one script, so a name in
-the trace stays a name.
+    summary.collect(run) -> show(data, console)
+
+Invariants: names are printed as text, never as markup or control sequences; a table that leaves rows out says so.
+
+The same data as a web page: html.py.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -21,25 +18,7 @@ from rich.text import Text
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
-from tailrace.analyzer.util.published import published
 
-PAGE = Path(__file__).parent / "page"
-SCRIPTS = (
-    "dom",
-    "panel",
-    "overview",
-    "tables",
-    "layers",
-    "sankey",
-    "strips",
-    "timeline",
-    "heat",
-    "findings",
-    "files",
-    "histories",
-    "start",
-)
-"""page/*.js in their order: each uses what those before it define."""
 TERMINAL_ROWS = 15
 LONGEST_NAME = 240
 """Characters of a name or a sentence that a terminal shows."""
@@ -65,87 +44,6 @@ STATUS_STYLES = {
 def printable(name: str, length: int = LONGEST_NAME, style: str = "") -> Text:
     """A name as it is, for a terminal: neither markup nor controls are obeyed; of a long one both ends."""
     return Text(visible(shortened(name, length)), style)
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-def write_html(run: Any, path: str | Path) -> None:
-    """Writes the page of a run to `path` (UTF-8).
-
-    Raises:
-        OSError: the file can't be written; RunError: the trace can't be read.
-    """
-    write_page(summary.collect(run), Path(path))
-
-
-def write_page(data: dict[str, Any], path: Path) -> None:
-    """Writes the page for what `summary.collect` returns; it appears when it is whole. Raises OSError."""
-    with published(path) as place:
-        place.write_text(html(data), encoding="utf-8", errors="replace")
-
-
-def html(data: dict[str, Any]) -> str:
-    """The page for what `summary.collect` returns."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(PAGE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    style, script = (PAGE / "page.css").read_text(encoding="utf-8"), joined_scripts()
-    return environment.get_template("page.html.j2").render(
-        title=data["about"]["title"] or data["about"]["directory"] or "run",
-        style=style,
-        style_hash=digest(style),
-        script=script,
-        script_hash=digest(script),
-        data=embedded(packed(data)),
-    )
-
-
-def joined_scripts() -> str:
-    """The page's scripts as one, with a scope of its own."""
-    parts = [(PAGE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
-    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
-
-
-def packed(data: dict[str, Any]) -> dict[str, Any]:
-    """The data with its long lists as columns: names of keys are written once, and what the page leaves out is out."""
-    out = {**data, "never_read": {k: v for k, v in data["never_read"].items() if k != "rows"}}
-    for name in ("tasks", "files", "declared"):
-        out[name] = {**data[name], "rows": columns(data[name]["rows"])}
-    return out
-
-
-def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rows as {"n": number of rows, "columns": {key: values}}; a row that lacks a key has null.
-
-    Texts that come again and again are {"texts": distinct ones, "at": positions in them}.
-    """
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return {"n": len(rows), "columns": {key: _column([row.get(key) for row in rows]) for key in keys}}
-
-
-def _column(values: list[Any]) -> Any:
-    if not values or not all(isinstance(value, str) for value in values):
-        return values
-    place = {text: i for i, text in enumerate(dict.fromkeys(values))}
-    return {"texts": list(place), "at": [place[text] for text in values]} if 2 * len(place) < len(values) else values
-
-
-def digest(text: str) -> str:
-    """What a content security policy calls an inline script or style by."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def embedded(data: Any) -> str:
-    """JSON that may stand inside <script>: ASCII without `<`, `>` and `&`, so no tag, comment or entity can begin."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-# --- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def render_terminal(run: Any, console: Console) -> None:

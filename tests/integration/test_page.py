@@ -23,7 +23,7 @@ import sanitizer
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 import tailrace
 from tailrace.analyzer import summary
-from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.report import html
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import trace_writer as tw
@@ -122,7 +122,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     out = {}
     for name, told in (("story", story()), ("crowd", crowd()), ("long", long()), ("empty", Story())):
         out[name] = folder / f"{name}.html"
-        out[name].write_text(report.html(summary.collect(told.run(2))), encoding="utf-8")
+        out[name].write_text(html.page_text(summary.collect(told.run(2))), encoding="utf-8")
     return out
 
 
@@ -335,7 +335,7 @@ def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Pa
     ]
     run = tw.make_run(tmp_path / "a run", {"h-7-1": tw.block(lines)})
     pages["real"] = tmp_path / "real.html"
-    report.write_html(tailrace.open(run), pages["real"])
+    html.write_html(tailrace.open(run), pages["real"])
     page = show("real")
 
     # `tailrace` as a user has it: an environment that need not be active here.
@@ -380,7 +380,7 @@ def test_the_queries_of_what_bears_no_tag_and_of_what_is_called_otherwise(
     declared = json.dumps({**job, "inputs": [], "outputs": []}) + "\n"
     run = tw.make_run(tmp_path / "run", lines, None, flux=declared)
     pages["untagged"] = tmp_path / "untagged.html"
-    report.write_html(tailrace.open(run), pages["untagged"])
+    html.write_html(tailrace.open(run), pages["untagged"])
     page = show("untagged")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
@@ -414,7 +414,7 @@ def test_every_query_of_a_section_can_be_asked(show: Any, pages: dict[str, Path]
     task = {"type": "task", **keys, "task": "3", "deps": [{"task": "1", "via": "future"}]}
     run = tw.make_run(tmp_path / "run", {"h-7-1": block + block[:9]}, None, m=json.dumps(task))
     pages["sections"] = tmp_path / "sections.html"
-    report.write_html(tailrace.open(run), pages["sections"])
+    html.write_html(tailrace.open(run), pages["sections"])
     page = show("sections")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     buttons = page.tab.locator("main section:not([hidden]) button[aria-label^='Query for']")

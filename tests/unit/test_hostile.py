@@ -16,7 +16,7 @@ from rich.console import Console
 import tailrace
 from tailrace.analyzer import exports, summary
 from tailrace.analyzer.insights import run_comparison as runs
-from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.store import query
 from tailrace.errors import TailraceError
 
@@ -81,8 +81,8 @@ def test_no_value_breaks_an_analysis(tmp_path_factory: pytest.TempPathFactory, b
         warnings.simplefilter("error", RuntimeWarning)
         run.info(), run.stages, run.tasks, run.processes, run.waits
         data = summary.collect(run)
-        report.show(data, Console(file=io.StringIO(), width=80))
-        report.html(data)
+        terminal.show(data, Console(file=io.StringIO(), width=80))
+        html.page_text(data)
         measured = runs.measure(run)
         query.aggregate(run, ["path", "dir"], figures)
         graphs = [run.dataflow(level, files=files) for level in ("stage", "process") for files in ("none", "all")]

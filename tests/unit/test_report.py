@@ -15,7 +15,7 @@ from rich.console import Console
 from test_critical import task
 
 from tailrace.analyzer import summary
-from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.summary import limits
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
@@ -47,7 +47,7 @@ def story_run(**values: Any) -> FakeRun:
 
 def shown(run: FakeRun) -> str:
     out = io.StringIO()
-    report.render_terminal(run, Console(file=out, width=200, force_terminal=False))
+    terminal.render_terminal(run, Console(file=out, width=200, force_terminal=False))
     return out.getvalue()
 
 
@@ -114,7 +114,7 @@ class TestData:
         run = Story().run()
         assert summary.collect(run)["stages"] == []
         assert "0 stages" in shown(run)
-        assert report.html(summary.collect(run))
+        assert html.page_text(summary.collect(run))
 
 
 class TestTerminal:
@@ -173,7 +173,7 @@ class _Tags(HTMLParser):
 
 class TestPage:
     def page(self) -> tuple[str, _Tags]:
-        text, tags = report.html(summary.collect(story_run())), _Tags()
+        text, tags = html.page_text(summary.collect(story_run())), _Tags()
         tags.feed(text)
         return text, tags
 
@@ -185,7 +185,7 @@ class TestPage:
         assert "alert(1)</script>" not in text
 
     def test_nothing_in_the_block_can_be_read_as_markup(self) -> None:
-        text = report.embedded(["<!--<script>&amp;\u2028"])
+        text = html.embedded(["<!--<script>&amp;\u2028"])
         assert not set("<>&") & set(text) and text.isascii()
         assert json.loads(text) == ["<!--<script>&amp;\u2028"]
 
@@ -205,14 +205,14 @@ class TestPage:
         style = re.search("<style>(.*?)</style>", text, re.S)
         assert style is not None
         assert policy is not None and policy.startswith("default-src 'none'")
-        assert report.digest(tags.scripts[1]) in policy
-        assert report.digest(style[1]) in policy
+        assert html.digest(tags.scripts[1]) in policy
+        assert html.digest(style[1]) in policy
 
     def test_it_is_small(self) -> None:
         assert len(self.page()[0]) < 128_000
 
     def test_it_is_written_whole(self, tmp_path: Any) -> None:
-        report.write_html(story_run(), tmp_path / "r.html")
+        html.write_html(story_run(), tmp_path / "r.html")
         assert (tmp_path / "r.html").read_text(encoding="utf-8").endswith("</html>\n")
 
 
@@ -244,7 +244,7 @@ def test_the_critical_path_names_its_tasks() -> None:
     for number in range(20):
         reads = {"reads": f"/f{number - 1}"} if number else {}
         task(story, f"s[b]{number}", 10 * number, 10 * number + 8, writes=f"/f{number}", **reads)
-    text = report.critical_text(summary.collect(story.run())["critical"])
+    text = terminal.critical_text(summary.collect(story.run())["critical"])
     assert "It goes through s[b]0 -> s[b]1 ->" in text
     assert "s[b]0 -> s[b]1 ->" in shown(story.run()), "no markup of the terminal's"
     assert "-> (8 more) ->" in text and text.endswith("-> s[b]19.")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tailrace.analyzer import summary
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages
-from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.report import html
 from tailrace.analyzer.store import ledger
 from tailrace.analyzer.summary import heat, numbers, tasks
 
@@ -175,16 +175,16 @@ class TestHeat:
 class TestColumns:
     def test_rows_come_back(self) -> None:
         rows = [{"a": "x", "b": i} for i in range(5)] + [{"a": "y", "b": 5, "c": [1]}]
-        packed = report.columns(rows)
+        packed = html.columns(rows)
         assert packed["n"] == 6
         assert packed["columns"]["a"] == {"texts": ["x", "y"], "at": [0, 0, 0, 0, 0, 1]}
         assert packed["columns"]["c"] == [None] * 5 + [[1]]
 
     def test_texts_that_differ_stay_texts(self) -> None:
-        assert report.columns([{"a": "x"}, {"a": "y"}])["columns"]["a"] == ["x", "y"]
+        assert html.columns([{"a": "x"}, {"a": "y"}])["columns"]["a"] == ["x", "y"]
 
     def test_no_rows(self) -> None:
-        assert report.columns([]) == {"n": 0, "columns": {}}
+        assert html.columns([]) == {"n": 0, "columns": {}}
 
 
 class TestOverview:

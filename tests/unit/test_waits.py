@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.model import waits
-from tailrace.analyzer.report import terminal as report
+from tailrace.analyzer.report import terminal
 
 TIMES = ("submit", "depend", "launch", "alloc", "start", "end")
 
@@ -157,7 +157,7 @@ def test_the_terminal_shows_it() -> None:
     run = pipeline()
     run.declared_tasks = pd.concat([run.declared_tasks, declared({"task": "c1", "submit": 0, "depend": 1, "alloc": 4})])
     run.declared_tasks = run.declared_tasks.reset_index(drop=True)
-    report.render_terminal(run, Console(file=out, width=160))
+    terminal.render_terminal(run, Console(file=out, width=160))
     rows = {line.split()[0]: line for line in out.getvalue().split("time went")[1].splitlines() if line.strip()}
     assert [part in rows["b"] for part in ("24.0 ms", "70.0 ms", "10.0 ms", "8.00 ms", "72.0 ms")] == [True] * 5
     assert "-" in rows["c"]

@@ -1,7 +1,7 @@
 // The data block, elements, and numbers as words. Every name from the trace goes in through textContent or setAttribute on attributes
 // that hold text, never as markup; nothing is loaded and nothing leaves the page.
 
-// Rows come as columns (report.columns): a key's name is written once, a text that comes again is a position.
+// Rows come as columns (html.columns): a key's name is written once, a text that comes again is a position.
 function unpack(table) {
   const columns = Object.entries(table.rows.columns).map(([key, c]) => [key, c.texts ? c.at.map(i => c.texts[i]) : c]);
   const rows = Array.from({length: table.rows.n}, (_, i) => {
