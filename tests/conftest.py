@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sanitizer
+
+from support import sanitizer
 
 SOURCE = Path(__file__).resolve().parent.parent
 

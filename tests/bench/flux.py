@@ -1,7 +1,7 @@
 """What tracing costs a Flux instance: jobs a second from submit to clean, and the job manager's memory.
 
-    python tests/bench/flux.py throughput [--jobs 500] [--rounds 7] [--dir DIR]
-    python tests/bench/flux.py memory [--jobs 10000] [--rounds 3]
+    PYTHONPATH=tests python tests/bench/flux.py throughput [--jobs 500] [--rounds 7] [--dir DIR]
+    PYTHONPATH=tests python tests/bench/flux.py memory [--jobs 10000] [--rounds 3]
 
 --dir: where Flux's files, the jobs' and their runs lie; without it where temporary files do.
 
@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "integration"))
-
 import pytest
-from flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins
+
+from support.flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins
 
 TRACED = "--setattr=user.trace.stage=bench"
 

@@ -1,6 +1,6 @@
 """What the dataflow graph costs at the size of real campaigns: algorithms on arrays, NetworkX beside them.
 
-    python tests/bench/graph.py [--only graph edges report] [--instance FILE.json ...] [--json FILE]
+    PYTHONPATH=tests python tests/bench/graph.py [--only graph edges report] [--instance FILE.json ...] [--json FILE]
 
     graph    100,000 tasks and 500,000 files with 970,000 edges: building, critical path and slack, the stage graph; the
              same with NetworkX. 10,000,000 edges under a limit of 4 GiB of address space.

@@ -1,6 +1,6 @@
 """How large the page of a run is and how quickly it answers: runs of many tasks, opened in Chromium.
 
-    python tests/bench/page.py [--tasks N ...] [--workflows N] [--json FILE] [--keep DIR]
+    PYTHONPATH=tests python tests/bench/page.py [--tasks N ...] [--workflows N] [--json FILE] [--keep DIR]
 
     replay.py writes a run -> tailrace report --html -> Playwright opens it, clicks, types -> table
 

@@ -10,15 +10,12 @@ scratch files.
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from support import trace_writer as tw
 from tailrace.integrations.wfformat import Instance, InstanceTask
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-import trace_writer as tw
 
 
 def montage(tasks: int) -> Instance:

@@ -58,7 +58,7 @@ def run(work: Path, end: str) -> tuple[list[Path], list[Path]]:
 
 
 def journal_seed(journal: bytes, last: int) -> bytes:
-    """The journal as format/journal.cc takes it, of its records the first and the `last`: the interpreter's start is long."""
+    """The journal as format/journal.cc takes it, with its first record and the `last`, as Python's start is long."""
     slots = [journal[at : at + SLOT_BYTES] for at in range(HEADER_BYTES, len(journal) - SLOT_BYTES + 1, SLOT_BYTES)]
     used = [slot for slot in slots if struct.unpack_from("=I", slot)[0]]
     return b"\x01" + journal[:HEADER_INPUT] + b"".join(used[:40] + used[40:][-last:])

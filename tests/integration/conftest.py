@@ -1,86 +1,43 @@
-"""Helpers of the integration tests: the command line as a user has it, and a reader of traces without our code."""
+"""Fixtures of the integration tests: programs run traced, traces read without our code, Flux instances, tables."""
 
-import gzip
-import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sanitizer
-from flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
-from harm import Harm, Table
 
+from support import sanitizer
+from support.commands import TracedCommand, run_cli
+from support.flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
+from support.harm import Harm, Table
+from support.run_files import Line, Trace, read_declared
 from tailrace import _native
 
 
-def run_cli(*arguments, timeout=120, **options):
-    """`tailrace ARGUMENTS...` in a process of its own; the result has returncode, stdout, stderr (text)."""
-    command = [sys.executable, "-m", "tailrace.cli.main", *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "check": False, **options}
-    return subprocess.run(command, timeout=timeout, **options)
-
-
-class Trace:
-    """A run's events by gzip and json alone: dicts as written, with `path` (and `path2`) put in from the file table."""
-
-    def __init__(self, run_dir):
-        self.run_dir = Path(run_dir)
-        self.events, self.paths, self.processes = [], {}, {}
-        for file in sorted((self.run_dir / "trace").glob("*.pfw.gz")):
-            with gzip.open(file, "rt", encoding="utf-8") as lines:
-                for line in lines:
-                    self._take(json.loads(line))
-        for event in self.events:
-            args = event["args"]
-            event["path"] = self.paths.get(args.get("fhash"))
-            event["path2"] = self.paths.get(args.get("fhash2"))
-
-    def _take(self, line):
-        if line["ph"] == "X":
-            self.events.append(line)
-            if line["name"] == "start":
-                self.processes[line["pid"]] = line["args"]
-        elif line["name"] == "FH":
-            self.paths[line["args"]["value"]] = line["args"]["name"]
-
-    def of(self, path, names=None):
-        """The events on `path` (either file of a two-file call), of the calls `names` where given."""
-        wanted = os.path.realpath(path)
-        return [
-            event
-            for event in self.events
-            if wanted in (event["path"], event["path2"]) and (names is None or event["name"] in names)
-        ]
-
-    def tags(self, events, *keys):
-        """The distinct tuples of these tags' values among `events`; None where a tag is not set."""
-        return {tuple(event["args"].get(key) for key in keys) for event in events}
-
-
-def read_declared(run_dir):
-    """The declared lines of a run, in the order of each writer."""
-    files = sorted((Path(run_dir) / "declared").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
-
-
 @pytest.fixture
-def cli():
+def cli() -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """`tailrace` with these arguments (support.commands.run_cli)."""
     return run_cli
 
 
 @pytest.fixture
-def read_trace():
+def run_traced(tmp_path: Path) -> TracedCommand:
+    """Runs a command traced, in tmp_path, into the run tmp_path/run."""
+    return TracedCommand(tmp_path, tmp_path / "run")
+
+
+@pytest.fixture
+def read_trace() -> type[Trace]:
+    """A run's events, without tailrace's code."""
     return Trace
 
 
 @pytest.fixture
-def declared():
+def declared() -> Callable[..., list[Line]]:
+    """The declared lines of a run."""
     return read_declared
 
 

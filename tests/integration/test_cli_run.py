@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-import sanitizer
+
+from support import sanitizer
 
 
 def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace):

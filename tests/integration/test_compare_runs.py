@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """Two runs of the same command, the second with twice the data."""
-    from conftest import run_cli
+    from support.commands import run_cli
 
     folder = tmp_path_factory.mktemp("two")
     for name, size in (("a", 20_000), ("b", 40_000)):

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from harm import Harm, Outcome, Program
 
 import tailrace
+from support.harm import Harm, Outcome, Program
 from tailrace.analyzer.store import ledger
 from tailrace.integrations import launcher
 

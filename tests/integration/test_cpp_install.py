@@ -5,7 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from truth import read_run
+
+from support.truth import read_run
 
 CMAKELISTS = """
 cmake_minimum_required(VERSION 3.22)

@@ -26,8 +26,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import sanitizer
-from harm import Table
+
+from support import sanitizer
+from support.harm import Table
 
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 ALL = bool(os.environ.get("TAILRACE_ALL_CPYTHON"))

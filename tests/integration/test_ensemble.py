@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_table import check_coverage
-from flux_instance import clean_environment, missing
 
 import tailrace
+from support.coverage_table import check_coverage
+from support.flux_instance import clean_environment, missing
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model import declared_vs_observed as compare
 

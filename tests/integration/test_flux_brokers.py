@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Trace
-from flux_instance import start_traced
-from truth import read_run
 
 import tailrace
+from support.flux_instance import start_traced
+from support.run_files import Trace
+from support.truth import read_run
 from tailrace import _native
 from tailrace.integrations import launcher
 

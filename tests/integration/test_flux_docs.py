@@ -8,9 +8,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from flux_instance import FluxInstance
 
 import tailrace
+from support.flux_instance import FluxInstance
 from tailrace import installation
 
 PAGE = Path(__file__).parents[2] / "docs" / "flux.md"

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Trace
-from truth import read_run
+
+from support.run_files import Trace
+from support.truth import read_run
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 

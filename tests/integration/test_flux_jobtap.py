@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from flux_instance import clean_environment
+
+from support.flux_instance import clean_environment
 
 EVENT = "tailrace.trace"
 

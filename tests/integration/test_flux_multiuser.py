@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import Trace
-from flux_instance import FluxInstance, find_flux, require_plugins
-from truth import read_run
 
+from support.flux_instance import FluxInstance, find_flux, require_plugins
+from support.run_files import Trace
+from support.truth import read_run
 from tailrace import _native
 from tailrace.flux.collect import parse_history
 

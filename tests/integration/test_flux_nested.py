@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import sanitizer
-from conftest import Trace
+
+from support import sanitizer
+from support.run_files import Trace
 
 OUTER = "--setattr=user.trace.stage=outer"
 

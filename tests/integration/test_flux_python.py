@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from flux_instance import missing
+
+from support.flux_instance import missing
 
 PROGRAM = """
 import json

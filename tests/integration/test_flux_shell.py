@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-import sanitizer
-from conftest import Trace
-from truth import read_run
 
 import tailrace
+from support import sanitizer
+from support.run_files import Trace
+from support.truth import read_run
 from tailrace import _native
 
 STAGE = "--setattr=user.trace.stage=s"

@@ -11,7 +11,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from truth import read_run
+
+from support.truth import read_run
 
 Program = Callable[[str], Path]
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main", "run", "-q"]

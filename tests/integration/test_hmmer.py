@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("parsl", reason="the workflow needs Parsl: pip install 'tailrace[parsl]'")
 
-from coverage_table import check_coverage
-
 import tailrace
+from support.coverage_table import check_coverage
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "hmmer"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())

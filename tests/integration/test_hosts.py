@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harm import TAILRACE
 
 import tailrace
+from support.commands import TAILRACE
 
 CONTAINER = ["unshare", "--uts", "--pid", "--fork", "--mount-proc"]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import sanitizer
 
 import tailrace
+from support import sanitizer
 from tailrace.analyzer.store import ledger
 
 Program = Callable[[str], Path]

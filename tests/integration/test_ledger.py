@@ -17,11 +17,14 @@ import pandas as pd
 import pytest
 
 import tailrace
+from support import ordinary_user
+from support.commands import TAILRACE
 from tailrace.analyzer.store import ledger
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
 
 Run = Callable[..., pd.DataFrame]
+BECOME = ["setpriv", f"--reuid={ordinary_user.ID}", f"--regid={ordinary_user.ID}", "--clear-groups"]
 
 
 @pytest.fixture
@@ -33,7 +36,8 @@ def traced(tmp_path: Path) -> Run:
     (work / "data.bin").write_bytes(bytes(range(256)) * 12_000)
 
     def do(*command: Any, code: int | None = 0) -> pd.DataFrame:
-        words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", *map(str, command)]
+        prefix = ordinary_user.reach(tmp_path) if BECOME[0] in command else []
+        words = [*prefix, *TAILRACE, "run", "-o", run, "--", *command]
         done = subprocess.run(words, cwd=work, capture_output=True, text=True, check=False, timeout=120)
         assert code is None or done.returncode == code, done.stderr
         return tailrace.open(run).coverage
@@ -49,7 +53,7 @@ def user(request: pytest.FixtureRequest, traced: Run, tmp_path: Path) -> list[st
     if os.geteuid() != 0:
         pytest.skip("we are an ordinary user")
     (tmp_path / "work").chmod(0o777)
-    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    return BECOME
 
 
 def programs(rows: pd.DataFrame) -> pd.DataFrame:

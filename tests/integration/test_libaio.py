@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from truth import read_run
+
+from support.truth import read_run
 
 PAGE = 4096
 

@@ -4,8 +4,8 @@ import shutil
 import subprocess
 
 import pytest
-from libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excuse
 
+from support.libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excuse
 from tailrace import _native
 
 HOOKED = {

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truth import read_run
 
 import tailrace
+from support.truth import read_run
 
 PAGE = 4096
 READ_ONLY, WRITABLE, SHARED, PRIVATE = 1, 3, 1, 2

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truth import Seen, read_run
 
 import tailrace
+from support.truth import Seen, read_run
 
 
 def traced(run: Path, directory: Path, *command: Any) -> Seen:

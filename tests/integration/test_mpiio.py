@@ -11,7 +11,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from truth import Seen, read_run
+
+from support.truth import Seen, read_run
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 RANKS = 2

@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sanitizer
+
+from support import sanitizer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 import tailrace
+from support import trace_writer as tw
+from support.flowcase import MS, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-import trace_writer as tw
-from flowcase import MS, Story
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

@@ -1,6 +1,6 @@
 """The Parsl plugin: one suite over thread pools and HighThroughputExecutor; each case is a program of its own.
 
-parsl_program.py has the apps. What is asserted comes from the trace's JSON lines and the files themselves.
+support/parsl_program.py has the apps. What is asserted comes from the trace's JSON lines and the files themselves.
 """
 
 import json
@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("parsl", reason="the plugin's tests need Parsl: pip install 'tailrace[parsl]'")
 
-PROGRAM = Path(__file__).with_name("parsl_program.py")
+PROGRAM = Path(__file__).parents[1] / "support" / "parsl_program.py"
 WRITES = {"write", "writev", "pwrite64", "pwrite", "fwrite", "rename", "renameat2", "renameat"}
 
 

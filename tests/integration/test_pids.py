@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harm import TAILRACE
 
 import tailrace
+from support.commands import TAILRACE
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.store import ledger
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from harm import Harm, Outcome, Program
+
+from support.harm import Harm, Outcome, Program
 
 GIVEN = len("given to the program\n")
 

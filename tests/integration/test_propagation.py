@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sanitizer
-from conftest import Trace, run_cli
-from harm import clean_environment
 
 import tailrace
+from support import sanitizer
+from support.commands import run_cli
+from support.harm import clean_environment
+from support.run_files import Trace
 from tailrace.analyzer.store import ledger
 
 ENV, CP, SH = (shutil.which(name) or name for name in ("env", "cp", "sh"))

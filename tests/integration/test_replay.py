@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_table import check_coverage
 
 import tailrace
+from support.coverage_table import check_coverage
 from tailrace.analyzer.exports import export
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model import declared_vs_observed as compare

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harm import TAILRACE, Harm, Outcome, Program
 
+from support.commands import TAILRACE
+from support.harm import Harm, Outcome, Program
 from tailrace import _native
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")

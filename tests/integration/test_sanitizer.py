@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import sanitizer
-from harm import TAILRACE, Harm, Program
+
+from support import sanitizer
+from support.commands import TAILRACE
+from support.harm import Harm, Program
 
 FAULTS = {
     "address": {

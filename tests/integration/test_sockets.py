@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from truth import CALL, READS, SOCKET, WRITES, split_arguments
 
 import tailrace
+from support.truth import CALL, READS, SOCKET, WRITES, split_arguments
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
 

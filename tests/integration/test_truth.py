@@ -15,7 +15,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from truth import PIPES, SOCKETS, Account, Renaming, Row, account_of, compare, strace, table
+
+from support.truth import PIPES, SOCKETS, Account, Renaming, Row, account_of, compare, strace, table
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from truth import CALL, COPIES, DESCRIPTOR, READS, WRITES, split_arguments
 
 import tailrace
+from support.truth import CALL, COPIES, DESCRIPTOR, READS, WRITES, split_arguments
 from tailrace.analyzer.store import ledger
 
 pytest.importorskip("parsl", reason="the workflow needs Parsl: pip install 'tailrace[parsl]'")

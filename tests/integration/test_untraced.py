@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import sanitizer
-from conftest import Trace, run_cli
 
 import tailrace
+from support import sanitizer
+from support.commands import run_cli
+from support.run_files import Trace
 
 
 @pytest.mark.parametrize("called", ["path", "link", "PATH", "exec", "system"])

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import run_cli
-from truth import Seen, read_run
 
 import tailrace
+from support.commands import run_cli
+from support.truth import Seen, read_run
 from tailrace.analyzer.store import ledger
 
 PAGE, N = 4096, 16

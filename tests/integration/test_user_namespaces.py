@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harm import Harm
 
+from support.harm import Harm
 from tailrace import _native
 
 WAYS = {"nobody": ["-U"], "root": ["-U", "-r"], "another": ["-U", "--map-user=1234"]}

@@ -13,10 +13,9 @@ import pytest
 
 pytest.importorskip("parsl", reason="the workflows need Parsl: pip install 'tailrace[parsl]'")
 
-from coverage_table import check_coverage
-from file_edges import edges, seen_edges, strace_command
-
 import tailrace
+from support.coverage_table import check_coverage
+from support.file_edges import edges, seen_edges, strace_command
 from tailrace.analyzer.exports import export
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model import declared_vs_observed as compare

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trace_writer as tw
 
 import tailrace
+from support import trace_writer as tw
 from tailrace import _native
 from tailrace.analyzer.store import catalogue, headers
 from tailrace.errors import NotARunError

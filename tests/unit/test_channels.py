@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcase import Story
-
+from support.flowcase import Story
 from tailrace.analyzer.model import dataflow
 
 

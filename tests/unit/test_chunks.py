@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import T0_NS, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.flowcase import T0_NS, frame
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import event_fold as chunks
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import trace_writer as tw
 
+from support import trace_writer as tw
 from tailrace.analyzer.util.published import published
 
 

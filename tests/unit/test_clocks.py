@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from flowcase import MS, Story
 
+from support.flowcase import MS, Story
 from tailrace.analyzer.edges import clocks
 from tailrace.analyzer.model import dataflow
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from flowcase import Story
 
+from support.flowcase import Story
 from tailrace.analyzer.model import dataflow
 
 MAIN, COPY = 50, 60

@@ -7,8 +7,8 @@ from typing import Any
 import networkx as nx
 import pandas as pd
 import pytest
-from flowcase import MS, Story
 
+from support.flowcase import MS, Story
 from tailrace.analyzer.edges import confidence
 from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.insights import insights

@@ -10,10 +10,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.insights import critical, inputs, insights
 from tailrace.analyzer.model import dataflow
 

@@ -8,10 +8,10 @@ from typing import Any
 import networkx as nx
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import event_fold as chunks
 from tailrace.analyzer.edges import file_classes as fileclass

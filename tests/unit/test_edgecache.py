@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import trace_writer as tw
 
 import tailrace
+from support import trace_writer as tw
 from tailrace.analyzer.edges import edge_cache as edgecache
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import event_fold as chunks

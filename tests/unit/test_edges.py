@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, Story, frame
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from support.flowcase import MS, T0_NS, Story, frame
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import event_fold as chunks
 from tailrace.analyzer.util import intervals as iv

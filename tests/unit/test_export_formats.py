@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from flowcase import T0_NS, FakeRun, Story
 
+from support.flowcase import T0_NS, FakeRun, Story
 from tailrace.analyzer import exports
 from tailrace.analyzer.exports import lineage as lin
 from tailrace.analyzer.exports import perfetto, wfformat

@@ -10,8 +10,8 @@ import subprocess
 import networkx as nx
 import pytest
 from click.testing import CliRunner
-from flowcase import Story
 
+from support.flowcase import Story
 from tailrace.analyzer.exports import WRITERS, dot, graphml
 from tailrace.analyzer.model import dataflow
 from tailrace.cli import graph as graph_command

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import FakeRun, Story
 
+from support.flowcase import FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.model import dataflow, histories
 from tailrace.analyzer.summary import limits

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trace_writer as tw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 import tailrace
+from support import trace_writer as tw
 from tailrace.analyzer import exports, summary
 from tailrace.analyzer.insights import run_comparison as runs
 from tailrace.analyzer.report import html, terminal

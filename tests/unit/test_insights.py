@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, Story
 from test_critical import moment, task
 
+from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.insights import Insights, insights, whatif
 from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.ordinary_user import reach
 from tailrace import _native
 from tailrace.integrations import launcher, pool, programs
 from tailrace.integrations.environment import task_environment
@@ -48,19 +49,19 @@ def test_a_text_without_an_interpreter_is_the_shells(tmp_path):
     assert launcher.run_command([str(binary)], os.environ) == 126
 
 
-def run_in_python(body, **popen):
-    """Python that runs `body` with launcher imported, in a process of its own."""
+def run_in_python(body, prefix=(), **popen):
+    """Python that runs `body` with launcher imported, in a process of its own; `prefix`: words before its command."""
     code = "import ctypes, os, sys, signal\nfrom tailrace.integrations import launcher\n" + textwrap.dedent(body)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **popen)
+    return subprocess.Popen([*prefix, sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **popen)
 
 
-def accounts_of(tmp_path, become, command):
+def accounts_of(tmp_path, become, command, prefix):
     body = f"""
         os.chdir({str(tmp_path)!r})
         {become}
         sys.exit(launcher.run_command({command!r}, os.environ, launcher.Path()))
     """
-    process = run_in_python(body)
+    process = run_in_python(body, prefix)
     process.communicate(timeout=60)
     return process.returncode, [json.loads(path.read_bytes()) for path in (tmp_path / "accounts").iterdir()]
 
@@ -75,11 +76,12 @@ def test_the_account_of_a_command_is_the_kernels(tmp_path, become):
     if become == ORDINARY and os.geteuid() != 0:
         pytest.skip("we are an ordinary user")
     tmp_path.chmod(0o777)
+    prefix = reach(tmp_path) if become == ORDINARY else []
     dd = ["dd", "if=/dev/zero", "of=/dev/null", "bs=70000", "count=3", "status=none"]
-    code, (row,) = accounts_of(tmp_path, become, dd)
+    code, (row,) = accounts_of(tmp_path, become, dd, prefix)
     assert code == 0 and row["wchar"] == 210_000 and 210_000 < row["rchar"] < 230_000
     # What its child moved is its own: the kernel adds it.
-    code, rows = accounts_of(tmp_path, become, ["sh", "-c", " ".join(dd) + "; kill -9 $$"])
+    code, rows = accounts_of(tmp_path, become, ["sh", "-c", " ".join(dd) + "; kill -9 $$"], prefix)
     (row,) = [row for row in rows if row["status"]]
     assert code == 137 and row["status"] == 9 and row["wchar"] == 210_000
 

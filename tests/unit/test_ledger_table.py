@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_writer import T0_US, block, event, make_run
 
 import tailrace
+from support.trace_writer import T0_US, block, event, make_run
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store import ledger
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trace_writer as tw
 
 import tailrace
+from support import trace_writer as tw
 from tailrace import _native
 from tailrace.analyzer.store import loader, schema
 from tailrace.errors import QueryError, TraceError

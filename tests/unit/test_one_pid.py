@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import trace_writer as tw
-from flowcase import Story
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailrace
+from support import trace_writer as tw
+from support.flowcase import Story
 from tailrace.analyzer.exports import lineage, perfetto
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.findings import Insights

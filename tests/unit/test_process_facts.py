@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from trace_writer import block, event, make_run
 
 import tailrace
+from support.trace_writer import block, event, make_run
 
 ID = "0123456789abcdef" * 4
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, Story
 
+from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.insights.inputs import inputs_of
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store import process_ends as ends

@@ -9,12 +9,12 @@ from typing import Any
 import click
 import pandas as pd
 import pytest
-import trace_writer as tw
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tailrace
+from support import trace_writer as tw
 from tailrace.analyzer.store import loader, query
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command

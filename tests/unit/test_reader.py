@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import trace_writer as tw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import reader
 
+from support import reader
+from support import trace_writer as tw
 from tailrace import _native
 from tailrace.analyzer.store import schema
 from tailrace.errors import QueryError, TraceError

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import MS, FakeRun, Story
 from rich.console import Console
 from test_critical import task
 
+from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.summary import limits

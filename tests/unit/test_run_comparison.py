@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flowcase import MS, Story
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.flowcase import MS, Story
 from tailrace.analyzer.insights import run_comparison as runs
 from tailrace.errors import QueryError
 

@@ -39,8 +39,11 @@ def test_a_new_run_directory_is_private_and_described(tmp_path):
 
 def test_the_mount_of_the_run_directory_is_among_the_mounts(tmp_path):
     directory = rundir.open_run_directory(tmp_path / "run", ["true"])
-    device = directory.stat().st_dev
-    assert f"{os.major(device)}:{os.minor(device)}" in {mount["dev"] for mount in described(directory)["mounts"]}
+    number = directory.stat().st_dev
+    device = f"{os.major(number)}:{os.minor(number)}"
+    if f" {device} " not in Path("/proc/self/mountinfo").read_text():
+        pytest.skip("the root directory is no mount point (chroot): the kernel lists no mount for what lies in it")
+    assert device in {mount["dev"] for mount in described(directory)["mounts"]}
 
 
 def test_escapes_in_mountinfo_are_undone(tmp_path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from flowcase import MS, Story, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.flowcase import MS, Story, frame
 from tailrace.analyzer.model import dataflow, stages
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flowcase import MS, FakeRun, Story
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from flowcase import MS, T0_NS, FakeRun, Story
 from rich.console import Console
 
+from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.model import waits
 from tailrace.analyzer.report import terminal

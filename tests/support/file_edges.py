@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from truth import CALL, COPIES, READS, WRITES, split_arguments
+from support.truth import CALL, COPIES, READS, WRITES, split_arguments
 
 MOVES = ("rename", "renameat", "renameat2")
 STARTS = ("clone", "clone3", "fork", "vfork")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sanitizer
 
+from support import sanitizer
 from tailrace import installation
 
 START_S = 60

@@ -20,7 +20,7 @@ CHOSEN = os.environ.get("TAILRACE_SANITIZE", "")
 if CHOSEN not in ("", "address", "thread"):
     raise ValueError(f"TAILRACE_SANITIZE is {CHOSEN!r}: address or thread")
 
-_SOURCE = Path(__file__).resolve().parent.parent
+_SOURCE = Path(__file__).resolve().parents[2]
 _FLAGS = {"address": "address,undefined", "thread": "thread"}
 _RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 # A setting of a core with a sanitizer, and so nothing that a traced program would see.

@@ -3,16 +3,15 @@
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import sanitizer
-from truth import Seen, read_run
+from support import sanitizer
+from support.commands import TAILRACE
+from support.truth import Seen, read_run
 
-TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 Program = Callable[[str], Path]
 
 

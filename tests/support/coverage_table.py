@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from harm import Table
-
 import tailrace
+from support.harm import Table
 from tailrace.analyzer.store import ledger
 
 COMPLETE = 0.999

@@ -1,0 +1,46 @@
+"""The command line as a user has it, in processes of its own.
+
+`TAILRACE` is the command's words for subprocess; `run_cli` calls it; `TracedCommand` (the fixture `trace`) runs a
+program traced. harm.py compares a traced program with an untraced one.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
+
+
+def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """`tailrace ARGUMENTS...`; the result has returncode, stdout and stderr as text. options: subprocess.run's."""
+    options = {"capture_output": True, "text": True, "check": False, **options}
+    return subprocess.run([*TAILRACE, *map(str, arguments)], timeout=timeout, **options)
+
+
+@dataclass(frozen=True)
+class TracedCommand:
+    """`tailrace run` with its run in `run` and the command in the directory `work`: call it with the command's words.
+
+    The result has returncode, stdout and stderr as text. By default a command that fails fails the test, with its
+    stderr; `check=False` leaves that to the caller. Called again it adds to the same run. `tags`: KEY=VALUE words.
+    options: further words for `tailrace run`; the rest is subprocess.run's.
+    """
+
+    work: Path
+    run: Path
+
+    def __call__(
+        self,
+        *command: object,
+        tags: Iterable[str] = (),
+        options: Iterable[object] = ("-q",),
+        check: bool = True,
+        **how: Any,
+    ) -> "subprocess.CompletedProcess[str]":
+        words = [*(word for tag in tags for word in ("--tag", tag)), "--", *command]
+        done = run_cli("run", "-o", self.run, *options, *words, **{"cwd": self.work, **how})
+        assert not check or done.returncode == 0, done.stderr
+        return done
