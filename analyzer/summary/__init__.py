@@ -43,7 +43,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
     for row, slack in insight.slack_ms(found, task_row).items():
         shown_tasks["rows"][row]["slack"] = slack
     return {
-        "about": numbers.about(run, start_ns),
+        "about": numbers.about(run, whole, start_ns),
         "numbers": {**numbers.numbers(m, table, found, coverage), "workflows": _workflows(whole)},
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,

@@ -19,6 +19,7 @@ from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary.limits import ms
+from tailrace.analyzer.summary.title import title
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
 TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
@@ -126,17 +127,21 @@ OVERVIEW = (
 )
 
 
-def about(run: Any, start_ns: int) -> dict[str, Any]:
-    """What was run, by run.json; everything may be absent. `version`: of the tailrace that makes the report.
+def about(run: Any, m: Model, start_ns: int) -> dict[str, Any]:
+    """What was run, by run.json; everything may be absent. `title`: the workflow and its program; `command`: all of it;
+    `cwd`: where it was started; `version`: of the tailrace that makes the report.
 
     `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
     those of `tailrace query --since` do.
     """
     info = getattr(run, "meta", {})
     command = info.get("command")
+    argv = command if isinstance(command, list) else [command] if command else []
     begun = pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat() if start_ns else ""
     return {
-        "title": " ".join(str(part) for part in command) if isinstance(command, list) else str(command or ""),
+        "title": title([str(part) for part in argv], sorted(set(m.who["workflow"]) - {""})),
+        "command": " ".join(str(part) for part in argv),
+        "cwd": str(info.get("cwd") or ""),
         "directory": str(getattr(run, "path", "") or ""),
         "lead_ms": ms(start_ns - first_event_ns(run, start_ns)),
         "run_id": str(info.get("run_id") or ""),
