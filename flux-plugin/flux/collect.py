@@ -126,6 +126,8 @@ def parse_history(lines: Iterable[str]) -> tuple[list[Instance], list[tuple[str,
         except ValueError as error:
             raise ManagerError(f"`flux python` wrote what is no job history: {line[:80]!r}") from error
         if kind == "instance":
+            if value["path"] in instances:
+                raise ManagerError(f"two instances of the job history have the path {value['path']}")
             instances[value["path"]] = Instance(value["path"], value)
         elif kind == "job":
             instances[value["instance"]].jobs.append(value)

@@ -22,6 +22,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 from typing import Any, Dict, List
 
@@ -35,6 +36,7 @@ from flux.uri import JobURI
 from flux.util import parse_datetime
 
 LOOKUPS_AT_ONCE = 512
+SAFE_URI = re.compile(r"(local://|ssh://[A-Za-z0-9][A-Za-z0-9.-]*)/[A-Za-z0-9._/+-]*\Z")
 
 
 def main() -> int:
@@ -77,9 +79,12 @@ def say(kind: str, **fields: Any) -> None:
     sys.stdout.write(json.dumps({kind: fields}, separators=(",", ":")) + "\n")
 
 
-def tell_instance(handle: Any, since: float) -> None:
-    """Writes an instance, its jobs, and the instances that run inside them."""
-    path = attribute(handle, "jobid-path") or "/"
+def tell_instance(handle: Any, since: float, path: str = "") -> None:
+    """Writes an instance, its jobs, and the instances that run inside them.
+
+    path: of an inner instance the path of its job, whatever it calls itself: it replaces no other instance.
+    """
+    path = path or attribute(handle, "jobid-path") or "/"
     owner = int(handle.attr_get("security.owner")) == os.getuid()
     listed = listed_jobs(handle, owner)
     jobs = journal(handle) if owner else lookups(handle, sorted(listed), ["jobspec", "eventlog"])
@@ -117,15 +122,27 @@ def tell_instance(handle: Any, since: float) -> None:
     for job in wanted:
         uri = inner_uri(jobs[job]["events"])
         if uri and not happened(jobs[job]["events"], "finish"):
-            tell_inner(path.rstrip("/") + "/" + JobID(job).f58, uri, since)
+            follow(path.rstrip("/") + "/" + JobID(job).f58, uri, user_of(jobs[job]["events"]), since)
 
 
-def tell_inner(path: str, uri: str, since: float) -> None:
-    """The same of the instance that runs in the job `path`, or why it can't be asked."""
+def follow(path: str, uri: str, user: Any, since: float) -> None:
+    """Writes the history of the instance in the job `path`, or why it can't be read.
+
+    A job's user sets its memos, and Flux connects to an ssh URI by running ssh(1): only instances of our own user are
+    read, and only under a URI that no shell and no option parser can take for anything else.
+    """
     try:
+        if user != os.getuid():
+            raise ValueError(f"it belongs to user {user}, who can collect it")
+        if not SAFE_URI.match(uri):
+            raise ValueError(f"its URI is neither local:///PATH nor ssh://HOST/PATH: {uri[:80]!r}")
         where = JobURI(uri)
         here = where.netloc in ("", platform.uname()[1])
-        tell_instance(flux.Flux(where.local if here else where.remote), since)
+        handle = flux.Flux(where.local if here else where.remote)
+        claimed = attribute(handle, "jobid-path")
+        if claimed is not None and claimed != path:
+            raise ValueError("its URI leads to the instance of {}".format(claimed))
+        tell_instance(handle, since, path)
     except (OSError, ValueError) as error:
         say("unreachable", path=path, reason=str(error))
 
@@ -213,6 +230,11 @@ def inner_uri(events: List[Any]) -> Any:
     """Where the instance that the job runs can be reached; None when it runs none."""
     uris = [event["context"].get("uri") for event in events if event["name"] == "memo"]
     return next((uri for uri in reversed(uris) if isinstance(uri, str)), None)
+
+
+def user_of(events: List[Any]) -> Any:
+    """The user id of the submitter; None when unknown."""
+    return next((event["context"].get("userid") for event in events if event["name"] == "submit"), None)
 
 
 def without_environment(jobspec: Any) -> Any:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,12 @@ import tailrace
 from tailrace.flux.paths import PARTS
 from tailrace.integrations import rundir
 
+SET_MEMO = """
+import sys, flux
+from flux.job import JobID
+memo = {"id": JobID(sys.argv[1]), "memo": {"uri": sys.argv[2]}}
+flux.Flux().rpc("job-manager.memo", memo).get()
+"""
 MODPROBE = str(next(part.path for part in PARTS if part.name == "modprobe"))
 
 
@@ -110,6 +118,30 @@ def test_an_inner_instance_that_runs_is_collected_along(start_flux, tmp_path):
     again = {row["task"]: row for row in tailrace.open(tmp_path / "run").declared_tasks.to_dict("records")}
     assert set(again) == set(tasks)
     assert again[outer_task]["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("ssh://-oProxyCommand=touch${IFS}PLANTED/x", "neither local:///PATH nor ssh://HOST/PATH"),
+        ("ssh://host;touch${IFS}PLANTED/x", "neither"),
+        ("ssh://host/x$(touch${IFS}PLANTED)", "neither"),
+        ("ssh://host/x\n-oProxyCommand=touch PLANTED", "neither"),
+        ("OWN", "its URI leads to the instance of /)"),
+    ],
+)
+def test_a_memo_with_a_hostile_uri_is_not_followed(start_flux, tmp_path, uri, reason):
+    instance = start_flux(cwd=tmp_path)
+    job = instance.submit("sleep", "60")
+    instance.wait(job, "start")
+    planted = uri.replace("OWN", instance.ask("getattr", "local-uri"))
+    instance.run("python", "-c", SET_MEMO, job, planted)
+    done = collect(instance, tmp_path / "run")
+    assert reason in done.stderr
+    assert not list(tmp_path.rglob("PLANTED"))
+    assert not (Path.cwd() / "PLANTED").exists()
+    assert [path.name for path in (tmp_path / "run" / "declared").iterdir()] == [f"flux-{platform.node()}.jsonl"]
+    instance.run("cancel", job)
 
 
 def test_outside_of_flux_the_message_says_so(flux, tmp_path):

@@ -222,6 +222,22 @@ def test_a_guest_sees_the_history_of_the_own_jobs_only(instance, home, place):
     assert unreachable == []
 
 
+def test_the_owner_follows_no_guests_memo(instance, home, place):
+    job = as_user(instance, GUEST, "submit", "sleep", "60", cwd=home).stdout.strip()
+    as_user(instance, GUEST, "job", "wait-event", "--timeout=60", job, "start", cwd=home)
+    socket = f"uri=local://{home}/socket"
+    as_user(instance, GUEST, "job", "memo", job, socket, cwd=home)
+    script = Path(parse_history.__code__.co_filename).with_name("history.py")
+    owner = secured_flux()[2]
+    desk = Path(tempfile.mkdtemp(dir=place))
+    shutil.chown(desk, owner)
+    history = as_user(instance, owner, "python", script, cwd=desk).stdout.splitlines()
+    (_, unreachable) = parse_history(history)
+    as_user(instance, GUEST, "cancel", job, cwd=home)
+    guest = pwd.getpwnam(GUEST).pw_uid
+    assert (f"/{job}", f"it belongs to user {guest}, who can collect it") in unreachable
+
+
 def test_the_owners_jobs_are_traced_beside_the_guests(instance, place):
     owner = secured_flux()[2]
     desk = Path(tempfile.mkdtemp(dir=place))
