@@ -116,9 +116,9 @@ def join(table: EdgeTable) -> EdgeTable:
                 names.append("|".join(key) + ":")
             channel[direction, end.file] = code
             aliases.append((code, end.form.format(sender, receiver), end.first_ns, end.last_ns))
-    spells = table.spells
-    moved = channel[spells["dir"].to_numpy(), spells["file"].to_numpy()]
-    file = np.where(moved >= 0, moved, spells["file"].to_numpy())
+    bursts = table.bursts
+    moved = channel[bursts["dir"].to_numpy(), bursts["file"].to_numpy()]
+    file = np.where(moved >= 0, moved, bursts["file"].to_numpy())
     new = pd.DataFrame(aliases, columns=["file", "path", "first_ns", "last_ns"])
     seen = new.groupby(["file", "path"], as_index=False).agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max"))
     more = pd.DataFrame({"file": np.array(names, dtype=object), "ftype": "sock"})
@@ -126,7 +126,7 @@ def join(table: EdgeTable) -> EdgeTable:
         table,
         files=pd.concat([table.files, more], ignore_index=True),
         aliases=pd.concat([table.aliases, seen], ignore_index=True),
-        spells=spells.assign(file=file),
+        bursts=bursts.assign(file=file),
     )
 
 

@@ -32,15 +32,15 @@ def gaps(table: EdgeTable) -> pd.DataFrame:
     """One row a pair of hosts (`COLUMNS`): files that one wrote first, from nothing, and the other read, and the least
     of two times by their clocks (ns): from the begin of the first write to the end of a read, and from the end of the
     last write to the begin of a read."""
-    spells = table.spells.assign(host=table.who["host"].to_numpy()[table.spells["who"]])
-    spells = spells[~table.files["ftype"].isin(STREAM_TYPES).to_numpy()[spells["file"]]]
-    writes = spells[spells["dir"] != READ].sort_values("first_ns").drop_duplicates(["file", "who"])
+    bursts = table.bursts.assign(host=table.who["host"].to_numpy()[table.bursts["who"]])
+    bursts = bursts[~table.files["ftype"].isin(STREAM_TYPES).to_numpy()[bursts["file"]]]
+    writes = bursts[bursts["dir"] != READ].sort_values("first_ns").drop_duplicates(["file", "who"])
     first = writes.drop_duplicates("file")
     made = table.facts.loc[table.facts["what"] == "create", ["who", "file"]].drop_duplicates()
     born = first[first["fresh"]].merge(made, on=["who", "file"])[["who", "file", "host", "first_ns"]]
-    last = spells[spells["dir"] != READ].groupby(["file", "who"])["last_ns"].max().rename("written_ns")
+    last = bursts[bursts["dir"] != READ].groupby(["file", "who"])["last_ns"].max().rename("written_ns")
     born = born.join(last, on=["file", "who"])
-    reads = spells[(spells["dir"] == READ) & (spells["bytes"] > 0)].groupby(["file", "host"], as_index=False)
+    reads = bursts[(bursts["dir"] == READ) & (bursts["bytes"] > 0)].groupby(["file", "host"], as_index=False)
     pairs = reads.agg(begin_ns=("first_ns", "min"), end_ns=("last_ns", "min"))
     pairs = pairs.merge(born, on="file", suffixes=("", "_writer"))
     pairs = pairs[pairs["host"] != pairs["host_writer"]]
@@ -98,16 +98,16 @@ def align(table: EdgeTable, ahead: dict[str, int]) -> EdgeTable:
         return table
     of_who: Ints = np.array([ahead.get(str(host), 0) for host in table.who["host"]], dtype=np.int64)
     moved = {}
-    for name in ("spells", "counts", "facts"):
+    for name in ("bursts", "counts", "facts"):
         rows = getattr(table, name)
         by = of_who[rows["who"].to_numpy()]
         moved[name] = rows.assign(first_ns=rows["first_ns"] - by, last_ns=rows["last_ns"] - by)
-    of_spell = of_who[table.spells["who"].to_numpy()][table.times.group]
+    of_burst = of_who[table.bursts["who"].to_numpy()][table.times.group]
     of_busy = of_who[table.busy.group // len(KINDS)]
     return replace(
         table,
         **moved,
         kin=table.kin.assign(ns=table.kin["ns"] - of_who[table.kin["who"].to_numpy()]),
-        times=table.times._replace(start=table.times.start - of_spell, end=table.times.end - of_spell),
+        times=table.times._replace(start=table.times.start - of_burst, end=table.times.end - of_burst),
         busy=table.busy._replace(start=table.busy.start - of_busy, end=table.busy.end - of_busy),
     )

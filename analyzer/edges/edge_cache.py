@@ -28,7 +28,7 @@ from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
-VERSION = 4
+VERSION = 5
 """Of what chunks.py makes of events: a table of another version is built anew."""
 _VERSION_ROW = "version"
 

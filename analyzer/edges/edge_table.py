@@ -6,19 +6,19 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
 
     who      an actor: (workflow, stage, task, host, pid, start); "" stands for "not set"
     files    an identity and its type; paths are aliases of it, kept with the times they were seen
-    spells   (who, file, direction, spell): what the actor moved between two pauses; first, last, bytes, calls, ...
-    extents  (spell, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
+    bursts   (who, file, direction, burst): what the actor moved between two pauses; first, last, bytes, calls, ...
+    extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, with the ones that could not be put on a file
     facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
     kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
-make no edge; one and the same fold (core/native/spells.cc) makes chunks and combines them, so the result depends on the
-partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse spell or extent covers too much,
+make no edge; one and the same fold (core/native/bursts.cc) makes chunks and combines them, so the result depends on the
+partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent covers too much,
 never too little, and says so.
 
-Why spells: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
+Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
 the pauses to put each read on the version it saw; 16 a key are enough for that and don't grow with the events.
 """
 
@@ -37,14 +37,14 @@ from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util import intervals as iv
 from tailrace.analyzer.util.intervals import Intervals, Ints
 
-MAX_SPELLS = 16
-"""Spells kept for one (actor, file, direction)."""
+MAX_BURSTS = 16
+"""Bursts kept for one (actor, file, direction)."""
 MIN_PAUSE_NS = 10_000
-"""Calls closer than this belong to one spell: nobody can be woken, write and wake the reader again in 10 us."""
+"""Calls closer than this belong to one burst: nobody can be woken, write and wake the reader again in 10 us."""
 MAX_EXTENTS = 64
-"""Byte ranges kept for one spell."""
+"""Byte ranges kept for one burst."""
 MAX_TIMES = 64
-"""Time intervals kept for one spell; past it `io_ns` is an upper bound."""
+"""Time intervals kept for one burst; past it `io_ns` is an upper bound."""
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 
@@ -55,18 +55,18 @@ KINDS = ("read", "write", "metadata", "stream", "wait")
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
 WHO = ["workflow", "stage", "task", *PROCESS]
-SPELL_KEY = ["who", "file", "dir"]
-SPELL_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
+BURST_KEY = ["who", "file", "dir"]
+BURST_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
 
 
 @dataclass(frozen=True)
 class Partial:
-    """The tables of the module's docstring; codes are positions in `who` and `files`, spells in `spells`."""
+    """The tables of the module's docstring; codes are positions in `who` and `files`, bursts in `bursts`."""
 
     who: pd.DataFrame
     files: pd.DataFrame
     aliases: pd.DataFrame
-    spells: pd.DataFrame
+    bursts: pd.DataFrame
     extents: Intervals
     times: Intervals
     busy: Intervals
@@ -84,17 +84,17 @@ EdgeTable = Partial
 
 def limits() -> tuple[int, int, int, int]:
     """What the native fold takes as its limits."""
-    return MIN_PAUSE_NS, MAX_SPELLS, MAX_EXTENTS, MAX_TIMES
+    return MIN_PAUSE_NS, MAX_BURSTS, MAX_EXTENTS, MAX_TIMES
 
 
 Edges = tuple[pd.DataFrame, Intervals, Intervals]
-"""spells, extents, times."""
+"""bursts, extents, times."""
 
 
 def edges_of(found: Any) -> Edges:
     """The tables of edges as the native fold returns them."""
-    spells, extents, times = found
-    return grouping.frame(spells), Intervals(*extents), Intervals(*times)
+    bursts, extents, times = found
+    return grouping.frame(bursts), Intervals(*extents), Intervals(*times)
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
@@ -108,7 +108,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     for p in parts:
         w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
         aliases.append(p.aliases.assign(file=f[p.aliases["file"].to_numpy()]))
-        edges.append(({str(name): p.spells[name].to_numpy() for name in p.spells}, p.extents, p.times, w, f))
+        edges.append(({str(name): p.bursts[name].to_numpy() for name in p.bursts}, p.extents, p.times, w, f))
         counts.append(p.counts.assign(who=w[p.counts["who"].to_numpy()]))
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
@@ -117,12 +117,12 @@ def combine(parts: Sequence[Partial]) -> Partial:
         of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
         busy.append(p.busy._replace(group=of_kind[p.busy.group]))
         who_at, file_at = who_at + len(p.who), file_at + len(p.files)
-    spells, extents, times = edges_of(_native.fold_spells(edges, len(who), limits()))
+    bursts, extents, times = edges_of(_native.fold_bursts(edges, len(who), limits()))
     return Partial(
         who=who,
         files=grouping.frame({"file": np.asarray(names, dtype=object), "ftype": ftype}),
         aliases=sum_aliases(pd.concat(aliases, ignore_index=True)),
-        spells=spells,
+        bursts=bursts,
         extents=extents,
         times=times,
         busy=iv.cap(busy, MAX_BUSY)[0],
@@ -189,23 +189,23 @@ def frame(table: EdgeTable) -> pd.DataFrame:
     ns since the epoch), io_ns (union of the calls' intervals), extents (list of [start, end), united), loose_bytes
     (moved at an unknown offset), mapped_bytes (mapped, not counted in bytes), exact (False: extents cover too much).
     """
-    spells = table.spells
-    key, edges = codes(spells[SPELL_KEY])
-    sums = spells.groupby(key)[SPELL_SUMS].sum()
+    bursts = table.bursts
+    key, edges = codes(bursts[BURST_KEY])
+    sums = bursts.groupby(key)[BURST_SUMS].sum()
     out: pd.DataFrame = table.who.iloc[edges["who"]].reset_index(drop=True)
     out["file"] = table.files["file"].to_numpy()[edges["file"]]
     out["path"] = last_paths(table)[edges["file"]]
     out["direction"] = np.where(edges["dir"] == READ, "r", "w")
     out = out.join(sums)
-    out["first_ns"] = spells.groupby(key)["first_ns"].min()
-    out["last_ns"] = spells.groupby(key)["last_ns"].max()
+    out["first_ns"] = bursts.groupby(key)["first_ns"].min()
+    out["last_ns"] = bursts.groupby(key)["last_ns"].max()
     out["io_ns"] = iv.length(iv.union(_regroup(table.times, key)), len(edges))
     extents = iv.union(_regroup(table.extents, key))
     ranges = np.split(
         np.column_stack((extents.start, extents.end)), np.searchsorted(extents.group, range(1, len(edges)))
     )
     out["extents"] = pd.Series([r.tolist() for r in ranges[: len(edges)]], dtype=object)
-    out["exact"] = spells.groupby(key)["exact"].all()
+    out["exact"] = bursts.groupby(key)["exact"].all()
     return out
 
 

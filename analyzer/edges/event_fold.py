@@ -1,6 +1,6 @@
 """From events to the edge table: a partition of events becomes a `Partial`, Dask combines them (edges.py).
 
-    events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/spells.cc--> Partial
+    events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/bursts.cc--> Partial
 
 Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
 make no edge. Here is what texts mean (`MEANINGS`); the fold sees codes and numbers, and hands out rows where texts are
@@ -138,12 +138,12 @@ def chunk(frame: pd.DataFrame) -> Partial:
     )
     ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last, is of files that were only seen as second ones
     notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}
-    spells, extents, times = edges.edges_of(found["edges"])
+    bursts, extents, times = edges.edges_of(found["edges"])
     return Partial(
         who=_actors(events, found["actors"]),
         files=grouping.frame({"file": files[found["file_codes"]], "ftype": ftypes[found["file_types"]]}),
         aliases=grouping.frame({**found["aliases"], "path": paths[found["aliases"]["path"]]}),
-        spells=spells,
+        bursts=bursts,
         extents=extents,
         times=times,
         busy=Intervals(*found["busy"]),

@@ -146,17 +146,17 @@ def program(exe: str) -> str:
 
 def classify(
     table: EdgeTable,
-    spells: pd.DataFrame,
+    bursts: pd.DataFrame,
     programs: Sequence[Program],
     declared: Iterable[str] = (),
     own: Iterable[str] = (),
     data: Sequence[str] = (),
     software: Sequence[str] = (),
 ) -> npt.NDArray[np.int64]:
-    """The class (position in `CLASSES`) of each spell.
+    """The class (position in `CLASSES`) of each burst.
 
     Args:
-        spells: rows of the edge table (columns who, file, dir).
+        bursts: rows of the edge table (columns who, file, dir).
         programs: the program of each actor, see `programs`; an unknown one loads software and reads no data inside it.
         declared: paths that a workflow manager declared.
         own: directories of the tracer, the run's for one.
@@ -165,17 +165,17 @@ def classify(
     paths = last_paths(table)
     environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
     scripts = frozenset(p.script for p in programs if p.script)
-    scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, spells))
-    of_spell: npt.NDArray[np.int64] = _settled(table, spells, paths, programs, scene)[spells["file"].to_numpy()]
+    scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, bursts))
+    of_burst: npt.NDArray[np.int64] = _settled(table, bursts, paths, programs, scene)[bursts["file"].to_numpy()]
     known: dict[tuple[int, int], int] = {}
-    rows = np.flatnonzero(of_spell < 0)
-    actors, files = (spells[name].to_numpy()[rows].tolist() for name in ("who", "file"))
+    rows = np.flatnonzero(of_burst < 0)
+    actors, files = (bursts[name].to_numpy()[rows].tolist() for name in ("who", "file"))
     for row, *key in zip(rows.tolist(), actors, files, strict=True):
         pair = (key[0], key[1])
         if pair not in known:
             known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], scene.imported.get(key[0], set()), scene)
-        of_spell[row] = known[pair]
-    return of_spell
+        of_burst[row] = known[pair]
+    return of_burst
 
 
 class _Undecided:
@@ -211,7 +211,7 @@ class _Undecided:
 
 
 def _settled(
-    table: EdgeTable, spells: pd.DataFrame, paths: Any, programs: Sequence[Program], scene: Scene
+    table: EdgeTable, bursts: pd.DataFrame, paths: Any, programs: Sequence[Program], scene: Scene
 ) -> npt.NDArray[np.int64]:
     """The class of each file by rules 1 to 8, which need no reader, and by 11 where no reader could make it another;
     -1 when the reader decides."""
@@ -223,7 +223,7 @@ def _settled(
     ftypes = table.files["ftype"]
     stream, device = (ftypes.isin(kinds).to_numpy(dtype=np.bool_) for kinds in (STREAM_TYPES, ("chr", "blk")))
     written = np.zeros(len(paths), dtype=np.bool_)
-    written[spells["file"].to_numpy()[(spells["dir"].to_numpy() == WRITE)]] = True
+    written[bursts["file"].to_numpy()[(bursts["dir"].to_numpy() == WRITE)]] = True
     code = scene.scripts.union(p.exe for p in programs)
     left = _Undecided(paths)
     left.decide(left.named(scene.data), DATA)
@@ -274,11 +274,11 @@ def _module(path: str) -> str:
     return "/".join(path.split("/")[-2:])
 
 
-def _imported(table: EdgeTable, spells: pd.DataFrame) -> dict[int, set[str]]:
+def _imported(table: EdgeTable, bursts: pd.DataFrame) -> dict[int, set[str]]:
     """actor -> the sources (`_module`) that its process imported, whatever it was doing then."""
     missed = table.facts[table.facts["what"] == "missed"][["who", "path"]]
     caches = table.aliases[table.aliases["path"].str.contains(".py", regex=False)][["file", "path"]]
-    touched = spells[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
+    touched = bursts[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
     process = numbers(table.who)
     sure: dict[int, set[str]] = {}
     likely: dict[int, set[str]] = {}

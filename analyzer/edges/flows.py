@@ -53,21 +53,21 @@ class Side:
         return np.asarray(upto[self.at[1:]] - upto[self.at[:-1]], dtype=np.int64)
 
 
-def side(spells: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents: Intervals) -> Side:
-    """The rows of `spells` under `pick`, summed by (version, party); `extents` are grouped by position in `spells`."""
-    at_spell = np.flatnonzero(pick)
-    key = grouping.pack(version[at_spell], party[at_spell])
+def side(bursts: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents: Intervals) -> Side:
+    """The rows of `bursts` under `pick`, summed by (version, party); `extents` are grouped by position in `bursts`."""
+    at_burst = np.flatnonzero(pick)
+    key = grouping.pack(version[at_burst], party[at_burst])
     groups = grouping.groups(key)
-    group_of_spell = np.full(len(spells), -1, dtype=np.int64)
-    group_of_spell[at_spell[groups.order]] = np.cumsum(grouping.first_of_run(key[groups.order])) - 1
-    mine = group_of_spell[extents.group]
+    group_of_burst = np.full(len(bursts), -1, dtype=np.int64)
+    group_of_burst[at_burst[groups.order]] = np.cumsum(grouping.first_of_run(key[groups.order])) - 1
+    mine = group_of_burst[extents.group]
     keep = mine >= 0
     united = iv.union(iv.make(mine[keep], extents.start[keep], extents.end[keep]))
     hows = {"bytes": np.add, "loose_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
-    columns = {name: groups.reduce(how, spells[name].to_numpy()[at_spell]) for name, how in hows.items()}
+    columns = {name: groups.reduce(how, bursts[name].to_numpy()[at_burst]) for name, how in hows.items()}
     return Side(
-        version=groups.first(version[at_spell]),
-        party=groups.first(party[at_spell]),
+        version=groups.first(version[at_burst]),
+        party=groups.first(party[at_burst]),
         **columns,
         at=np.searchsorted(united.group, np.arange(len(groups.at) + 1)).astype(np.int64),
         ranges=np.column_stack((united.start, united.end)),

@@ -9,12 +9,12 @@ another file. Inside one identity the content still changes. The rule, for regul
                        these goes on writing later (they overlap in time) and no other unit read the file in the
                        pause before: then they share the version
 
-A unit is a task, or a process that no task claims. A read belongs to the version that is current when its spell begins;
-if another version begins before the spell ends, the spell is `raced`. A version that did not begin by truncation still
+A unit is a task, or a process that no task claims. A read belongs to the version that is current when its burst begins;
+if another version begins before the burst ends, the burst is `raced`. A version that did not begin by truncation still
 holds what was not overwritten of the one before, its `base`. Pipes, sockets and other streams have no states: one
 version, 1.
 
-What follows: a read never belongs to a version that began after the spell did, so file@version graphs have no cycle
+What follows: a read never belongs to a version that began after the burst did, so file@version graphs have no cycle
 that time forbids. What remains are units that read what they wrote themselves, and units that ran at the same time.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges.edge_table import SPELL_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
+from tailrace.analyzer.edges.edge_table import BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
 from tailrace.analyzer.util.intervals import Bools, Ints
 
 BIRTH_SLACK_NS = 20_000_000
@@ -40,12 +40,12 @@ class Versions:
     table: one row a version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),
     truncated,
         base (position of the version that it continues, -1 if none), stream.
-    of_spell: position in `table` for each spell.
-    raced: True for each spell that read while a newer version began.
+    of_burst: position in `table` for each burst.
+    raced: True for each burst that read while a newer version began.
     """
 
     table: pd.DataFrame
-    of_spell: Ints
+    of_burst: Ints
     raced: Bools
 
 
@@ -68,32 +68,32 @@ def birth_ns(identity: str) -> int:
 
 
 def with_created(table: EdgeTable) -> pd.DataFrame:
-    """The spells, and an empty write for every file that was made in the run and never written (`touch done`).
+    """The bursts, and an empty write for every file that was made in the run and never written (`touch done`).
 
     O_CREAT alone does not tell who made a file, its birth time does; files without one are left out.
     """
-    spells = table.spells
+    bursts = table.bursts
     made = table.facts[table.facts["what"] == "create"]
-    made = made[~made["file"].isin(spells["file"][spells["dir"] == WRITE])]
+    made = made[~made["file"].isin(bursts["file"][bursts["dir"] == WRITE])]
     made = made.sort_values("first_ns").drop_duplicates("file")
     births = np.array([birth_ns(str(name)) for name in table.files["file"].to_numpy()[made["file"]]], dtype=np.int64)
     made = made[(births > 0) & (births >= made["first_ns"].to_numpy() - BIRTH_SLACK_NS)]
     if made.empty:
-        return spells
+        return bursts
     rows = made[["who", "file", "first_ns", "last_ns"]].assign(
-        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(SPELL_SUMS, 0)
+        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(BURST_SUMS, 0)
     )
-    both: pd.DataFrame = pd.concat([spells, rows], ignore_index=True)[list(spells.columns)]
+    both: pd.DataFrame = pd.concat([bursts, rows], ignore_index=True)[list(bursts.columns)]
     return both
 
 
-def assign(table: EdgeTable, spells: pd.DataFrame) -> Versions:
-    """The versions of every file that `spells` (of `with_created`) touch."""
-    unit = units(table.who)[0][spells["who"].to_numpy()]
+def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:
+    """The versions of every file that `bursts` (of `with_created`) touch."""
+    unit = units(table.who)[0][bursts["who"].to_numpy()]
     stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
-    writes = spells["dir"].to_numpy() == WRITE
-    rows = pd.DataFrame({"file": spells["file"], "unit": unit, "fresh": spells["fresh"]})
-    rows["first_ns"], rows["last_ns"] = spells["first_ns"], spells["last_ns"]
+    writes = bursts["dir"].to_numpy() == WRITE
+    rows = pd.DataFrame({"file": bursts["file"], "unit": unit, "fresh": bursts["fresh"]})
+    rows["first_ns"], rows["last_ns"] = bursts["first_ns"], bursts["last_ns"]
     never = np.iinfo(np.int64).max  # a fill value, since NaN would make floats of ns, which can't hold them
     first_write = rows[writes].groupby("file")["first_ns"].min().reindex(range(len(stream)), fill_value=never)
     began = first_write.to_numpy(dtype=np.int64)[rows["file"]]
@@ -117,7 +117,7 @@ def _contested(rows: pd.DataFrame, writes: Bools, stream: Bools, began: Ints) ->
 
 
 def _sequence(rows: pd.DataFrame, writes: Bools) -> tuple[Ints, Bools]:
-    """The version number of each spell of one file, and whether the spell truncated it into that version."""
+    """The version number of each burst of one file, and whether the burst truncated it into that version."""
     first, last = rows["first_ns"].to_numpy(), rows["last_ns"].to_numpy()
     unit, fresh = rows["unit"].to_numpy(), rows["fresh"].to_numpy()
     order = np.flatnonzero(writes)[np.lexsort((~fresh[writes], first[writes]))]
@@ -158,7 +158,7 @@ def _shares(
 def _tabulate(
     table: EdgeTable, rows: pd.DataFrame, writes: Bools, number: Ints, truncated: Bools, stream: Bools
 ) -> Versions:
-    """The table of versions from the numbers of the spells; versions that a later one continues are in it, too."""
+    """The table of versions from the numbers of the bursts; versions that a later one continues are in it, too."""
     rows = rows.assign(number=number, truncated=truncated)
     place = pd.MultiIndex.from_frame(rows[["file", "number"]].drop_duplicates().sort_values(["file", "number"]))
     written = rows[writes].groupby(["file", "number"])
@@ -167,8 +167,8 @@ def _tabulate(
     out = ends.reset_index()
     out["stream"] = stream[out["file"]]
     out["base"] = _bases(table, out)
-    of_spell = place.get_indexer(pd.MultiIndex.from_arrays([rows["file"], number]))
-    return Versions(out, np.asarray(of_spell, dtype=np.int64), _raced(rows, writes, out, of_spell))
+    of_burst = place.get_indexer(pd.MultiIndex.from_arrays([rows["file"], number]))
+    return Versions(out, np.asarray(of_burst, dtype=np.int64), _raced(rows, writes, out, of_burst))
 
 
 def _bases(table: EdgeTable, out: pd.DataFrame) -> Ints:
@@ -181,14 +181,14 @@ def _bases(table: EdgeTable, out: pd.DataFrame) -> Ints:
     return base
 
 
-def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_spell: Any) -> Bools:
+def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_burst: Any) -> Bools:
     """Reads during which the next version began."""
     next_begin = np.full(len(out), np.iinfo(np.int64).max)
     file = out["file"].to_numpy()
     same = np.flatnonzero(file[1:] == file[:-1])
     next_begin[same] = out["begin_ns"].to_numpy()[same + 1]
-    late = next_begin[of_spell] < rows["last_ns"].to_numpy()
-    return np.asarray(late & ~writes & ~out["stream"].to_numpy()[of_spell], dtype=np.bool_)
+    late = next_begin[of_burst] < rows["last_ns"].to_numpy()
+    return np.asarray(late & ~writes & ~out["stream"].to_numpy()[of_burst], dtype=np.bool_)
 
 
 def whole(table: EdgeTable, versions: Versions) -> Bools:

@@ -125,8 +125,8 @@ def _kept(parties: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) -> se
         ends = flows[data[flows["file"].to_numpy()]][["producer", "consumer"]].to_numpy().tolist()
         near = {party for pair in ends if not tagged.isdisjoint(pair) for party in pair}
         return tagged | (near - {-1})
-    pick = m.classed(dataflow.DEFAULT_CLASSES) & ~_left_out(m)[m.spells["file"].to_numpy()]
-    return set(code[m.spells["who"].to_numpy()[pick]].tolist())
+    pick = m.classed(dataflow.DEFAULT_CLASSES) & ~_left_out(m)[m.bursts["file"].to_numpy()]
+    return set(code[m.bursts["who"].to_numpy()[pick]].tolist())
 
 
 def _jobs(m: Model, code: Any, parties: pd.DataFrame, kept: set[int]) -> dict[int, Job]:

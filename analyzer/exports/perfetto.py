@@ -171,11 +171,11 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
     """Where each flow's arrow begins and ends, and how many flows there are."""
     rows = dataflow.flow_table(m, "task")
     rows = rows[(rows["producer"] >= 0)]
-    spells = m.spells.assign(party=code[m.spells["who"].to_numpy()])
-    wrote = spells[spells["dir"] == et.WRITE].groupby(["party", "file"]).indices
-    read = spells[spells["dir"] == et.READ].assign(version=m.version[(spells["dir"] == et.READ).to_numpy()])
+    bursts = m.bursts.assign(party=code[m.bursts["who"].to_numpy()])
+    wrote = bursts[bursts["dir"] == et.WRITE].groupby(["party", "file"]).indices
+    read = bursts[bursts["dir"] == et.READ].assign(version=m.version[(bursts["dir"] == et.READ).to_numpy()])
     read_at = read.groupby(["party", "version"]).indices
-    writes = spells[spells["dir"] == et.WRITE]
+    writes = bursts[bursts["dir"] == et.WRITE]
     identities = m.table.files["file"].to_numpy()
     process_of = processes.keys(m.who)
     ends: Ends = {}

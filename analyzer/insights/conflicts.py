@@ -58,18 +58,18 @@ class Conflicts:
 
 def conflicts(inputs: Inputs) -> Conflicts:
     """The conflicts of a scene; see the module's definition."""
-    spells = _spells(inputs)
-    pairs, left_out = _pairs(spells)
-    own = (~inputs.works[spells["task"].to_numpy()]) & spells["file"].isin(_shared_memory(inputs)).to_numpy()
+    bursts = _bursts(inputs)
+    pairs, left_out = _pairs(bursts)
+    own = (~inputs.works[bursts["task"].to_numpy()]) & bursts["file"].isin(_shared_memory(inputs)).to_numpy()
     pairs = pairs[~(own[pairs["a"].to_numpy()] & own[pairs["b"].to_numpy()])].reset_index(drop=True)
-    loose = spells["loose"].to_numpy()
+    loose = bursts["loose"].to_numpy()
     vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
-    met = _meet(inputs, spells, pairs)
+    met = _meet(inputs, bursts, pairs)
     candidates = met[(met["bytes"] > 0).to_numpy() | vague].reset_index(drop=True)
-    found, unchecked = _unordered(spells, candidates, _Order(inputs))
+    found, unchecked = _unordered(bursts, candidates, _Order(inputs))
     unknown = found[found["bytes"] == 0]
     return Conflicts(
-        _told(inputs, spells, found[found["bytes"] > 0]), _task_pairs(spells, unknown), unchecked + left_out
+        _told(inputs, bursts, found[found["bytes"] > 0]), _task_pairs(bursts, unknown), unchecked + left_out
     )
 
 
@@ -78,13 +78,13 @@ def _shared_memory(inputs: Inputs) -> Ints:
     return np.flatnonzero([str(path).startswith("/dev/shm/") for path in inputs.m.paths]).astype(np.int64)
 
 
-def _spells(inputs: Inputs) -> pd.DataFrame:
-    """The accesses of data files: position in the model's spells, task, file, dir, times, loose, fresh."""
+def _bursts(inputs: Inputs) -> pd.DataFrame:
+    """The accesses of data files: position in the model's bursts, task, file, dir, times, loose, fresh."""
     data = inputs.m.classed(("data",)) & ~inputs.m.versions.table["stream"].to_numpy()[inputs.m.version]
-    rows = inputs.m.spells.loc[
+    rows = inputs.m.bursts.loc[
         data, ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]
     ]
-    rows = rows.assign(spell=np.flatnonzero(data), task=inputs.of_who[rows["who"].to_numpy()])
+    rows = rows.assign(burst=np.flatnonzero(data), task=inputs.of_who[rows["who"].to_numpy()])
     rows["loose"] = rows["loose_bytes"] > 0
     groups = rows.groupby("file")
     shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
@@ -99,13 +99,13 @@ def _spells(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _pairs(spells: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def _pairs(bursts: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """(a, b): positions of accesses of one file by two tasks. b writes; a reads and began before b ended, or writes and
     began before b did. And how many files were left out."""
-    order = np.lexsort((spells["first_ns"].to_numpy(), spells["file"].to_numpy()))
-    file, write = spells["file"].to_numpy()[order], (spells["dir"] == et.WRITE).to_numpy()[order]
-    first, last = spells["first_ns"].to_numpy()[order], spells["last_ns"].to_numpy()[order]
-    task = spells["task"].to_numpy()[order]
+    order = np.lexsort((bursts["first_ns"].to_numpy(), bursts["file"].to_numpy()))
+    file, write = bursts["file"].to_numpy()[order], (bursts["dir"] == et.WRITE).to_numpy()[order]
+    first, last = bursts["first_ns"].to_numpy()[order], bursts["last_ns"].to_numpy()[order]
+    task = bursts["task"].to_numpy()[order]
     lefts, rights, seen, out = [], [], 0, 0
     new = np.ones(len(file), dtype=np.bool_)
     new[1:] = file[1:] != file[:-1]
@@ -130,16 +130,16 @@ def _pairs(spells: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(columns), out
 
 
-def _meet(inputs: Inputs, spells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """`pairs` with bytes, start, end: how many bytes both touched, and the first range of them."""
     extents = inputs.m.table.extents
-    at = np.searchsorted(extents.group, np.arange(len(inputs.m.spells) + 1))
+    at = np.searchsorted(extents.group, np.arange(len(inputs.m.bursts) + 1))
     ranges = np.column_stack((extents.start, extents.end))
-    spell, fresh = spells["spell"].to_numpy(), spells["fresh"].to_numpy()
+    burst, fresh = bursts["burst"].to_numpy(), bursts["fresh"].to_numpy()
     everything = np.array([[0, WHOLE]], dtype=np.int64)
     rows = np.zeros((len(pairs), 3), dtype=np.int64)
     for i, (a, b) in enumerate(zip(pairs["a"].tolist(), pairs["b"].tolist(), strict=True)):
-        left, right = (ranges[at[spell[x]] : at[spell[x] + 1]] for x in (a, b))
+        left, right = (ranges[at[burst[x]] : at[burst[x] + 1]] for x in (a, b))
         # Who truncates takes all of it away.
         common = iv.intersect(left, everything if fresh[b] else right)
         if len(common):
@@ -224,9 +224,9 @@ def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
     return np.array(rows, dtype=np.int64).reshape(-1, 4), len(unseen)
 
 
-def _unordered(spells: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:
+def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:
     """The candidates that nothing orders, and how many were not asked for."""
-    task, first, last = (spells[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
+    task, first, last = (bursts[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
     overlap = (first[a] < last[b]) & (first[b] < last[a])
     keep = overlap.copy()
@@ -241,22 +241,22 @@ def _unordered(spells: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple
     return rows.assign(overlap=overlap)[keep], unchecked
 
 
-def _told(inputs: Inputs, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _told(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """One row a (kind, file, two tasks), the largest of its accesses."""
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
-    writes = (spells["dir"].to_numpy() == et.WRITE)[a]
+    writes = (bursts["dir"].to_numpy() == et.WRITE)[a]
     overlap = rows["overlap"].to_numpy()
     out = pd.DataFrame(
         {
             "kind": np.where(writes, WRITERS, np.where(overlap, DURING, BEFORE)),
-            "file": spells["file"].to_numpy()[a],
-            "first": spells["task"].to_numpy()[a],
-            "second": spells["task"].to_numpy()[b],
+            "file": bursts["file"].to_numpy()[a],
+            "first": bursts["task"].to_numpy()[a],
+            "second": bursts["task"].to_numpy()[b],
             "bytes": rows["bytes"].to_numpy(),
             "start": rows["start"].to_numpy(),
             "end": rows["end"].to_numpy(),
-            "first_ns": spells["first_ns"].to_numpy()[a],
-            "second_ns": spells["first_ns"].to_numpy()[b],
+            "first_ns": bursts["first_ns"].to_numpy()[a],
+            "second_ns": bursts["first_ns"].to_numpy()[b],
             "overlap": overlap,
         }
     )
@@ -266,6 +266,6 @@ def _told(inputs: Inputs, spells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFr
     return result
 
 
-def _task_pairs(spells: pd.DataFrame, pairs: pd.DataFrame) -> int:
-    task = spells["task"].to_numpy()
+def _task_pairs(bursts: pd.DataFrame, pairs: pd.DataFrame) -> int:
+    task = bursts["task"].to_numpy()
     return len(set(zip(task[pairs["a"].to_numpy()].tolist(), task[pairs["b"].to_numpy()].tolist(), strict=True)))

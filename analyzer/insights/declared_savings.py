@@ -106,10 +106,10 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         return nothing
     code_of = dict(zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"], strict=True))
     who = inputs.m.who
-    spells = inputs.m.spells
-    names = list(zip(who["workflow"].to_numpy()[spells["who"]], who["task"].to_numpy()[spells["who"]], strict=True))
-    did = set(zip(names, spells["file"].tolist(), spells["dir"].tolist(), strict=True))
-    by_anyone = set(spells["file"].tolist())
+    bursts = inputs.m.bursts
+    names = list(zip(who["workflow"].to_numpy()[bursts["who"]], who["task"].to_numpy()[bursts["who"]], strict=True))
+    did = set(zip(names, bursts["file"].tolist(), bursts["dir"].tolist(), strict=True))
+    by_anyone = set(bursts["file"].tolist())
     ran = set(zip(who["workflow"], who["task"], strict=True))
     rows = []
     for row in files.to_dict("records"):

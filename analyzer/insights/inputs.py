@@ -114,7 +114,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> 
     stage[of_who] = stage_of_who
     tasks["stage_code"] = stage
     moved = m.classed(dataflow.DEFAULT_CLASSES)
-    tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.spells["who"].to_numpy()[moved]])
+    tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.bursts["who"].to_numpy()[moved]])
     tagged = np.zeros(len(tasks), dtype=np.bool_)
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
@@ -181,9 +181,9 @@ def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
 
 def writes(m: Model, of_who: Ints) -> pd.DataFrame:
     """(task, version) -> first_ns, last_ns, bytes of what it wrote there."""
-    wrote = m.spells["dir"].to_numpy() == et.WRITE
-    rows = m.spells.loc[wrote, ["first_ns", "last_ns", "bytes"]]
-    rows = rows.assign(task=of_who[m.spells["who"].to_numpy()[wrote]], version=m.version[wrote])
+    wrote = m.bursts["dir"].to_numpy() == et.WRITE
+    rows = m.bursts.loc[wrote, ["first_ns", "last_ns", "bytes"]]
+    rows = rows.assign(task=of_who[m.bursts["who"].to_numpy()[wrote]], version=m.version[wrote])
     sums: pd.DataFrame = rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})
     return sums
 

@@ -68,12 +68,12 @@ def _data(inputs: Inputs) -> Bools:
 
 def _files(inputs: Inputs) -> pd.DataFrame:
     m, data = inputs.m, _data(inputs)
-    spells = m.spells[data].assign(task=inputs.of_who[m.spells["who"].to_numpy()[data]])
+    bursts = m.bursts[data].assign(task=inputs.of_who[m.bursts["who"].to_numpy()[data]])
     host_of_who, host_names = pd.factorize(m.who["host"])
-    spells["host"] = host_of_who[spells["who"]]
-    read = spells[spells["dir"] == et.READ]
-    wrote = spells[spells["dir"] == et.WRITE]
-    by_file = spells.groupby("file")
+    bursts["host"] = host_of_who[bursts["who"]]
+    read = bursts[bursts["dir"] == et.READ]
+    wrote = bursts[bursts["dir"] == et.WRITE]
+    by_file = bursts.groupby("file")
     out = by_file.agg(first=("first_ns", "min"), last_use_ns=("last_ns", "max"), hosts=("host", "nunique"))
     code = out.index.to_numpy()
     born = wrote.groupby("file")["first_ns"].min().reindex(code, fill_value=-1)
@@ -111,15 +111,15 @@ def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     ends = np.zeros(len(inputs.m.table.files), dtype=np.int64)
     extents = inputs.m.table.extents
     keep = data[extents.group]
-    np.maximum.at(ends, inputs.m.spells["file"].to_numpy()[extents.group[keep]], extents.end[keep])
+    np.maximum.at(ends, inputs.m.bursts["file"].to_numpy()[extents.group[keep]], extents.end[keep])
     return ends[code]
 
 
 def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     """Distinct bytes that each task read of each file, summed over the tasks."""
-    reading = data & (inputs.m.spells["dir"].to_numpy() == et.READ)
+    reading = data & (inputs.m.bursts["dir"].to_numpy() == et.READ)
     keys = pd.MultiIndex.from_arrays(
-        [inputs.m.spells["file"].to_numpy(), inputs.of_who[inputs.m.spells["who"].to_numpy()]]
+        [inputs.m.bursts["file"].to_numpy(), inputs.of_who[inputs.m.bursts["who"].to_numpy()]]
     )
     group, pairs = pd.factorize(keys)
     extents = inputs.m.table.extents
@@ -134,11 +134,11 @@ def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
 
 
 def _copies(inputs: Inputs) -> pd.DataFrame:
-    spells = inputs.m.spells[_data(inputs)]
-    spells = spells[spells["bytes"] > 0]
+    bursts = inputs.m.bursts[_data(inputs)]
+    bursts = bursts[bursts["bytes"] > 0]
     sides = {}
     for name, direction in (("source", et.READ), ("target", et.WRITE)):
-        pairs = spells.loc[spells["dir"] == direction, ["who", "file"]].drop_duplicates()
+        pairs = bursts.loc[bursts["dir"] == direction, ["who", "file"]].drop_duplicates()
         alone = pairs[~pairs["who"].duplicated(keep=False)]
         sides[name] = alone.set_index("who")["file"]
     both = pd.DataFrame(sides).dropna().astype(np.int64)
@@ -156,14 +156,14 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
 
 def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
     """(actor, direction) -> the united byte ranges of its one file, for the actors of `both` without loose bytes."""
-    spells = inputs.m.spells
-    who, direction, file = (spells[name].to_numpy() for name in ("who", "dir", "file"))
+    bursts = inputs.m.bursts
+    who, direction, file = (bursts[name].to_numpy() for name in ("who", "dir", "file"))
     side = {et.READ: both["source"], et.WRITE: both["target"]}
-    mine = np.zeros(len(spells), dtype=np.bool_)
+    mine = np.zeros(len(bursts), dtype=np.bool_)
     for way, files in side.items():
         wanted = files.reindex(who, fill_value=-1).to_numpy()
         mine |= (direction == way) & (file == wanted)
-    loose = set(who[mine & (spells["loose_bytes"].to_numpy() > 0)].tolist())
+    loose = set(who[mine & (bursts["loose_bytes"].to_numpy() > 0)].tolist())
     extents = inputs.m.table.extents
     keep = mine[extents.group]
     key = who[extents.group[keep]] * 2 + direction[extents.group[keep]]

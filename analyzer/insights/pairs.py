@@ -60,15 +60,15 @@ def _data_flows(inputs: Inputs) -> pd.DataFrame:
 
 def _read_once(inputs: Inputs) -> pd.Series[Any]:
     """(task, file) -> True where every byte was read once."""
-    reading = inputs.m.spells["dir"].to_numpy() == et.READ
-    spells = inputs.m.spells[reading]
-    rows = spells.assign(task=inputs.of_who[spells["who"].to_numpy()]).groupby(["task", "file"])
+    reading = inputs.m.bursts["dir"].to_numpy() == et.READ
+    bursts = inputs.m.bursts[reading]
+    rows = bursts.assign(task=inputs.of_who[bursts["who"].to_numpy()]).groupby(["task", "file"])
     extents = inputs.m.table.extents
     keep = reading[extents.group]
-    covered = np.zeros(len(inputs.m.spells), dtype=np.int64)
+    covered = np.zeros(len(inputs.m.bursts), dtype=np.int64)
     np.add.at(covered, extents.group[keep], extents.end[keep] - extents.start[keep])
-    length = pd.Series(covered[reading], index=spells.index)
-    covered_of = length.groupby([inputs.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()]).sum()
+    length = pd.Series(covered[reading], index=bursts.index)
+    covered_of = length.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()]).sum()
     moved, mapped = rows["bytes"].sum(), rows["mapped_bytes"].sum()
     result: pd.Series[Any] = (moved <= covered_of) & (mapped == 0)
     return result
@@ -76,8 +76,8 @@ def _read_once(inputs: Inputs) -> pd.Series[Any]:
 
 def _first_write(inputs: Inputs) -> pd.Series[Any]:
     """(task, file) -> ns of the first write that moved bytes."""
-    spells = inputs.m.spells[(inputs.m.spells["dir"] == et.WRITE) & (inputs.m.spells["bytes"] > 0)]
-    result: pd.Series[Any] = spells.groupby([inputs.of_who[spells["who"].to_numpy()], spells["file"].to_numpy()])[
+    bursts = inputs.m.bursts[(inputs.m.bursts["dir"] == et.WRITE) & (inputs.m.bursts["bytes"] > 0)]
+    result: pd.Series[Any] = bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])[
         "first_ns"
     ].min()
     return result

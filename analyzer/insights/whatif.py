@@ -50,26 +50,26 @@ def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per
     if (factor > 0) == (bytes_per_s > 0):
         raise QueryError("give the tier's speed as a factor or in bytes/s, above 0, and not both")
     named = np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in inputs.m.paths], dtype=np.bool_)
-    pick = named[inputs.m.spells["file"].to_numpy()] & inputs.m.classed(("data",))
+    pick = named[inputs.m.bursts["file"].to_numpy()] & inputs.m.classed(("data",))
     if not pick.any():
         raise QueryError(f"no data file of the run fits {', '.join(map(repr, patterns))}")
     inside = io_cover(inputs, pick)
     io_ns = int(inside.length().sum())
     if not factor:
-        moved = int(inputs.m.spells["bytes"].to_numpy()[pick].sum())
+        moved = int(inputs.m.bursts["bytes"].to_numpy()[pick].sum())
         factor = max(bytes_per_s * io_ns / 1e9 / max(moved, 1), 1e-9)
     before, after = critical.bound(inputs), critical.bound(inputs, quicker=inside, factor=factor)
-    files = len(np.unique(inputs.m.spells["file"].to_numpy()[pick]))
+    files = len(np.unique(inputs.m.bursts["file"].to_numpy()[pick]))
     model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks stay"
     return _estimate(inputs, before.ns - after.ns, io_ns, model)
 
 
 def io_cover(inputs: Inputs, pick: Bools) -> iv.Cover:
-    """When each task was inside calls of the spells of `pick`."""
+    """When each task was inside calls of the bursts of `pick`."""
     times = inputs.m.table.times
-    # Files that were made and never written have a spell without calls, behind the table's own.
-    keep = pick[: len(inputs.m.table.spells)][times.group]
-    task = inputs.of_who[inputs.m.table.spells["who"].to_numpy()[times.group[keep]]]
+    # Files that were made and never written have a burst without calls, behind the table's own.
+    keep = pick[: len(inputs.m.table.bursts)][times.group]
+    task = inputs.of_who[inputs.m.table.bursts["who"].to_numpy()[times.group[keep]]]
     rows = iv.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
     return iv.cover(iv.union(rows), len(inputs.tasks))
 
@@ -117,10 +117,10 @@ def _estimate(inputs: Inputs, saved: int, io_ns: int, model: str) -> Estimate:
 def io_by_file(inputs: Inputs) -> dict[int, int]:
     """file code -> ns of all tasks inside calls on it (data files); what a faster tier could save at most."""
     times = inputs.m.table.times
-    pick = inputs.m.classed(("data",))[: len(inputs.m.table.spells)][times.group]
-    spells = inputs.m.table.spells
-    task = inputs.of_who[spells["who"].to_numpy()[times.group[pick]]]
-    file = spells["file"].to_numpy()[times.group[pick]]
+    pick = inputs.m.classed(("data",))[: len(inputs.m.table.bursts)][times.group]
+    bursts = inputs.m.table.bursts
+    task = inputs.of_who[bursts["who"].to_numpy()[times.group[pick]]]
+    file = bursts["file"].to_numpy()[times.group[pick]]
     key = task * max(len(inputs.m.table.files), 1) + file
     united = iv.union(iv.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
     total = np.zeros(len(inputs.m.table.files), dtype=np.int64)

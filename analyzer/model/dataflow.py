@@ -54,7 +54,7 @@ PARTY_KEYS = {
 class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
-    Parallel over `spells`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
+    Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `fileclass.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `bearer` and
     `bearers` (`processes.bearers`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
     another's (clocks.py). `lossy`: processes that lost events. `names`: what people call a task, by (workflow, task),
@@ -63,7 +63,7 @@ class Model:
 
     table: et.EdgeTable
     who: pd.DataFrame
-    spells: pd.DataFrame
+    bursts: pd.DataFrame
     versions: ver.Versions
     unit: Ints
     units: pd.DataFrame
@@ -86,7 +86,7 @@ class Model:
 
     @property
     def version(self) -> Ints:
-        return self.versions.of_spell
+        return self.versions.of_burst
 
     def task_name(self, workflow: str, task: str) -> str:
         """What people call a task."""
@@ -102,7 +102,7 @@ class Model:
         self._insights.append(insights)
 
     def classed(self, classes: Sequence[str]) -> Bools:
-        """True for the spells of these classes."""
+        """True for the bursts of these classes."""
         unknown = set(classes) - set(fileclass.CLASSES)
         if unknown:
             raise QueryError(f"no file class {sorted(unknown)[0]!r}; classes are {', '.join(fileclass.CLASSES)}")
@@ -143,9 +143,9 @@ def build(
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
-    spells = ver.with_created(table)
+    bursts = ver.with_created(table)
     unit_of_who, units = ver.units(table.who)
-    versions = ver.assign(table, spells)
+    versions = ver.assign(table, bursts)
     who = table.who.copy()
     programs = fileclass.programs(who, told)
     who["exe"] = [p.exe for p in programs]
@@ -157,11 +157,11 @@ def build(
     return Model(
         table=table,
         who=who,
-        spells=spells,
+        bursts=bursts,
         versions=versions,
-        unit=unit_of_who[spells["who"].to_numpy()],
+        unit=unit_of_who[bursts["who"].to_numpy()],
         units=units,
-        cls=fileclass.classify(table, spells, programs, declared, own, data, software),
+        cls=fileclass.classify(table, bursts, programs, declared, own, data, software),
         whole=ver.whole(table, versions),
         paths=et.last_paths(table),
         processes=told if told is not None else pd.DataFrame(),
@@ -269,12 +269,12 @@ def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
 def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     code, _ = parties(m, level)
     pick = m.classed(classes)
-    party = code[m.spells["who"].to_numpy()]
-    reading = m.spells["dir"].to_numpy() == et.READ
+    party = code[m.bursts["who"].to_numpy()]
+    reading = m.bursts["dir"].to_numpy() == et.READ
     # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
     pair, first = grouping.numbered(grouping.pack(m.unit, party))
-    reads = flows.side(m.spells, m.version, pair, pick & reading, m.table.extents)
-    writes = flows.side(m.spells, m.version, pair, pick & ~reading, m.table.extents)
+    reads = flows.side(m.bursts, m.version, pair, pick & reading, m.table.extents)
+    writes = flows.side(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
     rows = flows.project(reads, writes, m.versions.table["base"].to_numpy(), m.whole)
     unit, group = m.unit[first], party[first]
     before = rows["writer"].to_numpy() == flows.BEFORE
@@ -399,9 +399,9 @@ def partial_parties(m: Model, code: Ints) -> set[int] | None:
 
 def _add_packages(out: nx.MultiDiGraph[Any], m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
     """A node for each package of the software of `classes`, with an edge to every party that read it."""
-    pick = m.classed(classes) & (m.spells["dir"].to_numpy() == et.READ)
-    rows = m.spells.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
-        party=code[m.spells["who"].to_numpy()[pick]]
+    pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == et.READ)
+    rows = m.bursts.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
+        party=code[m.bursts["who"].to_numpy()[pick]]
     )
     names = {file: package(str(m.paths[file])) for file in rows["file"].unique().tolist()}
     rows["package"] = rows["file"].map(names)
@@ -432,12 +432,12 @@ def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], 
 def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:
     """One row an edge (party, version, dir) with its sums, and the byte extents of each row."""
     pick = m.classed(classes)
-    spells = m.spells[pick].assign(version=m.version[pick], party=code[m.spells["who"].to_numpy()[pick]])
-    spells["raced"] = m.versions.raced[pick]
-    grouped = spells.groupby(["party", "version", "dir"], sort=True)
+    bursts = m.bursts[pick].assign(version=m.version[pick], party=code[m.bursts["who"].to_numpy()[pick]])
+    bursts["raced"] = m.versions.raced[pick]
+    grouped = bursts.groupby(["party", "version", "dir"], sort=True)
     sums = {"bytes": "sum", "calls": "sum", "first_ns": "min", "last_ns": "max", "exact": "all", "raced": "any"}
     rows = grouped.agg(sums).reset_index()
-    group = np.full(len(m.spells), -1, dtype=np.int64)
+    group = np.full(len(m.bursts), -1, dtype=np.int64)
     group[np.flatnonzero(pick)] = grouped.ngroup().to_numpy()
     mine = group[m.table.extents.group]
     keep = mine >= 0

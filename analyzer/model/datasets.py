@@ -80,11 +80,11 @@ class _Places:
         self._version = at[np.lexsort((v["begin_ns"].to_numpy()[at], v["file"].to_numpy()[at]))]
         self._file = v["file"].to_numpy()[self._version]
         self._begin = v["begin_ns"].to_numpy()[self._version]
-        writes = np.flatnonzero(m.spells["dir"].to_numpy() == et.WRITE)
-        spells = m.spells.iloc[writes]
-        order = np.lexsort((spells["last_ns"], spells["file"], spells["who"]))
-        self._writes = pd.MultiIndex.from_arrays([spells["who"].to_numpy()[order], spells["file"].to_numpy()[order]])
-        self._last = spells["last_ns"].to_numpy()[order]
+        writes = np.flatnonzero(m.bursts["dir"].to_numpy() == et.WRITE)
+        bursts = m.bursts.iloc[writes]
+        order = np.lexsort((bursts["last_ns"], bursts["file"], bursts["who"]))
+        self._writes = pd.MultiIndex.from_arrays([bursts["who"].to_numpy()[order], bursts["file"].to_numpy()[order]])
+        self._last = bursts["last_ns"].to_numpy()[order]
         self._became = m.version[writes][order]
 
     def current(self, file: int, at: Ints) -> Ints:

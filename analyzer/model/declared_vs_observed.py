@@ -191,8 +191,8 @@ def _observed(
     names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
     flows = dataflow.flow_table(m, "task")
     flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
-    spells = m.spells.assign(producer=code[m.spells["who"].to_numpy()], version=m.version)
-    written = spells[spells["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
+    bursts = m.bursts.assign(producer=code[m.bursts["who"].to_numpy()], version=m.version)
+    written = bursts[bursts["dir"] == WRITE].groupby(["producer", "version"])["last_ns"].max().to_dict()
     sums = flows.groupby(["producer", "consumer"], as_index=False).agg(
         bytes=("bytes", "sum"), files=("file", "nunique")
     )
@@ -213,7 +213,7 @@ def _observed(
 
 def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:
     """The versions of pipes and sockets that a manager's own process has read or written."""
-    touched = m.of_processes(managers)[m.spells["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
+    touched = m.of_processes(managers)[m.bursts["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
     return [int(version) for version in set(m.version[touched].tolist())]
 
 

@@ -43,8 +43,8 @@ def histories(m: Model, classes: Sequence[str] = ("data",)) -> pd.DataFrame:
     """
     v = m.versions.table
     pick = m.classed(classes)
-    wrote = m.spells["dir"].to_numpy() == et.WRITE
-    bytes_ = m.spells["bytes"].to_numpy(dtype=np.int64)
+    wrote = m.bursts["dir"].to_numpy() == et.WRITE
+    bytes_ = m.bursts["bytes"].to_numpy(dtype=np.int64)
     unit = m.unit.astype(np.int64)
     written = _sum(m.version[pick & wrote], bytes_[pick & wrote], len(v))
     makers = pd.MultiIndex.from_arrays([m.version[pick & wrote], unit[pick & wrote]])
@@ -100,10 +100,10 @@ def actors(m: Model, versions: Ints) -> pd.DataFrame:
     writer, who may have read it, too); first_ns (first write, of others first read).
     """
     code, parties = dataflow.parties(m, "task")
-    who = m.spells["who"].to_numpy()
-    rows = m.spells[["first_ns"]].assign(version=m.version, party=code[who])
+    who = m.bursts["who"].to_numpy()
+    rows = m.bursts[["first_ns"]].assign(version=m.version, party=code[who])
     rows["stage"] = dataflow.parties(m, "stage")[0][who]
-    rows["reads"] = m.spells["dir"].to_numpy() == et.READ
+    rows["reads"] = m.bursts["dir"].to_numpy() == et.READ
     rows = rows[rows["version"].isin(versions)].sort_values(["reads", "first_ns"], kind="stable")
     rows = rows.drop_duplicates(["version", "party"])
     rows["name"] = parties["label"].astype(str).to_numpy()[rows["party"]]

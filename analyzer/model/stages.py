@@ -110,10 +110,10 @@ def io_ns(m: Model) -> int:
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     fates = file_fates(m)
     data = m.classed(("data",))
-    spells = pd.DataFrame(
-        {"party": code[m.spells["who"].to_numpy()], "file": m.spells["file"], "dir": m.spells["dir"]}
+    bursts = pd.DataFrame(
+        {"party": code[m.bursts["who"].to_numpy()], "file": m.bursts["file"], "dir": m.bursts["dir"]}
     )[data]
-    pairs = spells.drop_duplicates()
+    pairs = bursts.drop_duplicates()
     wrote, read = pairs[pairs["dir"] == et.WRITE], pairs[pairs["dir"] == et.READ]
     flows = dataflow.flow_table(m, "stage", ("data",))
     external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
@@ -144,9 +144,9 @@ def file_fates(m: Model) -> pd.DataFrame:
 
 
 def _file_fates(m: Model) -> pd.DataFrame:
-    spells = m.spells.assign(unit=m.unit)
+    bursts = m.bursts.assign(unit=m.unit)
     size = len(m.table.files)
-    read, wrote = spells[spells["dir"] == et.READ], spells[spells["dir"] == et.WRITE]
+    read, wrote = bursts[bursts["dir"] == et.READ], bursts[bursts["dir"] == et.WRITE]
     pairs_read, pairs_wrote = (part[["file", "unit"]].drop_duplicates() for part in (read, wrote))
     actors_read, actors_wrote = (part[["file", "who"]].drop_duplicates() for part in (read, wrote))
     others = actors_read.merge(actors_wrote, on=["file", "who"], how="left", indicator=True)
@@ -155,7 +155,7 @@ def _file_fates(m: Model) -> pd.DataFrame:
     out: pd.DataFrame = pd.DataFrame(index=range(size))
     out["read_bytes"] = read.groupby("file")["bytes"].sum()
     out["written_bytes"] = wrote.groupby("file")["bytes"].sum()
-    out["versions"] = pd.Series(m.version, index=m.spells["file"]).groupby(level=0).nunique()
+    out["versions"] = pd.Series(m.version, index=m.bursts["file"]).groupby(level=0).nunique()
     out["writers"] = pairs_wrote.groupby("file").size()
     out["readers"] = pairs_read.groupby("file").size()
     out = out.fillna(0).astype(np.int64)
@@ -163,7 +163,7 @@ def _file_fates(m: Model) -> pd.DataFrame:
     out["never_read"] = (out["writers"] > 0) & ~np.isin(np.arange(size), others["file"]) & ~out["passed_on"]
     removed = m.table.facts[m.table.facts["what"] == "unlink"]["file"]
     out["removed"] = np.isin(np.arange(size), removed)
-    best = pd.Series(m.cls, index=m.spells["file"]).groupby(level=0).min()
+    best = pd.Series(m.cls, index=m.bursts["file"]).groupby(level=0).min()
     out["cls"] = best.reindex(range(size), fill_value=-1)
     return out
 
@@ -176,8 +176,8 @@ def never_read(m: Model) -> pd.DataFrame:
     fates = file_fates(m)
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
     code, stages = dataflow.parties(m, "stage")
-    wrote = (m.spells["dir"].to_numpy() == et.WRITE) & np.isin(m.spells["file"].to_numpy(), rows.index.to_numpy())
-    pairs = pd.DataFrame({"file": m.spells["file"].to_numpy()[wrote], "who": m.spells["who"].to_numpy()[wrote]})
+    wrote = (m.bursts["dir"].to_numpy() == et.WRITE) & np.isin(m.bursts["file"].to_numpy(), rows.index.to_numpy())
+    pairs = pd.DataFrame({"file": m.bursts["file"].to_numpy()[wrote], "who": m.bursts["who"].to_numpy()[wrote]})
     pairs["stage"] = code[pairs["who"]]
     pairs = pairs.drop_duplicates(["file", "stage"])
     names = [str(name) for name in stages["stage"].to_numpy(dtype=object)]

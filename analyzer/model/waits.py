@@ -144,12 +144,12 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
     it nor inside of it; null when there was none."""
     party, parties = dataflow.parties(m, "task")
     position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "task"]].astype(str))))
-    wrote = m.spells["dir"].to_numpy() == et.WRITE
+    wrote = m.bursts["dir"].to_numpy() == et.WRITE
     writes = pd.DataFrame(
         {
-            "producer": party[m.spells["who"].to_numpy()[wrote]],
+            "producer": party[m.bursts["who"].to_numpy()[wrote]],
             "version": m.version[wrote],
-            "written_ns": m.spells["last_ns"].to_numpy()[wrote],
+            "written_ns": m.bursts["last_ns"].to_numpy()[wrote],
         }
     )
     last = writes.groupby(["producer", "version"], as_index=False).agg({"written_ns": "max"})

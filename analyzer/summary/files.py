@@ -23,20 +23,20 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
     moved = fates["read_bytes"] + fates["written_bytes"]
     fates = fates.assign(moved=moved).sort_values("moved", ascending=False, kind="stable")
     shown = fates.head(LIMITS["files"])
-    who = m.spells["who"].to_numpy()
+    who = m.bursts["who"].to_numpy()
     task_code, _ = dataflow.parties(m, "task")
-    spells = pd.DataFrame(
+    bursts = pd.DataFrame(
         {
-            "file": m.spells["file"].to_numpy(),
-            "dir": m.spells["dir"].to_numpy(),
+            "file": m.bursts["file"].to_numpy(),
+            "dir": m.bursts["dir"].to_numpy(),
             "stage": index[code[who]],
             "task": task_row[task_code[who]],
-            "bytes": m.spells["bytes"].to_numpy(),
+            "bytes": m.bursts["bytes"].to_numpy(),
         }
     )
-    spells = spells[np.isin(spells["file"], shown.index)]
-    stages_of = _lists(spells[["file", "dir", "stage"]].drop_duplicates().sort_values("stage"), "stage")
-    units_of = _units(spells)
+    bursts = bursts[np.isin(bursts["file"], shown.index)]
+    stages_of = _lists(bursts[["file", "dir", "stage"]].drop_duplicates().sort_values("stage"), "stage")
+    units_of = _units(bursts)
     aliases: dict[int, list[str]] = {}
     named = m.table.aliases[np.isin(m.table.aliases["file"], shown.index)].sort_values("last_ns")
     for file, name in zip(named["file"].tolist(), named["path"].tolist(), strict=True):
@@ -62,9 +62,9 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
     return {"total": len(fates), "rows": rows}
 
 
-def _units(spells: pd.DataFrame) -> dict[Any, list[int]]:
+def _units(bursts: pd.DataFrame) -> dict[Any, list[int]]:
     """(file, dir) -> the tasks' rows that moved most of it, at most `LIMITS`."""
-    rows = spells[spells["task"] >= 0].groupby(["file", "dir", "task"], as_index=False).agg({"bytes": "sum"})
+    rows = bursts[bursts["task"] >= 0].groupby(["file", "dir", "task"], as_index=False).agg({"bytes": "sum"})
     rows = rows.sort_values("bytes", ascending=False, kind="stable")
     return _lists(rows[rows.groupby(["file", "dir"]).cumcount() < LIMITS["units_of_file"]], "task")
 

@@ -33,11 +33,11 @@ def over_time(
     origin_ns = window_ns[0]
     width = max(window_ns[1] - origin_ns, 1) / BINS
     stage_of_who = index[code]
-    spell_stage = stage_of_who[m.spells["who"].to_numpy()]
-    direction = m.spells["dir"].to_numpy()
+    burst_stage = stage_of_who[m.bursts["who"].to_numpy()]
+    direction = m.bursts["dir"].to_numpy()
     maps: dict[str, Floats] = {}
     for name, which in (("read", et.READ), ("wrote", et.WRITE)):
-        maps[name] = _moved(m, spell_stage, direction == which, origin_ns, width, stages)
+        maps[name] = _moved(m, burst_stage, direction == which, origin_ns, width, stages)
     busy, kinds = m.table.busy, len(et.KINDS)
     pick = busy.group % kinds < et.STREAM
     rows = stage_of_who[busy.group[pick] // kinds]
@@ -56,13 +56,13 @@ def over_time(
 
 
 def _moved(m: Model, stage: Ints, pick: Any, origin_ns: int, width: float, stages: int) -> Floats:
-    """Bytes by stage and bin: each spell's bytes, in proportion over the times of its calls."""
+    """Bytes by stage and bin: each burst's bytes, in proportion over the times of its calls."""
     times = m.table.times
     keep = pick[times.group]
     group, start, end = times.group[keep], times.start[keep], times.end[keep]
     length = np.maximum(end - start, 1).astype(np.float64)
     whole = np.bincount(group, weights=length, minlength=len(stage))
-    amount = m.spells["bytes"].to_numpy()[group] * length / whole[group]
+    amount = m.bursts["bytes"].to_numpy()[group] * length / whole[group]
     return spread(stage[group], start, end, amount, origin_ns, width, stages)
 
 
@@ -98,22 +98,22 @@ def families(m: Model, code: Ints, index: Ints, stages: int) -> dict[str, Any]:
     The families that moved most: rows name, files, read and wrote (bytes by stage).
     """
     data = m.classed(("data",))
-    files, at = np.unique(m.spells["file"].to_numpy()[data], return_inverse=True)
+    files, at = np.unique(m.bursts["file"].to_numpy()[data], return_inverse=True)
     paths = m.paths[files].tolist()
     typed = _families(paths)
     alone = {name for name, number in Counter(typed).items() if number == 1}
     codes, names = pd.factorize(
         np.array([path if kind in alone else kind for path, kind in zip(paths, typed, strict=True)], dtype=object)
     )
-    size = m.spells["bytes"].to_numpy()[data]
+    size = m.bursts["bytes"].to_numpy()[data]
     moved = np.zeros(len(names), dtype=np.int64)
     np.add.at(moved, codes[at], size)
     order = sorted(range(len(names)), key=lambda i: (-moved[i], names[i]))[: LIMITS["heat_rows"]]
     place = np.full(len(names), -1, dtype=np.int64)
     place[order] = np.arange(len(order))
     counts = np.bincount(codes, minlength=len(names))
-    stage = index[code[m.spells["who"].to_numpy()[data]]]
-    direction = m.spells["dir"].to_numpy()[data]
+    stage = index[code[m.bursts["who"].to_numpy()[data]]]
+    direction = m.bursts["dir"].to_numpy()[data]
     by_dir = []
     for way in (et.READ, et.WRITE):
         pick = (direction == way) & (place[codes[at]] >= 0)

@@ -171,7 +171,7 @@ def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: Mapping[st
         "tasks": int(table["tasks"].sum()),
         "processes": processes.count(m.who),
         "hosts": int(m.who["host"].nunique()),
-        "files": int(np.unique(m.spells["file"][m.classed(("data",))]).size),
+        "files": int(np.unique(m.bursts["file"][m.classed(("data",))]).size),
         "read_bytes": int(counts["read_bytes"].sum()),
         "written_bytes": int(counts["written_bytes"].sum()),
         "unnamed_bytes": int(counts["unnamed_bytes"].sum()),

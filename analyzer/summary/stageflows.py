@@ -72,8 +72,8 @@ def _left(m: Model, code: Any) -> pd.DataFrame:
     """What each stage wrote that no other unit read and nobody removed: rows producer, consumer -1, file, bytes."""
     fates = stages.file_fates(m)
     kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == fileclass.DATA)).to_numpy()
-    pick = (m.spells["dir"].to_numpy() == et.WRITE) & kept[m.spells["file"].to_numpy()]
-    spells = m.spells[pick]
-    rows = pd.DataFrame({"producer": code[spells["who"].to_numpy()], "file": spells["file"], "bytes": spells["bytes"]})
+    pick = (m.bursts["dir"].to_numpy() == et.WRITE) & kept[m.bursts["file"].to_numpy()]
+    bursts = m.bursts[pick]
+    rows = pd.DataFrame({"producer": code[bursts["who"].to_numpy()], "file": bursts["file"], "bytes": bursts["bytes"]})
     result: pd.DataFrame = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"}).assign(consumer=-1)
     return result

@@ -49,7 +49,7 @@ struct Cell {
 
 class EventFolder {
  public:
-  EventFolder(const Events &events, const SpellLimits &limits) : e_(events), limits_(limits), file_(events.files, -1) {
+  EventFolder(const Events &events, const BurstLimits &limits) : e_(events), limits_(limits), file_(events.files, -1) {
     for (Growing<int64_t> *column : {&busy_group_, &busy_start_, &busy_end_}) column->reserve(events.rows);
     accesses_.reserve(events.rows);
   }
@@ -269,7 +269,7 @@ class EventFolder {
   }
 
   const Events &e_;
-  const SpellLimits limits_;
+  const BurstLimits limits_;
   Numbering<ActorKey> actors_;
   uint32_t last_actor_ = 0;
   std::vector<int32_t> file_;      // by the code of its text; -1 for one that was not yet seen
@@ -283,7 +283,7 @@ class EventFolder {
 
 }  // namespace
 
-EventFold fold_events(const Events &events, const SpellLimits &limits, size_t busy_limit) {
+EventFold fold_events(const Events &events, const BurstLimits &limits, size_t busy_limit) {
   return EventFolder(events, limits).run(busy_limit);
 }
 

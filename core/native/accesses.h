@@ -1,4 +1,4 @@
-// A partition of events -> accesses of files (rows of spells.h), and what else the edge table has of events.
+// A partition of events -> accesses of files (rows of bursts.h), and what else the edge table has of events.
 //
 // What always holds: one pass; no text is seen here. Texts are codes, 0 where there is none, and what a text means for
 // the edge table (that `openat` opens, that MPIIO is seen again below) are bits that analyzer/chunks.py gives its code.
@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
+#include "bursts.h"
 #include "growing.h"
 #include "intervals.h"
-#include "spells.h"
 
 namespace tailrace::native {
 
@@ -136,10 +136,10 @@ struct EventFold {
   Growing<int64_t> counts[kCountColumns];
   Intervals busy;  // groups are who * kKinds + kind
   Noted notes[kNotes];
-  SpellTable edges;
+  BurstTable edges;
 };
 
-// Throws std::length_error as fold_spells does, std::out_of_range on a code that no text has.
-EventFold fold_events(const Events &events, const SpellLimits &limits, size_t busy_limit);
+// Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has.
+EventFold fold_events(const Events &events, const BurstLimits &limits, size_t busy_limit);
 
 }  // namespace tailrace::native

@@ -1,4 +1,4 @@
-// Binds the edge table: fold_events, fold_spells, unite_intervals and bits of tailrace._native.
+// Binds the edge table: fold_events, fold_bursts, unite_intervals and bits of tailrace._native.
 //
 // What always holds: the interpreter's lock is free while rows are folded, so Dask's threads run side by side; arrays
 // are checked before, so that a table that was kept in a damaged file is an error and no wild read.
@@ -12,8 +12,8 @@
 #include <tuple>
 
 #include "accesses.h"
+#include "bursts.h"
 #include "intervals.h"
-#include "spells.h"
 
 namespace nb = nanobind;
 
@@ -25,7 +25,7 @@ template <typename T>
 using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = Array<int64_t>;
 using IntervalArrays = std::tuple<Codes, Codes, Codes, Codes>;  // group, start, end, weight
-using LimitRow = std::tuple<int64_t, size_t, size_t, size_t>;   // SpellLimits
+using LimitRow = std::tuple<int64_t, size_t, size_t, size_t>;   // BurstLimits
 using PartRow = std::tuple<nb::dict, IntervalArrays, IntervalArrays, Codes, Codes>;
 
 [[noreturn]] void refuse(const std::string &what) { throw nb::value_error(what.c_str()); }
@@ -67,17 +67,17 @@ nb::tuple to_tuple(Intervals *rows) {
   return nb::make_tuple(to_numpy(&rows->group), to_numpy(&rows->start), to_numpy(&rows->end), to_numpy(&rows->weight));
 }
 
-nb::tuple to_tuple(SpellTable *table) {
-  nb::dict spells = to_dict(table->spells.column, kSpellNames);
-  spells["fresh"] = to_numpy(&table->spells.fresh);
-  spells["exact"] = to_numpy(&table->spells.exact);
-  return nb::make_tuple(spells, to_tuple(&table->extents), to_tuple(&table->times));
+nb::tuple to_tuple(BurstTable *table) {
+  nb::dict bursts = to_dict(table->bursts.column, kBurstNames);
+  bursts["fresh"] = to_numpy(&table->bursts.fresh);
+  bursts["exact"] = to_numpy(&table->bursts.exact);
+  return nb::make_tuple(bursts, to_tuple(&table->extents), to_tuple(&table->times));
 }
 
-SpellLimits limits_of(const LimitRow &row) {
-  const auto [pause_ns, spells, extents, times] = row;
-  if (spells == 0 || extents == 0 || times == 0) refuse("a limit must be at least 1");
-  return {pause_ns, spells, extents, times};
+BurstLimits limits_of(const LimitRow &row) {
+  const auto [pause_ns, bursts, extents, times] = row;
+  if (bursts == 0 || extents == 0 || times == 0) refuse("a limit must be at least 1");
+  return {pause_ns, bursts, extents, times};
 }
 
 IntervalView view_of(const IntervalArrays &arrays) {
@@ -102,33 +102,33 @@ size_t length_of(const nb::dict &columns, const char *name) {
   return nb::len(nb::handle(nb::object(columns[name])));
 }
 
-SpellPart part_of(const PartRow &row, size_t actors) {
+BurstPart part_of(const PartRow &row, size_t actors) {
   const auto &[columns, extents, times, who, file] = row;
   const size_t rows = length_of(columns, "fresh");
-  SpellPart part;
-  for (size_t i = 0; i < kSpellColumns; ++i) part.spells.column[i] = column<int64_t>(columns, kSpellNames[i], rows);
-  part.spells.fresh = column<bool>(columns, "fresh", rows);
-  part.spells.exact = column<bool>(columns, "exact", rows);
-  part.spells.size = rows;
-  check_range(part.spells.column[kDirection], rows, 0, 2, "the direction");
+  BurstPart part;
+  for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = column<int64_t>(columns, kBurstNames[i], rows);
+  part.bursts.fresh = column<bool>(columns, "fresh", rows);
+  part.bursts.exact = column<bool>(columns, "exact", rows);
+  part.bursts.size = rows;
+  check_range(part.bursts.column[kDirection], rows, 0, 2, "the direction");
   part.extents = view_of(extents, rows);
   part.times = view_of(times, rows);
-  check_range(part.spells.column[kWho], rows, 0, static_cast<int64_t>(who.shape(0)), "who");
-  check_range(part.spells.column[kFile], rows, 0, static_cast<int64_t>(file.shape(0)), "file");
+  check_range(part.bursts.column[kWho], rows, 0, static_cast<int64_t>(who.shape(0)), "who");
+  check_range(part.bursts.column[kFile], rows, 0, static_cast<int64_t>(file.shape(0)), "file");
   check_range(who.data(), who.shape(0), 0, static_cast<int64_t>(actors), "the common code of an actor");
   part.who = who.data();
   part.file = file.data();
   return part;
 }
 
-nb::tuple combine_spells(const std::vector<PartRow> &rows, size_t actors, const LimitRow &limit_row) {
-  const SpellLimits limits = limits_of(limit_row);
-  std::vector<SpellPart> parts;
+nb::tuple combine_bursts(const std::vector<PartRow> &rows, size_t actors, const LimitRow &limit_row) {
+  const BurstLimits limits = limits_of(limit_row);
+  std::vector<BurstPart> parts;
   for (const PartRow &row : rows) parts.push_back(part_of(row, actors));
-  SpellTable table;
+  BurstTable table;
   {
     nb::gil_scoped_release unlocked;
-    table = fold_spells(parts, actors, limits);
+    table = fold_bursts(parts, actors, limits);
   }
   return to_tuple(&table);
 }
@@ -160,7 +160,7 @@ Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &nu
 
 nb::dict fold(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
               const LimitRow &limit_row, size_t busy_limit) {
-  const SpellLimits limits = limits_of(limit_row);
+  const BurstLimits limits = limits_of(limit_row);
   if (busy_limit == 0) refuse("a limit must be at least 1");
   const Events events = events_of(codes, bits, numbers, files);
   EventFold found;
@@ -199,15 +199,15 @@ void bind_edges(nb::module_ &m) {
         "Fold a partition of events into the tables of an edge table (analyzer/edges.py).\n\n"
         "codes: int32 arrays of the text columns, 0 for none; bits: for name, cat, ftype and dir a uint32 array, what\n"
         "each code means (see bits); numbers: int64 arrays; files: codes of file and file2 are below it; limits: see\n"
-        "fold_spells; busy_limit: intervals of one actor and kind.\n"
+        "fold_bursts; busy_limit: intervals of one actor and kind.\n"
         "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, busy, notes (name ->\n"
-        "row, who, file) and edges, as fold_spells gives them. Raises ValueError on arrays that don't fit together.");
-  m.def("fold_spells", &combine_spells, nb::arg("parts"), nb::arg("actors"), nb::arg("limits"),
-        "Fold the spells of partial tables into those of one.\n\n"
-        "parts: (spells, extents, times, common codes of its actors, of its files); extents and times are (group,\n"
-        "start, end, weight) in the order of their groups, which are positions in spells. actors: common codes of\n"
-        "actors are below it. limits: (pause_ns, spells of a key, extents and times of a spell).\n"
-        "Returns (spells, extents, times). Raises ValueError on arrays that don't fit together.");
+        "row, who, file) and edges, as fold_bursts gives them. Raises ValueError on arrays that don't fit together.");
+  m.def("fold_bursts", &combine_bursts, nb::arg("parts"), nb::arg("actors"), nb::arg("limits"),
+        "Fold the bursts of partial tables into those of one.\n\n"
+        "parts: (bursts, extents, times, common codes of its actors, of its files); extents and times are (group,\n"
+        "start, end, weight) in the order of their groups, which are positions in bursts. actors: common codes of\n"
+        "actors are below it. limits: (pause_ns, bursts of a key, extents and times of a burst).\n"
+        "Returns (bursts, extents, times). Raises ValueError on arrays that don't fit together.");
   m.def("unite_intervals", &unite, nb::arg("parts"), nb::arg("limit") = kNoLimit,
         "The union of the intervals of each group, at most `limit` of them: the smallest gaps are closed first.\n\n"
         "parts: (group, start, end, weight) each. Returns ((group, start, end, weight) sorted by group and start,\n"

@@ -59,7 +59,7 @@ def layered(tasks: int, files: int, reads: int, seed: int = 1) -> tuple[Any, Any
 
 
 def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
-    """The edge table that such a run has: one spell an edge, one extent a spell."""
+    """The edge table that such a run has: one burst an edge, one extent a burst."""
     files, size = len(writer), 4096
     who = pd.DataFrame({"workflow": "w", "stage": [f"s{t * STAGES // tasks}" for t in range(tasks)]})
     who["task"] = [f"t{t}" for t in range(tasks)]
@@ -70,12 +70,12 @@ def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
     pairs = np.unique(pairs, axis=0) if len(pairs) < 2_000_000 else pairs
     wrote = writer[pairs[:, 1]] == pairs[:, 0]
     first = start[pairs[:, 0]] + np.where(wrote, 5 * 10**8, 10**8)
-    spells = pd.DataFrame({"who": pairs[:, 0], "file": pairs[:, 1], "dir": wrote.astype(np.int64)})
-    spells["first_ns"], spells["last_ns"] = first, first + 1000
-    spells["fresh"], spells["exact"] = wrote, True
+    bursts = pd.DataFrame({"who": pairs[:, 0], "file": pairs[:, 1], "dir": wrote.astype(np.int64)})
+    bursts["first_ns"], bursts["last_ns"] = first, first + 1000
+    bursts["fresh"], bursts["exact"] = wrote, True
     for name, value in (("bytes", size), ("calls", 1), ("loose_bytes", 0), ("mapped_bytes", 0)):
-        spells[name] = np.int64(value)
-    every, zero = np.arange(len(spells)), np.zeros(len(spells), dtype=np.int64)
+        bursts[name] = np.int64(value)
+    every, zero = np.arange(len(bursts)), np.zeros(len(bursts), dtype=np.int64)
     names = np.array([f"n1:8:1:{i}:{T0_NS}" for i in range(files)], dtype=object)
     paths = np.array([f"/d/{i % 1000}/{i}" for i in range(files)], dtype=object)
     times = {"first_ns": np.int64(T0_NS), "last_ns": np.int64(T0_NS)}
@@ -87,7 +87,7 @@ def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
         who=who,
         files=pd.DataFrame({"file": names, "ftype": "reg"}),
         aliases=pd.DataFrame({"file": np.arange(files), "path": paths, **times}),
-        spells=spells,
+        bursts=bursts,
         extents=iv.make(every, zero, zero + size),
         times=iv.make(every, first, first + 1000),
         busy=iv.make(actor * len(et.KINDS), start, start + 1000),
@@ -274,8 +274,8 @@ def table_of_events(rounds: int, count: int, order: Callable[..., tuple[Any, Any
 
     def ours() -> int:
         table = chunks.combined([chunks.chunk(p) for p in parts])
-        assert int(table.spells["bytes"].sum()) == 4096 * count
-        return len(table.spells[et.SPELL_KEY].drop_duplicates())
+        assert int(table.bursts["bytes"].sum()) == 4096 * count
+        return len(table.bursts[et.BURST_KEY].drop_duplicates())
 
     chunks.chunk(parts[-1])
     parts[-1].groupby(keys, observed=True).agg(**sums)

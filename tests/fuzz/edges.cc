@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "accesses.h"
+#include "bursts.h"
 #include "fuzz.h"
-#include "spells.h"
 
 using namespace tailrace::native;
 using tailrace::fuzz::require;
@@ -13,7 +13,7 @@ using tailrace::fuzz::require;
 namespace {
 
 constexpr size_t kEventBytes = 8, kFiles = 4;
-constexpr SpellLimits kLimits{3, 3, 2, 2};
+constexpr BurstLimits kLimits{3, 3, 2, 2};
 constexpr int64_t kEnds[] = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
                              std::numeric_limits<int64_t>::max() - 1, 0};
 
@@ -82,16 +82,16 @@ IntervalView view(const Intervals &rows) {
 // The table as a part of another, with its own actors.
 struct Part {
   std::vector<int64_t> who, file;
-  SpellPart part;
+  BurstPart part;
 
   Part(const EventFold &fold, size_t first_actor) {
     for (size_t i = 0; i < fold.actors.size(); ++i) who.push_back(static_cast<int64_t>(first_actor + i));
     for (size_t i = 0; i < fold.file_codes.size(); ++i) file.push_back(fold.file_codes[i]);
-    const Spells &spells = fold.edges.spells;
-    for (size_t i = 0; i < kSpellColumns; ++i) part.spells.column[i] = spells.column[i].data();
-    part.spells.fresh = spells.fresh.data();
-    part.spells.exact = spells.exact.data();
-    part.spells.size = spells.size();
+    const Bursts &bursts = fold.edges.bursts;
+    for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = bursts.column[i].data();
+    part.bursts.fresh = bursts.fresh.data();
+    part.bursts.exact = bursts.exact.data();
+    part.bursts.size = bursts.size();
     part.extents = view(fold.edges.extents);
     part.times = view(fold.edges.times);
     part.who = who.data();
@@ -102,7 +102,7 @@ struct Part {
 void check_intervals(const Intervals &rows, size_t groups, size_t limit) {
   size_t in_group = 0;
   for (size_t i = 0; i < rows.group.size(); ++i) {
-    require(rows.group[i] >= 0 && static_cast<size_t>(rows.group[i]) < groups, "an interval is of a spell");
+    require(rows.group[i] >= 0 && static_cast<size_t>(rows.group[i]) < groups, "an interval is of a burst");
     const bool same = i > 0 && rows.group[i] == rows.group[i - 1];
     in_group = same ? in_group + 1 : 1;
     require(in_group <= limit, "no more intervals than the limit");
@@ -111,24 +111,24 @@ void check_intervals(const Intervals &rows, size_t groups, size_t limit) {
   }
 }
 
-int64_t check(const SpellTable &table) {
-  const Spells &spells = table.spells;
+int64_t check(const BurstTable &table) {
+  const Bursts &bursts = table.bursts;
   int64_t calls = 0;
   size_t of_key = 0;
-  for (size_t i = 0; i < spells.size(); ++i) {
-    calls += spells.column[kCalls][i];
+  for (size_t i = 0; i < bursts.size(); ++i) {
+    calls += bursts.column[kCalls][i];
     bool same = i > 0;
     for (size_t column = kWho; same && column <= kDirection; ++column) {
-      const int64_t before = spells.column[column][i - 1], here = spells.column[column][i];
-      require(before <= here, "spells are in the order of their keys");
+      const int64_t before = bursts.column[column][i - 1], here = bursts.column[column][i];
+      require(before <= here, "bursts are in the order of their keys");
       same = before == here;
     }
     of_key = same ? of_key + 1 : 1;
-    require(of_key <= kLimits.spells, "no more spells than the limit");
-    require(!same || spells.column[kFirst][i - 1] <= spells.column[kFirst][i], "and of their times");
+    require(of_key <= kLimits.bursts, "no more bursts than the limit");
+    require(!same || bursts.column[kFirst][i - 1] <= bursts.column[kFirst][i], "and of their times");
   }
-  check_intervals(table.extents, spells.size(), kLimits.extents);
-  check_intervals(table.times, spells.size(), kLimits.times);
+  check_intervals(table.extents, bursts.size(), kLimits.extents);
+  check_intervals(table.times, bursts.size(), kLimits.times);
   return calls;
 }
 
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   const EventFold folds[2] = {partitions[0].fold(), partitions[1].fold()};
   const Part a(folds[0], 0), b(folds[1], folds[0].actors.size());
-  const SpellTable both = fold_spells({a.part, b.part}, folds[0].actors.size() + folds[1].actors.size(), kLimits);
+  const BurstTable both = fold_bursts({a.part, b.part}, folds[0].actors.size() + folds[1].actors.size(), kLimits);
   require(check(both) == check(folds[0].edges) + check(folds[1].edges), "no call is lost when tables are combined");
   return 0;
 }

@@ -9,8 +9,8 @@
 #include <memory>
 #include <new>
 
-#include "fuzz.h"
 #include "format/seal.h"
+#include "fuzz.h"
 #include "trace_file.h"
 
 using namespace tailrace;

@@ -185,4 +185,4 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
 def test_no_column_is_needed_but_those_that_say_who_and_when() -> None:
     bare = pd.DataFrame({"name": ["read"], "ts": [T0_NS], "dur": [US], "pid": [1]})
     table = chunks.chunk(bare)
-    assert (len(table.who), len(table.files), len(table.spells)) == (1, 0, 0)
+    assert (len(table.who), len(table.files), len(table.bursts)) == (1, 0, 0)

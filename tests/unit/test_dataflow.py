@@ -140,7 +140,7 @@ class TestFlows:
 
 
 def naive_versions(ops: list[tuple[str, int, int, bool, bool]]) -> list[int]:
-    """The rule of versions.py, word by word: ops are (unit, start, end, writes, truncates), each a spell of its own."""
+    """The rule of versions.py, word by word: ops are (unit, start, end, writes, truncates), each a burst of its own."""
     writes = sorted((o for o in ops if o[3]), key=lambda o: (o[1], not o[4]))
     begun: list[tuple[int, list[Any]]] = []
     for i, op in enumerate(writes):
@@ -162,7 +162,7 @@ def naive_versions(ops: list[tuple[str, int, int, bool, bool]]) -> list[int]:
 
 
 @st.composite
-def spell_ops(draw: st.DrawFn) -> list[tuple[str, int, int, bool, bool]]:
+def burst_ops(draw: st.DrawFn) -> list[tuple[str, int, int, bool, bool]]:
     starts = draw(st.lists(st.integers(0, 60), min_size=1, max_size=9, unique=True))
     return [
         (
@@ -178,9 +178,9 @@ def spell_ops(draw: st.DrawFn) -> list[tuple[str, int, int, bool, bool]]:
 
 class TestVersions:
     @settings(max_examples=60, deadline=None)
-    @given(spell_ops())
+    @given(burst_ops())
     def test_the_rule_word_by_word(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
-        # spells of one (unit, direction) that overlap become one; the naive rule knows none, so they are kept apart
+        # bursts of one (unit, direction) that overlap become one; the naive rule knows none, so they are kept apart
         for i, a in enumerate(ops):
             for b in ops[:i]:
                 if (a[0], a[3]) == (b[0], b[3]) and a[1] <= b[2] and b[1] <= a[2]:
@@ -191,14 +191,14 @@ class TestVersions:
             (story.create if truncates else story.write if writes else story.read)("/f", **values)
         m = dataflow.model(story.run(2))
         got = {}
-        for spell, version in zip(m.spells.to_dict("records"), m.version, strict=True):
-            unit = m.who["task"].iat[spell["who"]]
-            start = (spell["first_ns"] - T0_NS) // MS
-            got[(unit, start, spell["dir"] == et.WRITE)] = int(m.versions.table["number"].iat[version])
+        for burst, version in zip(m.bursts.to_dict("records"), m.version, strict=True):
+            unit = m.who["task"].iat[burst["who"]]
+            start = (burst["first_ns"] - T0_NS) // MS
+            got[(unit, start, burst["dir"] == et.WRITE)] = int(m.versions.table["number"].iat[version])
         assert [got[(o[0], o[1], o[3])] for o in ops] == naive_versions(ops)
 
     @settings(max_examples=30, deadline=None)
-    @given(spell_ops())
+    @given(burst_ops())
     def test_no_read_belongs_to_a_version_of_its_future(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
         story = Story()
         for unit, start, end, writes, truncates in ops:
@@ -206,8 +206,8 @@ class TestVersions:
             (story.create if truncates else story.write if writes else story.read)("/f", **values)
         m = dataflow.model(story.run())
         begin = m.versions.table["begin_ns"].to_numpy()[m.version]
-        reads = m.spells["dir"].to_numpy() == et.READ
-        assert (begin[reads] <= m.spells["first_ns"].to_numpy()[reads]).all()
+        reads = m.bursts["dir"].to_numpy() == et.READ
+        assert (begin[reads] <= m.bursts["first_ns"].to_numpy()[reads]).all()
 
     def test_an_update_in_place_makes_no_cycle(self) -> None:
         story = Story()
@@ -235,7 +235,7 @@ class TestVersions:
             story.create("/f", task=task, at_ms=at_ms)
         story.read("/f", task="c", at_ms=2)
         m = dataflow.model(story.run())
-        reads = m.spells["dir"].to_numpy() == et.READ
+        reads = m.bursts["dir"].to_numpy() == et.READ
         assert m.versions.table["number"].to_numpy()[m.version[reads]].tolist() == [2]
 
     def test_writers_of_one_shared_file_share_a_version(self) -> None:
@@ -267,8 +267,8 @@ class TestClasses:
         table = chunks.build(story.run())
         processes = story.run().processes
         m = dataflow.build(table, processes, **values)
-        who = m.who["pid"].to_numpy()[m.spells["who"]]
-        paths = m.paths[m.spells["file"].to_numpy()]
+        who = m.who["pid"].to_numpy()[m.bursts["who"]]
+        paths = m.paths[m.bursts["file"].to_numpy()]
         return {(int(p), str(f)): fileclass.CLASSES[c] for p, f, c in zip(who, paths, m.cls, strict=True)}
 
     @pytest.mark.parametrize(

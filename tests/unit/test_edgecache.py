@@ -115,4 +115,4 @@ def test_the_model_takes_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_without_events(tmp_path: Path) -> None:
     path = tw.make_run(tmp_path / "run", {})
     for _ in range(2):
-        assert len(tailrace.open(path).edges().spells) == 0
+        assert len(tailrace.open(path).edges().bursts) == 0

@@ -214,8 +214,8 @@ class TestEdgeTable:
         for i in range(2000):
             story.read("/a", (i * 7919) % 100_000, 1)
         table = chunks.build(story.run(4))
-        assert len(table.spells) == et.MAX_SPELLS
-        assert len(table.extents.group) <= et.MAX_SPELLS * et.MAX_EXTENTS
+        assert len(table.bursts) == et.MAX_BURSTS
+        assert len(table.extents.group) <= et.MAX_BURSTS * et.MAX_EXTENTS
         assert not et.frame(table)["exact"].iat[0]
         assert et.frame(table)["bytes"].iat[0] == 2000
 

@@ -110,7 +110,7 @@ class TestTables:
         frame = told()[:2].assign(exe=["/usr/bin/wc", "/opt/tool/bin"])
         m = dataflow.model(story.run(processes=frame))
         # A general tool was given it, a program has it for its resource.
-        assert [m.who["exe"].iat[w] for w in m.spells["who"]] == ["/usr/bin/wc", "/opt/tool/bin"]
+        assert [m.who["exe"].iat[w] for w in m.bursts["who"]] == ["/usr/bin/wc", "/opt/tool/bin"]
         assert m.cls.tolist() == [0, 2]
 
     def test_a_query_of_one_selects_it(self) -> None:

@@ -43,7 +43,7 @@ def fold_events(
     limits: _Limits,
     busy_limit: int,
 ) -> dict[str, Any]: ...
-def fold_spells(
+def fold_bursts(
     parts: Sequence[tuple[dict[str, npt.NDArray[Any]], _Intervals, _Intervals, _Ints, _Ints]],
     actors: int,
     limits: _Limits,

@@ -21,8 +21,8 @@
 #include <atomic>
 
 #include "base/clock.h"
-#include "format/functions.h"
 #include "base/text.h"
+#include "format/functions.h"
 
 namespace tailrace {
 

@@ -1,11 +1,11 @@
 // Records into JSON lines, lines into blocks. The format is docs/trace-format.md; format/seal_dead.cc calls this for the dead.
 #include "format/seal.h"
 
+#include "base/sys.h"
 #include "format/block_summary.h"
 #include "format/event_args.h"
-#include "session/path_buffer.h"
-#include "base/sys.h"
 #include "format/tags.h"
+#include "session/path_buffer.h"
 
 namespace tailrace {
 namespace {

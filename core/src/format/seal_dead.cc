@@ -10,8 +10,8 @@
 
 #include <new>
 
-#include "format/seal.h"
 #include "base/sys.h"
+#include "format/seal.h"
 
 namespace tailrace {
 namespace {

@@ -1,6 +1,6 @@
-// See spells.h. Rows are put to their actors by counting and sorted within an actor. In partial tables an actor's rows
+// See bursts.h. Rows are put to their actors by counting and sorted within an actor. In partial tables an actor's rows
 // lie together, so that this and the sums go through few pages of each at a time.
-#include "spells.h"
+#include "bursts.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kFirstOfKey = std::numeric_limits<int64_t>::max();
 constexpr int64_t kTruncation = kFirstOfKey - 1;
 
-// Of one actor, in the order of spells.
+// Of one actor, in the order of bursts.
 struct Row {
   int64_t key;  // 2 * file + direction
   int64_t first_ns;
@@ -39,7 +39,7 @@ std::vector<uint32_t> bounds(const IntervalView &intervals, size_t rows) {
   return begin;
 }
 
-// What Fold asks of a row, of accesses and of spells.
+// What Fold asks of a row, of accesses and of bursts.
 class Accesses {
  public:
   explicit Accesses(const std::vector<Access> &rows) : rows_(rows) {}
@@ -78,14 +78,14 @@ class Accesses {
   const std::vector<Access> &rows_;
 };
 
-class PartialSpells {
+class PartialBursts {
  public:
-  explicit PartialSpells(const SpellPart &part)
+  explicit PartialBursts(const BurstPart &part)
       : part_(part),
-        extents_at_(bounds(part.extents, part.spells.size)),
-        times_at_(bounds(part.times, part.spells.size)) {}
+        extents_at_(bounds(part.extents, part.bursts.size)),
+        times_at_(bounds(part.times, part.bursts.size)) {}
 
-  size_t size() const { return part_.spells.size; }
+  size_t size() const { return part_.bursts.size; }
   size_t extents() const { return part_.extents.size; }
   size_t times() const { return part_.times.size; }
   void prefetch(size_t) const {}  // an actor's rows lie together
@@ -95,10 +95,10 @@ class PartialSpells {
   int64_t direction(size_t row) const { return value(row, kDirection); }
   int64_t first_ns(size_t row) const { return value(row, kFirst); }
   int64_t last_ns(size_t row) const { return value(row, kLast); }
-  bool fresh(size_t row) const { return part_.spells.fresh[row]; }
-  bool exact(size_t row) const { return part_.spells.exact[row]; }
+  bool fresh(size_t row) const { return part_.bursts.fresh[row]; }
+  bool exact(size_t row) const { return part_.bursts.exact[row]; }
   void add_sums(size_t row, int64_t *sums) const {
-    for (const SpellColumn column : {kBytes, kCalls, kLoose, kMapped}) {
+    for (const BurstColumn column : {kBytes, kCalls, kLoose, kMapped}) {
       sums[column] = plus(sums[column], value(row, column));
     }
   }
@@ -106,19 +106,19 @@ class PartialSpells {
   void add_times(size_t row, IntervalSet *set) const { add(part_.times, times_at_, row, set); }
 
  private:
-  int64_t value(size_t row, SpellColumn column) const { return part_.spells.column[column][row]; }
+  int64_t value(size_t row, BurstColumn column) const { return part_.bursts.column[column][row]; }
   static void add(const IntervalView &from, const std::vector<uint32_t> &at, size_t row, IntervalSet *set) {
     for (size_t i = at[row]; i < at[row + 1]; ++i) set->add(from.at(i));
   }
 
-  const SpellPart &part_;
+  const BurstPart &part_;
   std::vector<uint32_t> extents_at_, times_at_;
 };
 
 template <typename Source>
 class Fold {
  public:
-  Fold(const std::vector<Source> &parts, const SpellLimits &limits) : parts_(parts), limits_(limits) {
+  Fold(const std::vector<Source> &parts, const BurstLimits &limits) : parts_(parts), limits_(limits) {
     size_t rows = 0, extents = 0, times = 0;
     for (const Source &part : parts) {
       constexpr size_t kMost = std::numeric_limits<uint32_t>::max();
@@ -129,12 +129,12 @@ class Fold {
       extents += part.extents();
       times += part.times();
     }
-    out_.spells.reserve(rows);
+    out_.bursts.reserve(rows);
     out_.extents.reserve(extents);
     out_.times.reserve(times);
   }
 
-  SpellTable run(size_t actors) {
+  BurstTable run(size_t actors) {
     std::vector<size_t> begin(actors + 1, 0);
     for (const Source &part : parts_) {
       for (size_t row = 0; row < part.size(); ++row) ++begin[part.who(row) + 1];
@@ -204,14 +204,14 @@ class Fold {
       const int64_t last = part(rows_[row]).last_ns(rows_[row].place.row);
       upto = row == begin ? last : std::max(upto, last);
     }
-    if (starts_.size() > limits_.spells) keep_longest_pauses();
+    if (starts_.size() > limits_.bursts) keep_longest_pauses();
     for (size_t i = 0; i < starts_.size(); ++i) {
-      put_spell(who, starts_[i].row, i + 1 < starts_.size() ? starts_[i + 1].row : end);
+      put_burst(who, starts_[i].row, i + 1 < starts_.size() ? starts_[i + 1].row : end);
     }
   }
 
   void keep_longest_pauses() {
-    const auto kept_end = starts_.begin() + static_cast<std::ptrdiff_t>(limits_.spells);
+    const auto kept_end = starts_.begin() + static_cast<std::ptrdiff_t>(limits_.bursts);
     std::nth_element(starts_.begin(), kept_end, starts_.end(), [](const Start &a, const Start &b) {
       return a.pause != b.pause ? a.pause > b.pause : a.row < b.row;
     });
@@ -219,9 +219,9 @@ class Fold {
     std::sort(starts_.begin(), starts_.end(), [](const Start &a, const Start &b) { return a.row < b.row; });
   }
 
-  void put_spell(int64_t who, size_t begin, size_t end) {
+  void put_burst(int64_t who, size_t begin, size_t end) {
     int64_t last = std::numeric_limits<int64_t>::min();
-    int64_t sums[kSpellColumns] = {};
+    int64_t sums[kBurstColumns] = {};
     bool exact = true;
     extents_.clear();
     times_.clear();
@@ -237,15 +237,15 @@ class Fold {
     exact &= !extents_.unite(limits_.extents);
     times_.unite(limits_.times);
 
-    const auto number = static_cast<int64_t>(out_.spells.size());
+    const auto number = static_cast<int64_t>(out_.bursts.size());
     out_.extents.add(number, extents_);
     out_.times.add(number, times_);
     const Row &first = rows_[begin];
     const int64_t key[] = {who, first.key / 2, first.key % 2, first.first_ns, last};
-    for (size_t column = 0; column < kBytes; ++column) out_.spells.column[column].push_back(key[column]);
-    for (size_t column = kBytes; column < kSpellColumns; ++column) out_.spells.column[column].push_back(sums[column]);
-    out_.spells.fresh.push_back(!first.stale);
-    out_.spells.exact.push_back(exact);
+    for (size_t column = 0; column < kBytes; ++column) out_.bursts.column[column].push_back(key[column]);
+    for (size_t column = kBytes; column < kBurstColumns; ++column) out_.bursts.column[column].push_back(sums[column]);
+    out_.bursts.fresh.push_back(!first.stale);
+    out_.bursts.exact.push_back(exact);
   }
 
   struct Run {
@@ -257,24 +257,24 @@ class Fold {
   };
 
   const std::vector<Source> &parts_;
-  const SpellLimits limits_;
+  const BurstLimits limits_;
   std::vector<Row> rows_, sorted_;  // of one actor
   std::vector<Run> runs_;
   std::vector<Start> starts_;  // of one key
   IntervalSet extents_, times_;
-  SpellTable out_;
+  BurstTable out_;
 };
 
 }  // namespace
 
-SpellTable fold_accesses(const std::vector<Access> &accesses, size_t actors, const SpellLimits &limits) {
+BurstTable fold_accesses(const std::vector<Access> &accesses, size_t actors, const BurstLimits &limits) {
   const std::vector<Accesses> sources{Accesses(accesses)};
   return Fold<Accesses>(sources, limits).run(actors);
 }
 
-SpellTable fold_spells(const std::vector<SpellPart> &parts, size_t actors, const SpellLimits &limits) {
-  const std::vector<PartialSpells> sources(parts.begin(), parts.end());
-  return Fold<PartialSpells>(sources, limits).run(actors);
+BurstTable fold_bursts(const std::vector<BurstPart> &parts, size_t actors, const BurstLimits &limits) {
+  const std::vector<PartialBursts> sources(parts.begin(), parts.end());
+  return Fold<PartialBursts>(sources, limits).run(actors);
 }
 
 }  // namespace tailrace::native

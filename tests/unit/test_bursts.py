@@ -1,4 +1,4 @@
-"""Spells, their byte ranges and times, and the times of calls, against a plain model of the definitions in
+"""Bursts, their byte ranges and times, and the times of calls, against a plain model of the definitions in
 analyzer/edges.py: on random calls of all kinds, with ties, times that run backwards, offsets at the ends of 64 bits.
 """
 
@@ -20,7 +20,7 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import event_fold as chunks
 
 MOST = 2**63 - 1
-LIMITS = {"MIN_PAUSE_NS": 3, "MAX_SPELLS": 3, "MAX_EXTENTS": 2, "MAX_TIMES": 2, "MAX_BUSY": 3}
+LIMITS = {"MIN_PAUSE_NS": 3, "MAX_BURSTS": 3, "MAX_EXTENTS": 2, "MAX_TIMES": 2, "MAX_BUSY": 3}
 """Small, so that random calls reach them."""
 
 CALLS = [
@@ -52,7 +52,7 @@ PARTITIONS = st.lists(st.lists(EVENTS, max_size=30), min_size=1, max_size=4)
 
 
 class Row(NamedTuple):
-    """An access, or a spell; `extents` and `times` are (start, end, covered)."""
+    """An access, or a burst; `extents` and `times` are (start, end, covered)."""
 
     first: int
     last: int
@@ -124,15 +124,15 @@ def united(rows: list[tuple[int, int, int]], limit: int) -> tuple[list[tuple[int
 
 
 def folded(rows: list[Row]) -> list[Row]:
-    """The spells of the rows of one key."""
+    """The bursts of the rows of one key."""
     rows = sorted(rows, key=lambda row: (row.first, not row.fresh))
     pauses = {0: MOST}
     for i, row in enumerate(rows[1:], 1):
         pause = MOST - 1 if row.fresh else row.first - max(earlier.last for earlier in rows[:i])
         if pause > LIMITS["MIN_PAUSE_NS"]:
             pauses[i] = pause
-    begins = sorted(sorted(pauses, key=lambda i: (-pauses[i], i))[: LIMITS["MAX_SPELLS"]])
-    spells = []
+    begins = sorted(sorted(pauses, key=lambda i: (-pauses[i], i))[: LIMITS["MAX_BURSTS"]])
+    bursts = []
     for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
         part = rows[begin:end]
         extents, coarse = united([x for row in part for x in row.extents], LIMITS["MAX_EXTENTS"])
@@ -140,8 +140,8 @@ def folded(rows: list[Row]) -> list[Row]:
         sums = [min(sum(values), MOST) for values in zip(*(row[2:6] for row in part), strict=True)]
         exact = all(row.exact for row in part) and not coarse
         last = max(row.last for row in part)
-        spells.append(Row(part[0].first, last, *sums, part[0].fresh, exact, extents, times))
-    return spells
+        bursts.append(Row(part[0].first, last, *sums, part[0].fresh, exact, extents, times))
+    return bursts
 
 
 Wanted = dict[Any, list[Row]]
@@ -166,7 +166,7 @@ def busy(events: list[dict[str, Any]]) -> dict[Any, list[tuple[int, int, int]]]:
 
 
 def shown(table: et.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, int]]]]:
-    """The spells and busy times of a table, as the model has them."""
+    """The bursts and busy times of a table, as the model has them."""
     actors = list(table.who.itertuples(index=False, name=None))
     files = table.files["file"].tolist()
 
@@ -177,18 +177,18 @@ def shown(table: et.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, i
         return found
 
     extents, times = groups(table.extents), groups(table.times)
-    spells: Wanted = defaultdict(list)
-    for i, s in enumerate(table.spells.itertuples()):
+    bursts: Wanted = defaultdict(list)
+    for i, s in enumerate(table.bursts.itertuples()):
         sums = (s.bytes, s.calls, s.loose_bytes, s.mapped_bytes)
         row = Row(s.first_ns, s.last_ns, *sums, s.fresh, s.exact, extents.get(i, []), times.get(i, []))
-        spells[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
+        bursts[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
     kinds = len(et.KINDS)
-    return dict(spells), {(actors[g // kinds], et.KINDS[g % kinds]): rows for g, rows in groups(table.busy).items()}
+    return dict(bursts), {(actors[g // kinds], et.KINDS[g % kinds]): rows for g, rows in groups(table.busy).items()}
 
 
 @settings(max_examples=100, deadline=None)
 @given(PARTITIONS)
-def test_spells_and_times_are_those_of_the_definition(drawn: list[list[dict[str, Any]]]) -> None:
+def test_bursts_and_times_are_those_of_the_definition(drawn: list[list[dict[str, Any]]]) -> None:
     parts = [[event(one) for one in part] for part in drawn]
     # The fold itself has to stand any number.
     with mock.patch.multiple(et, **LIMITS), mock.patch.object(chunks, "POSSIBLE", {}):
@@ -196,8 +196,8 @@ def test_spells_and_times_are_those_of_the_definition(drawn: list[list[dict[str,
         whole = shown(et.combine(partials))
     wanted = [by_key([row for e in part for row in accesses(e)]) for part in parts]
     times = [busy(part) for part in parts]
-    for partial, spells, busies in zip(partials, wanted, times, strict=True):
-        assert shown(partial) == (spells, busies)
+    for partial, bursts, busies in zip(partials, wanted, times, strict=True):
+        assert shown(partial) == (bursts, busies)
     keys = {key for part in wanted for key in part}
     together = {key: folded([row for part in wanted for row in part.get(key, [])]) for key in keys}
     actors = {key for part in times for key in part}
@@ -230,12 +230,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize(("column", "value"), [("who", 1), ("who", -1), ("file", 7), ("dir", 2)])
     def test_codes_out_of_range(self, part: et.Partial, column: str, value: int) -> None:
-        part.spells[column] = np.int64(value)
+        part.bursts[column] = np.int64(value)
         with pytest.raises((ValueError, IndexError)):
             et.combine([part, part])
 
     @pytest.mark.parametrize("group", [[-1, 0], [0, 99], [1, 0]])
-    def test_groups_of_no_spell(self, part: et.Partial, group: list[int]) -> None:
+    def test_groups_of_no_burst(self, part: et.Partial, group: list[int]) -> None:
         wrong = part.extents._replace(**{name: np.zeros(2, dtype=np.int64) for name in ("start", "end", "weight")})
         object.__setattr__(part, "extents", wrong._replace(group=np.array(group)))
         with pytest.raises(ValueError, match="group"):
@@ -245,7 +245,7 @@ class TestRefusals:
         object.__setattr__(part, "times", part.times._replace(end=part.times.end[:-1]))
         with pytest.raises(ValueError, match="length"):
             et.combine([part])
-        part.spells["bytes"] = part.spells["bytes"].astype(np.float64)
+        part.bursts["bytes"] = part.bursts["bytes"].astype(np.float64)
         with pytest.raises(ValueError, match="bytes"):
             et.combine([part])
 

@@ -1,0 +1,78 @@
+// Bursts: what an actor moved of a file in one direction between two pauses (analyzer/edges.py says what for).
+//
+//     accesses, or the bursts of partial tables --fold--> bursts, each with its byte ranges and times
+//
+// What always holds: rows of a key (actor, file, direction) join unless a pause lies between them or the second one
+// truncates the file; past the limit the shortest pauses are closed first, truncations last. An access is a burst of
+// one call, so one and the same fold makes partial tables and combines them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "growing.h"
+#include "intervals.h"
+
+namespace tailrace::native {
+
+enum BurstColumn : size_t { kWho, kFile, kDirection, kFirst, kLast, kBytes, kCalls, kLoose, kMapped, kBurstColumns };
+
+// As the frame of bursts has them, in this order.
+inline constexpr const char *kBurstNames[kBurstColumns] = {"who",   "file",  "dir",         "first_ns",    "last_ns",
+                                                           "bytes", "calls", "loose_bytes", "mapped_bytes"};
+
+// One call, or what a call did to one file: a row that is a cache line.
+struct Access {
+  int64_t first_ns, last_ns;
+  int64_t bytes, calls, mapped;
+  int64_t offset;  // below 0: unknown
+  int32_t who, file;
+  uint8_t direction;
+  bool fresh;  // truncates the file
+};
+
+struct BurstView {
+  const int64_t *column[kBurstColumns] = {};
+  const bool *fresh = nullptr;  // begins with a truncation
+  const bool *exact = nullptr;  // its byte ranges cover nothing that was not moved
+  size_t size = 0;
+};
+
+// The bursts of a partial table with their intervals, whose groups are positions of bursts, ascending; `who` and `file`
+// give the common codes of its own.
+struct BurstPart {
+  BurstView bursts;
+  IntervalView extents, times;
+  const int64_t *who = nullptr;
+  const int64_t *file = nullptr;
+};
+
+struct BurstLimits {
+  int64_t pause_ns;  // calls closer than this are of one burst
+  size_t bursts;     // of a key
+  size_t extents;    // of a burst
+  size_t times;      // of a burst
+};
+
+struct Bursts {
+  Growing<int64_t> column[kBurstColumns];
+  Growing<bool> fresh, exact;
+
+  size_t size() const { return fresh.size(); }
+  void reserve(size_t count) {
+    for (Growing<int64_t> &values : column) values.reserve(count);
+    fresh.reserve(count);
+    exact.reserve(count);
+  }
+};
+
+struct BurstTable {
+  Bursts bursts;             // sorted by (who, file, direction, first_ns)
+  Intervals extents, times;  // groups are positions in `bursts`
+};
+
+// `actors`: (common) codes of actors are below it. Throw std::length_error on 2^32 rows or intervals of a part.
+BurstTable fold_accesses(const std::vector<Access> &accesses, size_t actors, const BurstLimits &limits);
+BurstTable fold_bursts(const std::vector<BurstPart> &parts, size_t actors, const BurstLimits &limits);
+
+}  // namespace tailrace::native
