@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/descriptor_table.h"
+#include "base/private_stack.h"
+#include "base/sys.h"
 #include "session/ledger.h"
-#include "base/own_stack.h"
 #include "session/reserve.h"
 #include "session/segment_file.h"
-#include "base/spare_table.h"
-#include "base/sys.h"
 
 namespace tailrace {
 namespace {
@@ -68,11 +68,11 @@ void do_seal_job(void *raw) {
 bool prepare_sealing() {
   Session &g = g_session;
   if (!g.scratch) g.scratch = make_seal_scratch();
-  if (!g.seal_stack) g.seal_stack = static_cast<char *>(sys::allocate_pages(kOwnStackBytes));
+  if (!g.seal_stack) g.seal_stack = static_cast<char *>(sys::allocate_pages(kPrivateStackBytes));
   return g.scratch && g.seal_stack;
 }
 
-void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_stack + kOwnStackBytes); }
+void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_stack + kPrivateStackBytes); }
 
 // Sealing lock held. Writes out what it can; then the segment has to be emptied.
 SealJob seal_records(Thread *t) {

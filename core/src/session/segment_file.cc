@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/descriptor_table.h"
+#include "base/sys.h"
 #include "session/ledger.h"
 #include "session/path_buffer.h"
 #include "session/session.h"
-#include "base/spare_table.h"
-#include "base/sys.h"
 
 namespace tailrace {
 namespace {

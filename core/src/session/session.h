@@ -87,7 +87,7 @@ struct Session {
   uint64_t pid_namespace;
   std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
   SealScratch *scratch;
-  char *seal_stack;  // kOwnStackBytes, used under the sealing lock
+  char *seal_stack;  // kPrivateStackBytes, used under the sealing lock
   char host[256];
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];

@@ -1,31 +1,31 @@
-// See base/spare_table.h. The task is a thread by clone(2) without CLONE_FILES: it is no child that somebody could wait for,
-// and POSIX locks belong to the table, so what it closes lets go of none of the program's.
-#include "base/spare_table.h"
+// See base/descriptor_table.h. The task is a thread, made by clone(2) without CLONE_FILES: no wait(2) returns it. POSIX
+// locks belong to the table, so its close(2) releases none of the program's.
+#include "base/descriptor_table.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
 
-#include "base/own_stack.h"
+#include "base/private_stack.h"
 #include "base/sys.h"
 
 namespace tailrace {
 namespace {
 
-struct SpareTask {
+struct TableTask {
   void (*function)(void *);
   void *argument;
 };
 
-void run_with_spare(void *raw) {
-  auto *task = static_cast<SpareTask *>(raw);
-  // Any will do. Most programs have one of the first.
+void run_with_copy(void *raw) {
+  auto *task = static_cast<TableTask *>(raw);
+  // Any descriptor serves; most programs have one of the first.
   for (int fd = 0; fd < 4096 && sys::close(fd) == -EBADF; ++fd) {
   }
   task->function(task->argument);
 }
 
-// The child begins on the new stack, calls, and ends; the caller comes back with its number or -errno.
+// The task starts on the new stack, calls the function and exits. Returns the task's number or -errno.
 long start_task(char *stack_top, volatile int *alive, void (*function)(void *), void *argument) {
   constexpr long kFlags =
       CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
@@ -81,15 +81,15 @@ long start_task(char *stack_top, volatile int *alive, void (*function)(void *), 
 void with_descriptor(void (*function)(void *), void *argument, const int &status) {
   function(argument);
   if (status != -EMFILE) return;
-  auto *stack = static_cast<char *>(sys::allocate_pages(kOwnStackBytes));
+  auto *stack = static_cast<char *>(sys::allocate_pages(kPrivateStackBytes));
   if (!stack) return;
-  SpareTask task{function, argument};
+  TableTask task{function, argument};
   volatile int alive = 1;
-  if (start_task(stack + kOwnStackBytes, &alive, run_with_spare, &task) > 0) {
-    // The kernel clears the word and wakes when the task is gone, its stack with it.
+  if (start_task(stack + kPrivateStackBytes, &alive, run_with_copy, &task) > 0) {
+    // The kernel clears `alive` and wakes the caller when the task no longer uses its stack.
     while (int value = alive) sys::futex(&alive, FUTEX_WAIT, value);
   }
-  sys::munmap(stack, kOwnStackBytes);
+  sys::munmap(stack, kPrivateStackBytes);
 }
 
 }  // namespace tailrace

@@ -1,4 +1,4 @@
-// See base/own_stack.h. The old stack pointer waits in a register that functions preserve.
+// See base/private_stack.h. The old stack pointer stays in a callee-saved register.
 namespace tailrace {
 
 #if defined(__x86_64__)
