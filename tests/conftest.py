@@ -1,4 +1,6 @@
-"""Fixtures of all tests: the C++ side, built once a session into build/tests of the source tree.
+"""Fixtures of all tests, and which of them are fast (support/selection.py).
+
+The C++ side is built once a session into build/tests of the source tree.
 
 $TAILRACE_TEST_BUILD names another build directory. What can't be built skips the tests that need it, and says why.
 $TAILRACE_SANITIZE (address or thread) runs the tests with a core that is built with that sanitizer (sanitizer.py).
@@ -12,9 +14,25 @@ from pathlib import Path
 
 import pytest
 
-from support import sanitizer
+from support import sanitizer, selection
+from tailrace.errors import CoreError
+from tailrace.integrations import environment
 
 SOURCE = Path(__file__).resolve().parent.parent
+
+
+def pytest_sessionstart() -> None:
+    """Ends here where no test can pass: without a core, or with one at a path that can't be preloaded."""
+    try:
+        environment.library_path()
+    except CoreError as error:
+        pytest.exit(f"tailrace can't trace here: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what is not fast, by its fixtures and its module."""
+    selection.mark(items)
 
 
 def build_directory() -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import sanitizer
+from support.commands import TAILRACE
 
 
 def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace):
@@ -117,7 +118,7 @@ def test_a_second_run_is_added_and_counted_alone(tmp_path, cli, read_trace):
 
 
 def test_a_run_within_a_run_is_one_run(tmp_path, cli, read_trace):
-    inner = [sys.executable, "-m", "tailrace.cli.main", "run", "--tag", "stage=inner", "cat", "/etc/hostname"]
+    inner = [*TAILRACE, "run", "--tag", "stage=inner", "cat", "/etc/hostname"]
     done = cli("run", "-o", tmp_path / "run", "--tag", "workflow=w", "--", *inner, cwd=tmp_path)
     assert done.returncode == 0
     assert not (tmp_path / "tailrace-runs").exists()
@@ -127,7 +128,7 @@ def test_a_run_within_a_run_is_one_run(tmp_path, cli, read_trace):
 
 
 def test_a_run_within_a_run_can_not_go_elsewhere(tmp_path, cli, read_trace):
-    inner = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "other"), "cat", "/etc/hostname"]
+    inner = [*TAILRACE, "run", "-o", str(tmp_path / "other"), "cat", "/etc/hostname"]
     done = cli("run", "-o", tmp_path / "run", "--", *inner)
     assert done.returncode == 0
     assert f"recorded there, not in {tmp_path}/other" in done.stderr
@@ -183,7 +184,7 @@ def test_a_directory_that_is_no_run_is_named(tmp_path, cli, subcommand):
 def test_a_signal_goes_to_the_command_and_nothing_is_lost(tmp_path, read_trace, number):
     run, ready, data = tmp_path / "run", tmp_path / "ready", tmp_path / "data"
     script = f"trap 'exit 42' {number.name[3:]}; echo kept > {data}; : > {ready}; while :; do sleep 0.05; done"
-    command = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", "sh", "-c", script]
+    command = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", script]
     # The tests themselves may have been started with it ignored, in the background.
     process = subprocess.Popen(command, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     wait_for(ready)

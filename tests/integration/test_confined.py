@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from support.harm import Harm, Outcome, Program
 from tailrace.analyzer.store import ledger
 from tailrace.integrations import launcher
@@ -84,7 +85,7 @@ def test_a_filter_that_everybody_is_under_is_no_reason_to_stop(harm: Harm, progr
     out, work = tmp_path / "run", tmp_path / "work"
     work.mkdir()
     (work / "given").write_text("given to the program\n")
-    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", out, "--", "cp", "given", "copied"]
+    words = [*TAILRACE, "run", "-o", out, "--", "cp", "given", "copied"]
     subprocess.run([program("sandbox"), "allow", "prctl", *words], cwd=work, check=True)
     rows = tailrace.open(out).coverage
     assert rows["traced"].all() and rows["captured_written"].sum() == GIVEN, rows.to_string()

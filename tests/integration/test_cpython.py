@@ -28,9 +28,9 @@ from pathlib import Path
 import pytest
 
 from support import sanitizer
+from support.commands import TAILRACE
 from support.harm import Table
 
-TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 ALL = bool(os.environ.get("TAILRACE_ALL_CPYTHON"))
 
 

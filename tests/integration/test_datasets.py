@@ -1,6 +1,5 @@
 """Datasets as parts of files: tasks that write and read different ones of one file don't depend on each other."""
 
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -10,6 +9,7 @@ import networkx as nx
 import pytest
 
 import tailrace
+from support.commands import TracedCommand
 from tailrace.analyzer.model import dataflow, datasets
 from tailrace.errors import QueryError
 
@@ -19,18 +19,14 @@ Graph = nx.MultiDiGraph
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> Any:
+def tasks(run_traced: TracedCommand) -> Any:
     """Runs Python sources as tasks, one after the other, in one run; each has `file(mode)` of one HDF5 file."""
 
     def run(*sources: tuple[str, str]) -> tailrace.Run:
         for name, source in sources:
             text = "import h5py, numpy\ndef file(mode): return h5py.File('shared.h5', mode)\n" + dedent(source)
-            words = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(tmp_path / "run")]
-            tags = ["--tag", f"stage={name}", "--tag", f"task={name}-0"]
-            command = [*words, *tags, "--", sys.executable, "-c", text]
-            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-        return tailrace.open(tmp_path / "run")
+            run_traced(sys.executable, "-c", text, tags=[f"stage={name}", f"task={name}-0"])
+        return tailrace.open(run_traced.run)
 
     return run
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from support.coverage_table import check_coverage
 from support.flux_instance import clean_environment, missing
 from tailrace.analyzer.model import dataflow
@@ -104,7 +105,7 @@ def local(tmp_path_factory):
     if obstacle():
         pytest.skip(obstacle())
     folder = tmp_path_factory.mktemp("ensemble-local")
-    tailrace_run = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "--tag", "workflow=ensemble"]
+    tailrace_run = [*TAILRACE, "run", "-q", "--tag", "workflow=ensemble"]
     command = [sys.executable, FOLDER / "run_local.py", folder / "files"]
     return Campaign(folder, run_campaign([*tailrace_run, "-o", folder / "run", "--", *command]))
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from tailrace.analyzer.exports import FORMATS, export, graphml
 from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.integrations import wfformat
@@ -36,7 +37,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile names")
     for task, program in (("w <1>", WRITE), ("r%2", READ)):
         tags = ["--tag", "workflow=hostile", "--tag", f"stage={task[0]}", "--tag", f"task={task}"]
-        command = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(folder / "run"), *tags, "--"]
+        command = [*TAILRACE, "run", "-q", "-o", str(folder / "run"), *tags, "--"]
         subprocess.run([*command, sys.executable, "-c", program.format(names=NAMES)], cwd=folder, check=True)
     assert len(list(folder.iterdir())) == len(NAMES) + 1
     return folder / "run"

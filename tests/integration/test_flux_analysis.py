@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from support.commands import TAILRACE
+
 pytest.importorskip("distributed", reason="Dask workers in Flux need Dask: pip install 'tailrace[flux]'")
 pytest.importorskip("cryptography", reason="Dask workers in Flux need cryptography: pip install 'tailrace[flux]'")
 
@@ -26,7 +28,7 @@ def recorded(tmp_path, cli):
 
 def report(instance, *words, **options):
     """`tailrace report WORDS...` as a process in the instance."""
-    command = [sys.executable, "-m", "tailrace.cli.main", "report", *map(str, words)]
+    command = [*TAILRACE, "report", *map(str, words)]
     return subprocess.Popen(
         command, env=instance.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )

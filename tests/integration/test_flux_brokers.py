@@ -3,13 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from support.flux_instance import start_traced
 from support.run_files import Trace
 from support.truth import read_run
@@ -121,7 +121,7 @@ def test_an_instance_in_a_job_over_four_nodes(four, work):
 def test_the_history_has_the_nodes(four, work):
     job = submit(four, work, "-N3", "-n3", "true")
     four.wait(job)
-    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", str(work / "run")]
+    command = [*TAILRACE, "flux", "collect", str(work / "run")]
     subprocess.run(command, env=four.env, check=True, capture_output=True, timeout=120)
     ours = declared(work / "run")[plain(job)]
     assert (len(ours["nodes"]), ours["cores"]) == (3, 3)
@@ -152,7 +152,7 @@ def test_a_lost_node_takes_no_trace_with_it_and_the_others_go_on(start_traced_fl
         assert trace.tags(trace.of(work / f"wide.{rank}"), "tag.nodeid") == {(rank,)}
     assert trace.of(work / "single-late.0")
     assert trace.of(work / "after")
-    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", str(work / "run")]
+    command = [*TAILRACE, "flux", "collect", str(work / "run")]
     subprocess.run(command, env=instance.env, check=True, capture_output=True, timeout=120)
     ends = {task: row["status"] for task, row in declared(work / "run").items()}
     assert ends == {plain(wide): "failed", plain(single): "done", plain(after): "done"}

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
+from support.commands import TAILRACE
 from tailrace.flux.paths import PARTS
 
 PLUGINS = next(part.folder for part in PARTS if part.name == "cli")
@@ -121,7 +121,7 @@ def test_help_of_the_option_says_how(flux):
 
 
 def paths(*words, env=None):
-    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "paths", *words]
+    command = [*TAILRACE, "flux", "paths", *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -4,13 +4,13 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from tailrace.flux.paths import PARTS
 from tailrace.integrations import rundir
 
@@ -25,7 +25,7 @@ MODPROBE = str(next(part.path for part in PARTS if part.name == "modprobe"))
 
 def collect(instance, *words, check=True):
     """`tailrace flux collect WORDS...` with the instance's environment."""
-    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", *map(str, words)]
+    command = [*TAILRACE, "flux", "collect", *map(str, words)]
     done = subprocess.run(command, env=instance.env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 or not check, done.stderr
     return done
@@ -147,7 +147,7 @@ def test_a_memo_with_a_hostile_uri_is_not_followed(start_flux, tmp_path, uri, re
 def test_outside_of_flux_the_message_says_so(flux, tmp_path):
     env = {**flux.env, "FLUX_URI": f"local://{tmp_path}/nothing"}
     flux.run("getattr", "size")
-    command = [sys.executable, "-m", "tailrace.cli.main", "flux", "collect", str(tmp_path / "run")]
+    command = [*TAILRACE, "flux", "collect", str(tmp_path / "run")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "FLUX_URI" in done.stderr and len(done.stderr.splitlines()) == 1

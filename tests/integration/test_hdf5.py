@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from support.commands import TracedCommand
 from support.truth import read_run
 
 Program = Callable[[str], Path]
-TAILRACE = [sys.executable, "-m", "tailrace.cli.main", "run", "-q"]
 
 
 def hdf5_program(program: Program, name: str) -> Path:
@@ -30,7 +30,7 @@ def both(tmp_path: Path, *command: Any, **environment: str) -> subprocess.Comple
     options: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
     options["env"] = {**os.environ, **environment}
     bare = subprocess.run([*map(str, command)], **options)
-    done = subprocess.run([*TAILRACE, "-o", str(tmp_path / "run"), "--", *map(str, command)], **options)
+    done = TracedCommand(tmp_path, tmp_path / "run")(*command, check=False, env=options["env"])
     assert (done.returncode, done.stdout, timeless(done.stderr)) == (
         bare.returncode,
         bare.stdout,

@@ -7,7 +7,6 @@ import ctypes.util
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 import tailrace
 from support import sanitizer
+from support.commands import TracedCommand
 from tailrace.analyzer.store import ledger
 
 Program = Callable[[str], Path]
@@ -34,9 +34,7 @@ def work(tmp_path: Path) -> Path:
 
 def traced(work: Path, run: Path, *command: Any, **options: Any) -> subprocess.CompletedProcess[str]:
     """The result of a command traced in `work`."""
-    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(run), "--", *map(str, command)]
-    options = {"capture_output": True, "text": True, "check": False, "timeout": 120, **options}
-    return subprocess.run(words, cwd=work, **options)
+    return TracedCommand(work, run)(*command, check=False, **options)
 
 
 def untraced(work: Path, *command: Any) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ import pytest
 
 import tailrace
 from support import ordinary_user
-from support.commands import TAILRACE
+from support.commands import TAILRACE, TracedCommand
 from tailrace.analyzer.store import ledger
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
@@ -37,21 +37,18 @@ def traced(tmp_path: Path) -> Run:
 
     def do(*command: Any, code: int | None = 0) -> pd.DataFrame:
         prefix = ordinary_user.reach(tmp_path) if BECOME[0] in command else []
-        words = [*prefix, *TAILRACE, "run", "-o", run, "--", *command]
-        done = subprocess.run(words, cwd=work, capture_output=True, text=True, check=False, timeout=120)
+        done = TracedCommand(work, run)(*command, prefix=prefix, check=False)
         assert code is None or done.returncode == code, done.stderr
         return tailrace.open(run).coverage
 
     return do
 
 
-@pytest.fixture(params=["as we are", "as an ordinary user"])
+@pytest.fixture(params=["as we are", pytest.param("as an ordinary user", marks=ordinary_user.MARKER)])
 def user(request: pytest.FixtureRequest, traced: Run, tmp_path: Path) -> list[str]:
     """A command that becomes an ordinary user, to whom Linux does not show the accounts of zombies."""
     if request.param == "as we are":
         return []
-    if os.geteuid() != 0:
-        pytest.skip("we are an ordinary user")
     (tmp_path / "work").chmod(0o777)
     return BECOME
 
@@ -327,8 +324,6 @@ def test_a_program_that_is_not_traced_is_named(traced: Run, tmp_path: Path) -> N
 
 def setuid_program(directory: Path) -> Path:
     """dd with the rights of another user."""
-    if os.getuid() != 0:
-        pytest.skip("only root can give a program another owner")
     program = Path(shutil.copy(str(shutil.which("dd")), directory / "setuid"))
     os.chown(program, 65534, 65534)
     program.chmod(0o4755)
@@ -364,7 +359,9 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("why", ["setuid", "go", "musl"])
+@pytest.mark.parametrize(
+    "why", [pytest.param("setuid", marks=pytest.mark.root("gives a program another owner")), "go", "musl"]
+)
 def test_what_keeps_a_program_from_being_traced_is_told(traced: Run, tmp_path: Path, why: str, start: str) -> None:
     program = {"setuid": setuid_program, "go": go_program, "musl": musl_program}[why](tmp_path)
     words = [str(program)]
@@ -392,6 +389,6 @@ def test_a_process_that_goes_on_untraced_is_named(traced: Run, tmp_path: Path) -
 def test_waiting_is_what_it_was(program: Callable[[str], Path], traced: Run, tmp_path: Path) -> None:
     bare = subprocess.run([program("ledger"), "waits"], cwd=tmp_path, capture_output=True, check=True)
     traced(program("ledger"), "waits")
-    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "again"), "--"]
+    words = [*TAILRACE, "run", "-o", str(tmp_path / "again"), "--"]
     done = subprocess.run([*words, program("ledger"), "waits"], cwd=tmp_path, capture_output=True, check=True)
     assert done.stdout == bare.stdout

@@ -1,12 +1,12 @@
 """The kernel's asynchronous requests: every result with its bytes, whoever asked for it and however."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from support.commands import TracedCommand
 from support.truth import read_run
 
 PAGE = 4096
@@ -14,17 +14,15 @@ PAGE = 4096
 
 @pytest.mark.parametrize("way", ["linked", "number"])
 def test_results_have_their_bytes_and_bad_requests_their_error(
-    program: Callable[[str], Path], tmp_path: Path, way: str
+    program: Callable[[str], Path], run_traced: TracedCommand, tmp_path: Path, way: str
 ) -> None:
     if not program("libaio").exists():
         pytest.skip("no libaio to link with (Debian: libaio-dev)")
-    bare = subprocess.run([program("libaio"), way], cwd=tmp_path, capture_output=True, check=False)
+    bare = subprocess.run([program("libaio"), way], cwd=tmp_path, capture_output=True, text=True, check=False)
     if bare.returncode:
         pytest.skip("this kernel has no io_submit")
-    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "run"), "--"]
-    done = subprocess.run([*words, program("libaio"), way], cwd=tmp_path, capture_output=True, check=False)
-    assert done.stdout == bare.stdout
-    seen = read_run(tmp_path / "run")
+    assert run_traced(program("libaio"), way).stdout == bare.stdout
+    seen = read_run(run_traced.run)
     data = tmp_path / "data"
     assert seen.written(data) == 16 * PAGE + 30
     assert seen.read(data) == 16 * PAGE - 100

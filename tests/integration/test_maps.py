@@ -1,25 +1,17 @@
 """Mappings of files: which part of which file, by which calls; and the edges that shared ones make."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tailrace
+from support.commands import TracedCommand
 from support.truth import read_run
 
 PAGE = 4096
 READ_ONLY, WRITABLE, SHARED, PRIVATE = 1, 3, 1, 2
-
-
-def traced(run: Path, directory: Path, *command: Any) -> None:
-    words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(run), "--", *map(str, command)]
-    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -31,11 +23,11 @@ def shared_memory() -> Iterator[str]:
 
 @pytest.mark.skipif(os.sysconf("SC_PAGE_SIZE") != PAGE, reason="the program counts in pages of 4 KiB")
 def test_every_mapping_of_a_file_is_an_access_with_its_part(
-    program: Callable[[str], Path], tmp_path: Path, shared_memory: str
+    program: Callable[[str], Path], run_traced: TracedCommand, tmp_path: Path, shared_memory: str
 ) -> None:
     data = tmp_path / "data"
     data.write_bytes(bytes(16 * PAGE))
-    traced(tmp_path / "run", tmp_path, program("maps"), shared_memory)
+    run_traced(program("maps"), shared_memory)
     seen = read_run(tmp_path / "run")
     kinds = ("mmap", "munmap", "msync", "mremap")
     fields = ("offset", "count", "prot", "flags")
@@ -62,12 +54,12 @@ def test_every_mapping_of_a_file_is_an_access_with_its_part(
 
 @pytest.mark.skipif(os.sysconf("SC_PAGE_SIZE") != PAGE, reason="the program counts in pages of 4 KiB")
 def test_stores_begin_with_a_protection_and_end_with_the_process(
-    program: Callable[[str], Path], tmp_path: Path
+    program: Callable[[str], Path], run_traced: TracedCommand, tmp_path: Path
 ) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
     for file in (data, other):
         file.write_bytes(bytes(16 * PAGE))
-    traced(tmp_path / "run", tmp_path, program("maps"), "protect")
+    run_traced(program("maps"), "protect")
     seen = read_run(tmp_path / "run")
     found = [
         (event["name"], *(event["args"][field] for field in ("offset", "count", "prot", "flags")))
@@ -87,11 +79,11 @@ def test_stores_begin_with_a_protection_and_end_with_the_process(
 
 
 def test_what_one_process_stores_and_another_reads_is_an_edge(
-    program: Callable[[str], Path], tmp_path: Path, shared_memory: str
+    program: Callable[[str], Path], run_traced: TracedCommand, tmp_path: Path, shared_memory: str
 ) -> None:
     (tmp_path / "data").write_bytes(bytes(16 * PAGE))
     script = f"{program('maps')} {shared_memory}; cat data > copy; cat /dev/shm{shared_memory} > said"
-    traced(tmp_path / "run", tmp_path, "bash", "-c", script)
+    run_traced("bash", "-c", script)
     assert (tmp_path / "said").read_bytes().startswith(b"for the other")
     run = tailrace.open(tmp_path / "run")
     graph = run.dataflow(level="process")

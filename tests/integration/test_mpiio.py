@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.commands import TAILRACE
 from support.truth import Seen, read_run
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
@@ -60,7 +61,7 @@ def ranks(tmp_path: Path) -> Ranks:
         bare = subprocess.run(words, env=environment, timeout=120, **options)
         if bare.returncode:
             pytest.skip(f"MPI doesn't run here: {bare.stderr[-300:]}")
-        traced = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(tmp_path / "run"), "--", *words]
+        traced = [*TAILRACE, "run", "-q", "-o", str(tmp_path / "run"), "--", *words]
         done = subprocess.run(traced, env=environment, timeout=120, **options)
         assert done.returncode == 0, done.stderr
         assert sorted(done.stdout.splitlines()) == sorted(bare.stdout.splitlines())

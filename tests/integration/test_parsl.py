@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import TAILRACE
+
 pytest.importorskip("parsl", reason="the plugin's tests need Parsl: pip install 'tailrace[parsl]'")
 
 PROGRAM = Path(__file__).parents[1] / "support" / "parsl_program.py"
@@ -192,7 +194,7 @@ def test_no_journal_is_left_when_the_program_has_ended(tmp_path, run_case, cli):
 
 def test_under_tailrace_run_the_workflow_joins_that_run(tmp_path, run_case, executor, read_trace):
     outer = tmp_path / "outer"
-    prefix = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(outer)]
+    prefix = [*TAILRACE, "run", "-q", "-o", str(outer)]
     command = [*prefix, sys.executable, str(PROGRAM), executor, str(tmp_path), "every_kind"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr

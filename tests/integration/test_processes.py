@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 
-CLI = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o"]
+CLI = [*TAILRACE, "run", "-q", "-o"]
 
 
 def row_of(run_dir: Path, name: str) -> pd.Series:

@@ -3,7 +3,6 @@
 What the programs do is in the tests, as short scripts; a program that isn't installed skips its test.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -21,11 +20,6 @@ def need(*programs: str) -> None:
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} here")
-
-
-def need_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root may do that")
 
 
 def check_whole(done: Outcome) -> None:
@@ -375,8 +369,8 @@ def test_small_limits(harm: Harm, limits: str) -> None:
     ],
     ids=["mounts", "shm", "pids", "users", "nobody", "setuid"],
 )
+@pytest.mark.root("makes namespaces and other users' processes")
 def test_namespaces_and_other_users(harm: Harm, how: str) -> None:
-    need_root()
     need("unshare", "setpriv")
     if subprocess.run(["unshare", "-m", "-p", "-f", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine gives no namespaces")
@@ -386,7 +380,6 @@ def test_namespaces_and_other_users(harm: Harm, how: str) -> None:
 @pytest.fixture
 def jail(tmp_path: Path) -> Path:
     """A root directory with a shell and cat, and nothing of ours."""
-    need_root()
     need("bash", "cat", "ldd")
     root = tmp_path / "jail"
     programs = [str(shutil.which(name)) for name in ("bash", "cat")]

@@ -15,7 +15,7 @@ from support.commands import TAILRACE
 from support.harm import Harm, Outcome, Program
 from tailrace import _native
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+pytestmark = pytest.mark.root("gives up rights that only root has")
 
 
 def journals(run: Path) -> Iterator[Path]:

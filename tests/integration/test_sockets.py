@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from support.truth import CALL, READS, SOCKET, WRITES, split_arguments
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
@@ -60,7 +61,7 @@ def test_what_one_end_sent_is_what_the_other_received(
         "-o",
         logs / "log",
     ]
-    cli = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", "run", "--"]
+    cli = [*TAILRACE, "run", "-o", "run", "--"]
     command = [*map(str, tracer), *cli, str(program("talks")), case]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -89,7 +90,7 @@ def test_a_peer_that_is_not_traced_is_named_by_its_address(tmp_path: Path, progr
     with subprocess.Popen([sys.executable, "-c", server], stdout=subprocess.PIPE, text=True) as outside:
         assert outside.stdout is not None
         port = outside.stdout.readline().strip()
-        cli = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "run"), "--"]
+        cli = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--"]
         subprocess.run([*cli, sys.executable, "-c", client, port], check=True, timeout=120, stderr=subprocess.DEVNULL)
     graph = tailrace.open(tmp_path / "run").dataflow(level="process")
     found = {

@@ -1,14 +1,13 @@
 """io_uring by liburing: every result with its bytes, and what is not seen is said to be so."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import tailrace
-from support.commands import run_cli
+from support.commands import TAILRACE, run_cli
 from support.truth import Seen, read_run
 from tailrace.analyzer.store import ledger
 
@@ -29,7 +28,7 @@ def traced(program: Callable[[str], Path], tmp_path: Path) -> Traced:
         if bare.returncode == (1 if way == "raw" else 77):
             pytest.skip("this kernel makes no io_uring (io_uring_setup: ENOSYS or EPERM)")
         assert bare.returncode == 0
-        words = [sys.executable, "-m", "tailrace.cli.main", "run", "-o", str(tmp_path / "run"), "--"]
+        words = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--"]
         done = subprocess.run([*words, *command], **options)
         assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
         return read_run(tmp_path / "run")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import TAILRACE
+
 pytest.importorskip("parsl", reason="the workflows need Parsl: pip install 'tailrace[parsl]'")
 
 import tailrace
@@ -45,7 +47,7 @@ class Done:
         self.name, self.files, self.run_dir = name, folder.resolve() / "files", folder / "run"
         self.expected = json.loads((WORKFLOWS / name / "expected.json").read_text())
         command = [sys.executable, str(WORKFLOWS / name / "workflow.py"), str(folder), *options]
-        traced = [sys.executable, "-m", "tailrace.cli.main", "run", "-q", "-o", str(self.run_dir), "--"]
+        traced = [*TAILRACE, "run", "-q", "-o", str(self.run_dir), "--"]
         done = subprocess.run([*prefix, *traced, *command], capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr
         self.found = json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
 """The command line as a user has it, in processes of its own.
 
-`TAILRACE` is the command's words for subprocess; `run_cli` calls it; `TracedCommand` (the fixture `trace`) runs a
+`TAILRACE` is the command's words for subprocess; `run_cli` calls it; `TracedCommand` (the fixture `run_traced`) runs a
 program traced. harm.py compares a traced program with an untraced one.
 """
 
@@ -24,9 +24,11 @@ def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subpro
 class TracedCommand:
     """`tailrace run` with its run in `run` and the command in the directory `work`: call it with the command's words.
 
-    The result has returncode, stdout and stderr as text. By default a command that fails fails the test, with its
-    stderr; `check=False` leaves that to the caller. Called again it adds to the same run. `tags`: KEY=VALUE words.
-    options: further words for `tailrace run`; the rest is subprocess.run's.
+    The result has returncode, stdout and stderr as text. A command that fails fails the test, with its stderr;
+    `check=False` leaves that to the caller. Called again it adds to the same run.
+
+    tags: KEY=VALUE words. options: further words for `tailrace run`. prefix: words before it. The rest is
+    subprocess.run's.
     """
 
     work: Path
@@ -37,10 +39,13 @@ class TracedCommand:
         *command: object,
         tags: Iterable[str] = (),
         options: Iterable[object] = ("-q",),
+        prefix: Iterable[str] = (),
         check: bool = True,
         **how: Any,
     ) -> "subprocess.CompletedProcess[str]":
-        words = [*(word for tag in tags for word in ("--tag", tag)), "--", *command]
-        done = run_cli("run", "-o", self.run, *options, *words, **{"cwd": self.work, **how})
+        tagging = [word for tag in tags for word in ("--tag", tag)]
+        words = [*prefix, *TAILRACE, "run", "-o", self.run, *options, *tagging, "--", *command]
+        how = {"cwd": self.work, "capture_output": True, "text": True, "timeout": 120, **how}
+        done = subprocess.run([str(word) for word in words], check=False, **how)
         assert not check or done.returncode == 0, done.stderr
         return done

@@ -18,6 +18,8 @@ from tailrace import installation
 ID = 65534
 """The user's and the group's number."""
 
+MARKER = pytest.mark.root("becomes another user")
+
 _SOURCE = Path(__file__).resolve().parents[2]
 _SEARCH = 0o001
 

@@ -8,11 +8,13 @@ Traced, each step has its stage, and its name as task.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import plan
 
@@ -20,10 +22,15 @@ from tailrace.context import scope
 
 
 def run(*chain):
-    """Runs steps one after the other; the tags of each are the calling thread's for as long."""
+    """Runs steps one after the other; the tags of each are the calling thread's for as long.
+
+    Each has a directory for temporary files of its own: two programs of Open MPI that start at once both make
+    ompi.HOST.UID there, and one of them fails.
+    """
     for step in chain:
-        with scope(stage=step.stage, task=step.name):
-            code = subprocess.run(step.command, check=False).returncode
+        with scope(stage=step.stage, task=step.name), TemporaryDirectory() as scratch:
+            environment = {**os.environ, "TMPDIR": scratch}
+            code = subprocess.run(step.command, env=environment, check=False).returncode
         if code:
             sys.exit(f"run_local.py: {step.name} failed with code {code}")
 

@@ -1,0 +1,75 @@
+"""Which tests are fast, and why the others are not: the markers that conftest.py puts on every test.
+
+    fast      needs what the README's first command installs, and takes seconds: `python -m pytest -m fast`
+    slow      builds the C++ side, or runs whole programs and workflows, for minutes altogether
+    flux      needs Flux
+    browser   needs Playwright and Chromium
+    root      needs root
+
+`fast` is a test with none of the others. .ci/run runs all of them.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FIXTURES = {
+    "binary": ("slow", "builds the C++ unit tests"),
+    "browser": ("browser", "draws the page in Chromium"),
+    "cpp_build": ("slow", "builds the core and the test programs"),
+    "flux_program": ("flux", "starts a Flux instance"),
+    "fuzzers": ("slow", "builds with clang and fuzzes for seconds each"),
+    "jail": ("root", "changes the root directory"),
+    "shares_blocks": ("root", "mounts a file system"),
+}
+"""Fixture -> marker of the tests that use it, and the reason."""
+
+MODULES = {
+    "test_flux_multiuser": ("flux", "starts a Flux instance of a system with several users"),
+    "test_flux_python": ("flux", "imports Flux's Python bindings"),
+}
+"""Module -> the same."""
+
+INTEGRATION = ("slow", "runs real programs and workflows, traced and untraced")
+FAST_INTEGRATION = {
+    "test_cli_run",
+    "test_compare_runs",
+    "test_context",
+    "test_demo",
+    "test_export",
+    "test_processes",
+    "test_untraced",
+}
+"""The modules of tests/integration that are not slow: what a user meets first, in seconds."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a test is not fast."""
+
+    marker: str
+    words: str
+
+
+def reasons(item: pytest.Item) -> list[Reason]:
+    """Why a test is not fast, by its fixtures and its module."""
+    found = [Reason(*FIXTURES[name]) for name in sorted(FIXTURES) if name in getattr(item, "fixturenames", ())]
+    module = Path(item.path)
+    if module.stem in MODULES:
+        found.append(Reason(*MODULES[module.stem]))
+    if module.parent.name == "integration" and module.stem not in FAST_INTEGRATION and not found:
+        found.append(Reason(*INTEGRATION))
+    return found
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Puts the markers on the tests; what needs root is skipped without."""
+    for item in items:
+        for reason in reasons(item):
+            item.add_marker(getattr(pytest.mark, reason.marker)(reason.words))
+        if not any(item.get_closest_marker(name) for name in ("slow", "flux", "browser", "root")):
+            item.add_marker(pytest.mark.fast)
+        if item.get_closest_marker("root") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip("only root may do that"))
