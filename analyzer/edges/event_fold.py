@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import dask as untyped_dask
 import numpy as np
@@ -23,6 +23,7 @@ from tailrace.analyzer.edges import batch, channels
 from tailrace.analyzer.edges import edge_table as edges
 from tailrace.analyzer.edges.batch import Batch, Texts
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
+from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals, Ints
@@ -84,14 +85,7 @@ COLUMNS = [*TEXTS, *NUMBERS]
 """The columns of the event frame that the edge table is made from."""
 
 
-class Source(Protocol):
-    """What this module needs of a run; `tailrace.analyzer.run.Run` is one."""
-
-    def events(self, columns: list[str] | None = None, **predicates: Any) -> Any:
-        """A Dask DataFrame of events."""
-
-
-def build(run: Source) -> EdgeTable:
+def build(run: EventSource) -> EdgeTable:
     """The edge table of a run, in one pass over its events (Dask; a tree of `combine`).
 
     Raises:

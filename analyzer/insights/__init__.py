@@ -14,8 +14,11 @@ Each is a pure function over the scene (scene.py): the edge table with versions,
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
 
+import pandas as pd
+
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.findings import Finding, Insights
 from tailrace.analyzer.insights.inputs import Inputs, inputs_of
 from tailrace.analyzer.model import dataflow
@@ -24,17 +27,23 @@ from tailrace.analyzer.model import declared_vs_observed as compare
 __all__ = ["Finding", "Inputs", "Insights", "insights"]
 
 
-def insights(run: Any, model: dataflow.Model | None = None, declared: Any = None) -> Insights:
-    """The analyses of a run (or of a `Model` without one); remembered as long as the model lives.
+_found: weakref.WeakKeyDictionary[AnalyzedRun, Insights] = weakref.WeakKeyDictionary()
+
+
+def insights(
+    run: AnalyzedRun | dataflow.Model, model: dataflow.Model | None = None, declared: pd.DataFrame | None = None
+) -> Insights:
+    """The analyses of a run, remembered as long as the run lives; or of a `Model` alone, made anew each time.
 
     Args:
-        declared: `compare.compare_declared` of the run, where it is there already.
+        model: the run's model, where it is there already.
+        declared: `declared_vs_observed.compare_declared` of the run, where it is there already.
     """
-    m = model or (run if isinstance(run, dataflow.Model) else dataflow.model(run))
-    if m.insights is None:
+    if isinstance(run, dataflow.Model):
+        return Insights(inputs_of(run, declared), "RUN")
+    m = model or dataflow.model(run)
+    if run not in _found or _found[run].inputs.m is not m:
         table = compare.compare_declared(run, m) if declared is None else declared
-        tables = {name: getattr(run, name, None) for name in ("declared_tasks", "declared_files")}
-        made = inputs_of(m, table, **tables)
-        m.remember(Insights(made, str(getattr(run, "path", "") or "RUN")))
-    found: Insights = m.insights
-    return found
+        made = inputs_of(m, table, declared_tasks=run.declared_tasks, declared_files=run.declared_files)
+        _found[run] = Insights(made, str(run.path))
+    return _found[run]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -25,10 +24,10 @@ import pandas as pd
 
 from tailrace.analyzer.edges import channels, clocks, confidence, flows
 from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
 from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.edges import versions as ver
 from tailrace.analyzer.edges.packages import package
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import datasets
 from tailrace.analyzer.store import ledger, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -50,7 +49,7 @@ PARTY_KEYS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
@@ -76,7 +75,6 @@ class Model:
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _parties: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
-    _insights: list[Any] = field(default_factory=list, repr=False)
 
     def of_processes(self, wanted: Collection[Process]) -> Bools:
         """True for the actors of these processes."""
@@ -92,15 +90,6 @@ class Model:
         """What people call a task."""
         return self.names.get((workflow, task), task)
 
-    @property
-    def insights(self) -> Any:
-        """What was made of it (tailrace.analyzer.insights), None before that."""
-        return self._insights[-1] if self._insights else None
-
-    def remember(self, insights: Any) -> None:
-        """Keeps what was made of it."""
-        self._insights.append(insights)
-
     def classed(self, classes: Sequence[str]) -> Bools:
         """True for the bursts of these classes."""
         unknown = set(classes) - set(fileclass.CLASSES)
@@ -109,24 +98,17 @@ class Model:
         return np.isin(self.cls, [fileclass.CLASSES.index(c) for c in classes])
 
 
-_models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
+_models: weakref.WeakKeyDictionary[AnalyzedRun, Model] = weakref.WeakKeyDictionary()
 
 
-def model(run: Any) -> Model:
+def model(run: AnalyzedRun) -> Model:
     """The model of a run: one pass over its events the first time, then remembered as long as `run` lives."""
-    try:
-        return _models[run]
-    except (KeyError, TypeError):
-        pass
-    # Paths in the trace are absolute, with links resolved.
-    own = [os.path.realpath(run.path)] if getattr(run, "path", None) else []
-    table = run.edges() if hasattr(run, "edges") else chunks.build(run)
-    lossy = getattr(run, "lossy_processes", ())
-    built = build(table, getattr(run, "processes", None), declared_paths(run), own, lossy=lossy)
-    result = replace(built, names=task_names(getattr(run, "declared_tasks", None)))
-    with suppress(TypeError):  # a run that can't be hashed or weakly referenced is built anew each time
-        _models[run] = result
-    return result
+    if run not in _models:
+        # Paths in the trace are absolute, with links resolved.
+        own = [os.path.realpath(run.path)]
+        built = build(run.edges(), run.processes, declared_paths(run), own, lossy=run.lossy_processes)
+        _models[run] = replace(built, names=task_names(run.declared_tasks))
+    return _models[run]
 
 
 def build(
@@ -170,18 +152,16 @@ def build(
     )
 
 
-def declared_paths(run: Any) -> list[str]:
+def declared_paths(run: AnalyzedRun) -> list[str]:
     """All paths that a workflow manager declared as an input or output."""
-    files = getattr(run, "declared_files", None)
-    if files is None or "path" not in files:
-        return []
-    return [str(path) for path in files["path"].dropna().unique()]
+    files = run.declared_files
+    return [str(path) for path in files["path"].dropna().unique()] if len(files) else []
 
 
-def task_names(tasks: pd.DataFrame | None) -> dict[tuple[str, str], str]:
+def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:
     """(workflow, task) -> the name that the workflow manager has for the task, where it is this one's alone and says
     more than its stage: jobs have names of their own, the calls of an app have the app's."""
-    if tasks is None or "name" not in tasks or len(tasks) == 0:
+    if "name" not in tasks or len(tasks) == 0:
         return {}
     rows = tasks.assign(workflow=tasks["workflow"].fillna(""))
     own = rows["name"].notna() & (rows["name"] != rows["stage"])
@@ -298,7 +278,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
 
 
 def graph(
-    run: Any,
+    run: AnalyzedRun | Model,
     level: str = "stage",
     files: str | None = None,
     classes: Sequence[str] = DEFAULT_CLASSES,
@@ -341,7 +321,7 @@ def graph(
     shown = files or ("none" if level in ("workflow", "stage") and not with_datasets else "all")
     if with_datasets and (shown == "none" or isinstance(run, Model)):
         what = "of a model, which has no events" if isinstance(run, Model) else "without file nodes (files: none)"
-        raise QueryError(f"datasets are parts of file nodes, told by events; there are none {what}")
+        raise QueryError(f"datasets are parts of file nodes and come from events; there are none {what}")
     if shown not in FILES:
         raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
     if stage and level == "workflow":
@@ -358,7 +338,7 @@ def graph(
         _add_flows(out, m, level, ids, classes)
     else:
         _add_files(out, m, code, ids, shown, classes)
-    if with_datasets:
+    if with_datasets and not isinstance(run, Model):
         datasets.add(out, m, datasets.accesses(run, m), code, ids)
     if packages and shown != "none":
         _add_packages(out, m, code, ids, packages)
@@ -509,7 +489,7 @@ def _file_attributes(m: Model, version: int, aliases: pd.Series[Any]) -> dict[st
     }
 
 
-def compare_declared(run: Any) -> pd.DataFrame:
+def compare_declared(run: AnalyzedRun) -> pd.DataFrame:
     """The declared DAG against the observed dataflow; see `tailrace.analyzer.model.declared_vs_observed`."""
     from tailrace.analyzer.model import declared_vs_observed as compare
 

@@ -23,6 +23,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges.event_fold import POSSIBLE
+from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Ints
 
@@ -39,7 +40,7 @@ KEY = ["who", "version", "object", "dir"]
 _SUMS = {"bytes": "sum", "calls": "sum", "unsized": "sum", "first_ns": "min", "last_ns": "max"}
 
 
-def accesses(run: Any, m: Model) -> pd.DataFrame:
+def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     """Who moved how much of which dataset: one row an (actor, version, object, direction).
 
     Columns: who (position in m.who), version (position in m.versions.table), object (`UNNAMED`: no name is known), dir

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import WRITE
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.store.processes import Process
 
@@ -69,7 +70,7 @@ Carriers = Mapping[Any, list[Hop]]
 """Of each producer; a task is a `Task`, an untagged process its label."""
 
 
-def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFrame:
+def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> pd.DataFrame:
     """One row a declared or observed (workflow, producer, consumer); empty when nothing was declared.
 
     Columns:
@@ -85,12 +86,12 @@ def compare_declared(run: Any, model: dataflow.Model | None = None) -> pd.DataFr
         ordered: a declared path leads from one to the other
     """
     declared = _declared_edges(run)
-    tasks = getattr(run, "declared_tasks", None)
-    if tasks is None or len(tasks) == 0:
+    tasks = run.declared_tasks
+    if len(tasks) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=COLUMNS)
         return nothing
     m = model or dataflow.model(run)
-    observed, carriers = _observed(m, getattr(run, "manager_processes", ()))
+    observed, carriers = _observed(m, run.manager_processes)
     parents = parents_of(tasks)
     inner = inside_of(parents)
     after = successors(declared, parents)
@@ -131,13 +132,10 @@ def _unseen(via: str) -> str:
     return "not observed" if "file" in ways else "value only" if "future" in ways else "order only"
 
 
-def _declared_edges(run: Any) -> dict[Pair, tuple[str, str]]:
+def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:
     """(producer, consumer) -> (via, path), dependencies of one pair joined."""
-    deps = getattr(run, "declared_deps", None)
     out: dict[Pair, tuple[str, str]] = {}
-    if deps is None:
-        return out
-    for row in deps.to_dict("records"):
+    for row in run.declared_deps.to_dict("records"):
         workflow = str(row.get("workflow") or "")
         pair = ((workflow, str(row["dep"])), (workflow, str(row["task"])))
         via, path = out.get(pair, ("", ""))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS, count
@@ -48,7 +49,7 @@ COLUMNS = {
 }
 
 
-def table(run: Any) -> pd.DataFrame:
+def table(run: AnalyzedRun | Model) -> pd.DataFrame:
     """One row a stage, in the order of first events; columns `COLUMNS` (int64 but workflow and stage)."""
     m = run if isinstance(run, Model) else dataflow.model(run)
     code, stages = dataflow.parties(m, "stage")

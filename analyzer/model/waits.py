@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.analyzer.model.dataflow import Model
@@ -46,10 +47,10 @@ TIMES = {
 KEYS = ["workflow", "stage", "task"]
 
 
-def table(run: Any, model: Model | None = None) -> pd.DataFrame:
+def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     """One row a declared task, in the order of submission: `KEYS` (as declared, "" for null) and `TIMES` (Int64)."""
-    tasks = getattr(run, "declared_tasks", None)
-    if tasks is None or len(tasks) == 0:
+    tasks = run.declared_tasks
+    if len(tasks) == 0:
         nothing: pd.DataFrame = pd.DataFrame({**dict.fromkeys(KEYS, ""), **dict.fromkeys(TIMES, 0)}, index=[]).astype(
             dict.fromkeys(TIMES, "Int64")
         )
@@ -174,10 +175,10 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
     return result
 
 
-def _waited_for_something(run: Any, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series[Any]:
-    deps = getattr(run, "declared_deps", None)
+def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series[Any]:
+    deps = run.declared_deps
     waited = np.zeros(len(tasks), dtype=np.bool_)
-    if deps is not None and len(deps):
+    if len(deps):
         keys = pd.MultiIndex.from_arrays([deps[name].fillna("").astype(str) for name in ("workflow", "task")])
         at = np.asarray(index.get_indexer(keys))
         waited[at[at >= 0]] = True

@@ -24,6 +24,6 @@ def folded(m: Model) -> Model:
     task = m.who["task"].where(~tagged, m.who["workflow"] + "/" + m.who["task"])
     stages.file_fates(m)  # with it the flows between tasks, which the folded model has in common
     kept = {name: table for name, table in m._flows.items() if name == "fates" or name.startswith("task|")}
-    made = replace(m, who=m.who.assign(workflow="", task=task), _flows=kept, _parties={}, _insights=[])
+    made = replace(m, who=m.who.assign(workflow="", task=task), _flows=kept, _parties={})
     same = len(dataflow.parties(made, "task")[1]) == len(dataflow.parties(m, "task")[1])
     return made if same else m  # task "b/c" of "a" and task "c" of "a/b" would be one

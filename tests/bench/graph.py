@@ -144,7 +144,7 @@ def _anew(m: dataflow.Model) -> dataflow.Model:
     """The model without what it remembers."""
     from dataclasses import replace
 
-    return replace(m, _flows={}, _parties={}, _insights=[])
+    return replace(m, _flows={}, _parties={})
 
 
 LARGE = """

@@ -11,11 +11,17 @@ device and inode made up, until `rename` gives it another path. Nothing here is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+
+from tailrace.analyzer.edges import event_fold
+from tailrace.analyzer.edges.edge_table import EdgeTable
+from tailrace.analyzer.store import ledger
+from tailrace.analyzer.store.processes import Process
 
 T0_NS = 1_763_600_000_000_000_000
 MS = 1_000_000
@@ -41,6 +47,11 @@ STRINGS = (
 INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "prot", "calls", "rank")
 
 
+def empty(*columns: str) -> pd.DataFrame:
+    """A table without rows."""
+    return pd.DataFrame(columns=list(columns), dtype=object)
+
+
 def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Events as the loader gives them: strings and nullable integers, ts and dur int64."""
     out = {name: pd.Series([row.get(name) for row in rows], dtype="string") for name in STRINGS}
@@ -50,23 +61,29 @@ def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeRun:
-    """What the dataflow needs of a run."""
+    """A run (`run_protocol.AnalyzedRun`) of events written by hand. Tables that a test doesn't give are empty."""
 
     rows: list[dict[str, Any]]
     partitions: int = 1
-    processes: pd.DataFrame | None = None
-    coverage: pd.DataFrame | None = None
-    losses: pd.DataFrame | None = None
-    declared_tasks: pd.DataFrame | None = None
-    declared_deps: pd.DataFrame | None = None
-    declared_files: pd.DataFrame | None = None
+    processes: pd.DataFrame = field(default_factory=lambda: empty("host", "pid", "exe", "argv"))
+    coverage: pd.DataFrame = field(default_factory=lambda: empty(*ledger.COLUMNS))
+    losses: pd.DataFrame = field(default_factory=lambda: empty("file", "cause", "unit", "count", "problem"))
+    lossy_processes: set[Process] = field(default_factory=set)
+    manager_processes: set[Process] = field(default_factory=set)
+    declared_workflows: pd.DataFrame = field(default_factory=lambda: empty("workflow", "manager", "version"))
+    declared_tasks: pd.DataFrame = field(default_factory=lambda: empty("workflow", "stage", "task", "name", "parent"))
+    declared_deps: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "dep", "via", "path"))
+    declared_files: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "direction", "path"))
     meta: dict[str, Any] = field(default_factory=dict)
-    manager_processes: set[tuple[str, int, str]] = field(default_factory=set)
-    path: str = "/runs/story"
+    path: Path = Path("/runs/story")
 
-    __hash__ = object.__hash__
+    def info(self) -> dict[str, Any]:
+        return {"t0_ns": min((row["ts"] for row in self.rows), default=None)}
+
+    def edges(self) -> EdgeTable:
+        return event_fold.build(self)
 
     def events(self, columns: list[str] | None = None, **_: Any) -> Any:
         parts = [part for part in np.array_split(np.arange(len(self.rows)), self.partitions) if len(part)]

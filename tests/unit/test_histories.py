@@ -95,4 +95,4 @@ class TestNames:
     def test_a_name_that_several_tasks_have_says_nothing(self) -> None:
         tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "name": "again"} for t in ("t1", "t2"))
         assert dataflow.task_names(tasks) == {}
-        assert dataflow.task_names(None) == {}
+        assert dataflow.task_names(pd.DataFrame()) == {}

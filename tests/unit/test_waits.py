@@ -144,8 +144,8 @@ def test_stages_are_sums_and_what_is_known_of_none_is_null() -> None:
     assert pd.isna(second["run_ns"])
 
 
-@pytest.mark.parametrize("tasks", [None, declared()])
-def test_nothing_declared_is_an_empty_table(tasks: pd.DataFrame | None) -> None:
+@pytest.mark.parametrize("tasks", [FakeRun([]).declared_tasks, declared()])
+def test_nothing_declared_is_an_empty_table(tasks: pd.DataFrame) -> None:
     run = pipeline()
     run.declared_tasks = tasks
     assert len(waits.table(run)) == 0

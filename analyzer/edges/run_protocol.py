@@ -1,0 +1,73 @@
+"""What the rooms from `model` on need of a run. `tailrace.analyzer.run.Run` has it, and so have the runs of tests.
+
+It is in this room since the edge table is part of it; the rooms below need events only (`loader.EventSource`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+
+from tailrace.analyzer.edges.edge_table import EdgeTable
+from tailrace.analyzer.store.loader import EventSource
+from tailrace.analyzer.store.processes import Process
+
+
+class AnalyzedRun(EventSource, Protocol):
+    """A run with its tables; `Run` documents their columns. A table without rows may lack columns.
+
+    It is hashable and can be weakly referenced, by identity.
+    """
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+
+    @property
+    def meta(self) -> Mapping[str, object]:
+        """run.json; {} when there is none."""
+
+    @property
+    def processes(self) -> pd.DataFrame:
+        """Traced processes."""
+
+    @property
+    def coverage(self) -> pd.DataFrame:
+        """The trace against the kernel's accounts, a row a process."""
+
+    @property
+    def losses(self) -> pd.DataFrame:
+        """What was lost: file, cause, unit, count, problem."""
+
+    @property
+    def lossy_processes(self) -> Collection[Process]:
+        """The processes that lost events."""
+
+    @property
+    def manager_processes(self) -> Collection[Process]:
+        """The processes of workflow managers."""
+
+    @property
+    def declared_workflows(self) -> pd.DataFrame:
+        """Declared workflows."""
+
+    @property
+    def declared_tasks(self) -> pd.DataFrame:
+        """Declared tasks."""
+
+    @property
+    def declared_deps(self) -> pd.DataFrame:
+        """Declared dependencies."""
+
+    @property
+    def declared_files(self) -> pd.DataFrame:
+        """Declared inputs and outputs."""
+
+    def info(self) -> Mapping[str, object]:
+        """The run at a glance."""
+
+    def edges(self) -> EdgeTable:
+        """The edge table."""

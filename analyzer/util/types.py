@@ -1,0 +1,35 @@
+"""Names for the types of arrays, rows, documents and graphs, used in all rooms of the analyzer.
+
+`Any` stands here only where a library leaves a type open: numpy the dtype of an array of any dtype, pandas the values
+of a row. A document that was read from a file is unchecked: its values are `object` until `isinstance` says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Codes: TypeAlias = npt.NDArray[np.int32]
+Objects: TypeAlias = npt.NDArray[np.object_]
+Array: TypeAlias = npt.NDArray[Any]
+"""An array of any dtype."""
+
+Row: TypeAlias = Mapping[Hashable, Any]
+"""A row of a frame: `frame.to_dict("records")`."""
+
+Document: TypeAlias = dict[str, object]
+"""An object of JSON that was read; nothing about its values is known."""
+Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+"""A value that JSON can hold."""
+
+Graph: TypeAlias = "nx.MultiDiGraph[str]"
+"""A dataflow graph (tailrace.analyzer.model.graphs); its nodes are strings."""
