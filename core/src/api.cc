@@ -4,15 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "hooks/attach.h"
 #include "format/build_info.h"
+#include "hooks/attach.h"
+#include "hooks/process_exit.h"
 #include "layers/layers.h"
-#include "session/ledger.h"
-#include "hooks/messages.h"
 #include "linker/real.h"
+#include "session/ledger.h"
 #include "session/record.h"
 #include "session/segment.h"
-#include "hooks/stream.h"
 
 using namespace tailrace;
 
@@ -20,21 +19,11 @@ using namespace tailrace;
 
 namespace {
 
-// Called last of all: it is registered before the dynamic linker registers the libraries' destructors, and exit(3) runs
-// what was registered first at the end. What is left is libc's own flush of its streams.
-void process_exits(int code, void *) {
-  if (!enter()) return;
-  finish_message();
-  settle_all_streams();
-  record_process_exit(code);
-  seal_for_exit();
-}
-
 __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   start_session(argv);
   // Collectors of garbage call it in handlers of signals, where nothing can be looked up.
   find_real(Fn::f_mprotect);
-  if (enter()) on_exit(process_exits, nullptr);
+  if (enter()) handle_exit();
   look_for_layers();
 }
 
@@ -130,7 +119,7 @@ TAILRACE_API int tailrace_attach() {
   g_session.state.compare_exchange_strong(state, State::kNew);
   start_session(nullptr);
   if (!enter()) return -1;
-  if (state == State::kOff) on_exit(process_exits, nullptr);
+  if (state == State::kOff) handle_exit();
   look_for_layers();
   return attach_with_gotcha();
 }

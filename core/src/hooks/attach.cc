@@ -1,5 +1,5 @@
-// See hooks/attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is loaded at
-// run time, from beside this library or wherever the dynamic linker finds it.
+// See hooks/attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is
+// loaded at run time, from beside this library or wherever the dynamic linker finds it.
 #include "hooks/attach.h"
 
 #include <dlfcn.h>

@@ -7,9 +7,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
-#include "base/sys.h"
 
 using namespace tailrace;
 

@@ -37,8 +37,6 @@ bool copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t by
 // hooks/uring.cc. After io_uring_setup(2).
 void record_ring_setup(const Call &call, long fd);
 
-constexpr uint64_t kNoCount = UINT64_MAX;  // no number was asked for: `count` is left out
-
 inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
   // After a failure nobody knows that the pointer is good.
   if (ret < 0) return kNoCount;

@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/sys.h"
 #include "hooks/hook_records.h"
 #include "linker/real.h"
-#include "base/sys.h"
 
 using namespace tailrace;
 

@@ -22,8 +22,8 @@
 #include "hooks/hook_records.h"
 #include "hooks/libc/libc_call.h"
 #include "hooks/messages.h"
-#include "linker/real.h"
 #include "hooks/stream.h"
+#include "linker/real.h"
 
 using namespace tailrace;
 

@@ -1,6 +1,6 @@
 // Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller
 // dropped it, the tracing itself (docs/architecture.md, "Context"). hooks/spawn.cc has system and popen, hooks/wait.cc
-// the waits, linker/dynamic.cc what loads code.
+// the waits, hooks/process_exit.cc the end of a process, linker/dynamic.cc what loads code.
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,13 +14,13 @@
 
 #include <new>
 
-#include "session/child_account.h"
-#include "spawn/injection.h"
-#include "session/ledger.h"
+#include "hooks/stream.h"
 #include "linker/real.h"
+#include "session/child_account.h"
+#include "session/ledger.h"
 #include "session/record.h"
 #include "session/segment.h"
-#include "hooks/stream.h"
+#include "spawn/injection.h"
 
 using namespace tailrace;
 
@@ -306,29 +306,6 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
   }
 SPAWN_HOOK(posix_spawn, path)
 SPAWN_HOOK(posix_spawnp, search_path(path, found, sizeof found))
-
-// The ends of a process that pass by the destructors.
-#define EXIT_HOOK(symbol)               \
-  TAILRACE_HOOK void symbol(int code) { \
-    if (enter()) {                      \
-      record_process_exit(code);        \
-      seal_for_exit();                  \
-    }                                   \
-    REAL(symbol)(code);                 \
-    __builtin_unreachable();            \
-  }
-EXIT_HOOK(_exit)
-EXIT_HOOK(_Exit)
-
-// Its handlers run before the end and may do I/O: what they do is sealed event by event.
-TAILRACE_HOOK void quick_exit(int code) noexcept {
-  if (enter()) {
-    record_process_exit(code);
-    seal_for_exit();
-  }
-  REAL(quick_exit)(code);
-  __builtin_unreachable();
-}
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include <sys/uio.h>
 
+#include "base/sys.h"
 #include "hooks/hook_records.h"
 #include "session/ledger.h"
-#include "base/sys.h"
 
 namespace tailrace::rings {
 namespace {

@@ -6,12 +6,12 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
+#include "base/sys.h"
+#include "format/program.h"
 #include "format/seccomp_filter.h"
 #include "hooks/hook_records.h"
-#include "format/program.h"
 #include "linker/real.h"
 #include "session/reserve.h"
-#include "base/sys.h"
 
 namespace tailrace {
 namespace {

@@ -13,12 +13,12 @@
 
 #include "base/arena.h"
 #include "base/cancellation.h"
+#include "base/sys.h"
+#include "hooks/pipelines.h"
+#include "hooks/stream.h"
+#include "linker/real.h"
 #include "spawn/environment_exposure.h"
 #include "spawn/injection.h"
-#include "hooks/pipelines.h"
-#include "linker/real.h"
-#include "hooks/stream.h"
-#include "base/sys.h"
 
 using namespace tailrace;
 

@@ -9,8 +9,8 @@
 
 #include "hooks/hook_records.h"
 #include "hooks/pipelines.h"
-#include "linker/real.h"
 #include "hooks/stream.h"
+#include "linker/real.h"
 
 using namespace tailrace;
 

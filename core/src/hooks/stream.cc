@@ -1,8 +1,8 @@
 // See hooks/stream.h.
 #include "hooks/stream.h"
 
-#include "session/ledger.h"
 #include "base/sys.h"
+#include "session/ledger.h"
 
 // glibc 2.32 and later: false once the process has had a second thread.
 extern "C" char __libc_single_threaded __attribute__((weak));

@@ -10,11 +10,9 @@
 #include <stdio.h>
 
 #include "hooks/hook_records.h"
+#include "session/stream_buffer.h"
 
 namespace tailrace {
-
-inline int64_t unread_bytes(const FILE *s) { return s->_IO_read_end - s->_IO_read_ptr; }
-inline int64_t unwritten_bytes(const FILE *s) { return s->_IO_write_ptr - s->_IO_write_base; }
 
 // -1 for a stream over memory or over functions: memory's has a 0 there, or anything (fileno(3) looks first, too).
 inline int descriptor_of(const FILE *s) {

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "hooks/hook_records.h"
-#include "session/ledger.h"
 #include "linker/real.h"
+#include "session/ledger.h"
 
 using namespace tailrace;
 

@@ -6,8 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "hooks/seccomp.h"
 #include "hooks/hook_records.h"
+#include "hooks/seccomp.h"
 #include "linker/real.h"
 #include "session/reserve.h"
 

@@ -13,8 +13,8 @@
 
 #include "hooks/hook_records.h"
 #include "hooks/messages.h"
-#include "linker/real.h"
 #include "hooks/stream.h"
+#include "linker/real.h"
 
 using namespace tailrace;
 

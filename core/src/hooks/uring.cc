@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "hooks/hook_records.h"
-#include "session/ledger.h"
-#include "linker/real.h"
 #include "hooks/rings.h"
+#include "linker/real.h"
+#include "session/ledger.h"
 
 using namespace tailrace;
 using namespace tailrace::rings;

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "session/child_account.h"
 #include "linker/real.h"
+#include "session/child_account.h"
 #include "session/record.h"
 
 using namespace tailrace;

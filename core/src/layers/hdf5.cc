@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
-#include "layers/hdf5_ids.h"
-#include "hooks/hook_records.h"
 #include "base/sys.h"
+#include "layers/hdf5_ids.h"
+#include "session/record.h"
 
 using namespace tailrace;
 

@@ -3,8 +3,8 @@
 
 #include <atomic>
 
-#include "format/functions.h"
 #include "base/sys.h"
+#include "format/functions.h"
 
 namespace tailrace {
 namespace {

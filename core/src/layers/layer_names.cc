@@ -1,10 +1,10 @@
-// What the layers' files and objects are called (layers/layers.h): a library names a file as it was told to open it, and the
-// working directory or the file of that name may be another by the time of the next call. So what the name meant then
-// is kept.
+// What the layers' files and objects are called (layers/layers.h): a library names a file as it was told to open it,
+// and the working directory or the file of that name may be another by the time of the next call. So what the name
+// meant then is kept.
 #include "base/arena.h"
+#include "base/sys.h"
 #include "layers/layers.h"
 #include "session/session.h"
-#include "base/sys.h"
 
 namespace tailrace {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <dlfcn.h>
 
-#include "session/libraries.h"
+#include "base/sys.h"
 #include "linker/loaded.h"
 #include "linker/real.h"
-#include "base/sys.h"
+#include "session/libraries.h"
 
 namespace tailrace {
 

@@ -59,8 +59,8 @@ inline bool layers_expected() {
 // The wrapper of a library's function; null for any other address.
 void *layer_wrapper_for(void *address);
 
-// layers/layer_names.cc. The file of that name as a library opened it just now; later, by the key alone, what it was then. The
-// key stands for how the library calls the file: by the name as given, or a handle.
+// layers/layer_names.cc. The file of that name as a library opened it just now; later, by the key alone, what it was
+// then. The key stands for how the library calls the file: by the name as given, or a handle.
 void keep_layer_file(uint64_t key, const char *path, NamedFile &out);
 bool layer_file_of(uint64_t key, NamedFile &out);
 // What lies inside a file: a dataset.

@@ -8,9 +8,9 @@
 // - Nothing is asked after a call that failed: an error handler may end the program.
 #include <stdint.h>
 
-#include "hooks/hook_records.h"
-#include "layers/layers.h"
 #include "base/sys.h"
+#include "layers/layers.h"
+#include "session/record.h"
 
 using namespace tailrace;
 

@@ -11,8 +11,8 @@
 #include <atomic>
 
 #include "base/cancellation.h"
-#include "session/ledger.h"
 #include "base/lock.h"
+#include "session/ledger.h"
 
 namespace tailrace {
 

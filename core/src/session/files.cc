@@ -8,8 +8,8 @@
 #include <new>
 
 #include "base/arena.h"
-#include "session/session.h"
 #include "base/sys.h"
+#include "session/session.h"
 
 namespace tailrace {
 

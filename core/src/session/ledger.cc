@@ -5,10 +5,11 @@
 
 #include <new>
 
-#include "format/event_args.h"
-#include "session/libraries.h"
-#include "hooks/stream.h"
 #include "base/sys.h"
+#include "format/event_args.h"
+#include "session/files.h"
+#include "session/libraries.h"
+#include "session/stream_buffer.h"
 
 // glibc 2.32 and later.
 extern "C" char __libc_single_threaded __attribute__((weak));
@@ -22,8 +23,8 @@ __thread int64_t t_ahead;
 
 constexpr int64_t kMostInVain = 16 * kReadPerLibrary;
 
-// A dlopen of this thread that its hook saw begin: the state before it. It is called by a jump (linker/dynamic.cc), so nobody
-// is told when it is over.
+// A dlopen of this thread whose hook ran: the state before it. The hook jumps into the real function
+// (linker/dynamic.cc), so nothing runs when it is over.
 struct Loading {
   Thread *thread;
   int64_t read, captured, ahead;

@@ -1,8 +1,8 @@
 // See session/path_buffer.h.
 #include "session/path_buffer.h"
 
-#include "session/session.h"
 #include "base/sys.h"
+#include "session/session.h"
 
 namespace tailrace {
 namespace {

@@ -3,11 +3,9 @@
 
 #include <sys/resource.h>
 
-#include "hooks/hook_records.h"
-#include "session/ledger.h"
-#include "hooks/rings.h"
-#include "session/segment.h"
 #include "base/sys.h"
+#include "session/ledger.h"
+#include "session/segment.h"
 
 namespace tailrace {
 namespace {
@@ -242,8 +240,6 @@ void write_exit_members(Writer &w) {
 }  // namespace
 
 void record_process_exit(int code) {
-  rings::settle();
-  record_maps_left();
   Thread *t = enter();
   if (!t) return;
   char members[400];

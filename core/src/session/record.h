@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "session/files.h"
 #include "format/functions.h"
+#include "session/files.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -25,6 +25,8 @@ class Call {
 
 constexpr int64_t kHere = -1;     // at the descriptor's position, which the call moves
 constexpr int64_t kNowhere = -2;  // the call has no position
+
+constexpr uint64_t kNoCount = UINT64_MAX;  // the call requests no number: `count` is left out
 
 struct Event {
   Fn fn = Fn::kNone;
@@ -72,6 +74,7 @@ class Closing {
 };
 
 void record_process_start(Thread *t);
+// The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);
 // A child was waited for; its account, where it is known.
 void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account);

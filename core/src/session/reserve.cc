@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "session/segment.h"
 #include "base/sys.h"
+#include "session/segment.h"
 
 namespace tailrace {
 namespace {

@@ -10,17 +10,16 @@
 #include <new>
 
 #include "base/arena.h"
+#include "base/sys.h"
+#include "format/program.h"
 #include "format/seccomp_filter.h"
-#include "spawn/environment_exposure.h"
-#include "session/ledger.h"
 #include "linker/libc_memory.h"
+#include "session/ledger.h"
 #include "session/libraries.h"
 #include "session/path_buffer.h"
-#include "format/program.h"
 #include "session/record.h"
 #include "session/segment.h"
 #include "session/segment_file.h"
-#include "base/sys.h"
 
 // The dynamic linker's.
 extern "C" void *__libc_stack_end;
@@ -293,7 +292,7 @@ void become_child() {
     g.first_segment = nullptr;
   }
   forget_scratch();
-  hide_settings_in_child();
+  if (g.end_exposure_in_child) g.end_exposure_in_child();
   begin_process();
   if (!g.wiped->by_libc) inherit_libraries(false);
   begin_child_ledger();

@@ -13,11 +13,11 @@
 // - Nothing here fails the program: without memory or journal, events are counted as lost.
 #pragma once
 
-#include "session/context.h"
-#include "format/journal.h"
 #include "base/lock.h"
+#include "format/journal.h"
 #include "format/seal.h"
 #include "format/settings.h"
+#include "session/context.h"
 
 namespace tailrace {
 
@@ -40,8 +40,8 @@ struct Thread {
   uint32_t paths_taken;
   std::atomic<uint32_t> in_use;
   uint32_t retry_events;  // until a segment is tried for again
-  // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (session/ledger.h), while it
-  // has accounts that need them.
+  // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (session/ledger.h),
+  // while it has accounts that need them.
   Slot *captured_to;
   int64_t captured[2];
   uint32_t accounts;
@@ -93,6 +93,8 @@ struct Session {
   char trace_path[3072];
   char process_members[12 * 1024];  // the start event's args
   size_t process_members_bytes;
+  // Ends an environment exposure in a forked child (spawn/environment_exposure.h); null before the first exposure.
+  void (*end_exposure_in_child)();
 };
 
 extern Session g_session;

@@ -1,8 +1,8 @@
 // See spawn/environment_exposure.h.
 #include "spawn/environment_exposure.h"
 
-#include "spawn/injection.h"
 #include "base/sys.h"
+#include "spawn/injection.h"
 
 namespace tailrace {
 namespace {
@@ -75,6 +75,12 @@ void restore() {
   }
 }
 
+// In a forked child, before any other thread: the threads that exposed the settings are the parent's.
+void restore_in_child() {
+  if (g_in_sight.users) restore();
+  g_in_sight.users = 0;
+}
+
 }  // namespace
 
 bool put_settings_in_sight(const char *path) {
@@ -92,6 +98,7 @@ bool put_settings_in_sight(const char *path) {
     if (s.users++) return true;
     s.layer = layer;
     s.own = environment;
+    g_session.end_exposure_in_child = restore_in_child;
     __atomic_store_n(&environ, layer->entries, __ATOMIC_RELEASE);
     return true;
   }
@@ -101,11 +108,6 @@ bool put_settings_in_sight(const char *path) {
 void hide_settings_again() {
   Locked lock(g_session.wiped->table);
   if (g_in_sight.users && --g_in_sight.users == 0) restore();
-}
-
-void hide_settings_in_child() {
-  if (g_in_sight.users) restore();
-  g_in_sight.users = 0;
 }
 
 }  // namespace tailrace

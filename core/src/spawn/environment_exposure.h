@@ -17,7 +17,5 @@ inline char **present_environment() { return __atomic_load_n(&environ, __ATOMIC_
 bool put_settings_in_sight(const char *program);
 // For each time that was true.
 void hide_settings_again();
-// In a forked child, before any other thread: whoever put them in sight is not here.
-void hide_settings_in_child();
 
 }  // namespace tailrace

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/sys.h"
 #include "session/files.h"
 #include "session/ledger.h"
-#include "base/sys.h"
 
 namespace tailrace {
 

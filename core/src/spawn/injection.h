@@ -2,8 +2,8 @@
 // carry us.
 #pragma once
 
-#include "session/files.h"
 #include "format/program.h"
+#include "session/files.h"
 #include "session/session.h"
 
 namespace tailrace {

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <wordexp.h>
 
-#include "session/child_account.h"
-#include "spawn/environment_exposure.h"
-#include "spawn/injection.h"
 #include "hooks/libc/libc_call.h"
 #include "hooks/messages.h"
 #include "linker/real.h"
+#include "session/child_account.h"
+#include "spawn/environment_exposure.h"
+#include "spawn/injection.h"
 
 using namespace tailrace;
 

@@ -1,0 +1,62 @@
+// Hooks: the end of a process, with every step that recording takes at it.
+//
+//   1  finish_message        a call into libc that does not return (argp_parse exits after its help): its bytes
+//   2  settle_all_streams    what inlined getc and putc moved in the buffers since the last call that was recorded
+//   3  rings::settle         io_uring requests that were completed since the last call on their ring
+//   4  record_maps_left      shared writable mappings end with the process
+//   5  record_process_exit   the exit event, with the ledger's account of the process
+//   6  seal_for_exit         all records become blocks of the trace file
+//
+// Invariants:
+// - Steps 1 to 4 record bytes that the account of step 5 has, so they come before it: a byte recorded later would be
+//   missing in the coverage.
+// - Sealing comes last. Events after it (exit handlers of others, libc's own flush) are sealed one by one.
+// - Steps 1 and 2 are those of exit(3). The other ends bypass stdio, so that the buffers are never flushed.
+#include "hooks/process_exit.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "hooks/hook_records.h"
+#include "hooks/messages.h"
+#include "hooks/rings.h"
+#include "hooks/stream.h"
+#include "linker/real.h"
+#include "session/record.h"
+#include "session/segment.h"
+
+using namespace tailrace;
+
+namespace {
+
+enum class Stdio { kInUse, kBypassed };
+
+void end_process(int code, Stdio stdio) {
+  if (!enter()) return;
+  if (stdio == Stdio::kInUse) {
+    finish_message();
+    settle_all_streams();
+  }
+  rings::settle();
+  record_maps_left();
+  record_process_exit(code);
+  seal_for_exit();
+}
+
+// Runs after all other exit handlers and destructors; only libc's flush of its streams comes later.
+void handle_last(int code, void *) { end_process(code, Stdio::kInUse); }
+
+}  // namespace
+
+void tailrace::handle_exit() { on_exit(handle_last, nullptr); }
+
+// The ends that run no destructors. quick_exit's handlers run after this and may do I/O.
+#define EXIT_HOOK(symbol, ...)                      \
+  TAILRACE_HOOK void symbol(int code) __VA_ARGS__ { \
+    end_process(code, Stdio::kBypassed);            \
+    REAL(symbol)(code);                             \
+    __builtin_unreachable();                        \
+  }
+EXIT_HOOK(_exit)
+EXIT_HOOK(_Exit)
+EXIT_HOOK(quick_exit, noexcept)
