@@ -1,1 +1,1 @@
-"""The `tailrace` command: one short file a subcommand, over the rooms' public functions. main.py has the table."""
+"""The `tailrace` command: one file per subcommand. main.py has the table of them."""

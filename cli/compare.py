@@ -1,4 +1,4 @@
-"""`tailrace compare`: two runs, or two groups of repeated runs, and what differs; fails when a limit is passed."""
+"""`tailrace compare`: how two runs, or two groups of repeated runs, differ; fails when a limit is exceeded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ ROWS = 15
 
 
 class _Groups(click.Command):
-    """`--` parts the groups: the directories after it are group B."""
+    """`--` separates the groups: the directories after it are group B."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -32,19 +32,29 @@ class _Groups(click.Command):
     " A LIMIT is [STAGE.]FIGURE>+10%, [STAGE.]FIGURE<-5, [STAGE.]FIGURE>100.",
 )
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A... [-- B...]")
-@click.option("--against", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="A run of group B.")
 @click.option(
-    "--fail-on", "limits", multiple=True, metavar="LIMIT", help="Exit with 1 when it is passed, as in io_time>+10%."
+    "--against",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Add a run to group B. May be repeated.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also figures that do not differ.")
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+@click.option(
+    "--fail-on",
+    "limits",
+    multiple=True,
+    metavar="LIMIT",
+    help="Exit with 1 when it is exceeded, as in io_time>+10%. May be repeated.",
+)
+@click.option("--all", "everything", is_flag=True, help="Print figures that do not differ, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures, flows and files as JSON.")
 def command(
     directories: tuple[Path, ...], against: tuple[Path, ...], limits: tuple[str, ...], everything: bool, as_json: bool
 ) -> None:
-    """Compare runs: what group A did, and what group B did otherwise."""
+    """Compare runs: how group B differs from group A."""
     from tailrace.analyzer.insights import run_comparison as runs
 
-    with _words_of_limits():
+    with _limit_errors_as_usage_errors():
         gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)
     found = runs.compare(*([runs.measure(tailrace.open(path)) for path in group] for group in (a, b)))
@@ -52,15 +62,15 @@ def command(
         click.echo(_json(found))
     else:
         _print(found, everything)
-    with _words_of_limits():
+    with _limit_errors_as_usage_errors():
         failed = runs.check(found, gates)
     if failed:
         raise RegressionError("; ".join(failed))
 
 
 @contextmanager
-def _words_of_limits() -> Iterator[None]:
-    """A wrong word in a limit must not look like a regression, by its exit code."""
+def _limit_errors_as_usage_errors() -> Iterator[None]:
+    """Turns a fault in a limit into a usage error: its exit code must differ from that of a regression."""
     try:
         yield
     except QueryError as error:
@@ -73,7 +83,7 @@ def groups(directories: tuple[Path, ...], against: tuple[Path, ...]) -> tuple[li
         return list(directories), list(against)
     if len(directories) == 2:
         return [directories[0]], [directories[1]]
-    raise UsageError("say which runs are group B: tailrace compare A1 A2 -- B1 B2")
+    raise UsageError("group B is missing: write tailrace compare A1 A2 -- B1 B2")
 
 
 def _json(found: Any) -> str:
@@ -119,8 +129,8 @@ def _share(share: float) -> str:
     return f"{share:+.1%}" if abs(share) >= 0.0005 else f"{'+' if share > 0 else '-'}<0.1%"
 
 
-def _title(words: str, table: Any) -> str:
-    return words + (f" (the first {ROWS} of {len(table)})" if len(table) > ROWS else "")
+def _title(text: str, table: Any) -> str:
+    return text + (f" (the first {ROWS} of {len(table)})" if len(table) > ROWS else "")
 
 
 def _figure(mean: float, interval: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""`tailrace declare`: what should depend on what, from a WfFormat instance, to be held against what was seen."""
+"""`tailrace declare`: imports a declared DAG from a WfFormat file, to be compared with what was observed."""
 
 from pathlib import Path
 
@@ -12,16 +12,24 @@ from tailrace.errors import CoreError
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
-    "--from", "source", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A WfFormat instance."
+    "--from",
+    "source",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The WfFormat instance to import.",
 )
-@click.option("--root", type=click.Path(path_type=Path), help="The folder of its files. Default: where the run began.")
-@click.option("--workflow", help="The workflow tag of its tasks. Default: the run's, if that has just one.")
-@click.option("--replace", is_flag=True, help="Forget what earlier instances declared.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="The folder of its files. Default: the run's working directory."
+)
+@click.option("--workflow", help="The workflow tag of its tasks. Default: the run's, if it has exactly one.")
+@click.option("--replace", is_flag=True, help="Remove what earlier imports declared.")
 def command(directory: Path, source: Path, root: Path | None, workflow: str | None, replace: bool) -> None:
-    """Add the tasks, dependencies and files of a WfFormat instance to what the run DIR declares.
+    """Import a declared DAG from a WfFormat file into the run DIR.
 
-    `tailrace report DIR` then says which dependencies were observed, which were not, and which nobody declared. The
-    tasks of the run must bear the instance's task ids as their `task` tag.
+    `tailrace report DIR` then compares its tasks, dependencies and files with the trace: which declared dependencies
+    were observed, which were not, and which observed ones are undeclared. The `task` tags of the run must be the task
+    ids of the instance.
     """
     from tailrace.integrations import rundir, wfformat
 
@@ -37,7 +45,7 @@ def command(directory: Path, source: Path, root: Path | None, workflow: str | No
         wfformat.forget(run_dir)
     lost = wfformat.declare(run_dir, instance, folder, workflow)
     if lost:
-        raise CoreError(f"{lost} lines could not be written to {run_dir / 'declared'}")
+        raise CoreError(f"{lost} lines could not be written to {run_dir / 'declared'}: make room and import again")
     known = set(seen.loc[seen["events"].notna(), "task"])
     missing = sum(name not in known for name in instance.tasks)
     unseen = f", {missing:,} of them not in the trace" if missing else ""

@@ -21,16 +21,16 @@ from tailrace.integrations import environment, rundir
     "form",
     type=click.Choice(["shell", "json"]),
     default="shell",
-    help="shell: lines of `export` for eval. json: one object.",
+    help="shell: export lines for eval. json: one object.",
 )
 def command(output: Path, tags: tuple[str, ...], form: str) -> None:
-    """Print the environment that traces a process, and make its run directory.
+    """Print the environment that traces a process, and create its run directory.
 
     \b
         eval "$(tailrace env -o DIR --tag stage=align)"
 
-    The directory's path must be good on every node. Run `tailrace seal DIR` on each node in the end: it brings in
-    what processes left that were killed.
+    DIR must be reachable under the same path on every node. Run `tailrace seal DIR` on each node at the end: it
+    recovers the records of killed processes.
     """
     canonical = canonical_tags(tags)
     if rundir.is_run_directory(output):
@@ -38,7 +38,7 @@ def command(output: Path, tags: tuple[str, ...], form: str) -> None:
     else:
         run_dir = rundir.open_run_directory(output, rundir.command_line(), canonical)
     variables = environment.task_environment(run_dir, canonical)
-    # Another node has another clock, so its reference is not for printing.
+    # TAILRACE_CLOCK is left out: the clock reference is valid on this node only.
     names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", *environment.chosen_settings())
     chosen = {name: variables[name] for name in names if name in variables}
     if form == "json":

@@ -1,4 +1,4 @@
-"""`tailrace flux`: what Flux knows of its jobs, and where the parts lie that Flux loads."""
+"""`tailrace flux`: collects Flux's job history, and prints where the parts that Flux loads are installed."""
 
 import json
 import os
@@ -13,22 +13,23 @@ from tailrace.errors import ManagerError, UsageError
 
 @click.group(no_args_is_help=False)
 def command() -> None:
-    """Trace Flux jobs: collect their history, find the plugins."""
+    """Collect Flux's job history; print where the Flux plugins are."""
 
 
 @command.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option("--since", default="", metavar="TIME", help="Leave out jobs that ended before TIME (as in `flux jobs`).")
+@click.option("--workflow", metavar="NAME", help="The workflow tag of untraced jobs.")
+@click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
 @click.option(
-    "--since", default="", metavar="TIME", help="Leave out jobs that were over before TIME (as in `flux jobs`)."
+    "--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: the one on PATH."
 )
-@click.option("--workflow", metavar="NAME", help="The workflow of jobs that were not traced.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what is wrong.")
-@click.option("--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: by PATH.")
 def collect(directory: Path | None, since: str, workflow: str | None, quiet: bool, flux: Path | None) -> None:
-    """Write what Flux knows of its jobs to the run DIR: dependencies, times, nodes, results.
+    """Write Flux's job history to the run DIR: dependencies, times, nodes, results.
 
-    Asks the instance that this is run in (or that FLUX_URI names), and those that run inside its jobs. May be done
-    again at any time. Without DIR: to every run that jobs of the instance were traced into.
+    Queries the surrounding instance (or the one that FLUX_URI names) and the instances inside its jobs. Can be
+    repeated at any time: later results replace earlier ones. Without DIR, writes to every run that jobs of the
+    instance were traced into.
     """
     from tailrace.flux import collect as history
 
@@ -39,14 +40,15 @@ def collect(directory: Path | None, since: str, workflow: str | None, quiet: boo
     for each in done:
         for path, reason in each.unreachable:
             click.echo(
-                f"tailrace: the instance in job {path} can't be asked ({reason}): collect inside of it", err=True
+                f"tailrace: can't query the instance in job {path} ({reason}): run `tailrace flux collect` inside it",
+                err=True,
             )
         left = f", {count_text(each.elsewhere, 'job')} left out (not traced into this run)" if each.elsewhere else ""
         jobs, instances = count_text(each.jobs, "job"), count_text(each.instances, "instance")
         if not quiet:
             click.echo(f"tailrace: {jobs} of {instances}{left}; {each.run_dir}", err=True)
     if not done:
-        click.echo("tailrace: no job of this instance was traced into a run that can be written to", err=True)
+        click.echo("tailrace: no job of this instance was traced into a writable run", err=True)
 
 
 @command.command()
@@ -59,23 +61,21 @@ def collect(directory: Path | None, since: str, workflow: str | None, quiet: boo
     help="shell: exports for ~/.bashrc. toml: broker configuration. json: one object.",
 )
 def paths(name: str | None, form: str) -> None:
-    """Say where the parts lie that Flux loads; or the path of one PART: jobtap, shell, shellrc, cli, modprobe.
+    """Print where the parts that Flux loads are installed, or one PART: jobtap, shell, shellrc, cli, modprobe.
 
     \b
-        eval "$(tailrace flux paths --format shell)"          what a user sets, without any rights
-        tailrace flux paths --format toml                     what an administrator adds to the configuration
-        flux jobtap load "$(tailrace flux paths jobtap)"      in an instance of your own
+        eval "$(tailrace flux paths --format shell)"          settings of a user, without privileges
+        tailrace flux paths --format toml                     configuration that an administrator adds
+        flux jobtap load "$(tailrace flux paths jobtap)"      in your own instance
     """
     from tailrace.flux.paths import PARTS, user_settings
 
     if name is not None:
         part = next((part for part in PARTS if part.name == name), None)
         if part is None:
-            raise UsageError(f"no part {name!r}; parts are {', '.join(part.name for part in PARTS)}")
-        if not part.there:
-            raise ManagerError(
-                f"{part.path} is missing: build tailrace where flux-core's headers are (see docs/flux.md)"
-            )
+            raise UsageError(f"unknown part {name!r}: give one of {', '.join(part.name for part in PARTS)}")
+        if not part.installed:
+            raise ManagerError(f"{part.path} is missing: install tailrace where flux-core's headers are (docs/flux.md)")
         click.echo(part.path)
     elif form == "shell":
         for variable, value in user_settings(os.environ).items():
@@ -84,9 +84,9 @@ def paths(name: str | None, form: str) -> None:
         plugin = next(part for part in PARTS if part.name == "jobtap")
         click.echo(f"[[job-manager.plugins]]\nload = {json.dumps(str(plugin.path))}")
     elif form == "json":
-        click.echo(json.dumps({part.name: str(part.path) if part.there else None for part in PARTS}, indent=1))
+        click.echo(json.dumps({part.name: str(part.path) if part.installed else None for part in PARTS}, indent=1))
     else:
         from tailrace.cli.tables import render
 
-        rows = [[p.name, str(p.path) if p.there else "not built", p.variable, p.what] for p in PARTS]
+        rows = [[p.name, str(p.path) if p.installed else "not built", p.variable, p.what] for p in PARTS]
         render(["part", "path", "found by", "what it does"], rows, numbers=False)

@@ -1,4 +1,4 @@
-"""`tailrace graph`: the dataflow of a run as a file for Graphviz, yEd, Gephi or a program."""
+"""`tailrace graph`: writes the dataflow of a run as a file for Graphviz, yEd, Gephi or a program."""
 
 from pathlib import Path
 
@@ -15,15 +15,18 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--level", type=click.Choice(LEVELS), default="stage", show_default=True, help="What a node is.")
+@click.option("--stage", multiple=True, help="Only this stage and its neighbors. May be repeated.")
 @click.option(
-    "--level", type=click.Choice(LEVELS), default="stage", show_default=True, help="What the nodes stand for."
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Output format. Default: by the ending of the output's name, else dot.",
 )
-@click.option("--stage", multiple=True, help="Only this stage and what is next to it. May be repeated.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of the output, else dot.")
 @click.option(
     "--files",
     type=click.Choice(["none", "shared", "all"]),
-    help="File nodes: none (edges from stage to stage), those that pass from one to another, or all. "
+    help="File nodes: none (edges from stage to stage), shared (written by one stage, read by another), or all. "
     "Default: none at the levels workflow and stage, all at task and process.",
 )
 @click.option(
@@ -31,15 +34,14 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
     type=click.Choice(["packages", "files"]),
     is_flag=False,
     flag_value="packages",
-    help="Also show programs and libraries, folded into packages (the default of this option) or file by file with"
-    " system files.",
+    help="Add programs and libraries: packages (the default of this option) or files, which adds system files, too.",
 )
 @click.option(
     "--datasets",
     is_flag=True,
-    help="Show HDF5's datasets, with who wrote and read which; files are shown too (default then: --files all).",
+    help="Add HDF5 datasets with their writers and readers. Implies --files all unless given.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
 def command(
     directory: Path,
     level: str,

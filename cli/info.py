@@ -1,4 +1,4 @@
-"""`tailrace info`: what a run holds, what was lost, and how this tailrace was built."""
+"""`tailrace info`: prints what a run contains, what was lost, and how this tailrace was built."""
 
 import json
 from datetime import datetime, timezone
@@ -16,14 +16,14 @@ from tailrace.errors import UsageError
 @click.option("--build", is_flag=True, help="Print how tailrace was built, as JSON, and exit.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(directory: Path | None, build: bool, form: str) -> None:
-    """Say what the run DIR holds: events, processes, times, bytes, stages, and what was lost."""
+    """Print what the run DIR contains: events, processes, times, bytes, stages, coverage and losses."""
     if build:
         from tailrace import _native
 
         click.echo(_native.build_info())
         return
     if directory is None:
-        raise UsageError("say which run: tailrace info DIR")
+        raise UsageError("the run directory is missing: write tailrace info DIR")
     run = tailrace.open(directory)
     info = run.info()
     if form == "json":
@@ -36,13 +36,15 @@ def command(directory: Path | None, build: bool, form: str) -> None:
         render(*_stages(run), title="Stages")
     below = ledger_rows(run.coverage)
     if below:
-        render(["process", "program", "by the kernel", "missing", "share", "cause"], below, title="Not fully seen")
+        render(
+            ["process", "program", "accounted", "missing", "coverage", "cause"], below, title=f"Coverage below {_LIMIT}"
+        )
     if len(run.losses):
         rows = run.losses[["file", "cause", "count", "unit", "problem"]]
         render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Losses")
     if len(run.declared_problems):
         rows = run.declared_problems
-        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Declared lines not used")
+        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Invalid declared lines")
 
 
 def _lines(info: dict[str, Any]) -> list[list[str]]:
@@ -61,7 +63,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "duration": f"{seconds:.3f} s",
         "read": _bytes(info["read_bytes"]),
         "written": _bytes(info["written_bytes"]),
-        "seen": _seen(info["coverage"]),
+        "coverage": _coverage(info["coverage"]),
         "stages": info["stages"],
         "tasks": info["tasks"],
         "declared tasks": info["declared_tasks"],
@@ -73,31 +75,32 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 
 
-def _seen(coverage: dict[str, Any]) -> str:
-    """The share of the kernel's account that was captured, and whose account is missing."""
+def _coverage(coverage: dict[str, Any]) -> str:
+    """The share of the accounted bytes that the trace contains, and what is not accounted."""
     from tailrace.analyzer.util.formatting import percent_text
 
     if coverage["share"] is None:
-        return "unknown: no process left an account"
+        return "unknown: no process has byte accounting"
     kernel = coverage["kernel_read"] + coverage["kernel_written"]
     share = percent_text(coverage["captured_read"] + coverage["captured_written"], kernel)
-    notes = [f"{share} of {_bytes(kernel)} by the kernel's account"]
+    notes = [f"{share} of {_bytes(kernel)} in the kernel's byte accounting"]
     if missing := coverage["processes"] - coverage["accounted"]:
-        notes.append(f"{missing} of {coverage['processes']} processes without one")
+        notes.append(f"{missing} of {coverage['processes']} processes without accounting")
     if coverage["untraced"]:
         notes.append(f"{coverage['untraced']} not traced")
     if coverage["left_out"]:
-        notes.append(f"{coverage['left_out']} left out by TAILRACE_UNTRACED")
+        notes.append(f"{coverage['left_out']} excluded by TAILRACE_UNTRACED")
     if coverage["below"]:
-        notes.append(f"{coverage['below']} below 99.9%")
+        notes.append(f"{coverage['below']} below {_LIMIT}")
     return ", ".join(notes)
 
 
 MOST_ROWS = 20
+_LIMIT = "99.9%"
 
 
 def ledger_rows(coverage: Any) -> list[list[str]]:
-    """The processes seen to less than 99.9%, those that miss most first."""
+    """The processes with a coverage below 99.9%, by missing bytes, the most first."""
     from tailrace.analyzer.summary import below
     from tailrace.analyzer.util.formatting import bytes_text, percent_text
 

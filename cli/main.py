@@ -1,7 +1,7 @@
-"""The `tailrace` command: the table of its subcommands, each loaded when it is called, and what an error looks like.
+"""The `tailrace` command: the table of its subcommands, each imported when it is called, and the form of its errors.
 
-A subcommand is a click command named `command` in its file. Exit codes: 0 done, 1 failed, 2 usage; `run` exits as the
-command that it ran. An error is one line on stderr.
+A subcommand is a click command named `command` in its file. Exit codes: 0 done, 1 failed, 2 usage; `run` exits with
+the code of its command. An error is one line on stderr.
 """
 
 import errno
@@ -17,32 +17,29 @@ import click
 import tailrace
 from tailrace.errors import TailraceError, UsageError
 
-# subcommand -> (module, what it does)
+# subcommand -> (module, its line in the help, the man page and the completion)
 COMMANDS = {
-    "run": ("tailrace.cli.run", "Run a command and trace all it does to files."),
-    "info": ("tailrace.cli.info", "Say what a run holds, and what was lost."),
-    "report": ("tailrace.cli.report", "Show a run: stages, files, dataflow; on the terminal or as a web page."),
-    "query": ("tailrace.cli.query", "Ask for events or totals by stage, task, path, time."),
-    "compare": ("tailrace.cli.compare", "Compare two runs, or two groups of repeated runs; fail beyond a limit."),
+    "run": ("tailrace.cli.run", "Run a command and trace its I/O and that of all processes it starts."),
+    "info": ("tailrace.cli.info", "Print what a run contains and what was lost."),
+    "report": ("tailrace.cli.report", "Report findings, stages, files and dataflow, on the terminal or as a web page."),
+    "query": ("tailrace.cli.query", "Print totals of events by stage, task, path or time, or the events."),
+    "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
-    "export": (
-        "tailrace.cli.export",
-        "Write a run in a format of other tools: WfFormat, Perfetto, RO-Crate, PROV, ...",
-    ),
-    "declare": ("tailrace.cli.declare", "Say what should depend on what, by a WfFormat instance."),
-    "seal": ("tailrace.cli.seal", "Bring in what processes that died left on this node."),
+    "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),
+    "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),
+    "seal": ("tailrace.cli.seal", "Recover records of killed processes on this node."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
-    "flux": ("tailrace.cli.flux", "Collect Flux's job history; find the Flux plugins."),
-    "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and show what came out."),
+    "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
+    "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),
 }
 
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What writing says; an error of anything else names its file."""
+"""Errors of writing to standard output; any other error names its file."""
 
 
 class _Commands(click.Group):
-    """The subcommands of COMMANDS, none imported before it is needed."""
+    """The subcommands of COMMANDS, each imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -52,6 +49,7 @@ class _Commands(click.Group):
             return None
         command = import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
+        command.short_help = COMMANDS[cmd_name][1]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -62,16 +60,16 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tailrace.__version__, prog_name="tailrace")
 def group() -> None:
-    """Traces what a scientific workflow does to its data, and shows it."""
+    """Trace what a scientific workflow does to its data, and report it."""
 
 
 def main() -> None:
     """Runs the command line and exits."""
     if sys.stdout is None:
-        # Closed by who started us: nobody wants the output, and no file that is opened now may get its number.
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+        # The caller closed it: drop the output, and keep files that are opened later off its descriptor number.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open until exit)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the locale can't write
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the locale lacks
     sys.exit(_run())
 
 
@@ -86,16 +84,16 @@ def _run() -> int:
     except (click.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
     except click.ClickException as error:
-        # click.UsageError knows its subcommand, and how to ask for help on it.
+        # click.UsageError has the context of its subcommand.
         place = getattr(error, "ctx", None)
         hint = f"; see `{place.command_path} --help`" if place is not None else ""
         return _fail(error.format_message().rstrip(".") + hint, error.exit_code)
     except TailraceError as error:
         return _fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except ImportError as error:
-        return _fail(f"tailrace is not installed whole ({error}): pip install it anew", 1)
+        return _fail(f"the installation of tailrace is incomplete ({error}): install it again with pip", 1)
     except BrokenPipeError:
-        _drop_output()  # `tailrace ... | head`: nothing more to say
+        _drop_output()  # `tailrace ... | head`
         return 0
     except OSError as error:
         _drop_output()
@@ -110,7 +108,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _drop_output() -> None:
-    """Python must not find at its exit what standard output could not take."""
+    """Discards unwritten output, which Python would try to write again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Options that more than one subcommand has."""
+"""Options that several subcommands share."""
 
 import io
 import sys
@@ -13,24 +13,24 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def tag_option(function: _Command) -> _Command:
-    """`--tag KEY=VALUE`, as often as wanted; the parameter `tags` is a tuple of strings."""
+    """`--tag KEY=VALUE`, repeatable; the parameter `tags` is a tuple of strings."""
     return click.option(
         "--tag",
         "-t",
         "tags",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A tag for all that is recorded (workflow, stage, task, job, rank or any other key). May be repeated.",
+        help="Add a tag to all recorded events (workflow, stage, task, job, rank or any other key). May be repeated.",
     )(function)
 
 
 def utf8_output() -> TextIO:
-    """Standard output for what a program reads: UTF-8 whatever the locale, as the files are that `-o` writes."""
+    """Standard output for machine-readable formats: UTF-8 whatever the locale, like the files that `-o` writes."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     return sys.stdout
 
 
 def canonical_tags(assignments: tuple[str, ...]) -> str:
-    """The canonical string of `--tag` options; of a key given twice the last counts. Raises TagError."""
+    """The canonical string of `--tag` options; the last one counts for a repeated key. Raises TagError."""
     return encode(dict(parse_assignment(assignment) for assignment in assignments))

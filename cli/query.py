@@ -1,4 +1,4 @@
-"""`tailrace query`: totals of a run's events, grouped, or the events themselves."""
+"""`tailrace query`: prints grouped totals of a run's events, or the events themselves."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tailrace.errors import UsageError
 
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
-    "workflow": "One run of one workflow.",
-    "stage": "Step of the workflow.",
-    "task": "One invocation.",
+    "workflow": "Workflow.",
+    "stage": "Stage of the workflow.",
+    "task": "Task.",
     "job": "Job of the resource manager.",
-    "rank": "Rank in a parallel program.",
-    "name": "Call, as in read.",
-    "cat": "Layer, as in POSIX.",
-    "path": "File, a pattern such as '*.nc'.",
-    "host": "Node.",
-    "pid": "Process.",
-    "start": "Process, by when it was first seen, where several had one pid.",
+    "rank": "MPI rank.",
+    "name": "Function, as in read.",
+    "cat": "Category, as in POSIX.",
+    "path": "File, as in '*.nc'.",
+    "host": "Host.",
+    "pid": "Process id.",
+    "start": "Start of the process in ns, where a host reused the pid.",
 }
 _PATTERN = frozenset("*?[")
 
@@ -42,29 +42,37 @@ def _filters(function: Any) -> Any:
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @_filters
-@click.option("--where", "pairs", multiple=True, metavar="COLUMN=VALUE", help="Any other column, as in tag.try=0.")
-@click.option("--since", type=float, metavar="S", help="Calls that ended at or after this many seconds into the run.")
-@click.option("--until", type=float, metavar="S", help="Calls that started before this many seconds into the run.")
+@click.option(
+    "--where",
+    "pairs",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Any other column, as in tag.try=0. May be repeated.",
+)
+@click.option(
+    "--since", type=float, metavar="S", help="Only calls that end at or after this time, in s from the first event."
+)
+@click.option(
+    "--until", type=float, metavar="S", help="Only calls that begin before this time, in s from the first event."
+)
 @click.option("--by", metavar="COLUMN[,...]", help="Group by these columns.")
 @click.option(
     "--agg",
     "aggs",
     multiple=True,
     metavar="HOW[:COLUMN]",
-    help="count, or sum, mean, min, max, nunique, p50, p95, p99 of a column. Default: count.",
+    help="count, or sum, mean, min, max, nunique, p50, p95, p99 of a column. Default: count. May be repeated.",
 )
-@click.option("--columns", metavar="COLUMN[,...]", help="No totals: the events themselves, with these columns.")
-@click.option(
-    "--sort", metavar="COLUMN", help="Sort by this column of the result, largest first; -COLUMN: smallest first."
-)
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows.")
+@click.option("--columns", metavar="COLUMN[,...]", help="Print the events with these columns, not totals.")
+@click.option("--sort", metavar="COLUMN", help="Sort by this column, descending; -COLUMN: ascending.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Print at most N rows.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="Default: by the name of the output, else table.",
+    help="Output format. Default: by the ending of the output's name, else table.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; default: standard output.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
 def command(
     directory: Path,
     pairs: tuple[str, ...],
@@ -79,17 +87,18 @@ def command(
     output: Path | None,
     **filters: tuple[str, ...],
 ) -> None:
-    """Ask the run DIR for totals of its events, or for the events.
+    """Print totals of the events of the run DIR, or the events themselves.
 
-    A text filter with *, ? or [ is a pattern, and stands for itself, too; an empty text asks for events without one:
+    A text filter with *, ? or [ is a pattern and also matches itself literally. An empty text selects events without
+    a value. Example:
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
     """
     form = form or _FORMS.get(output.suffix.lower() if output else "", "table")
     if form == "parquet" and output is None:
-        raise UsageError("parquet is binary: say where to write it with -o FILE")
+        raise UsageError("parquet is a binary format: name the output file with -o FILE")
     if columns is not None and (by is not None or aggs):
-        raise UsageError("--columns asks for the events themselves, so it does not go with --by or --agg")
+        raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
     run = tailrace.open(directory)
     asked = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
     where = {**_values(asked), **_times(run, since, until)}
@@ -118,12 +127,12 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"--where needs COLUMN=VALUE, not {pair!r}")
+            raise UsageError(f"--where {pair!r} has no '=': write it as COLUMN=VALUE")
         yield schema.column(name).name, value
 
 
 def _values(asked: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
-    """What each column may be: any of the values that were asked for, wherever they stood."""
+    """The accepted values of each column: all values given for it, by any option."""
     out: dict[str, list[Any]] = {}
     for name, value in asked:
         pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
@@ -136,7 +145,7 @@ def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]
     bounds = {"t0": ("--since", since), "t1": ("--until", until)}
     for option, bound in bounds.values():
         if bound is not None and not isfinite(bound):
-            raise UsageError(f"{option} takes a number of seconds, not {bound}")
+            raise UsageError(f"{option} is {bound}: give a finite number of seconds")
     return {name: start + round(bound * 1e9) for name, (_, bound) in bounds.items() if bound is not None}
 
 
@@ -150,7 +159,7 @@ _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet
 def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> None:
     from tailrace.analyzer.util.published import published
 
-    # What is wrong with the question is said before a file is begun.
+    # A fault in the query is raised before the output file is created.
     first = next(pieces)
     pieces = chain([first], pieces)
     if output is None:
@@ -202,7 +211,7 @@ def _parquet(pieces: Iterator[pd.DataFrame], place: Path) -> None:
     import pyarrow.parquet as pq
 
     first = next(pieces)
-    # A column of objects is text, in pieces without one value too.
+    # A column of objects is text, also in a piece where all its values are null.
     fields = [pa.field(name, _arrow_type(first[name])) for name in first]
     with pq.ParquetWriter(place, pa.schema(fields)) as writer:
         for piece in chain([first], pieces):

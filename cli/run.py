@@ -1,4 +1,4 @@
-"""`tailrace run [-o DIR] [--tag k=v]... [--] CMD...`: runs CMD traced; exits as CMD did, with one line on stderr."""
+"""`tailrace run [-o DIR] [--tag k=v]... [--] CMD...`: runs CMD traced; exits with its exit code; one line on stderr."""
 
 import os
 import sys
@@ -19,30 +19,31 @@ from tailrace.integrations import launcher, rundir
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The run directory; new, empty, or one of an earlier run, which is added to. Default: a new one under "
-    "tailrace-runs/, or the surrounding run's when CMD is part of one.",
+    help="The run directory: new, empty, or of an earlier run, which is extended. Default: a new one under "
+    "tailrace-runs/, or that of the surrounding traced run.",
 )
 @tag_option
-@click.option("-q", "--quiet", is_flag=True, help="No summary line, only faults.")
+@click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[str, ...]) -> int:
-    """Run CMD and trace what it, and all that it starts, does to files.
+    """Run CMD and trace its I/O and that of all processes it starts.
 
-    Exits as CMD did: its exit code, 128+n when signal n ended it, 127 when it isn't found, 126 when it can't be run.
+    Exits with the exit code of CMD: 128+n when signal n ended it, 127 when it is not found, 126 when it can't be
+    executed.
     """
     canonical = canonical_tags(tags)
     surrounding = context.run_directory() if context.active() else None
     wanted = output or rundir.default_run_directory(cmd)
     if surrounding is not None:
         if output is not None and output.absolute().resolve() != Path(surrounding):
-            print(f"tailrace: already part of the run {surrounding}: recorded there, not in {output}", file=sys.stderr)
+            print(f"tailrace: already traced into {surrounding}: recording there, not in {output}", file=sys.stderr)
         wanted = Path(surrounding)
     try:
         run_dir = rundir.open_run_directory(wanted, cmd, canonical)
     except UsageError as error:
         if output is not None:
             raise
-        # The place was our choice, so the command must not suffer from it.
+        # The user did not choose the directory, so the command runs without it.
         print(f"tailrace: not traced: {error}", file=sys.stderr)
         return launcher.run_command(cmd, os.environ)
     code, summary = launcher.run_traced(cmd, run_dir, canonical)

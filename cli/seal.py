@@ -1,4 +1,4 @@
-"""`tailrace seal DIR`: seals the journals that dead processes left on this node."""
+"""`tailrace seal DIR`: seals the journals of dead processes on this node."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from tailrace.integrations import launcher, rundir
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 def command(directory: Path) -> None:
-    """Bring into the run DIR what processes recorded that died on this node before they could.
+    """Recover records of killed processes on this node into the run DIR.
 
-    `tailrace run` and the plugins do so by themselves; this is for processes that were started with `tailrace env`, or
-    whose launcher was killed too.
+    `tailrace run` and the plugins do this at their end. The command is for processes that were started with
+    `tailrace env`, or whose launcher was killed as well.
     """
     run_dir = rundir.existing_run_directory(directory)
     before = launcher.trace_sizes(run_dir)
@@ -28,5 +28,5 @@ def command(directory: Path) -> None:
     summary.lost.update(account["unrecorded_lost"])
     launcher.add_blocks(summary, run_dir, before)
     if account["failed"]:
-        raise CoreError(launcher.waiting(account, run_dir))
+        raise CoreError(launcher.unsealed_message(account, run_dir))
     click.echo(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}")

@@ -1,7 +1,7 @@
-"""Tables on the terminal, for the subcommands that print some.
+"""Tables on the terminal, for the subcommands that print them.
 
-What always holds: what stands in a trace is shown, never obeyed: no markup, and control characters are written as
-escapes. Without a terminal nothing is cut to a width.
+Invariants: text of a trace is printed literally, without markup and with control characters escaped. Without a
+terminal nothing is cut to a width.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from tailrace.analyzer.util.formatting import visible
 
 
 def shown(value: Any) -> str:
-    """A cell's text: "" for null, integers as they are, other numbers with six digits, text with its controls
-    escaped."""
+    """A cell's text: "" for null, integers in full, other numbers with six digits, text with control
+    characters escaped."""
     if value is None or value is pd.NA or (isinstance(value, float) and value != value):
         return ""
     if isinstance(value, float):
@@ -23,7 +23,7 @@ def shown(value: Any) -> str:
 
 
 def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, numbers: bool = True) -> None:
-    """Prints a table on standard output; with `numbers`, columns of numbers stand to the right."""
+    """Prints a table on standard output; with `numbers`, columns of numbers are right-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

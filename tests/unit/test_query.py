@@ -216,8 +216,8 @@ def test_the_column_count_beside_the_number_of_events(run: Any) -> None:
         (["--where", "sort=1", "--columns", "path"], "no column 'sort'"),
         (["--where", "run=1"], "no column 'run'"),
         (["--where", "t0=1"], "no column 't0'"),
-        (["--since", "nan"], "--since takes"),
-        (["--until", "inf"], "--until takes"),
+        (["--since", "nan"], "--since is nan: give"),
+        (["--until", "inf"], "--until is inf: give"),
     ],
 )
 def test_a_question_that_cant_be_asked_is_explained(run: Any, options: list[str], words: str) -> None:
@@ -371,7 +371,7 @@ def test_info_of_nothing(tmp_path: Path) -> None:
 
 
 def test_info_needs_a_run() -> None:
-    with pytest.raises(UsageError, match="which run"):
+    with pytest.raises(UsageError, match="run directory is missing"):
         tell()
 
 
