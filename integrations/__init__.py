@@ -1,12 +1,12 @@
-"""What every workflow manager needs, once: run directories, the environment of a traced task, launching, declaring.
+"""What the plugins of all workflow managers share: run directories, traced environments, launching, declaring.
 
-    rundir.py       make or open a run directory, describe the run and its hosts in run.json
-    environment.py  the environment that puts the core and the tags into a process
-    launcher.py     run a command traced, and seal what its dead processes left
-    pool.py         the same around a worker pool, for plugins (`python -m tailrace.integrations.pool`)
-    declared.py     what the manager knows of its tasks, as JSON lines
-    programs.py     what keeps a program from being traced
-    wfformat.py     the graph of any manager, as a WfFormat instance, read and declared
+    rundir.py       create or open a run directory; describe the run and its hosts in run.json
+    environment.py  the environment that preloads the core and carries the tags
+    launcher.py     run a command traced, then seal the journals of its dead processes
+    pool.py         the same for a worker pool, for plugins (`python -m tailrace.integrations.pool`)
+    declared_log.py the writer of declared lines: what a manager states about its tasks
+    programs.py     why a program can't be traced
+    wfformat.py     a declared DAG from a WfFormat file
 
-A plugin composes these; nothing here knows a workflow manager.
+A plugin combines these; nothing here depends on a workflow manager.
 """

@@ -1,9 +1,12 @@
-"""The declared DAG: what a workflow manager knows of its tasks, appended as JSON lines (docs/declared-dag.md).
+"""The log of the declared DAG: a workflow manager's tasks and dependencies as JSON lines (docs/declared-dag.md).
 
-One file a writer process, each line in one write to a descriptor opened with O_APPEND, so that a reader sees whole
-lines at any time and no two writers share a file. A failure (full disk, directory gone) is said once and the lines
-counted in `lost`: declaring must never stop a workflow. Who reads a manager's history afterwards publishes a whole file
-instead (`publish`), which may be done again.
+    DeclaredLog      appends lines while the workflow runs
+    publish          writes a complete file from a manager's history; repeatable
+    declared_line    one line
+
+Invariants: each writer process has its own file; each line is one write to a descriptor opened with O_APPEND, so a
+reader sees complete lines at any time. A failure (full disk, missing directory) never stops the workflow: it is
+logged once, and `lost` counts the lines. The reader of these files is tailrace.analyzer.store.declared_tables.
 """
 
 import json
@@ -20,7 +23,7 @@ from typing import Any
 
 _log = logging.getLogger("tailrace.declared")
 
-# What docs/declared-dag.md asks of a line, by type; further keys are free.
+# The keys that docs/declared-dag.md requires, by type of line; others may be added.
 REQUIRED_KEYS = {
     "workflow": ("workflow", "manager", "version", "t_ns", "config"),
     "task": ("workflow", "stage", "task", "kind", "name", "deps", "inputs", "outputs"),
@@ -31,7 +34,7 @@ END_STATUSES = ("done", "failed", "memoized", "dep_failed", "canceled")
 
 
 def declared_line(type_: str, /, **keys: Any) -> str:
-    """A declared line without its end; a key whose value is None is left out. Raises TypeError for a missing key."""
+    """A declared line without its newline. Keys whose value is None are omitted. Raises TypeError for a missing key."""
     given = {key: value for key, value in keys.items() if value is not None}
     missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
     if missing:
@@ -40,8 +43,9 @@ def declared_line(type_: str, /, **keys: Any) -> str:
 
 
 def publish(path: Path, lines: Iterable[str]) -> None:
-    """Makes `path` a declared file of these lines, or replaces it by one, whole at every moment. Its folder is made
-    where a shell that made the run had nothing to declare. Raises OSError.
+    """Writes or atomically replaces the declared file `path`. Creates its folder, which a Flux shell leaves out.
+
+    Raises OSError.
     """
     scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -53,7 +57,7 @@ def publish(path: Path, lines: Iterable[str]) -> None:
 
 
 class DeclaredLog:
-    """A writer of declared lines. Thread-safe; a forked child gets a file of its own."""
+    """Appends declared lines. Thread-safe; a forked child opens its own file."""
 
     def __init__(self, run_dir: str | Path, manager: str) -> None:
         self.lost = 0
@@ -68,13 +72,13 @@ class DeclaredLog:
 
     @property
     def path(self) -> Path | None:
-        """The file that this process writes; None before its first line."""
+        """The file of this process; None before its first line."""
         return self._path if self._pid == os.getpid() else None
 
     def write(self, type_: str, /, **keys: Any) -> None:
-        """Appends a line of type `type_`; a key whose value is None is left out. Raises TypeError for a missing key."""
+        """Appends a line of type `type_`. Keys whose value is None are omitted. Raises TypeError for a missing key."""
         line = declared_line(type_, **keys) + "\n"
-        if self._lock_pid != os.getpid():  # another thread of our parent's may have held the lock when it forked us
+        if self._lock_pid != os.getpid():  # another thread may have held it at fork
             self._lock, self._lock_pid = threading.Lock(), os.getpid()
         try:
             self._append(line.encode("utf-8", "replace"))
@@ -82,7 +86,7 @@ class DeclaredLog:
             self._lose(error)
 
     def close(self) -> None:
-        """Closes the file. A line that is written afterwards opens it again."""
+        """Closes the file. The next line opens it again."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -93,10 +97,10 @@ class DeclaredLog:
             descriptor = self._open()
             line = b"\n" * self._torn + line
             written = os.write(descriptor, line)
-            # The disk is full: the next line begins anew, so that only this one is lost when there is room again.
+            # Disk full: the next line starts with a newline, so only this one is lost once there is room again.
             self._torn = written != len(line)
             if self._torn:
-                raise OSError(f"only {written} of {len(line)} bytes could be written")
+                raise OSError(f"only {written} of {len(line)} bytes were written")
 
     def _open(self) -> int:
         if self._pid != os.getpid() or self._path is None:
@@ -104,7 +108,7 @@ class DeclaredLog:
             host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
             self._path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
         if self._descriptor is None:
-            # Of a run that a Flux shell has made.
+            # A Flux shell creates the run directory without this folder.
             if self._directory.parent.is_dir():
                 self._directory.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -115,4 +119,4 @@ class DeclaredLog:
         self.lost += 1
         if self.lost == 1:
             where = self._path or self._directory
-            _log.warning("tailrace: can't write the declared DAG to %s: %s; the workflow goes on", where, error)
+            _log.warning("tailrace: can't write the declared DAG to %s: %s; the workflow continues", where, error)

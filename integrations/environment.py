@@ -1,7 +1,7 @@
-"""The environment that makes a process a traced one, and the way into a process that runs already.
+"""The environment of a traced process, and attaching to a running one.
 
-The core is put into a process by LD_PRELOAD and told what to do by TAILRACE_...; a traced process doesn't see these
-variables itself, and hands them to what it starts.
+LD_PRELOAD loads the core into a process; TAILRACE_... variables configure it. A traced process does not see these
+variables (hidden settings) and passes them to the processes it starts.
 """
 
 import ctypes
@@ -19,30 +19,30 @@ _OF_A_RUN = ("TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_CLOCK", "TAILRACE_PROCES
 def library_path() -> Path:
     """The core's library: the installed package's, or the build that TAILRACE_CORE_LIBRARY names.
 
-    Raises CoreError when it isn't there, or lies where LD_PRELOAD can't name it.
+    Raises CoreError when it is missing, or when LD_PRELOAD can't contain its path.
     """
     chosen = os.environ.get("TAILRACE_CORE_LIBRARY")
     path = Path(chosen) if chosen else installation.PACKAGE / "lib" / _LIBRARY
     if chosen and not (path.is_absolute() and path.name == _LIBRARY and path.is_file()):
-        raise CoreError(f"TAILRACE_CORE_LIBRARY is {chosen}: name a {_LIBRARY} by its whole path, or unset it")
+        raise CoreError(f"TAILRACE_CORE_LIBRARY is {chosen}: give the absolute path of a {_LIBRARY}, or unset it")
     if not path.is_file():
-        raise CoreError(f"{path} is missing: tailrace was installed without its core; `pip install` it anew")
+        raise CoreError(f"{path} is missing: tailrace was installed without its core; install it again with pip")
     if any(separator in str(path) for separator in " :\t\n$"):
-        raise CoreError(f"LD_PRELOAD can't name {path}: install tailrace under a path without blanks, ':' and '$'")
+        raise CoreError(f"LD_PRELOAD can't contain {path}: install tailrace under a path without blanks, ':' and '$'")
     return path
 
 
 def trace_settings(run_dir: str | Path, tags: str = "") -> dict[str, str]:
-    """The TAILRACE_... variables of a process on this node that is traced into `run_dir` with `tags` (canonical)."""
+    """The TAILRACE_... variables that trace a process of this node into `run_dir` with `tags` (canonical)."""
     from tailrace import _native
 
-    # The clock reference holds on this node only. With it, all its processes count from one pair of clock readings.
+    # One clock reference for all processes of this node: one pair of clock readings. It is not valid elsewhere.
     settings = {**chosen_settings(), "TAILRACE_RUN": str(run_dir), "TAILRACE_CLOCK": _native.clock_reference()}
     return {**settings, "TAILRACE_TAGS": tags} if tags else settings
 
 
 def chosen_settings() -> dict[str, str]:
-    """The settings that the user has chosen: set for this process, and not a matter of one run or one node."""
+    """The settings chosen by the user: set in this process's environment and not specific to a run or a node."""
     from tailrace import _native
 
     chosen = {}
@@ -54,11 +54,11 @@ def chosen_settings() -> dict[str, str]:
 
 
 def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a traced task: `base_env` (this process's when None) with the core and the tags in it.
+    """The environment of a traced task: `base_env` (this process's when None) with the core and the tags.
 
-    run_dir: absolute; tags: canonical string, laid over the ones that `base_env` or this process carries. A library
-    that is preloaded already stays, behind the core. Raises CoreError when the core can't be found, TagError when the
-    tags together break the rules.
+    run_dir: absolute; tags: canonical string, overrides those of `base_env` or this process key by key. Libraries
+    that are preloaded already follow the core. Raises CoreError when the core is not found, TagError when the merged
+    tags break the rules.
     """
     from tailrace.tags import merge
 
@@ -66,7 +66,7 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
     library = str(library_path())
     preloaded = [entry for entry in base.get("LD_PRELOAD", "").replace(":", " ").split() if entry != library]
     preloaded = [library, *preloaded]
-    # A traced process doesn't see its own variables, so its tags are to be had from the core.
+    # A traced process has its tags in the core, not in its environment.
     tags = merge(base.get("TAILRACE_TAGS") or context.setting("TAILRACE_TAGS") or "", tags)
     return {**base, **trace_settings(run_dir, tags), "LD_PRELOAD": ":".join(preloaded)}
 
@@ -82,16 +82,16 @@ def journal_directory(environment: Mapping[str, str] | None = None) -> str:
 
 
 def attach(run_dir: str | Path, tags: str = "") -> None:
-    """Starts tracing in this process, which was not started traced: its threads and all that they start from now on.
+    """Starts tracing in this running process: its threads and all processes that they start from now on.
 
-    Does nothing when the process is traced already. Can't be undone. Raises CoreError when the core can't attach.
+    Does nothing in a traced process. Can't be undone. Raises CoreError when the core can't attach.
     """
     if context.active():
         return
     path = library_path()
     settings = trace_settings(run_dir, tags)
     for name, value in settings.items():
-        # Not os.environ: the core takes its variables out of the C environment, and Python's copy would keep them.
+        # Not os.environ: the core removes its variables from the C environment, and Python's copy would keep them.
         os.putenv(name, value)
     reason = _load_and_attach(path)
     if reason is not None:
@@ -102,7 +102,7 @@ def attach(run_dir: str | Path, tags: str = "") -> None:
 
 
 def _load_and_attach(path: Path) -> str | None:
-    """Why the library can't attach, or None when it has."""
+    """Why the library can't attach; None when it did."""
     try:
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         library.tailrace_attach_error.restype = ctypes.c_char_p

@@ -1,7 +1,7 @@
-"""Runs a command traced, as `tailrace run` does: put the core into it, wait, seal what its dead processes left, sum up.
+"""Runs a command traced, as `tailrace run` does: preload the core, wait, seal the journals of dead processes, sum up.
 
-What always holds: the command's fate is its own. It gets the signals that we get, our exit code is its exit code, and
-a fault of the tracer (no core, a run directory that goes away) is a line on stderr, never a reason not to run it.
+Invariants: signals sent to this process reach the command; its exit code becomes ours; a fault of the tracer (missing
+core, run directory removed) is a line on stderr and never keeps the command from running.
 """
 
 import errno
@@ -29,9 +29,9 @@ NOT_FOUND = 127
 _SIGNALLED = 128
 _SHELL = "/bin/sh"
 _HEAD_BYTES = 256
-"""Where a program has a zero byte, and a text has none."""
+"""A binary has a zero byte in its head, a script has none."""
 
-# Passed on to the command. Not SIGTSTP and SIGCONT: the terminal stops and continues the whole job by itself.
+# Passed on to the command. Not SIGTSTP and SIGCONT: the terminal stops and continues the whole process group.
 _FORWARDED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -44,7 +44,8 @@ _FORWARDED = (
 
 @dataclass
 class Summary:
-    """What a run recorded. Bytes are those moved by calls, each byte once; lost: cause -> number of events."""
+    """What a run recorded. Bytes are those moved by calls, each byte once; lost: cause -> number of events; alive:
+    processes that still run; fault: why tailrace could not do its part."""
 
     events: int = 0
     processes: int = 0
@@ -59,8 +60,8 @@ class Summary:
 def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[int, Summary]:
     """Runs `command` traced into `run_dir` (absolute, exists) with `tags` (canonical) and waits for it.
 
-    Returns its exit code as a shell has it (128+n for signal n, 127 not found, 126 not executable) and what was
-    recorded by this run; `Summary.fault` says what kept tailrace from doing its part.
+    Returns its exit code in the shell's convention (128+n for signal n, 127 not found, 126 not executable) and what
+    this run recorded.
     """
     summary = Summary()
     before = trace_sizes(run_dir)
@@ -78,20 +79,20 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
         account = seal(run_dir, env)
         summary.lost.update(account["unrecorded_lost"])
         if account["failed"]:
-            summary.fault = summary.fault or waiting(account, run_dir)
+            summary.fault = summary.fault or unsealed_message(account, run_dir)
         else:
             summary.alive = len(unsealed_pids(run_dir, env))
         add_blocks(summary, run_dir, before)
     except (TailraceError, OSError, RuntimeError, ValueError) as error:
-        summary.fault = summary.fault or f"the trace in {run_dir} is not whole: {error}"
+        summary.fault = summary.fault or f"the trace in {run_dir} is incomplete: {error}"
     return code, summary
 
 
 class SealAccount(TypedDict):
-    """What sealing did.
+    """The result of sealing.
 
-    Journals: sealed, left to live processes, failed (with their events). Events: sealed; lost without a block that
-    tells of it, by cause.
+    Journals: sealed_journals; alive: of running processes; failed, with their failed_events. Events: sealed in
+    events; unrecorded_lost: cause -> losses that no block records.
     """
 
     sealed_journals: int
@@ -102,18 +103,18 @@ class SealAccount(TypedDict):
     unrecorded_lost: dict[str, int]
 
 
-def waiting(account: SealAccount, run_dir: Path) -> str:
-    """What to do about journals that could not be sealed, as a sentence."""
+def unsealed_message(account: SealAccount, run_dir: Path) -> str:
+    """A sentence on the journals that could not be sealed, and what to do."""
     return (
-        f"{account['failed_events']} events of {account['failed']} journals wait on this node, as {run_dir} can't be "
-        f"written to: do `tailrace seal {run_dir}` when it can"
+        f"{account['failed_events']} events of {account['failed']} journals are unsealed on this node, because "
+        f"{run_dir} is not writable: make room and run `tailrace seal {run_dir}`"
     )
 
 
 def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
-    """Seals what this node's dead processes left in their journals into `run_dir`.
+    """Seals the journals of this node's dead processes into `run_dir`.
 
-    env: where TAILRACE_JOURNAL_DIR may be set. Raises OSError, RuntimeError when `run_dir` can't be written.
+    env: may set TAILRACE_JOURNAL_DIR. Raises OSError, RuntimeError when `run_dir` can't be written.
     """
     from tailrace import _native
 
@@ -122,36 +123,37 @@ def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
 
 
 def unsealed_pids(run_dir: Path, env: Mapping[str, str] | None = None) -> set[int]:
-    """This node's processes with a journal of `run_dir`, alive or not sealed yet, but for us and those above us."""
+    """This node's processes with an unsealed journal of `run_dir`, without this process and its ancestors."""
     from tailrace import _native
 
     journals = Path(_native.journal_directory(str(run_dir), environment.journal_directory(env)))
-    # A host's name has no "-" there.
+    # In a journal's name, the host has no "-".
     named = (re.fullmatch(r"[^-]+-(\d+)-[^-]+", path.stem) for path in journals.glob("*.tj"))
-    return {int(match[1]) for match in named if match} - _own_line()
+    return {int(match[1]) for match in named if match} - _ancestry()
 
 
-def _own_line() -> set[int]:
+def _ancestry() -> set[int]:
+    """This process and its ancestors."""
     found, pid = set(), os.getpid()
-    with suppress(OSError):  # another user's process may be hidden from us (hidepid, proc(5)), and with it its parents
+    with suppress(OSError):  # hidepid (proc(5)) hides other users' processes
         while pid > 0:
             found.add(pid)
-            # The parent's pid is the second field behind the name in parentheses; the name may hold anything.
+            # The parent's pid is the second field after the name in parentheses; the name may contain any character.
             pid = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     return found
 
 
 def trace_sizes(run_dir: Path) -> dict[Path, int]:
-    """The bytes of each trace file now, to tell later what a run has added."""
+    """The current size of each trace file, for add_blocks()."""
     sizes = {}
     for path in sorted((run_dir / "trace").glob("*.pfw.gz")):
-        with suppress(FileNotFoundError):  # taken away meanwhile
+        with suppress(FileNotFoundError):  # removed meanwhile
             sizes[path] = path.stat().st_size
     return sizes
 
 
 def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> None:
-    """Adds to `summary` the blocks that were appended since `before` (trace_sizes())."""
+    """Adds to `summary` the blocks appended since `before` (trace_sizes())."""
     from tailrace import _native
 
     for path, size in trace_sizes(run_dir).items():
@@ -169,16 +171,17 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
 
 
 def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:
-    """Runs `command`, found by PATH, and passes on the signals that come for us; returns its exit code as a shell.
+    """Runs `command`, found by PATH, and forwards our signals to it; returns its exit code in the shell's convention.
 
-    run_dir: gets the kernel's account of the command (docs/trace-format.md, "accounts").
+    run_dir: receives the byte accounting of the command (docs/trace-format.md, "accounts").
     """
     watched = {*_FORWARDED, signal.SIGCHLD}
     filters = seccomp_filters()
     if filters is not None and "TAILRACE_RUN" in env:
-        # A process of ours that finds itself under more than these asks nothing of the kernel (core/src/session/session.cc).
+        # A traced process under more filters than these avoids system calls that a filter may forbid
+        # (core/src/session/session.cc).
         env = {**env, "TAILRACE_PROCESS": f"{filters}:{os.geteuid()}"}
-    # A caller may have it ignored, and the kernel then keeps no exit status for us.
+    # The caller may ignore SIGCHLD; then the kernel keeps no exit status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
@@ -192,14 +195,14 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
         return NOT_EXECUTABLE
     finally:
         for number in signal.sigpending() & watched:
-            # It came after the command's end: too late for it, and we have yet to seal.
+            # Arrived after the command's end: discard it, sealing is still to come.
             signal.sigwait({number})
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _spawn(command: Sequence[str], env: dict[str, str], mask: Iterable[int]) -> int:
     """Starts the command with the signal mask `mask`; returns its pid. Raises OSError."""
-    # Python ignores these two; the command is to find them as any program does.
+    # Python ignores these two; the command gets the defaults.
     found = (signal.SIGPIPE, signal.SIGXFSZ)
     try:
         return os.posix_spawnp(command[0], list(command), env, setsigmask=mask, setsigdef=found)
@@ -210,13 +213,13 @@ def _spawn(command: Sequence[str], env: dict[str, str], mask: Iterable[int]) -> 
         with Path(script).open("rb") as text:
             if b"\0" in text.read(_HEAD_BYTES):
                 raise
-        # A text without "#!" is the shell's, as shells and execvp(3) have it.
+        # The shell runs a text without "#!", as in execvp(3).
         words = [_SHELL, script, *command[1:]]
         return os.posix_spawn(_SHELL, words, env, setsigmask=mask, setsigdef=found)
 
 
 def seccomp_filters() -> int | None:
-    """How many seccomp filters this process is under; before Linux 5.9 the mode, 0 or 2. None: nobody says."""
+    """The number of seccomp filters of this process; before Linux 5.9 the mode, 0 or 2; None where /proc is silent."""
     with suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         found = dict(re.findall(r"^(Seccomp(?:_filters)?):\s*(\d+)$", status, re.MULTILINE))
@@ -226,7 +229,7 @@ def seccomp_filters() -> int | None:
 
 
 def exit_code(status: int) -> int:
-    """A wait status as a shell's exit code: 128+n for a command that signal n ended."""
+    """A wait status as a shell's exit code: 128+n after signal n."""
     code = os.waitstatus_to_exitcode(status)
     return _SIGNALLED - code if code < 0 else code
 
@@ -237,22 +240,22 @@ def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None, command:
         if ended is not None:
             status, account = _take(ended.si_pid)
             if ended.si_pid != pid:
-                continue  # an orphan that pool.py has adopted
+                continue  # an orphan that pool.py adopted
             if account is not None and run_dir is not None:
                 write_account(run_dir, pid, status, account, command)
             return status
         received = signal.sigwaitinfo(watched)
-        # A positive code is the kernel's: the terminal's Ctrl-C has reached the command, which is in our group, too.
+        # A positive code is the kernel's: a Ctrl-C of the terminal reaches the command too, which is in our group.
         if received.si_signo != signal.SIGCHLD and received.si_code <= 0:
             os.kill(pid, received.si_signo)
 
 
 def _take(pid: int) -> tuple[int, tuple[int, int] | None]:
-    """Takes a child that has ended: its status; its rchar and wchar, None where the kernel doesn't say."""
+    """Reaps a dead child: its status; its rchar and wchar, None where the kernel does not reveal them."""
     if context.active():
-        return os.waitpid(pid, 0)[1], None  # the core takes the account, and puts it into the trace
+        return os.waitpid(pid, 0)[1], None  # the core records the account in the trace
     found = context.kernel_account(pid)
-    # Only root may look at a zombie. For others its account is what the wait adds to their own, if no thread does.
+    # Only root may read a zombie's account. For others it is what the wait adds to our own, without other threads.
     alone = Path("/proc/self/task").stat().st_nlink == 3  # the thread, ".", ".."
     before = context.kernel_account("self") if found is None and alone else None
     _, status = os.waitpid(pid, 0)
@@ -263,7 +266,7 @@ def _take(pid: int) -> tuple[int, tuple[int, int] | None]:
 
 
 def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int], command: str) -> None:
-    """Puts what the kernel counted of a command into the run; where it can't, the run has no account of it."""
+    """Writes the byte accounting of a command to the run; on a failure the run has none for it."""
     host, ns = socket.gethostname(), time_ns()
     row = {"host": host, "pid": pid, "status": status, "rchar": account[0], "wchar": account[1], "ns": ns}
     if obstacle := programs.find_obstacle(command):

@@ -1,10 +1,10 @@
-"""Starts a worker pool traced, and seals what its workers leave.
+"""Starts a worker pool traced, and seals the journals of its workers.
 
     python -m tailrace.integrations.pool NAME=VALUE... -- CMD...
 
-Plugins put this in front of the command that starts a pool on a node. Workers end by SIGTERM, without any clean-up of
-their own; what they recorded lies in journals of this node, and this process outlives them to seal it. NAME=VALUE are
-the tracer's settings (TAILRACE_RUN is needed) and any variables that CMD itself was to be started with.
+Plugins put this in front of the command that starts a pool on a node. SIGTERM ends the workers without any clean-up;
+this process outlives them to seal their journals on this node. NAME=VALUE are the tracer's settings (TAILRACE_RUN is
+required) and any other variables for CMD.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the pool; returns its exit code as a shell has it."""
+    """Runs the pool; returns its exit code in the shell's convention."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     settings, command = _split(words)
     if not command or "TAILRACE_RUN" not in settings:
@@ -36,19 +36,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         env = environment.task_environment(run_dir, settings.get("TAILRACE_TAGS", ""), env)
         rundir.describe_host(run_dir, command)
     except (TailraceError, OSError) as error:
-        print(f"tailrace: this worker pool is not traced fully: {error}", file=sys.stderr)
+        print(f"tailrace: this worker pool is traced incompletely: {error}", file=sys.stderr)
     _adopt_orphans()
     code = launcher.run_command(command, env)
     _reap_orphans()
     try:
         launcher.seal(run_dir, env)
     except (TailraceError, OSError, RuntimeError) as error:
-        print(f"tailrace: can't seal what the workers left for {run_dir}: {error}", file=sys.stderr)
+        print(
+            f"tailrace: can't seal the workers' journals into {run_dir}: {error}; run `tailrace seal {run_dir}`",
+            file=sys.stderr,
+        )
     return code
 
 
 def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The settings before `--` and the assignments that the command itself begins with, as in a shell; the command."""
+    """The settings before `--`, with the assignments at the command's beginning (as in a shell); the command."""
     border = words.index("--") if "--" in words else len(words)
     assignments, command = words[:border], words[border + 1 :]
     while command and _ASSIGNMENT.match(command[0]):
@@ -61,12 +64,12 @@ def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _adopt_orphans() -> None:
-    """Makes this process the parent of workers whose pool dies before them, so that it can see them end."""
+    """Makes this process the parent of workers that outlive their pool, so that it can wait for them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _reap_orphans() -> None:
-    """Waits until no worker is left, for a few seconds at most: what a task has left running may run for ever."""
+    """Waits until no worker is left, at most a few seconds: a task's background process may run for ever."""
     end = time.monotonic() + _ORPHANS_WAIT_S
     while time.monotonic() < end:
         try:

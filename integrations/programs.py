@@ -1,6 +1,6 @@
-"""Which programs can carry the core: a preloaded library needs glibc's loader, and a loader that lets it in.
+"""Which programs can be traced: preloading needs glibc's dynamic linker, in its unprivileged mode.
 
-Only the first program of a run is looked at here; the core itself looks at what that one starts.
+Only the first program of a run is checked here; the core checks the programs that a traced process starts.
 """
 
 import shutil
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tailrace import _native
 
 _REASONS = {
-    "static": "is statically linked, so that only what it starts can be traced",
-    "go": "is a statically linked Go program, so that only what it starts with libc can be traced",
+    "static": "is statically linked, so only the processes it starts can be traced",
+    "go": "is a statically linked Go program, so only the processes it starts can be traced",
     "musl": "is linked with musl, and the core needs glibc",
-    "setuid": "is set-uid, set-gid or has capabilities, and the loader keeps preloaded libraries out of such programs",
+    "setuid": "is set-uid, set-gid or has capabilities, and the dynamic linker ignores LD_PRELOAD for such programs",
     "machine": "is for another processor or word size than the core",
 }
 _BREAKS = {"musl", "machine"}
@@ -20,10 +20,9 @@ _BREAKS = {"musl", "machine"}
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a program can't carry the core.
+    """Why a program can't be traced.
 
-    word: as in the trace (docs/trace-format.md, "Programs that are not traced"). breaks: with the core in its
-    environment it won't even start, or complains.
+    word: the reason as in the trace (docs/trace-format.md, "Programs that are not traced").
     """
 
     word: str
@@ -31,17 +30,17 @@ class Obstacle:
 
     @property
     def reason(self) -> str:
-        """In words, with the program's path."""
+        """The reason as a sentence that begins with the program's path."""
         return f"{self.program} {_REASONS[self.word]}"
 
     @property
     def breaks(self) -> bool:
-        """Whether the program fails with the core in its environment."""
+        """Whether the program fails to start, or complains, with the core in LD_PRELOAD."""
         return self.word in _BREAKS
 
 
 def find_obstacle(command: str) -> Obstacle | None:
-    """What keeps the core out of `command` (found by PATH); None when nothing does, or when it can't be read."""
+    """Why `command` (found by PATH) can't be traced; None when it can, or when it is unreadable."""
     found = shutil.which(command)
     word = _native.obstacle(found) if found is not None else ""
     return Obstacle(word, found or command) if word else None

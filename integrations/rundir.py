@@ -1,7 +1,8 @@
-"""Run directories: made or opened here, and described in run.json (docs/trace-format.md, "run.json").
+"""Run directories: creates or opens them and describes the run in run.json (schemas/run.schema.json).
 
-run.json is whole at every moment: it is published by link or rename, never written in place. A later run in the same
-directory, and a host on which a plugin starts workers, add an object to `restarts` and leave the rest.
+Invariants: run.json is complete at every moment: it is published by link or rename, never written in place. A later
+run in the same directory, and a host on which a plugin starts workers, only add an object to `restarts`. The Flux
+shell plugin writes the same file (flux-plugin/rundir.cc).
 """
 
 import ctypes
@@ -29,14 +30,14 @@ from tailrace.integrations import launcher
 FORMAT = 1
 DESCRIPTION = "run.json"
 _SUBDIRECTORIES = ("trace", "declared")
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # what a file system without hard links says
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # errors of a file system without hard links
 
 
 def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "") -> Path:
-    """Makes the run directory `path`, or opens it for one more run, and describes this run in its run.json.
+    """Creates the run directory `path`, or opens it for a further run, and describes this run in its run.json.
 
-    command: what is run; tags: their canonical string. Returns the absolute path with links resolved.
-    Raises UsageError when the directory can't be made or written, or holds something that is no run.
+    command: the traced command line; tags: canonical string. Returns the absolute path with links resolved.
+    Raises UsageError when the directory can't be created or written, or contains something other than a run.
     """
     directory = Path(path).expanduser()
     try:
@@ -44,9 +45,9 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = directory.resolve()
         began = time.time_ns()
-        # In this order: another run that starts now makes trace/ first of all.
+        # In this order: a run that starts at the same time creates trace/ first.
         if any(directory.iterdir()) and not is_run_directory(directory):
-            raise UsageError(f"{directory} is not empty and no run directory: give a new or an empty one")
+            raise UsageError(f"{directory} is neither empty nor a run directory: give a new or an empty one")
         is_new = not is_run_directory(directory)
         for name in _SUBDIRECTORIES:
             (directory / name).mkdir(mode=0o700, exist_ok=True)
@@ -54,18 +55,18 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
             _drop_leftovers(directory, began)
         describe_run(directory, command, tags)
     except FileExistsError as error:
-        raise UsageError(f"{error.filename} is no directory: give a new or an empty one, or that of a run") from error
+        raise UsageError(f"{error.filename} is not a directory: give a new or empty one, or a run") from error
     except OSError as error:
-        raise UsageError(f"can't use {directory} as run directory: {error.strerror or error}") from error
+        raise UsageError(f"can't use {directory} as a run directory: {error.strerror or error}") from error
     return directory
 
 
 def _drop_leftovers(directory: Path, began: int) -> None:
-    """Drops what a run that had this path left in journals on this node, when it was killed and its directory removed.
+    """Drops journals on this node of an earlier, killed run of the same path, whose directory was removed.
 
-    Journals are found by the path, so they would be taken for the new run's, which began after `began`, ns.
+    Journals are found by the run's path, so they would count as the new run's, which began after `began`, ns.
     """
-    # Where they can't be sealed now, they can't be later.
+    # If they can't be sealed now, they can't be later.
     with suppress(TailraceError, OSError, RuntimeError):
         launcher.seal(directory)
     dropped = 0
@@ -77,28 +78,28 @@ def _drop_leftovers(directory: Path, began: int) -> None:
     if dropped:
         processes = "a process" if dropped == 1 else f"{dropped} processes"
         print(
-            f"tailrace: dropped the last events of {processes} of an earlier run, whose directory {directory} is gone",
+            f"tailrace: dropped the unsealed events of {processes} of an earlier run in {directory}, which was removed",
             file=sys.stderr,
         )
 
 
 def is_run_directory(directory: Path) -> bool:
-    """Whether `directory` holds a run (it has a run.json or a trace folder)."""
+    """Whether `directory` is a run (has a run.json or a trace folder)."""
     return (directory / DESCRIPTION).is_file() or (directory / "trace").is_dir()
 
 
 def existing_run_directory(path: str | Path) -> Path:
-    """The absolute path of a run that exists, links resolved. Raises NotARunError."""
+    """The absolute path of an existing run, links resolved. Raises NotARunError."""
     directory = Path(path).expanduser().absolute()
     if not directory.is_dir():
-        raise NotARunError(f"{directory} is no directory: give the one that `tailrace run` or a plugin wrote to")
+        raise NotARunError(f"{directory} is not a directory: give one that `tailrace run` or a plugin wrote")
     if not is_run_directory(directory):
         raise NotARunError(f"{directory} is not a run directory: it has neither {DESCRIPTION} nor trace/")
     return directory.resolve()
 
 
 def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace-runs") -> Path:
-    """A directory that no run has yet: `tailrace-runs/<local time>-<program>`, with a number behind where need be."""
+    """An unused directory: `tailrace-runs/<local time>-<program>`, with a number appended if needed."""
     program = re.sub(r"[^A-Za-z0-9._]", "_", Path(command[0]).name)[:40] if command else "run"
     stem = Path(parent) / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
     candidate, number = stem, 1
@@ -109,12 +110,12 @@ def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace
 
 
 def describe_run(directory: Path, command: Sequence[str], tags: str = "") -> None:
-    """Writes run.json, or adds this run to its `restarts` when it is there already. Raises OSError, RunError."""
+    """Writes run.json, or adds this run to the `restarts` of an existing one. Raises OSError, RunError."""
     description = _description(command, tags)
     path = directory / DESCRIPTION
     scratch = _write_scratch(directory, {"format": FORMAT, **description, "restarts": []})
     try:
-        # link() fails where the name exists: of two runs that start together, one describes, the other restarts.
+        # link() fails if the name exists: of two runs that start together, one describes, the other restarts.
         os.link(scratch, path)
     except FileExistsError:
         _add_restart(directory, lambda known: description)
@@ -127,7 +128,7 @@ def describe_run(directory: Path, command: Sequence[str], tags: str = "") -> Non
 
 
 def describe_host(directory: Path, command: Sequence[str], tags: str = "") -> None:
-    """Adds this host (its mounts, kernel, clock error) to run.json unless it is there. Raises OSError, RunError."""
+    """Adds this host (mounts, kernel, clock error) to run.json unless present. Raises OSError, RunError."""
     host = socket.gethostname()
 
     def unless_known(known: dict[str, Any]) -> dict[str, Any] | None:
@@ -144,9 +145,9 @@ def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, 
         try:
             known = json.loads(path.read_bytes())
         except ValueError as error:
-            raise RunError(f"{path} is not JSON ({error}): put it right or take another run directory") from error
+            raise RunError(f"{path} is not JSON ({error}): repair it or give another run directory") from error
         if not isinstance(known, dict) or not isinstance(known.get("restarts", []), list):
-            raise RunError(f"{path} does not describe a run: put it right or take another run directory")
+            raise RunError(f"{path} does not describe a run: repair it or give another run directory")
         added = restart(known)
         if added is not None:
             known.setdefault("restarts", []).append(added)
@@ -155,10 +156,10 @@ def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Holds the run directory's lock, where its file system has locks. Raises OSError when it can't be opened."""
+    """Locks the run directory, if its file system supports that. Raises OSError when it can't be opened."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # Not every network file system locks directories; without a lock, two restarts in one instant may lose one.
+        # Some network file systems can't lock directories; then one of two simultaneous restarts may be lost.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -200,11 +201,11 @@ def _working_directory() -> str:
     try:
         return str(Path.cwd())
     except FileNotFoundError:
-        return ""  # it was removed, or lies outside of a changed root
+        return ""  # removed, or outside of a changed root
 
 
 def _boot_id() -> str | None:
-    """Which running kernel this is, the same in all of its containers; random(4)."""
+    """The id of the running kernel, equal in all of its containers; random(4)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -222,7 +223,7 @@ def _cpu_model(cpuinfo: str = "/proc/cpuinfo") -> str:
     with suppress(OSError):
         for line in Path(cpuinfo).read_text(errors="replace").splitlines():
             key, _, value = line.partition(":")
-            # x86, POWER and RISC-V, in this order of names; ARM's kernel gives numbers only.
+            # The keys of x86, POWER and RISC-V; ARM's kernel has numbers only.
             if key.strip() in ("model name", "cpu", "uarch"):
                 return value.strip()
     return platform.machine()
@@ -252,7 +253,7 @@ def _unescape(field: str) -> str:
 
 
 class _Timex(ctypes.Structure):
-    """The head of struct timex (adjtimex(2)); `rest` is room for what the kernel writes behind it."""
+    """The head of struct timex (adjtimex(2)); `rest` is space for the fields behind."""
 
     _fields_ = [  # noqa: RUF012 (ctypes reads it from the class)
         ("modes", ctypes.c_uint),
@@ -266,7 +267,7 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error_ns() -> int | None:
-    """The kernel's bound on this host's clock error in ns (adjtimex(2)); None when no one keeps the clock."""
+    """The kernel's bound on this host's clock error in ns (adjtimex(2)); None when the clock is not synchronized."""
     unsynchronized = 0x40  # STA_UNSYNC
     timex = _Timex()
     try:
@@ -279,5 +280,5 @@ def clock_error_ns() -> int | None:
 
 
 def command_line() -> list[str]:
-    """How this Python program was called, for `describe_run`."""
+    """The command line of this Python program, for `describe_run`."""
     return list(sys.orig_argv)

@@ -1,10 +1,10 @@
-"""WfFormat instances (https://wfcommons.org/format, 1.5 and 1.6): the graph of any workflow manager, read and declared.
+"""WfFormat instances (https://wfcommons.org/format, 1.5 and 1.6): the DAG of any workflow manager.
 
     read(path) --> Instance --> declare(run_dir, instance): lines of the declared DAG (docs/declared-dag.md)
 
-What always holds: an instance that is read has tasks with distinct ids, and parents that are among them; a dependency
-that only one of its ends names counts. Of an instance that `tailrace export` wrote, names and versions are understood,
-and its pipes are left out: their names are of one run, and of no file.
+Invariants: an Instance has tasks with distinct ids, and their parents are among them; a dependency counts when either
+of its ends names it. In an instance that `tailrace export` wrote, escaped names and versions are decoded, and pipes are
+omitted: their names are valid in one run only and no file has them.
 """
 
 import json
@@ -20,15 +20,15 @@ from tailrace.errors import UsageError
 from tailrace.integrations.declared_log import DeclaredLog
 
 MANAGER = "wfformat"
-NUMBERED = re.compile(r"[_.-](ID)?\d+$")
-"""What instances put behind a step's name to tell its tasks apart: mProject_ID0000006."""
-OURS = "tailrace"
-"""The key by which `tailrace export` marks an instance whose identifiers are escaped."""
+_TASK_NUMBER = re.compile(r"[_.-](ID)?\d+$")
+"""The suffix by which instances number the tasks of a stage: mProject_ID0000006."""
+_EXPORT_MARK = "tailrace"
+"""The key with which `tailrace export` marks an instance whose identifiers are escaped."""
 
 
 @dataclass(frozen=True)
 class InstanceTask:
-    """A task as declared: `inputs` and `outputs` are ids of files, `parents` of tasks, runtime_s is 0 if unknown."""
+    """A declared task: `inputs` and `outputs` are file ids, `parents` task ids; runtime_s is 0 if unknown."""
 
     id: str
     stage: str
@@ -41,7 +41,7 @@ class InstanceTask:
 
 @dataclass(frozen=True)
 class Instance:
-    """A workflow: tasks by id, in an order in which each comes after its parents; sizes of files in bytes."""
+    """A workflow: tasks by id, each after its parents; sizes of files in bytes."""
 
     name: str
     system: str
@@ -51,7 +51,7 @@ class Instance:
     makespan_s: float
 
     def producers(self) -> dict[str, list[str]]:
-        """file -> the tasks that write it."""
+        """File -> the tasks that write it."""
         out: dict[str, list[str]] = {}
         for task in self.tasks.values():
             for file in task.outputs:
@@ -59,7 +59,7 @@ class Instance:
         return out
 
     def external_inputs(self) -> set[str]:
-        """Files that are read and that no task writes."""
+        """Files that tasks read and none writes."""
         return {file for task in self.tasks.values() for file in task.inputs} - set(self.producers())
 
 
@@ -67,7 +67,7 @@ def read(path: str | Path) -> Instance:
     """The instance in the file `path`.
 
     Raises:
-        UsageError: it can't be read, is no WfFormat, or declares what can't be (a task twice, an unknown parent, a
+        UsageError: it can't be read, is not WfFormat, or is inconsistent (a duplicate task, an unknown parent, a
             cycle).
     """
     try:
@@ -80,19 +80,19 @@ def read(path: str | Path) -> Instance:
         return _instance(data)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         what = f"has no {error}" if isinstance(error, KeyError) else str(error)
-        raise UsageError(f"{path} is no WfFormat instance of version 1.5 or 1.6: {what}") from error
+        raise UsageError(f"{path} is not a WfFormat instance of version 1.5 or 1.6: {what}") from error
 
 
 def _instance(data: Any) -> Instance:
     workflow = data["workflow"]
     specification, execution = workflow["specification"], workflow.get("execution") or {}
-    decoded = _decode if OURS in data else str
+    decoded = _decode if _EXPORT_MARK in data else str
     done = {str(task["id"]): task for task in execution.get("tasks", [])}
     tasks: dict[str, InstanceTask] = {}
     for task in specification["tasks"]:
         name = decoded(str(task["id"]))
         if name in tasks:
-            raise ValueError(f"the task {name!r} stands in it twice")
+            raise ValueError(f"it has two tasks {name!r}")
         tasks[name] = _task(task, name, done.get(str(task["id"]), {}), decoded)
     parents = {name: dict.fromkeys(task.parents) for name, task in tasks.items()}
     for task in specification["tasks"]:
@@ -110,14 +110,14 @@ def _instance(data: Any) -> Instance:
 
 
 def _decode(name: str) -> str:
-    """An identifier that `tailrace export` escaped, without the number of a version."""
+    """The name in an identifier that `tailrace export` escaped, without its version number."""
     return unquote(name.split("#", 1)[0].replace(":", "%"), errors="replace")
 
 
 def _task(task: Any, name: str, done: Any, decoded: Any) -> InstanceTask:
     command = done.get("command") or {}
     stage = str(task.get("name") or name)
-    step = NUMBERED.sub("", stage) if decoded is str else stage
+    step = _TASK_NUMBER.sub("", stage) if decoded is str else stage
     return InstanceTask(
         id=name,
         stage=step or stage,
@@ -135,18 +135,20 @@ def _files(ids: Any, decoded: Any) -> tuple[str, ...]:
 
 
 def _ordered(tasks: dict[str, InstanceTask], parents: dict[str, dict[str, None]]) -> dict[str, InstanceTask]:
-    """The tasks with all their parents, each after these."""
+    """The tasks with all their parents, in topological order. Raises ValueError for unknown tasks and cycles."""
     after: dict[str, list[str]] = {name: [] for name in tasks}
     waits: dict[str, int] = {}
     for name, mine in parents.items():
         for parent in mine:
             if parent not in tasks or name not in tasks:
-                raise ValueError(f"{parent!r} is to come before {name!r}, and one of them is no task of it")
+                raise ValueError(
+                    f"{parent!r} is declared as a parent of {name!r}, but one of them is not among its tasks"
+                )
             after[parent].append(name)
         waits[name] = len(mine)
     ready = [name for name in tasks if not waits[name]]
     out: dict[str, InstanceTask] = {}
-    for name in ready:  # grows while it is gone through
+    for name in ready:  # grows during the iteration
         task = tasks[name]
         out[name] = InstanceTask(**{**task.__dict__, "parents": tuple(parents[name])})
         for child in after[name]:
@@ -155,16 +157,16 @@ def _ordered(tasks: dict[str, InstanceTask], parents: dict[str, dict[str, None]]
                 ready.append(child)
     if len(out) < len(tasks):
         stuck = sorted(name for name in tasks if name not in out)
-        raise ValueError(f"its dependencies close a cycle among {', '.join(map(repr, stuck[:5]))}")
+        raise ValueError(f"its dependencies form a cycle among {', '.join(map(repr, stuck[:5]))}")
     return out
 
 
 def declare(run_dir: str | Path, instance: Instance, root: str | Path, workflow: str) -> int:
-    """Appends the instance to what the run declares; returns how many lines could not be written.
+    """Appends the instance to the run's declared DAG; returns the number of lines that could not be written.
 
     Args:
-        root: the folder that relative file ids are in.
-        workflow: the tag that the run's tasks bear. Task tags are the instance's ids.
+        root: the folder of relative file ids.
+        workflow: the workflow tag of the run's tasks. Task tags are the instance's ids.
     """
     log = DeclaredLog(run_dir, MANAGER)
     about = {"system": instance.system, "name": instance.name}
@@ -187,7 +189,7 @@ def declare(run_dir: str | Path, instance: Instance, root: str | Path, workflow:
 
 
 def forget(run_dir: str | Path) -> int:
-    """Removes what instances declared in the run; returns how many files that were."""
+    """Removes the declared files of earlier instances from the run; returns their number."""
     old = sorted((Path(run_dir) / "declared").glob(f"{MANAGER}-*.jsonl"))
     for path in old:
         path.unlink(missing_ok=True)
@@ -195,7 +197,7 @@ def forget(run_dir: str | Path) -> int:
 
 
 def _deps(task: InstanceTask, producers: Mapping[str, list[str]], root: str | Path) -> list[dict[str, str]]:
-    """A parent whose files the task declares to read is a dependency by these files, any other by order alone."""
+    """One dependency per file that a parent writes and the task reads; an order-only one for any other parent."""
     files: dict[str, list[str]] = {parent: [] for parent in task.parents}
     for file in task.inputs:
         for producer in producers.get(file, ()):

@@ -52,7 +52,7 @@ def test_what_a_removed_run_left_is_not_the_next_ones(tmp_path, cli, read_trace)
     shutil.rmtree(run)
     done = cli("run", "-o", run, "--", "true")
     dropped, summary = done.stderr.splitlines()
-    assert dropped.endswith(f"dropped the last events of a process of an earlier run, whose directory {run} is gone")
+    assert dropped.endswith(f"dropped the unsealed events of a process of an earlier run in {run}, which was removed")
     assert " of 1 process, " in summary
     assert pid not in read_trace(run).processes
     # A further run in it keeps all there is.

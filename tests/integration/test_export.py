@@ -113,7 +113,7 @@ def test_standard_output_and_folders(run, cli, tmp_path):
 def test_declaring_what_is_no_instance(run, cli, tmp_path):
     (tmp_path / "i.json").write_text("[]")
     done = cli("declare", run, "--from", tmp_path / "i.json")
-    assert (done.returncode, "no WfFormat instance" in done.stderr) == (2, True)
+    assert (done.returncode, "not a WfFormat instance" in done.stderr) == (2, True)
 
 
 def test_an_export_declared_for_its_own_run_is_all_observed(run, cli, tmp_path):

@@ -42,7 +42,7 @@ def test_a_directory_that_is_gone_is_said_once(tmp_path, caplog):
         log.write("end", **END)
         log.write("end", **END)
     assert log.lost == 2
-    assert len(caplog.records) == 1 and "gone" in caplog.text and "the workflow goes on" in caplog.text
+    assert len(caplog.records) == 1 and "gone" in caplog.text and "the workflow continues" in caplog.text
 
 
 def test_a_line_that_a_full_disk_tore_takes_no_other_with_it(tmp_path):

@@ -150,7 +150,7 @@ def test_the_summary_counts_only_what_was_added(tmp_path):
     assert (summary.events, summary.processes) == (0, 0)
 
 
-def test_the_line_of_our_parents_ends_where_one_is_hidden(monkeypatch):
+def test_the_ancestry_ends_at_a_hidden_process(monkeypatch):
     """As proc(5)'s hidepid hides another user's processes."""
     parent, read = os.getppid(), Path.read_text
 
@@ -160,7 +160,7 @@ def test_the_line_of_our_parents_ends_where_one_is_hidden(monkeypatch):
         return read(path, **options)
 
     monkeypatch.setattr(Path, "read_text", hidden)
-    assert launcher._own_line() == {os.getpid(), parent}
+    assert launcher._ancestry() == {os.getpid(), parent}
 
 
 def test_what_is_no_journal_is_no_process(tmp_path):

@@ -98,7 +98,7 @@ def test_a_host_is_described_once(tmp_path):
 
 def test_a_full_directory_that_is_no_run_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match="neither empty nor a run directory"):
         rundir.open_run_directory(tmp_path, ["true"])
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -126,7 +126,7 @@ def test_a_description_of_something_else_is_named(tmp_path, text):
 
 def test_a_file_in_the_directorys_place_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="file is no directory: give"):
+    with pytest.raises(UsageError, match="file is not a directory: give"):
         rundir.open_run_directory(tmp_path / "file", ["true"])
 
 
@@ -156,7 +156,7 @@ def test_a_run_from_a_directory_that_was_removed(tmp_path, monkeypatch):
 
 
 def test_only_a_run_is_an_existing_run(tmp_path):
-    with pytest.raises(NotARunError, match="no directory"):
+    with pytest.raises(NotARunError, match="not a directory"):
         rundir.existing_run_directory(tmp_path / "nothing")
     with pytest.raises(NotARunError, match="not a run directory"):
         rundir.existing_run_directory(tmp_path)

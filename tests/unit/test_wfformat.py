@@ -50,17 +50,23 @@ def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         ("{", "is not JSON"),
-        ("[1]", "no WfFormat instance of version 1.5 or 1.6"),
+        ("[1]", "not a WfFormat instance of version 1.5 or 1.6"),
         ({"name": "w", "workflow": {"tasks": []}}, "has no 'specification'"),
-        (instance(task("a"), task("a")), "the task 'a' stands in it twice"),
-        (instance(task("a", parents=("z",))), "'z' is to come before 'a', and one of them is no task"),
-        (instance(task("a", children=("z",))), "'a' is to come before 'z', and one of them is no task"),
-        (instance(task("a", parents=("b",)), task("b", parents=("a",))), "close a cycle among 'a', 'b'"),
-        (instance(task("a", parents=("a",))), "close a cycle among 'a'"),
-        (instance({"id": "a", "parents": 3}), "no WfFormat instance"),
+        (instance(task("a"), task("a")), "it has two tasks 'a'"),
+        (
+            instance(task("a", parents=("z",))),
+            "'z' is declared as a parent of 'a', but one of them is not among its tasks",
+        ),
+        (
+            instance(task("a", children=("z",))),
+            "'a' is declared as a parent of 'z', but one of them is not among its tasks",
+        ),
+        (instance(task("a", parents=("b",)), task("b", parents=("a",))), "form a cycle among 'a', 'b'"),
+        (instance(task("a", parents=("a",))), "form a cycle among 'a'"),
+        (instance({"id": "a", "parents": 3}), "not a WfFormat instance"),
         (
             '{"name": "w", "workflow": {"specification": {"tasks": [], "files": [{"id": "f", "sizeInBytes": 1e999}]}}}',
-            "no WfFormat instance",
+            "not a WfFormat instance",
         ),
     ],
 )

@@ -1,11 +1,11 @@
-"""The calling thread's context: which workflow, stage, task its I/O is recorded for.
+"""The context of the calling thread: the workflow, stage and task that its I/O is recorded for.
 
     with tailrace.context.scope(stage="align", task="17"):
-        ...                                   # this thread, the threads and the processes that it starts
+        ...                                   # this thread, and the threads and processes it starts
 
-A context belongs to a thread. A new thread has its creator's, a child process its parent thread's; a coroutine has
-none of its own, so a scope must not span an `await`. In a process that isn't traced everything here does nothing, at
-the cost of one look-up. This module is imported by every traced Python worker and imports next to nothing itself.
+A context belongs to a thread. A new thread inherits that of its creator, a child process that of its parent thread; a
+coroutine has none, so a scope must not span an `await`. In an untraced process every function here returns after one
+look-up. Every traced Python worker imports this module, so it imports almost nothing itself.
 """
 
 import ctypes
@@ -44,7 +44,7 @@ def _core() -> SimpleNamespace | None:
 
 
 def forget_core() -> None:
-    """Makes the next call look for the core anew: it has just been loaded."""
+    """Makes the next call search for the core again, after it was loaded."""
     _core.cache_clear()
 
 
@@ -56,7 +56,7 @@ def active() -> bool:
 
 @contextmanager
 def own_io() -> Iterator[None]:
-    """What the calling thread reads and writes meanwhile in native code is the tracer's, not the program's."""
+    """Counts the I/O of the calling thread in native code as the tracer's, not the program's."""
     core = _core()
     before = kernel_account() if core is not None and core.active() else None
     try:
@@ -64,13 +64,13 @@ def own_io() -> Iterator[None]:
     finally:
         after = kernel_account() if before is not None else None
         if core is not None and before is not None and after is not None:
-            # The first look's own bytes are in the second; they are in the trace as well.
+            # The second reading includes the bytes of the first one, which the trace contains as well.
             core.count_own(max(0, after[0] - before[0] - before[2]), max(0, after[1] - before[1]))
 
 
 def kernel_account(whose: int | str = "thread-self") -> tuple[int, int, int] | None:
-    """rchar and wchar (proc(5)) of this thread, of "self" or of a process, and the bytes that it took to read them,
-    which are counted when they are read. None where the kernel doesn't say."""
+    """rchar and wchar (proc(5)) of this thread, of "self" or of a process, and the size of the text they were read
+    from, which the kernel counts after the reading. None where they can't be read."""
     try:
         descriptor = os.open(f"/proc/{whose}/io", os.O_RDONLY)
         try:
@@ -91,14 +91,14 @@ def run_directory() -> str | None:
 
 
 def setting(name: str) -> str | None:
-    """A setting of the core in this process (`TAILRACE_...`); None where it has none, or when it isn't traced."""
+    """A setting of the core in this process (`TAILRACE_...`); None when it is unset or the process is untraced."""
     core = _core()
     value = core.setting(name.encode()) if core is not None else None
     return value.decode("utf-8", "surrogateescape") if value else None
 
 
 def flush() -> None:
-    """Seals what the calling thread has recorded to the run directory now."""
+    """Seals the calling thread's records to the run directory now."""
     core = _core()
     if core is not None:
         core.flush()
@@ -106,14 +106,14 @@ def flush() -> None:
 
 @contextmanager
 def scope(tags: Mapping[str, str | int] | None = None, /, **more: str | int) -> Iterator[None]:
-    """Lays tags over the calling thread's context for the length of the block. Works as a decorator too.
+    """Adds tags to the calling thread's context for the duration of the block. Works as a decorator, too.
 
-    tags: for keys that Python can't spell as a keyword (`{"try": 1}`); more: the rest (`stage="align"`).
-    A scope that names a `task` ends that task with it: what the thread recorded goes to the run directory, and a
-    thread that was started inside and still runs records under the process's own context from then on. A scope that
-    names none only goes back to the tags before it, since other threads may be under the same ones.
+    tags: for keys that are no Python keyword arguments (`{"try": 1}`); more: the others (`stage="align"`).
+    A scope with a `task` ends that task at its end: the thread's records go to the run directory, and a thread that
+    was started inside and still runs records under the process's context from then on. A scope without a `task` only
+    restores the earlier tags, since other threads may record under the same ones.
 
-    Raises TagError when a tag breaks the rules, traced or not: being traced must not change what a program does.
+    Raises TagError when a tag breaks the rules, traced or not: tracing must not change a program's behaviour.
     """
     from tailrace.tags import encode
 
@@ -124,7 +124,7 @@ def scope(tags: Mapping[str, str | int] | None = None, /, **more: str | int) -> 
 
 @contextmanager
 def entered(canonical: str, finish: bool = True) -> Iterator[None]:
-    """scope() for tags that are a canonical string already, unchecked; finish: they are a task's, which ends too."""
+    """scope() for tags as a canonical string, unchecked; finish: also end the task at the end of the block."""
     core = _core()
     if core is None or not canonical:
         yield

@@ -1,17 +1,17 @@
 """The errors of tailrace.
 
-    TailraceError                 anything this package raises on purpose; str() is one line for a person
-    +-- UsageError                the caller's words are off: a bad tag, a directory that can't be made (exit code 2)
+    TailraceError                 every error that this package raises on purpose; str() is one line
+    +-- UsageError                a wrong argument: a bad tag, a directory that can't be created (exit code 2)
     |   +-- TagError              a tag breaks the rules of docs/trace-format.md
     +-- RunError                  a run directory can't be used (exit code 1)
     |   +-- NotARunError          the directory isn't a run
-    |   +-- TraceError            a trace file in it is torn, foreign or of another version
-    |   +-- QueryError            a query names a column, stage or aggregate that isn't there
-    +-- ManagerError              a workflow manager can't be found or asked (exit code 1)
-    +-- RegressionError           compared runs differ beyond a limit that was asked for (exit code 1)
-    +-- CoreError                 the native core is missing or could not do its work (exit code 1)
+    |   +-- TraceError            a trace file is torn, foreign or of another version
+    |   +-- QueryError            a query names an unknown column, stage or aggregate
+    +-- ManagerError              a workflow manager can't be found or queried (exit code 1)
+    +-- RegressionError           a limit on compared runs is exceeded (exit code 1)
+    +-- CoreError                 the native core is missing or failed (exit code 1)
 
-A message names what, where, and what to do.
+A message says what is wrong, where, and what to do.
 """
 
 
@@ -20,7 +20,7 @@ class TailraceError(Exception):
 
 
 class UsageError(TailraceError):
-    """The caller's words are off."""
+    """A wrong argument."""
 
 
 class TagError(UsageError):
@@ -40,16 +40,16 @@ class TraceError(RunError):
 
 
 class QueryError(RunError):
-    """A query names something that the run does not have."""
+    """A query names an unknown column, stage or aggregate."""
 
 
 class ManagerError(TailraceError):
-    """A workflow manager can't be found, asked or made to run something."""
+    """A workflow manager can't be found, queried or made to run a job."""
 
 
 class RegressionError(TailraceError):
-    """Compared runs differ beyond a limit that was asked for."""
+    """A limit on compared runs is exceeded."""
 
 
 class CoreError(TailraceError):
-    """The native core is missing or could not do its work."""
+    """The native core is missing or failed."""

@@ -1,4 +1,4 @@
-"""Where the compiled files of this installation are: in an editable one not beside the Python sources."""
+"""Where the compiled files of this installation are. In an editable one they are not beside the Python sources."""
 
 from pathlib import Path
 

@@ -1,8 +1,7 @@
-"""Tags: the mapping a person writes, and the canonical string that travels (docs/trace-format.md, "Tags").
+"""Tags: conversion between mappings and canonical strings (docs/trace-format.md, "Tags").
 
-The rules live in the core (`tailrace._native.tag_error`, `merge_tags`); this module only percent-encodes, so that
-Python, C and the environment can't come to disagree. A string that leaves here is canonical: equal contexts are equal
-strings.
+The rules are implemented once, in the core (`tailrace._native.tag_error`, `merge_tags`); this module only
+percent-encodes. Invariant: every returned string is canonical, so equal contexts are equal strings.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ def encode(tags: Mapping[str, TagValue]) -> str:
 
 
 def decode(text: str) -> dict[str, str]:
-    """The tags of a canonical string, in its order. Raises TagError when it isn't one."""
+    """The tags of a canonical string, in its order. Raises TagError for any other string."""
     _check(text)
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {key: unquote(value, errors="strict") for key, _, value in pairs}
@@ -38,9 +37,9 @@ def canonical(text: str) -> str:
 
 
 def merge(base: str, over: str) -> str:
-    """The canonical string of `over` laid over `base`: a key in both has the value of `over`.
+    """The canonical string of both; a key in both has the value of `over`.
 
-    Raises TagError when one of them, or the two together (8192 bytes, 64 pairs), breaks the rules.
+    Raises TagError when either of them, or the result (8192 bytes, 64 pairs), breaks the rules.
     """
     _check(base)
     _check(over)
@@ -80,5 +79,5 @@ def _quote(text: str, unquoted: str, what: str) -> str:
         quoted = quote(text, safe=unquoted, errors="strict")
     except UnicodeEncodeError as error:
         raise TagError(f"{what} can't be written as UTF-8 ({error.reason})") from error
-    # quote() holds "~" to be safe always; the canonical form does not.
+    # quote() never escapes "~"; the canonical form does.
     return quoted.replace("~", "%7E")
