@@ -1,18 +1,18 @@
-"""Tracing for Parsl: every task's I/O, and that of all it starts, carries workflow, stage, task and try.
+"""Tracing for Parsl: the I/O of every task and its processes is tagged with workflow, stage, task and try.
 
     import parsl
     from tailrace.parsl import trace
 
     parsl.load(trace(config))
 
-    plugin.py     trace(): puts the parts together, never at the workflow's expense
-    executors.py  the way to the workers: the pool's launch command, each executor's submit
-    memoizer.py   the way into the DataFlowKernel: sees each task at launch and at its end
-    declare.py    a task record as lines of the declared DAG
-    call.py       what runs on the worker, around the task's function
+    plugin.py     trace(): combines the parts; a fault never stops the workflow
+    executors.py  traces the workers: the pool's launch command, each executor's submit
+    memoizer.py   hooks into the DataFlowKernel at each task's launch and end
+    task_log.py   the keys of a task's declared lines, from its Parsl record
+    call.py       runs a task's function on the worker, in its context
     demo.py       a small workflow on real text, for `tailrace demo`
 
-A worker imports this package to unpickle TracedCall, so nothing is loaded before it is asked for.
+A worker imports this package to unpickle TracedCall, so everything else is imported on first use.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""What a worker runs in place of a task's function: the function, in the context that the task's tags name.
+"""The callable that a worker runs in place of a task's function: the function, under the task's tags.
 
-A class of this module and not a wrapping closure: Parsl pickles a closure with the globals of its module, and anew for
-every task, at 1.7 ms each. Two TracedCalls of one function are equal, so Parsl's cache of pickled functions works as
-it does untraced. The tags travel as a keyword argument, beside the function and not in it.
+A class, not a closure: Parsl pickles a closure with the globals of its module, again for every task, at 1.7 ms each.
+Two TracedCalls of one function are equal, so Parsl's cache of pickled functions works as without tracing. The tags are
+a keyword argument of the call, not part of the pickled function.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ TAGS_KEYWORD = "_tailrace_tags"
 
 
 class TracedCall:
-    """Calls `func`; with TAGS_KEYWORD (canonical tags) among the keywords, under these tags."""
+    """Calls `func` under the canonical tags in the keyword argument TAGS_KEYWORD, if present."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
-        # Parsl names functions in its messages.
+        # Parsl's messages name functions.
         self.__name__ = getattr(func, "__name__", type(func).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +42,7 @@ def _remembered(func: Callable[..., Any]) -> TracedCall:
 
 
 def traced_call(func: Callable[..., Any]) -> TracedCall:
-    """The TracedCall of `func`, the same object for the same function: Work Queue caches functions by id()."""
+    """The TracedCall of `func`, the same object for the same function, because Work Queue caches by id()."""
     try:
         return _remembered(func)
     except TypeError:  # unhashable

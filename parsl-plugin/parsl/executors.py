@@ -1,7 +1,7 @@
-"""The way to the workers: which executors can be traced, how their workers are started, and each one's submit.
+"""Traces the workers: which executors can be traced, how their workers start, and their submit().
 
-An executor is changed as an instance, by shadowing attributes: a delegating class would fail Parsl's isinstance
-checks. What was there is kept on the instance, so that a configuration can be traced again.
+Executors are changed in place, by shadowing attributes of the instance: a delegating class would fail Parsl's
+isinstance checks. The instance keeps the original attributes, so that a configuration can be traced again.
 """
 
 import shlex
@@ -23,7 +23,7 @@ Body = Callable[..., Any]
 
 
 class Handoff:
-    """What check_memo() leaves for the submit that follows on its thread: the tags, and what is to run the body."""
+    """Passes a task's tags, and the runner of a join body, from check_memo() to the next submit() on its thread."""
 
     def __init__(self) -> None:
         self._here = threading.local()
@@ -43,15 +43,15 @@ def is_in_process(executor: ParslExecutor) -> bool:
 
 
 def why_not_tagged(executor: ParslExecutor) -> str | None:
-    """Why the executor's tasks can't be traced one by one, in words; None when they can."""
+    """A sentence on why the executor's tasks can't be tagged; None when they can."""
     if isinstance(executor, (ThreadPoolExecutor, HighThroughputExecutor)):
         return None
     kind = type(executor).__name__
     if getattr(executor, "source", False):
-        return f"{kind} with source=True ships a function's source text, which leaves no room for tags"
+        return f"{kind} with source=True sends source text, which can't carry tags"
     if _has_task_environment(executor):
         return None
-    return f"{kind} gives no way to put the tracer into its workers"
+    return f"{kind} has no option that sets its workers' environment"
 
 
 def prepare_workers(executor: ParslExecutor, settings: Mapping[str, str], preload: str) -> None:
@@ -65,21 +65,21 @@ def prepare_workers(executor: ParslExecutor, settings: Mapping[str, str], preloa
 
 
 def pool_command(launch_cmd: str, settings: Mapping[str, str]) -> str:
-    """`launch_cmd`, a template of HighThroughputExecutor, to be run by tailrace.integrations.pool.
+    """`launch_cmd`, a template of HighThroughputExecutor, run by tailrace.integrations.pool.
 
-    It has no `$`, backtick or backslash of ours: some of Parsl's launchers put it into an unquoted here-document.
+    Adds no `$`, backtick or backslash: some of Parsl's launchers put the command into an unquoted here-document.
     """
     words = [sys.executable, "-m", "tailrace.integrations.pool"]
     words += [f"{name}={value}" for name, value in settings.items()]
     prefix = " ".join(shlex.quote(word) for word in [*words, "--"])
     if any(character in launch_cmd for character in _SHELL_SYNTAX):
         launch_cmd = "/bin/bash -c " + shlex.quote(launch_cmd)
-    # Parsl formats the command twice: when scaling is set up, and once a block.
+    # Parsl formats the command twice: when it sets up scaling, and once per block.
     return prefix.replace("{", "{{{{").replace("}", "}}}}") + " " + launch_cmd
 
 
 def shadow_submit(executor: ParslExecutor, handoff: Handoff) -> None:
-    """Makes executor.submit() send each task with the tags that `handoff` holds for the calling thread."""
+    """Makes executor.submit() send each task with the tags in `handoff`."""
     if why_not_tagged(executor) is not None:
         return
     original: Callable[..., Future[Any]] = _original(executor, "submit")
@@ -90,7 +90,7 @@ def shadow_submit(executor: ParslExecutor, handoff: Handoff) -> None:
             return original(func, resource_specification, *args, **kwargs)
         tags, body = task
         kwargs[TAGS_KEYWORD] = tags
-        # A join body runs in a thread of this process: nothing pickles what runs it.
+        # A join body runs in a thread of this process and is not pickled.
         call = traced_call(func) if body is None else TracedCall(partial(body, func))
         return original(call, resource_specification, *args, **kwargs)
 
@@ -98,7 +98,7 @@ def shadow_submit(executor: ParslExecutor, handoff: Handoff) -> None:
 
 
 def _has_task_environment(executor: ParslExecutor) -> bool:
-    """Whether the executor (Work Queue) starts a process a task, with variables from its `env`."""
+    """Whether the executor starts one process per task with the variables of its `env` (Work Queue)."""
     return isinstance(getattr(executor, "env", None), dict)
 
 

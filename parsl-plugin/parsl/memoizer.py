@@ -1,8 +1,9 @@
-"""The way into the DataFlowKernel: a memoizer that sees every task at its launch and its end, and lets another memoize.
+"""Hooks into the DataFlowKernel: a memoizer that is called at every task's launch and end, and delegates to another.
 
-Parsl tells no executor which task it runs, but DataFlowKernel.launch_task() asks the memoizer and then submits, on one
-thread. check_memo() leaves the task record in a thread-local, the executor's shadowed submit (executors.py) takes it.
-Every step of ours stands under `_unharmed`: what fails is said once, and the task goes on without it.
+An executor does not know which task it runs, but DataFlowKernel.launch_task() calls the memoizer and then submits, on
+one thread. check_memo() puts the task's tags into a thread-local Handoff, which the executor's shadowed submit
+(executors.py) takes. Every step of ours runs under `_isolated`: the first failure is logged, and the task continues
+without tracing.
 """
 
 import logging
@@ -20,7 +21,7 @@ from parsl.dataflow.memoization import Memoizer
 from parsl.dataflow.states import FINAL_STATES
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace.integrations.declared_log import DeclaredLog
-from tailrace.parsl import task_log as declare
+from tailrace.parsl import task_log
 from tailrace.parsl.executors import Handoff, shadow_submit
 
 _log = logging.getLogger("tailrace.parsl")
@@ -29,10 +30,10 @@ StageNamer = Callable[[TaskRecord], str | None]
 
 
 class TracingMemoizer(Memoizer):
-    """Delegates to `inner`; declares tasks to `log`, and hands each submit its task's tags.
+    """Delegates to `inner`, writes each task to `log`, and passes its tags to the submit.
 
     workflow: its name, unique in the run; encode: tags of a task -> canonical string; stage_of: a task's stage;
-    config: what the `workflow` line says of the configuration; on_end: called when the kernel has cleaned up.
+    config: `config` of the `workflow` line; on_end: called after the kernel's cleanup.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class TracingMemoizer(Memoizer):
         on_end: Callable[[], None],
     ) -> None:
         self._inner = inner
-        self._declared = log
+        self._declared_log = log
         self._workflow = workflow
         self._config = config
         self._encode = encode
@@ -57,25 +58,25 @@ class TracingMemoizer(Memoizer):
         self._kernel: DataFlowKernel | None = None
         self._seen_executors = 0
         self._open_tasks: set[int] = set()
-        # A task that a join body submits is launched on another thread, maybe before submit() has returned to tell
-        # whose it is: the join body holds this lock over its submit, and whoever declares a task takes it.
+        # A task that a join body submits is launched on another thread, possibly before submit() has returned its
+        # id: the join body holds this lock during submit, and _log_task takes it.
         self._parents_lock = threading.RLock()
         self._parents: dict[int, str] = {}
         self._join_body = threading.local()
-        self._complained = False
+        self._warned = False
 
     def __getattr__(self, name: str) -> Any:
-        # What a memoizer offers beyond the interface, such as BasicMemoizer.checkpoint().
+        # Methods beyond the interface, such as BasicMemoizer.checkpoint().
         if name == "_inner":
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def start(self, *, run_dir: str, config_run_dir: str) -> None:
         self._inner.start(run_dir=run_dir, config_run_dir=config_run_dir)
-        with self._unharmed("declare the workflow"):
+        with self._isolated("declare the workflow"):
             import parsl
 
-            self._declare(
+            self._write(
                 "workflow",
                 manager="parsl",
                 version=parsl.__version__,
@@ -85,32 +86,32 @@ class TracingMemoizer(Memoizer):
 
     def check_memo(self, task: TaskRecord) -> Future[Any] | None:
         memoized = self._inner.check_memo(task)
-        with self._unharmed("trace a task"):
+        with self._isolated("trace a task"):
             self._adopt(task["dfk"])
-            self._declare_task(task)
+            self._log_task(task)
             if memoized is None:
                 self._launch(task)
         return memoized
 
     def update_memo_result(self, task: TaskRecord, r: Any) -> None:
-        with self._unharmed("declare a task's end"):
-            self._declare_end(task, "memoized" if task["from_memo"] else "done")
+        with self._isolated("declare a task's end"):
+            self._log_end(task, "memoized" if task["from_memo"] else "done")
         self._inner.update_memo_result(task, r)
 
     def update_memo_exception(self, task: TaskRecord, e: BaseException) -> None:
-        with self._unharmed("declare a task's end"):
-            self._declare_end(task, "dep_failed" if isinstance(e, DependencyError) else "failed", e)
+        with self._isolated("declare a task's end"):
+            self._log_end(task, "dep_failed" if isinstance(e, DependencyError) else "failed", e)
         self._inner.update_memo_exception(task, e)
 
     def close(self) -> None:
-        with self._unharmed("declare the tasks that were never launched"):
+        with self._isolated("declare the tasks that were never launched"):
             for task in list(self._kernel.tasks.values()) if self._kernel is not None else []:
                 if task["status"] not in FINAL_STATES:
-                    self._declare_task(task)
+                    self._log_task(task)
         self._inner.close()
 
     def _adopt(self, kernel: DataFlowKernel) -> None:
-        """Shadows the executors of `kernel` that are new since, and once its submit and cleanup."""
+        """Shadows the executors that `kernel` added since the last call, and once its submit and cleanup."""
         if self._kernel is None:
             self._kernel = kernel
             kernel.submit = partial(self._submit_of_kernel, kernel.submit)  # type: ignore[method-assign]
@@ -122,39 +123,39 @@ class TracingMemoizer(Memoizer):
 
     def _launch(self, task: TaskRecord) -> None:
         number = int(task["try_id"])
-        launched_ns = declare.to_ns(task["try_time_launched"])
-        self._declare("try", task=str(task["id"]), t_launch_ns=launched_ns, **{"try": number})
+        launched_ns = task_log.to_ns(task["try_time_launched"])
+        self._write("try", task=str(task["id"]), t_launch_ns=launched_ns, **{"try": number})
         tags = {"workflow": self._workflow, "stage": self._stage(task), "task": str(task["id"]), "try": str(number)}
         body = partial(self._in_join_body, str(task["id"])) if task["join"] else None
         self._handoff.give(self._encode(tags), body)
 
-    def _declare_task(self, task: TaskRecord) -> None:
+    def _log_task(self, task: TaskRecord) -> None:
         with self._parents_lock:
             if task["id"] in self._open_tasks:
                 return
             self._open_tasks.add(task["id"])
             parent = self._parents.pop(task["id"], None)
-        self._declare("task", stage=self._stage(task), **declare.task_keys(task, parent))
+        self._write("task", stage=self._stage(task), **task_log.task_keys(task, parent))
 
-    def _declare_end(self, task: TaskRecord, status: str, error: BaseException | None = None) -> None:
-        self._declare_task(task)
+    def _log_end(self, task: TaskRecord, status: str, error: BaseException | None = None) -> None:
+        self._log_task(task)
         self._open_tasks.discard(task["id"])
-        self._declare(
+        self._write(
             "end",
             task=str(task["id"]),
-            t_end_ns=declare.to_ns(task["time_returned"]) or time.time_ns(),
+            t_end_ns=task_log.to_ns(task["time_returned"]) or time.time_ns(),
             status=status,
             tries=0 if status in ("memoized", "dep_failed") else int(task["try_id"]) + 1,
             error=None if error is None else f"{type(error).__name__}: {error}"[:2000],
-            joins=declare.joined_tasks(task) if task["join"] else None,
+            joins=task_log.joined_tasks(task) if task["join"] else None,
         )
 
-    def _declare(self, type_: str, /, **keys: Any) -> None:
-        self._declared.write(type_, workflow=self._workflow, **keys)
+    def _write(self, type_: str, /, **keys: Any) -> None:
+        self._declared_log.write(type_, workflow=self._workflow, **keys)
 
     def _stage(self, task: TaskRecord) -> str:
         stage = None
-        with self._unharmed("name a stage"):
+        with self._isolated("name a stage"):
             stage = self._stage_of(task)
         return stage or task["func_name"]
 
@@ -178,15 +179,15 @@ class TracingMemoizer(Memoizer):
         try:
             cleanup()
         finally:
-            with self._unharmed("seal the trace"):
+            with self._isolated("seal the trace"):
                 self._on_end()
 
     @contextmanager
-    def _unharmed(self, what: str) -> Iterator[None]:
+    def _isolated(self, what: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if not self._complained:
-                self._complained = True
-                _log.warning("tailrace: can't %s: %s: %s; the workflow goes on", what, type(error).__name__, error)
+            if not self._warned:
+                self._warned = True
+                _log.warning("tailrace: can't %s: %s: %s; the workflow continues", what, type(error).__name__, error)
             _log.debug("tailrace: can't %s", what, exc_info=True)

@@ -1,7 +1,7 @@
 """trace(): a Parsl configuration whose tasks are traced.
 
-It changes how workers start (executors.py) and slips a memoizer into the DataFlowKernel (memoizer.py). Wrong tags are
-the caller's fault and raise; whatever else is missing costs the trace, in one warning, and never the workflow.
+It changes how workers start (executors.py) and adds a memoizer to the DataFlowKernel (memoizer.py). Wrong tags raise;
+any other fault is one warning, and the workflow runs untraced.
 """
 
 import atexit
@@ -27,7 +27,7 @@ from tailrace.parsl.memoizer import TracingMemoizer
 
 _log = logging.getLogger("tailrace.parsl")
 
-_OURS = ("workflow", "stage", "task", "try")
+_PER_TASK_TAGS = ("workflow", "stage", "task", "try")
 _POOLS_END_WAIT_S = 5.0
 
 StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
@@ -42,15 +42,15 @@ def trace(
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
-    run_dir: where the trace goes. A program that runs under `tailrace run` traces into that run's directory; else
-        the default is a new one under ./tailrace-runs. It must be reachable from the workers.
-    workflow: the workflow's name (default: the program's). When the run has one of that name, "-2" is put behind it.
+    run_dir: the run directory; the workers must reach it. Default: that of the surrounding `tailrace run`, else a
+        new one under ./tailrace-runs.
+    workflow: the workflow's name. Default: the program's. "-2" is appended when the run has a workflow of that name.
     tags: further tags of every task.
-    stage: names a task's stage, which else is its app's name: a mapping from app names, or a callable that is given
-        Parsl's task record. Where it has no answer the app's name stays.
+    stage: a task's stage: a mapping from app names, or a callable that takes Parsl's task record. Default, also when
+        it returns None: the app's name.
 
-    The executors of `config` are changed in place. Raises TagError when a tag breaks the rules. When tracing isn't
-    possible (no core, no usable directory), says so in a warning and returns `config` itself.
+    Changes the executors of `config` in place. Raises TagError when a tag breaks the rules. When tracing is
+    impossible (no core, no usable directory), logs a warning and returns `config` itself.
     """
     base_tags = _checked_tags(tags, workflow)
     try:
@@ -94,7 +94,7 @@ def _trace(
 
 
 def _checked_tags(tags: Mapping[str, str | int] | None, workflow: str | None) -> str:
-    taken = [key for key in _OURS if key in (tags or {})]
+    taken = [key for key in _PER_TASK_TAGS if key in (tags or {})]
     if taken:
         raise TagError(f"tag {taken[0]!r} is set for each task: name workflows with workflow=, stages with stage=")
     if workflow is not None:
@@ -115,12 +115,12 @@ def _program_name() -> str:
 
 
 def _run_directory(wanted: str | Path | None, tags: str) -> Path:
-    """The directory that this process is traced into, or else the wanted one, made or opened."""
+    """The directory that this process is traced into, else the wanted one, created or opened."""
     traced_into = context.run_directory() if context.active() else None
     if traced_into is not None:
         if wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve():
             _log.warning(
-                "tailrace: this process is traced into %s already, so the workflow is too, not into %s",
+                "tailrace: this process is already traced into %s: tracing the workflow there, not into %s",
                 traced_into,
                 wanted,
             )
@@ -134,11 +134,11 @@ def _run_directory(wanted: str | Path | None, tags: str) -> Path:
 
 
 def _attach(directory: Path) -> None:
-    """Gets tracing into this process, where the tasks of thread pools and the bodies of join apps run."""
+    """Starts tracing in this process, which runs the tasks of thread pools and the bodies of join apps."""
     try:
         environment.attach(directory)
     except TailraceError as error:
-        _log.warning("tailrace: what tasks do inside this process is not traced: %s", error)
+        _log.warning("tailrace: tasks inside this process are not traced: %s", error)
 
 
 def _worker_settings(directory: Path, tags: str) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _worker_settings(directory: Path, tags: str) -> dict[str, str]:
 
 
 def _unused_name(directory: Path, name: str) -> str:
-    """`name`, or with a number behind it where the run has such a workflow: Parsl counts its tasks from 0 each time."""
+    """`name`, with a number appended if the run has such a workflow: Parsl numbers the tasks of each from 0."""
     taken = set()
     for path in (directory / "declared").glob("*.jsonl"):
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -170,7 +170,7 @@ def _described(config: Config) -> dict[str, Any]:
 
 
 class _End:
-    """Closes the declared log and seals what this node's dead workers left: after clean-up, else when Python exits."""
+    """Closes the declared log and seals the journals of this node's dead workers: after cleanup and at exit."""
 
     def __init__(self, directory: Path, declared: DeclaredLog) -> None:
         self._directory = directory
@@ -178,7 +178,7 @@ class _End:
         atexit.register(self._at_exit)
 
     def after_cleanup(self) -> None:
-        """Waits a little until the pools of this node have sealed what their workers left: the trace is whole then."""
+        """Waits a few seconds until the pools of this node have sealed their workers' journals."""
         self._declared.close()
         end = time.monotonic() + _POOLS_END_WAIT_S
         while self._seal() and time.monotonic() < end:
@@ -189,11 +189,13 @@ class _End:
         self._seal()
 
     def _seal(self) -> set[int]:
-        """Returns the processes of this node whose journals are not sealed: alive, or another is at it."""
+        """Returns this node's processes with unsealed journals: alive, or being sealed by another process."""
         try:
             if launcher.seal(self._directory)["failed"]:
-                raise CoreError("the run directory can't be written to")
+                raise CoreError("the run directory is not writable")
             return launcher.unsealed_pids(self._directory)
         except (TailraceError, OSError, RuntimeError) as error:
-            _log.warning("tailrace: can't seal what workers left: %s; try `tailrace seal %s`", error, self._directory)
+            _log.warning(
+                "tailrace: can't seal the workers' journals: %s; run `tailrace seal %s`", error, self._directory
+            )
             return set()

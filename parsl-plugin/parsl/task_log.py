@@ -1,7 +1,7 @@
-"""A Parsl task record as lines of the declared DAG (docs/declared-dag.md).
+"""The keys of a task's declared lines (docs/declared-dag.md), from its Parsl record.
 
-The lines are made when the DataFlowKernel launches a task or ends it: with `garbage_collect` it forgets the task right
-after. Paths are the submit side's, absolute, links in their folder resolved, as the trace has them.
+memoizer.py calls this when the DataFlowKernel launches or ends a task, because with `garbage_collect` it drops the
+record afterwards. Paths are those of the submit side: absolute, links in their folder resolved, as in the trace.
 """
 
 import os
@@ -22,7 +22,7 @@ _STREAMS = ("stdout", "stderr")
 
 
 def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
-    """The keys of a `task` line, but for `workflow` and `stage`. Call it once the arguments are resolved."""
+    """The keys of a `task` line without `workflow` and `stage`. The arguments must be resolved."""
     kind = task_kind(record)
     return {
         "task": str(record["id"]),
@@ -47,14 +47,14 @@ def task_kind(record: TaskRecord) -> str:
 
 
 def joined_tasks(record: TaskRecord) -> list[str]:
-    """The tasks whose futures a join task's body returned."""
+    """The tasks whose futures the body of a join task returned."""
     joins = record["joins"]
     futures = joins if isinstance(joins, list) else [joins]
     return [str(future.tid) for future in futures if isinstance(future, (AppFuture, DataFuture))]
 
 
 def to_ns(time: datetime | None) -> int | None:
-    """Parsl's naive local time as ns since the epoch, exact to its microsecond."""
+    """Parsl's naive local time as ns since the epoch, exact to the microsecond."""
     return None if time is None else int(time.timestamp()) * 1_000_000_000 + time.microsecond * 1000
 
 
@@ -62,7 +62,7 @@ def _is_bash(function: Any) -> bool:
     while function is not None:
         if isinstance(function, partial):
             return function.func is remote_side_bash_executor
-        # Parsl's own decorators (wrap_error, timeout) name what they wrap.
+        # Parsl's decorators (wrap_error, timeout) set __wrapped__.
         function = getattr(function, "__wrapped__", None)
     return False
 
@@ -82,8 +82,8 @@ def _dependencies(record: TaskRecord) -> Iterator[dict[str, str]]:
 
 
 def _is_own(future: Future[Any], record: TaskRecord) -> bool:
-    """Whether `future` is a task's of the same DataFlowKernel: others number their tasks from 0 too."""
-    while isinstance(future, DataFuture):  # staging in puts one around another
+    """Whether `future` is of a task of the same DataFlowKernel: each numbers its tasks from 0."""
+    while isinstance(future, DataFuture):  # stage-in nests them
         future = future.parent
     return isinstance(future, AppFuture) and future.task_record["dfk"] is record["dfk"]
 
@@ -135,5 +135,5 @@ def _path(file: File) -> str:
 
 @lru_cache(maxsize=4096)
 def _resolved(folder: Path) -> Path:
-    # Once a folder: in a traced program every look-up of a link would be an event of its own.
+    # Cached per folder: in a traced program every readlink is an event.
     return folder.resolve()

@@ -16,8 +16,7 @@ from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace.errors import TagError
-from tailrace.parsl import call, executors, trace
-from tailrace.parsl import task_log as declare
+from tailrace.parsl import call, executors, task_log, trace
 
 
 def double(value, **kwargs):
@@ -133,9 +132,9 @@ def test_source_shipping_executors_are_left_alone():
 
 def test_parsls_times_keep_their_microseconds():
     moment = datetime(2026, 11, 20, 10, 0, 0, 123457)
-    assert declare.to_ns(moment) % 10**9 == 123_457_000
-    assert declare.to_ns(moment) // 10**9 == int(moment.timestamp())
-    assert declare.to_ns(None) is None
+    assert task_log.to_ns(moment) % 10**9 == 123_457_000
+    assert task_log.to_ns(moment) // 10**9 == int(moment.timestamp())
+    assert task_log.to_ns(None) is None
 
 
 def test_files_are_found_wherever_arguments_hold_them(tmp_path):
@@ -143,15 +142,15 @@ def test_files_are_found_wherever_arguments_hold_them(tmp_path):
         "args": [File("/d/a"), [File("/d/b")]],
         "kwargs": {"inputs": [File("/d/c"), File("/d/c")], "table": {"x": File("/d/e")}, "outputs": [File("/d/o")]},
     }
-    assert [file.path for file in declare._unique(declare._inputs(record))] == ["/d/a", "/d/b", "/d/c", "/d/e"]
-    assert [file.path for file in declare._outputs(record, "python")] == ["/d/o"]
+    assert [file.path for file in task_log._unique(task_log._inputs(record))] == ["/d/a", "/d/b", "/d/c", "/d/e"]
+    assert [file.path for file in task_log._outputs(record, "python")] == ["/d/o"]
 
 
 @pytest.mark.parametrize("stream", ["/d/log", ("/d/log", "a"), File("/d/log")])
 def test_the_streams_of_a_bash_app_are_outputs(stream):
     record = {"args": [], "kwargs": {"stdout": stream}}
-    assert [file.path for file in declare._outputs(record, "bash")] == ["/d/log"]
+    assert [file.path for file in task_log._outputs(record, "bash")] == ["/d/log"]
 
 
 def test_a_partial_is_no_bash_app():
-    assert not declare._is_bash(partial(double, 1))
+    assert not task_log._is_bash(partial(double, 1))
