@@ -1,14 +1,15 @@
-// tailrace-jobtap.so, a plugin of Flux's job manager: decides which jobs are traced and tells their shells by an event
-// in the job's eventlog (tailrace-jobtap(7)). A jobtap plugin can't give a task an environment; tailrace-shell.so does.
+// tailrace-jobtap.so, a plugin of Flux's job manager: decides which jobs are traced and informs their shells by an
+// event in the job's eventlog (tailrace-jobtap(7)). A jobtap plugin can't set a task's environment; tailrace-shell.so
+// does.
 //
-// What always holds: it runs on rank 0 as the instance's owner, so it opens no file and starts nothing; it keeps
-// nothing about a job in memory, but for a restored one until its eventlog was read; a job that doesn't ask is never
-// rejected. flux-jobtap-plugins(7) has the callbacks.
-//   job.validate        a job whose wish breaks the rules is rejected
-//   job.new             the event and the memo; called again for every active job when the plugin is loaded and when
-//                       the job manager restarts
-//   job.state.cleanup   the result, as a memo
-//   conf.update         the [tailrace] table; refused whole or taken whole
+// Invariants: it runs on rank 0 as the instance's owner, so it opens no file and starts no process. It keeps nothing
+// about a job in memory, except for a restored job until its eventlog is read. A job without a request is never
+// rejected. flux-jobtap-plugins(7) describes the callbacks.
+//   job.validate        rejects a job whose request breaks a rule
+//   job.new             posts the event and the memo; called again for every active job when the plugin is loaded and
+//                       when the job manager restarts
+//   job.state.cleanup   posts the result, as a memo
+//   conf.update         the [tailrace] table; applied completely or not at all
 #include <errno.h>
 #include <flux/core.h>
 #include <flux/jobtap.h>
@@ -43,7 +44,7 @@ void destroy_state(void *state) {
   free(state);
 }
 
-// libtailrace.so as it was installed with this plugin.
+// The path of the libtailrace.so that was installed with this plugin.
 void find_library(flux_plugin_t *p, State &state) {
   const char *path = flux_plugin_get_path(p);
   char own[PATH_MAX];
@@ -73,13 +74,13 @@ bool read_job(flux_plugin_arg_t *args, Job &job, int *job_state) {
   return true;
 }
 
-// A job that names no workflow is of the workflow of the job that it depends on: what waits for each other belongs
-// together. Follows the first dependency on a job, as far as the job manager still knows it.
+// The workflow of a job that names none is that of the job it depends on. Follows the first dependency on a job, as
+// long as the job manager still has that job.
 Json workflow_of_dependencies(flux_plugin_t *p, const json_t *jobspec) {
-  constexpr int kMostSteps = 16;
-  flux_plugin_arg_t *held = nullptr;
+  constexpr int kMaxSteps = 16;
+  flux_plugin_arg_t *current = nullptr;
   Json found;
-  for (int step = 0; step < kMostSteps && !found; ++step) {
+  for (int step = 0; step < kMaxSteps && !found; ++step) {
     json_t *list = member(member(member(jobspec, "attributes"), "system"), "dependencies");
     flux_plugin_arg_t *next = nullptr;
     for (size_t i = 0; i < json_array_size(list) && !next; ++i) {
@@ -101,11 +102,11 @@ Json workflow_of_dependencies(flux_plugin_t *p, const json_t *jobspec) {
     if (read_request(other, false, request, ignored)) {
       found = Json::share(member(request.tags.get(), "workflow"));
     }
-    flux_plugin_arg_destroy(held);
-    held = next;
+    flux_plugin_arg_destroy(current);
+    current = next;
     jobspec = other;
   }
-  flux_plugin_arg_destroy(held);
+  flux_plugin_arg_destroy(current);
   return found;
 }
 
@@ -132,7 +133,7 @@ void post(flux_plugin_t *p, flux_jobid_t id, json_t *event) {
   ++state.counts.traced;
 }
 
-// A job manager that has been restarted doesn't know which events it posted before.
+// A restarted job manager does not know which events it posted before.
 struct Restored {
   flux_plugin_t *p;
   flux_jobid_t id;
@@ -144,7 +145,7 @@ void destroy_restored(void *raw) {
   free(raw);
 }
 
-// Under which the plugin holds what it waits for.
+// The key of the plugin's pending look-up.
 const char *key_of(flux_jobid_t id, char *buffer, size_t size) {
   Writer w(buffer, size);
   w << "tailrace::";
@@ -192,7 +193,7 @@ void post_unless_posted_before(flux_plugin_t *p, flux_jobid_t id, Json &&event) 
     return;
   }
   auto destroy = [](void *future) { flux_future_destroy(static_cast<flux_future_t *>(future)); };
-  // The plugin owns it, so that none is left to call us when the plugin is removed.
+  // The plugin owns the future, so that none calls back after the plugin is removed.
   if (flux_future_then(f, -1., on_eventlog, restored) < 0 ||
       flux_plugin_aux_set(p, key_of(id, own_key, sizeof own_key), f, destroy) < 0) {
     flux_future_destroy(f);
@@ -203,7 +204,7 @@ bool was_posted(flux_plugin_t *p, const char *name) {
   return flux_jobtap_job_event_posted(p, FLUX_JOBTAP_CURRENT_JOB, name) == 1;
 }
 
-// The job was there before this job manager.
+// Whether the job existed before this job manager started.
 bool is_restored(flux_plugin_t *p, int job_state) {
   return job_state != FLUX_JOB_STATE_NEW && !was_posted(p, "submit") && !was_posted(p, "validate");
 }
@@ -236,7 +237,7 @@ int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   return 0;
 }
 
-const char *word_for(flux_job_result_t result) {
+const char *result_name(flux_job_result_t result) {
   switch (result) {
     case FLUX_JOB_RESULT_COMPLETED: return "completed";
     case FLUX_JOB_RESULT_FAILED: return "failed";
@@ -257,7 +258,8 @@ int on_cleanup(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) 
   bool traced =
       was_posted(p, kEventName) || (is_restored(p, job_state) && judge(p, job, event, fault) == Verdict::kTrace);
   if (traced && flux_jobtap_get_job_result(p, FLUX_JOBTAP_CURRENT_JOB, &result) == 0) {
-    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:{s:s}}", "trace", "result", word_for(result));
+    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:{s:s}}", "trace", "result",
+                                result_name(result));
   }
   return 0;
 }
@@ -300,6 +302,6 @@ extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plug
     return -1;
   }
   find_library(p, *state);
-  // Until conf.update, which comes with the load, no job is traced.
+  // No job is traced until conf.update, which follows the load.
   return flux_plugin_register(p, "tailrace", kHandlers);
 }

@@ -1,5 +1,4 @@
-// Owners of what C libraries allocate: jansson's values, malloc's strings. The plugins link no C++ run time, as the
-// core.
+// Owners for jansson's values and malloc's strings. Like the core, the plugins link no C++ runtime library.
 #pragma once
 
 #include <jansson.h>
@@ -43,14 +42,17 @@ struct Free {
 };
 using CString = std::unique_ptr<char, Free>;
 
-// Null where `object` is none or has no such member.
+// Null if `object` is not an object or lacks the member.
 inline json_t *member(const json_t *object, const char *name) { return json_object_get(object, name); }
 
 inline string_view text_of(const json_t *string) {
   return json_is_string(string) ? string_view(json_string_value(string), json_string_length(string)) : string_view();
 }
 
-// What a person calls the value's type, with its article.
+// The value's type for a message, with its article.
 const char *type_of(const json_t *value);
+
+// As printf; null when memory runs out.
+CString formatted(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace tailrace::flux

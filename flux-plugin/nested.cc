@@ -14,7 +14,7 @@ bool is_one_of(string_view word, std::initializer_list<string_view> words) {
   return false;
 }
 
-// The options whose value may be a word of its own, of flux-broker(1) and flux-start(1). Neither takes the other's.
+// The options of flux-broker(1) and flux-start(1) whose value may be the next word.
 bool takes_next(string_view word) {
   return is_one_of(word, {"-S", "-c", "-o", "-s", "--setattr", "--config-path", "--conf", "--broker-opts", "--wrap",
                           "--test-size", "--test-hosts", "--test-exit-timeout", "--test-exit-mode", "--test-start-mode",
@@ -22,7 +22,7 @@ bool takes_next(string_view word) {
 }
 
 bool stands_alone(string_view word) {
-  constexpr string_view kLetters = "Scosvr";  // with their values behind them
+  constexpr string_view kLetters = "Scosvr";  // followed by their values
   bool is_short = word[1] != '-';
   return is_short
              ? kLetters.find(word[1]) != string_view::npos || word == "-X"
@@ -30,8 +30,8 @@ bool stands_alone(string_view word) {
                    is_one_of(word, {"--verbose", "--recovery", "--sysconfig", "--noexec", "--test-rundir-cleanup"});
 }
 
-// Where the initial program begins: behind `flux broker` or `flux start` and its options, or -1; `unknown` is the word
-// that can't be read.
+// The index of the initial program, after `flux broker` or `flux start` and its options, or -1; `unknown` is an option
+// that is in neither list.
 int find_program(const flux_cmd_t *cmd, const char *&unknown) {
   int n = flux_cmd_argc(cmd), i = 2;
   while (i < n) {
@@ -47,7 +47,7 @@ int find_program(const flux_cmd_t *cmd, const char *&unknown) {
   return -1;
 }
 
-// As the broker decides it: a single word that is one of the system's shells, with its folder or without.
+// The broker's rule: a single word that is one of the system's shells, with or without its folder.
 bool is_interactive_shell(const char *word) {
   bool found = false;
   while (const char *shell = getusershell()) {

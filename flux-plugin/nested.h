@@ -1,11 +1,11 @@
 // Jobs that are Flux instances (flux batch, flux alloc, flux start): the brokers, their shells and Flux's commands stay
-// untraced, the batch script is traced, and the inner instance is told to trace its jobs.
+// untraced, the batch script is traced, and the inner instance is configured to trace its jobs.
 //
-// A broker hands its environment on to all that it starts, so it gets neither LD_PRELOAD nor TAILRACE_RUN. Instead
-//   - the initial program is started by traced.cc, which gives it what the brokers have under other names, with
-//     kInitialPrefix before;
-//   - kInnerVariable has the plugins' paths and the configuration of the inner jobtap as JSON, for etc/modprobe/rc1.d/
-//     tailrace.py, which the inner instance's flux-modprobe(1) finds by FLUX_MODPROBE_PATH_APPEND.
+// A broker's processes inherit its environment, so it gets neither LD_PRELOAD nor TAILRACE_RUN. Instead
+//   - traced.cc starts the initial program, and sets its variables from those that the brokers have under other names,
+//     prefixed by kInitialPrefix;
+//   - kInnerVariable has the plugins' paths and the configuration of the inner jobtap plugin as JSON, for
+//     etc/modprobe/rc1.d/tailrace.py, which flux-modprobe(1) of the inner instance finds by FLUX_MODPROBE_PATH_APPEND.
 #pragma once
 
 #include <flux/core.h>
@@ -18,10 +18,10 @@ constexpr const char *kInnerVariable = "TAILRACE_FLUX";
 
 constexpr const char *kInitialPrefix = "TAILRACE_INITIAL_";
 
-// Puts `starter` before the initial program of the command line of `flux broker` or `flux start` in `cmd`, and
-// `assignments` (strings NAME=VALUE) into its environment. False when there is none, it is Flux's own or an interactive
-// shell, for which the broker has ways of its own, or the command line is one that we can't read: then `unknown` is the
-// word.
+// Inserts `starter` before the initial program in the command line `cmd` of `flux broker` or `flux start`, and adds
+// `assignments` (strings NAME=VALUE) to its environment. False without an initial program, and for a flux command or an
+// interactive shell, which the broker starts in a special way. Also false for a command line with an unknown option:
+// then `unknown` is that option.
 bool wrap_initial_program(flux_cmd_t *cmd, const char *starter, const json_t *assignments, const char *&unknown);
 
 }  // namespace tailrace::flux

@@ -8,8 +8,7 @@ namespace {
 
 enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate };
 
-// Every key of the configuration, with its default in JSON; man/tailrace-jobtap.7 describes them, and a test holds the
-// two together.
+// Every key of the configuration, with its default in JSON. man/tailrace-jobtap.7 describes them; a test compares both.
 struct Key {
   const char *name;
   Kind kind;
@@ -36,7 +35,7 @@ const Key *find_key(string_view name) {
 bool is_true_word(string_view word) { return word == "true" || word == "yes" || word == "on" || word == "1"; }
 bool is_false_word(string_view word) { return word == "false" || word == "no" || word == "off" || word == "0"; }
 
-// "a,b" of a command line as a list; a list as it is, if it has nothing but strings that aren't empty.
+// "a,b" of a command line as a list; a list unchanged, if all its elements are strings that are not empty.
 Json as_list(const json_t *value) {
   if (json_is_string(value)) {
     Json list(json_array());
@@ -56,8 +55,8 @@ Json as_list(const json_t *value) {
   return Json::share(const_cast<json_t *>(value));
 }
 
-// LD_PRELOAD is separated by blanks and colons, and ld.so expands what follows a '$'.
-bool can_be_named(string_view path) {
+// Blanks and colons separate the entries of LD_PRELOAD, and ld.so expands '$'.
+bool is_preloadable(string_view path) {
   if (path.empty() || path[0] != '/') return false;
   for (char c : path) {
     if (c == ' ' || c == ':' || c == '$' || static_cast<unsigned char>(c) < 0x20) return false;
@@ -65,13 +64,13 @@ bool can_be_named(string_view path) {
   return true;
 }
 
-// `value` in the form that its kind has, or null.
+// `value` in the form of its kind, or null.
 Json checked(Kind kind, const json_t *value) {
   auto *shared = const_cast<json_t *>(value);
   string_view text = text_of(value);
   switch (kind) {
     case Kind::kWord: return json_is_string(value) && !text.empty() ? Json::share(shared) : Json();
-    case Kind::kPath: return json_is_string(value) && can_be_named(text) ? Json::share(shared) : Json();
+    case Kind::kPath: return json_is_string(value) && is_preloadable(text) ? Json::share(shared) : Json();
     case Kind::kBoolean:
       if (json_is_boolean(value)) return Json::share(shared);
       if (json_is_integer(value)) {
@@ -109,7 +108,7 @@ void name_fault(const char *origin, string_view key, Writer &fault) {
   fault << "tailrace: " << origin << ' ' << slice(key, 0, key.size() < 64 ? key.size() : 64);
 }
 
-bool lay_over(const json_t *given, const char *origin, json_t *settings, Writer &fault) {
+bool override_settings(const json_t *given, const char *origin, json_t *settings, Writer &fault) {
   if (!given || json_is_null(given)) return true;
   if (!json_is_object(given)) {
     fault << "tailrace: " << origin << " is " << type_of(given) << ": give a table";
@@ -121,7 +120,7 @@ bool lay_over(const json_t *given, const char *origin, json_t *settings, Writer 
     const Key *key = find_key(name);
     if (!key) {
       name_fault(origin, name, fault);
-      fault << ": there is no such key; there are";
+      fault << " is no key of tailrace: give one of";
       for (const Key &one : kKeys) fault << ' ' << one.name;
       return false;
     }
@@ -139,7 +138,7 @@ bool lay_over(const json_t *given, const char *origin, json_t *settings, Writer 
   return true;
 }
 
-// Integers as text, as in a job's own tags; then the rules of tags.
+// Converts integers to text, as in a job's own tags, then applies the rules of tags.
 bool check_tags(json_t *tags, Writer &fault) {
   const char *key;
   json_t *value;
@@ -154,7 +153,7 @@ bool check_tags(json_t *tags, Writer &fault) {
       return false;
     }
     if (string_view(key) == "job" || string_view(key) == "rank") {
-      fault << "tailrace: tags." << key << " is set by Flux";
+      fault << "tailrace: tags." << key << " is set by Flux: remove it";
       return false;
     }
   }
@@ -196,16 +195,17 @@ bool Policy::parse(const json_t *table, const json_t *load, string_view library,
   for (const Key &key : kKeys) {
     json_object_set_new(made.settings_.get(), key.name, json_loads(key.fallback, JSON_DECODE_ANY, nullptr));
   }
-  if (!lay_over(table, "[tailrace]", made.settings_.get(), fault)) return false;
-  if (!lay_over(load, "plugin's conf", made.settings_.get(), fault)) return false;
+  if (!override_settings(table, "[tailrace]", made.settings_.get(), fault)) return false;
+  if (!override_settings(load, "plugin's conf", made.settings_.get(), fault)) return false;
   if (!made.read_jobs(fault) || !check_tags(member(made.settings_.get(), "tags"), fault)) return false;
   if (made.text("workflow")) {
     Json alone(json_pack("{s:O}", "workflow", member(made.settings_.get(), "workflow")));
     if (!check_tags(alone.get(), fault)) return false;
   }
   if (!made.text("library")) {
-    if (!can_be_named(library)) {
-      fault << "tailrace: LD_PRELOAD can't name " << library << ": set library to a path without blanks, ':' and '$'";
+    if (!is_preloadable(library)) {
+      fault << "tailrace: LD_PRELOAD can't contain " << library
+            << ": set library to a path without blanks, ':' and '$'";
       return false;
     }
     json_object_set_new(made.settings_.get(), "library", json_stringn(library.data(), library.size()));
@@ -222,7 +222,7 @@ bool Policy::selects(const Job &job) const {
     if (!matches(names, json_string_value(name.get()))) return false;
   }
   if (json_array_size(queues) && !matches(queues, json_string_value(member(system, "queue")))) return false;
-  // By the id, so that a restart, and every plugin that asks again, comes to the same answer.
+  // By the id, so that every plugin decides the same, also after a restart.
   double share = json_real_value(member(settings_.get(), "sample"));
   return share >= 1 || static_cast<double>(fnv64(&job.id, sizeof job.id) >> 11) * 0x1p-53 < share;
 }
@@ -236,7 +236,7 @@ Json Policy::make_event(const Job &job, const Request &request) const {
   bool chosen = request.run && json_is_true(member(settings_.get(), "choose-run"));
   Json event(json_pack("{s:i s:O s:s s:O}", "version", kEventVersion, "library", member(settings_.get(), "library"),
                        "run", chosen ? request.run : text("run"), "tags", tags.get()));
-  for (const HandedOn &one : kHandedOn) {
+  for (const ForwardedSetting &one : kForwardedSettings) {
     json_t *value = member(settings_.get(), one.key);
     if (!json_is_null(value)) json_object_set(event.get(), one.key, value);
   }
@@ -255,7 +255,7 @@ Verdict Policy::judge(const Job &job, Json &event, Writer &fault) const {
   char canonical[kMaxTagsBytes + 1], sentence[512];
   Writer out(canonical, sizeof canonical), reason(sentence, sizeof sentence);
   if (!event || !encode_tags(member(event.get(), "tags"), out, reason)) {
-    fault << "with the tags of the configuration: " << reason.view();
+    fault << "with the configured tags: " << reason.view();
     return request.ask == Request::Ask::kWants ? Verdict::kReject : Verdict::kLeave;
   }
   return Verdict::kTrace;

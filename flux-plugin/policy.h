@@ -1,5 +1,5 @@
 // Which jobs are traced, and how: the configuration of the jobtap plugin (tailrace-jobtap(7), "CONFIGURATION") and the
-// decision about one job. A policy is made whole or not at all; it never changes afterwards.
+// decision about one job. Invariant: a policy is complete, or is not created; it never changes.
 #pragma once
 
 #include <stdint.h>
@@ -9,22 +9,22 @@
 
 namespace tailrace::flux {
 
-// The event in a job's eventlog by which the jobtap plugin tells the shell plugin (tailrace-jobtap(7), "EVENTS").
+// The event in a job's eventlog with which the jobtap plugin informs the shell plugin (tailrace-jobtap(7), "EVENTS").
 constexpr const char *kEventName = "tailrace.trace";
 constexpr int kEventVersion = 1;
 
-// What a job's context says on behalf of the core, and the setting that a task gets it by. A job's own setting wins.
-struct HandedOn {
+// Keys of the event that become settings of the core in a task. The job's own setting takes precedence.
+struct ForwardedSetting {
   const char *key;
   const char *variable;
 };
-constexpr HandedOn kHandedOn[] = {
+constexpr ForwardedSetting kForwardedSettings[] = {
     {"journal-dir", "TAILRACE_JOURNAL_DIR"},
     {"block-age", "TAILRACE_BLOCK_AGE"},
     {"propagate", "TAILRACE_PROPAGATE"},
 };
 
-// What TAILRACE_PROPAGATE can be.
+// Whether `word` is a valid TAILRACE_PROPAGATE.
 bool is_propagation(string_view word);
 
 struct Job {
@@ -37,19 +37,20 @@ struct Job {
 enum class Verdict {
   kLeave,   // not traced
   kTrace,   // `event` is the context of the event to post
-  kReject,  // the job asks for what breaks the rules, `fault` says which
+  kReject,  // the job's request breaks a rule; `fault` names it
 };
 
 class Policy {
  public:
-  // The keys of `load` (from flux jobtap load, or the plugin's conf in [[job-manager.plugins]]) over those of `table`
-  // ([tailrace]); each may be null. `library` is the preload path when neither names one. On a fault returns false,
-  // leaves `out` as it is, and writes one sentence that names the key and what it may be.
+  // The keys of `load` (from flux jobtap load, or the plugin's conf in [[job-manager.plugins]]) override those of
+  // `table`
+  // ([tailrace]); each may be null. `library` is the preload path unless one is configured. On a fault returns false,
+  // keeps `out`, and writes a sentence that names the key and its valid values.
   static bool parse(const json_t *table, const json_t *load, string_view library, Policy &out, Writer &fault);
 
   Verdict judge(const Job &job, Json &event, Writer &fault) const;
 
-  // What is in force, for `flux jobtap query`.
+  // The effective settings, for `flux jobtap query`.
   const json_t *settings() const { return settings_.get(); }
   bool posts_memo() const { return json_is_true(member(settings_.get(), "memo")); }
 

@@ -5,27 +5,12 @@
 
 namespace tailrace::flux {
 
-const char *type_of(const json_t *value) {
-  if (!value) return "missing";
-  switch (json_typeof(value)) {
-    case JSON_OBJECT: return "a table";
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "a string";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a real number";
-    case JSON_TRUE:
-    case JSON_FALSE: return "a boolean";
-    case JSON_NULL: break;
-  }
-  return "null";
-}
-
 namespace {
 
 constexpr const char *kNamedTags[] = {"workflow", "stage", "task"};
 constexpr size_t kLongestPath = 4000;
 
-// A tag's value as text: a string, or an integer that `--setattr` took for a number.
+// A tag's value as text: a string, or an integer, to which `--setattr` converts digits.
 bool put_tag(json_t *tags, const char *where, const char *key, const json_t *value, Writer &fault) {
   char digits[24];
   string_view text = text_of(value);
@@ -56,7 +41,7 @@ bool read_free_tags(json_t *given, json_t *tags, Writer &fault) {
       }
     }
     if (name == "job" || name == "rank") {
-      fault << kWhere << '.' << key << " is set by Flux";
+      fault << kWhere << '.' << key << " is set by Flux: remove it";
       return false;
     }
     if (!put_tag(tags, kWhere, key, value, fault)) return false;
@@ -83,7 +68,7 @@ bool read_trace(json_t *trace, Request &out, Writer &fault) {
       out.run = json_string_value(value);
     } else {
       fault << kWhere << " has no key ";
-      fault.json(slice(name, 0, name.size() < 64 ? name.size() : 64)) << ": there are stage, workflow, task, tags, run";
+      fault.json(slice(name, 0, name.size() < 64 ? name.size() : 64)) << ": give stage, workflow, task, tags or run";
       return false;
     }
   }
@@ -95,7 +80,7 @@ string_view base_name(string_view path) {
   return slash == string_view::npos ? path : slice(path, slash + 1, path.size() - slash - 1);
 }
 
-// The sentence about the first tag that breaks a rule, with the attribute in front.
+// On a broken rule writes a sentence about the first such tag, with the attribute.
 bool check_tags(const json_t *tags, Writer &fault) {
   char text[kMaxTagsBytes + 1], sentence[512];
   Writer canonical(text, sizeof text), reason(sentence, sizeof sentence);
@@ -156,7 +141,7 @@ Json job_name(const json_t *jobspec) {
   json_t *task = json_array_get(member(jobspec, "tasks"), 0);
   bool given = !name.empty();
   if (!given) name = text_of(json_array_get(member(task, "command"), 0));
-  // flux-batch(1) names a job by the path of its script; another name may well have a '/'.
+  // flux-batch(1) names a job by the path of its script; other names may contain '/'.
   if (!given || starts_with(name, "/") || starts_with(name, "./") || starts_with(name, "../")) name = base_name(name);
   char encoded[3 * kMaxTagValueBytes], decoded[kMaxTagValueBytes];
   Writer kept(encoded, sizeof encoded), text(decoded, sizeof decoded);

@@ -38,7 +38,7 @@ struct CloseFile {
 };
 using File = std::unique_ptr<FILE, CloseFile>;
 
-// The path and its parents that are missing. `made`: it was not there. Returns errno, or 0.
+// Creates the path and its missing parents. `made`: it did not exist. Returns errno, or 0.
 int make_directories(const char *path, bool &made) {
   made = mkdir(path, 0700) == 0;
   if (made || errno != ENOENT) return made || errno == EEXIST ? 0 : errno;
@@ -47,7 +47,7 @@ int make_directories(const char *path, bool &made) {
   for (char *p = copy.get() + 1; *p; ++p) {
     if (*p != '/') continue;
     *p = 0;
-    // A parent may be there and forbid to make it: only the last one's failure counts.
+    // An existing parent may be read-only: only the failure of the last mkdir counts.
     mkdir(copy.get(), 0700);
     *p = '/';
   }
@@ -55,12 +55,9 @@ int make_directories(const char *path, bool &made) {
   return made || errno == EEXIST ? 0 : errno;
 }
 
-CString join(const char *directory, const char *name) {
-  char *path = nullptr;
-  return CString(asprintf(&path, "%s/%s", directory, name) < 0 ? nullptr : path);
-}
+CString join(const char *directory, const char *name) { return formatted("%s/%s", directory, name); }
 
-// proc(5): blanks and the like in names are octal.
+// proc(5): blanks, tabs and newlines in names are written in octal.
 void unescape(char *field) {
   char *to = field;
   for (char *from = field; *from; ++to) {
@@ -80,7 +77,7 @@ json_t *as_string(const char *bytes) {
   return string ? string : json_string("?");
 }
 
-// All of a file whose size nobody knows, with a zero behind; null when it can't be read.
+// The contents of a file of /proc, whose size is unknown, terminated by a zero; null when it can't be read.
 CString read_whole(const char *path) {
   Descriptor fd(open(path, O_RDONLY | O_CLOEXEC));
   size_t room = 16 * 1024, n = 0;
@@ -97,11 +94,11 @@ CString read_whole(const char *path) {
   return nullptr;
 }
 
-// The mounts as a JSON list. Put together as text: it is most of a description, and as values it would cost as much as
-// all the rest.
+// The mounts as a JSON list. Written as text: they are most of a description, and as jansson values they would take as
+// long as all the rest.
 CString list_mounts() {
   CString lines = read_whole("/proc/self/mountinfo");
-  // A byte becomes up to six, and a line has some 60 of keys.
+  // A byte becomes up to six characters, and a line has about 60 characters of keys.
   size_t room = (lines ? strlen(lines.get()) : 0) * 8 + 64;
   CString text(static_cast<char *>(malloc(room)));
   if (!text) return nullptr;
@@ -148,7 +145,7 @@ Json processor() {
       json_pack("{s:o s:i}", "model", as_string(model), "count", static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
-// The kernel's bound on the clock's error (adjtimex(2)), null where no one keeps the clock.
+// The kernel's bound on the clock's error (adjtimex(2)), null when the clock is not synchronized.
 json_t *clock_error() {
   struct timex t = {};
   int state = adjtimex(&t);
@@ -180,14 +177,14 @@ json_t *now() {
   return json_sprintf("%s.%06ldZ", day, t.tv_nsec / 1000);
 }
 
-// The running kernel's own id (random(4)): what has the same one is on the same machine.
+// The id of the running kernel (random(4)), equal for all containers of a machine.
 json_t *boot_id() {
   CString line = read_whole("/proc/sys/kernel/random/boot_id");
   if (line) line.get()[strcspn(line.get(), "\n")] = 0;
   return line && *line.get() ? as_string(line.get()) : json_null();
 }
 
-// But for the mounts.
+// The members of a description except the mounts.
 Json describe(const RunDescription &d, const char *host) {
   struct utsname names;
   Json cpu = processor();
@@ -199,19 +196,19 @@ Json describe(const RunDescription &d, const char *host) {
                         "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION));
 }
 
-// False, with EEXIST, where `to` is there already.
+// False, with EEXIST, if `to` exists.
 bool rename_if_new(const char *from, const char *to) {
   if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
-  // Not every file system can (NFS).
+  // Not supported by every file system (NFS).
   if (errno != EINVAL && errno != ENOSYS) return false;
   if (link(from, to) == 0) return unlink(from) == 0;
-  // Nor have all links.
+  // Hard links neither.
   bool linkless = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
   return linkless && rename(from, to) == 0;
 }
 
-// Whole at every moment: a file beside it takes its place. False, with errno, where that failed; `only_if_new`: with
-// EEXIST where it is there.
+// Replaces run.json atomically, so that it is complete at every moment. False, with errno, on a failure; `only_if_new`:
+// with EEXIST if it exists.
 bool publish(const char *directory, string_view content, bool only_if_new) {
   CString name;
   char *text = nullptr;
@@ -258,7 +255,7 @@ bool publish_first(const char *directory, const RunDescription &d, const char *h
   return owned && publish(directory, {owned.get(), static_cast<size_t>(n)}, true);
 }
 
-// Has this host in run.json; false, with errno, when it can't be written.
+// Adds this host to run.json unless present; false, with errno, when it can't be written.
 bool describe_host(const char *directory, const RunDescription &d) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -270,7 +267,7 @@ bool describe_host(const char *directory, const RunDescription &d) {
   Json run(json_load_file(path.get(), 0, nullptr));
   if (knows(run.get(), host)) return true;
   Descriptor lock(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Not every network file system locks directories; then two hosts in one instant may lose one.
+  // Some network file systems can't lock directories; then one of two simultaneous hosts may be lost.
   flock(lock.get(), LOCK_EX);
   run = Json(json_load_file(path.get(), 0, nullptr));
   if (!json_is_object(run.get())) {
@@ -309,27 +306,28 @@ bool is_empty(const char *path) {
   return empty;
 }
 
-// Something else lies there. Asked twice: between the questions another shell may have made its first folder.
+// Neither empty nor a run. Checked twice, because another shell may have created its first folder in between.
 bool is_foreign(const char *path) { return !is_run(path) && !is_empty(path) && !is_run(path); }
 
 }  // namespace
 
-bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault) {
+bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault,
+                        Writer &warning) {
   bool made;
-  if (int error = make_directories(path, made)) return refuse(fault, "can't make the run directory", path, error);
+  if (int error = make_directories(path, made)) return refuse(fault, "can't create the run directory", path, error);
   if (!made && is_foreign(path)) {
-    fault << path << " is not empty and no run directory: give a new or an empty one";
+    fault << path << " is neither empty nor a run directory: give a new or an empty one";
     return false;
   }
   real.reset(realpath(path, nullptr));
   if (!real) return refuse(fault, "can't use the run directory", path, errno);
-  // What is declared later makes its own folder.
+  // declared/ is created by its first writer.
   CString trace = join(real.get(), "trace");
   if (mkdir(trace.get(), 0700) != 0 && errno != EEXIST) {
-    return refuse(fault, "can't make the run directory's folder", trace.get(), errno);
+    return refuse(fault, "can't create the run directory's folder", trace.get(), errno);
   }
   if (access(trace.get(), W_OK | X_OK) != 0) return refuse(fault, "can't write to", trace.get(), errno);
-  if (!describe_host(real.get(), description)) refuse(fault, "can't write run.json of", real.get(), errno);
+  if (!describe_host(real.get(), description)) refuse(warning, "can't write run.json of", real.get(), errno);
   return true;
 }
 

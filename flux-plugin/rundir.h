@@ -1,5 +1,5 @@
-// The run directory as a job's shell makes it: on its node, as the job's user, mode 0700 (docs/trace-format.md,
-// "run.json"; integrations/rundir.py does the same for launchers in Python).
+// The run directory as a job's shell creates it: on its node, as the job's user, mode 0700. integrations/rundir.py is
+// the same for launchers in Python; schemas/run.schema.json describes the run.json that both write.
 #pragma once
 
 #include "json.h"
@@ -12,9 +12,10 @@ struct RunDescription {
   string_view tags;  // canonical
 };
 
-// Makes `path` (absolute) with its folders and has this host in its run.json. `real` gets the path with links resolved.
-// On a fault returns false and writes one sentence: then nothing can be traced into it. A run.json that can't be
-// written is no such fault: a trace is whole without, and the sentence is written all the same.
-bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault);
+// Creates `path` (absolute) with its folders and adds this host to its run.json. `real` gets the path with links
+// resolved. On a fault returns false and writes a sentence: nothing can be traced into it. A run.json that can't be
+// written is only a `warning`: the trace is complete without it.
+bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault,
+                        Writer &warning);
 
 }  // namespace tailrace::flux

@@ -1,5 +1,5 @@
-// tailrace-seal.so: sealing for the shell plugin, in a module of its own. Most jobs leave nothing to seal, and the
-// deflate library would cost every shell 0.1 ms to load.
+// tailrace-seal.so: sealing for the shell plugin, as a separate module: most jobs leave nothing to seal, and loading
+// the deflate library would cost every shell 0.1 ms.
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 namespace tailrace::flux {
 
 struct JournalCounts {
-  uint64_t failed = 0;         // journals that stay: the run directory is full
+  uint64_t failed = 0;         // unsealed journals: the run directory is full
   uint64_t failed_events = 0;  // in them
 };
 

@@ -1,9 +1,9 @@
-// traced: starts the initial program of a traced instance with the variables that its brokers may not have (nested.h).
+// traced: starts the initial program of a traced instance with the variables that its brokers must not have (nested.h).
 //
 //     traced PROGRAM [ARGUMENT...]
 //
-// What is called TAILRACE_INITIAL_<NAME> in the environment becomes <NAME>. env(1) does the like, but a broker says the
-// whole command line when its initial program has failed, and there the user would read all variables.
+// Renames TAILRACE_INITIAL_<NAME> to <NAME> in the environment. Rejected: env(1), because a broker prints the command
+// line of a failed initial program, and with it all variables.
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ void take_variables() {
     *equals = 0;
     setenv(given + prefix, equals + 1, 1);
     unsetenv(given);
-    // Both may have moved the table.
+    // setenv and unsetenv may move the table.
     entry = environ;
   }
 }
 
-// As the broker decides it (flux-broker(1), "INITIAL PROGRAM"): a single word that is no executable file is a line for
-// the user's shell.
+// The broker's rule (flux-broker(1), "INITIAL PROGRAM"): a single word that is not an executable file is a command line
+// of the user's shell.
 bool is_shell_line(const char *word) {
   for (const char *p = word; *p; ++p) {
     if (isspace(static_cast<unsigned char>(*p))) return true;

@@ -1,14 +1,15 @@
-"""Flux: jobs that are traced when they ask for it, and what Flux knows of them.
+"""Flux: traced jobs, and their history as a declared DAG.
 
-    jobspec.py   traced(), trace_executor(): ask for a job to be traced, from Python
-    collect.py   a Flux instance's job history as declared lines of a run
-    history.py   what collect.py has run by Flux's own Python, to ask the instance
+    jobspec.py   traced(), trace_executor(): request tracing of a job, from Python
+    history.py   queries an instance's job history; run by Flux's own Python
+    declared_jobs.py  the jobs of a history as declared lines: tags, run, workflow, times
+    collect.py   writes a Flux instance's job history to the declared DAG of runs
     analysis.py  a Dask cluster as one Flux job, for `tailrace report --flux-workers`
-    paths.py     where the parts that Flux loads lie
-    etc/         what Flux loads by itself: the command line plugin, rc scripts
+    paths.py     where the parts that Flux loads are installed
+    etc/         Python and Lua that Flux loads: the command line plugin, rc scripts
 
-The jobtap plugin and the shell plugin are C++. This package needs Flux's Python bindings for nothing: jobs are
-submitted and asked for by the `flux` command, and a jobspec is taken as it comes.
+The jobtap plugin and the shell plugin are C++. Only history.py and etc/ need Flux's Python bindings: everything else
+uses the `flux` command, and accepts jobspecs as objects or dicts.
 """
 
 from tailrace.flux.jobspec import trace_executor, traced

@@ -1,13 +1,13 @@
-"""A Dask cluster as one Flux job: `with cluster(4): ...` and whatever Dask computes inside runs there.
+"""A Dask cluster as one Flux job: Dask computations inside `with cluster(4): ...` run there.
 
     this process                              the Flux job, N tasks
     submits, waits for `address` in a         task 0: the scheduler and a worker; writes `address`
     scratch directory, connects a client      task n: a worker, once `address` is there
 
-What always holds: the job ends. Left normally or by an error or Ctrl-C, it is told to close and cancelled when it
-doesn't; and when this process is killed, the scheduler sees that its client is gone and ends by itself. The scheduler
-would run any code that it is sent, so it speaks TLS only, with a key made for this one cluster, in a directory of the
-user's own. That directory must be on a file system that the job's nodes share.
+Invariants: the job ends. After a normal end, an error or Ctrl-C it is shut down, and cancelled if it does not close;
+when this process is killed, the scheduler loses its client and ends itself. The scheduler executes any code sent to
+it, so it accepts TLS only, with a key made for this cluster, in a directory that only the user can read. That directory
+must be on a file system that the job's nodes share.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tailrace.flux.collect import find_flux
 
 ADDRESS, KEYS, OUTPUT = "address", "keys.json", "output"
 CLIENT_GONE_S = 15.0
-"""How long the scheduler goes on without a client, once it has had one."""
+"""How long the scheduler stays after its last client left."""
 FIRST_CLIENT_S = 120.0
-"""How long it waits for one: a network file system may tell of its address a minute late."""
+"""How long it waits for the first one: a network file system may show its address a minute late."""
 CLOSING_S = 20.0
-"""How long scheduler and worker may take to close once they are not needed; then their process ends."""
+"""How long scheduler and worker may take to close; then their process ends."""
 _TLS_PARTS = ("cert", "key")
 _POLL_S = 0.2
 _STEP_S = 60
@@ -52,11 +52,11 @@ def cluster(
 ) -> Iterator[Any]:
     """A distributed.Client of `workers` Dask workers (of one core each) in one Flux job; Dask's default meanwhile.
 
-    scratch: a directory that the job's nodes share; a new one is made in it, and removed in the end. say: is told what
-    is waited for. Raises UsageError for a number below 1; ManagerError when Dask is missing or the job doesn't run.
+    scratch: a directory that the job's nodes share; holds a temporary directory during the analysis. say: called with
+    each progress message. Raises UsageError for a number below 1; ManagerError when Dask is missing or the job fails.
     """
     if workers < 1:
-        raise UsageError(f"{workers} workers can't work: --flux-workers takes a number from 1 on")
+        raise UsageError(f"--flux-workers is {workers}: give a number from 1 on")
     client_class = _distributed().Client
     program = find_flux(flux)
     place = Path(tempfile.mkdtemp(prefix=".dask-", dir=scratch)).absolute()
@@ -65,7 +65,7 @@ def cluster(
         with _terminated_as_interrupted():
             security = _make_keys(place / KEYS)
             job = _submit(program, workers, place)
-            say(f"Flux job {job} is to run {workers} Dask workers")
+            say(f"submitted {workers} Dask workers as Flux job {job}")
             address = _wait_for_address(program, job, place, say)
             with client_class(address, security=security, timeout=_STEP_S) as client:
                 client.wait_for_workers(workers, timeout=_STEP_S)
@@ -83,13 +83,15 @@ def _distributed() -> Any:
         import cryptography  # noqa: F401
         import distributed
     except ImportError as error:
-        raise ManagerError(f"Dask workers in Flux need more ({error}): pip install 'tailrace[flux]'") from error
+        raise ManagerError(
+            f"a package for Dask workers in Flux is missing ({error}): pip install 'tailrace[flux]'"
+        ) from error
     return distributed
 
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt here, so that they end the job, too."""
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, so that they end the job, too."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -97,7 +99,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
     before: dict[int, Any] = {}
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
-            # Only the main thread may set handlers; another one's caller has to see to its signals.
+            # Only the main thread may set handlers; in another one, signals are the caller's task.
             with suppress(ValueError):
                 before[number] = signal.signal(number, interrupt)
         yield
@@ -107,7 +109,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _make_keys(path: Path) -> Any:
-    """A key and certificate for this cluster alone, as distributed's Security; `path` has them for the job's tasks."""
+    """A new key and certificate as distributed's Security; written to `path` for the job's tasks."""
     security = _distributed().Security.temporary()
     names = [
         "tls_ca_file",
@@ -121,37 +123,35 @@ def _make_keys(path: Path) -> Any:
 
 def _submit(flux: Path, workers: int, place: Path) -> str:
     command = [str(flux), "submit", f"-n{workers}", "-c1", "--job-name=tailrace-analysis"]
-    # The analysis must not become part of what is analysed.
+    # The analysis itself must not be traced.
     command += ["--setattr=user.trace=false", "-oexit-timeout=10s", f"--output={place / OUTPUT}", f"--cwd={place}"]
     command += [sys.executable, "-m", "tailrace.flux.analysis", str(place)]
     done = _flux(command)
     if done.returncode:
-        raise ManagerError(f"Flux doesn't take the analysis job: {_last_line(done.stderr)}")
+        raise ManagerError(f"Flux rejected the analysis job: {_last_line(done.stderr)}")
     return done.stdout.strip()
 
 
 def _wait_for_address(flux: Path, job: str, place: Path, say: Callable[[str], None]) -> str:
     """The scheduler's address, once the job has written it. Raises ManagerError when the job ends instead."""
-    told = ""
+    reported = ""
     while True:
         with suppress(FileNotFoundError):
             return (place / ADDRESS).read_text()
         state = _flux([str(flux), "jobs", "-no", "{state} {exception.note}", job]).stdout.strip()
         if state.startswith(("CLEANUP", "INACTIVE")):
-            time.sleep(_POLL_S)  # its output may be on its way through a network file system
+            time.sleep(_POLL_S)  # a network file system may show the output late
             output = place / OUTPUT
             said = _last_line(output.read_text(errors="replace")) if output.exists() else ""
-            raise ManagerError(
-                f"Flux job {job} ended before Dask had begun: {said or state.partition(' ')[2] or state}"
-            )
-        if state.startswith("SCHED") and told != state:
-            told = state
-            say(f"Flux job {job} waits for free cores")
+            raise ManagerError(f"Flux job {job} ended before Dask started: {said or state.partition(' ')[2] or state}")
+        if state.startswith("SCHED") and reported != state:
+            reported = state
+            say(f"Flux job {job} is waiting for free cores")
         time.sleep(_POLL_S)
 
 
 def _end(flux: Path, job: str) -> None:
-    """Waits a little for the job to end, cancels it when it doesn't. Never raises."""
+    """Waits a few seconds for the job to end, then cancels it. Never raises."""
     with suppress(OSError, subprocess.SubprocessError):
         waiting = [str(flux), "job", "wait-event", "--quiet"]
         if _flux([*waiting, "--timeout=3", job, "clean"]).returncode:
@@ -163,7 +163,9 @@ def _flux(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_STEP_S, encoding="utf-8")
     except subprocess.TimeoutExpired as error:
-        raise ManagerError(f"`{' '.join(command[:2])}` gave no answer within {_STEP_S} s") from error
+        raise ManagerError(
+            f"`{' '.join(command[:2])}` did not answer within {_STEP_S} s: check that the broker runs"
+        ) from error
 
 
 def _last_line(text: str) -> str:
@@ -175,7 +177,7 @@ def _last_line(text: str) -> str:
 
 
 async def serve(place: Path, rank: int) -> None:
-    """A task of the job: a worker, and in task 0 the scheduler beside it, until that closes."""
+    """A task of the job: a worker, in task 0 also the scheduler, until that closes."""
     from distributed import Scheduler, Worker
     from distributed.security import Security
 
@@ -189,7 +191,7 @@ async def serve(place: Path, rank: int) -> None:
                 _publish(place / ADDRESS, scheduler.address)
                 async with Worker(scheduler.address, nthreads=1, security=security, local_directory=local):
                     await _until_unused(scheduler, had_client)
-                    _end_in_any_case()
+                    _exit_after_timeout()
         else:
             address = await _address(place / ADDRESS)
             async with Worker(address, nthreads=1, security=security, local_directory=local) as worker:
@@ -198,8 +200,8 @@ async def serve(place: Path, rank: int) -> None:
         shutil.rmtree(local, ignore_errors=True)
 
 
-def _end_in_any_case() -> None:
-    """Ends this process soon, whatever Dask still waits for when it closes; Flux ends the job's other tasks then."""
+def _exit_after_timeout() -> None:
+    """Ends this process after CLOSING_S even if Dask does not close; Flux then ends the job's other tasks."""
     timer = threading.Timer(CLOSING_S, os._exit, (0,))
     timer.daemon = True
     timer.start()
@@ -218,7 +220,7 @@ async def _address(path: Path) -> str:
 
 
 def _watch_clients(scheduler: Any) -> threading.Event:
-    """An event that is set when the scheduler gets its first client, however shortly that stays."""
+    """An event that is set when the scheduler gets its first client, however briefly."""
     from distributed import SchedulerPlugin
 
     came = threading.Event()
@@ -232,7 +234,7 @@ def _watch_clients(scheduler: Any) -> threading.Event:
 
 
 async def _until_unused(scheduler: Any, had_client: threading.Event) -> None:
-    """Returns when the scheduler is closed, or its client has gone, or none has come."""
+    """Returns when the scheduler closes, its client left, or none connected in time."""
     last = time.monotonic()
     while scheduler.status.name == "running":
         # "fire-and-forget" is always among the clients.
@@ -244,7 +246,7 @@ async def _until_unused(scheduler: Any, had_client: threading.Event) -> None:
 
 
 def main() -> None:
-    """`python -m tailrace.flux.analysis PLACE`, as a task of the job."""
+    """`python -m tailrace.flux.analysis PLACE`: a task of the job."""
     asyncio.run(serve(Path(sys.argv[1]), int(os.environ["FLUX_TASK_RANK"])))
 
 

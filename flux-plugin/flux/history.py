@@ -2,20 +2,19 @@
 
     flux python history.py [--since TIME]      TIME as `flux jobs --since` takes it
 
-This file is run by the Python that Flux was built with, which need not be the one that tailrace is installed in: it
-imports the standard library and Flux's bindings, nothing else, and keeps to Python 3.6.
-`collect.py` runs it and makes declared lines of what it says.
+The Python that Flux was built with runs this file, and it may lack tailrace: the file imports the standard library and
+Flux's bindings only, and is written for Python 3.6. `collect.py` runs it and converts its output to declared lines.
 
-One object a line, by its only key:
+Each line is an object with one key:
 
     instance     path ("/" or the job id path of the job it runs in), host (of rank 0), hosts, level, owner, version,
                  started (s), nodes, cores, jobs_seen
     job          instance (its path), id (f58), number, events, exec_events (RFC 21, as Flux has them), jobspec (less
                  its environment), resources (nodes, ranks, cores, gpus; {} before it has any), annotations, waits_for
                  (list of [scheme, f58 or text])
-    unreachable  path, reason: an inner instance that runs and can't be asked
+    unreachable  path, reason: a running inner instance that can't be queried
 
-The instance's owner has the job manager's journal; a guest is not given it, and looks up each job of its own.
+The instance's owner reads the job manager's journal. A guest may not, and looks up each of its own jobs.
 """
 
 import argparse
@@ -44,22 +43,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="history.py")
     parser.add_argument("--since", default="")
     args = parser.parse_args()
-    # Job ids are not ASCII, and the locale of a batch job may be.
+    # Job ids are not ASCII; the locale of a batch job may be.
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     try:
         since = seconds_of(args.since) if args.since else 0.0
     except ValueError as error:
-        return fail(f"--since {args.since!r} is no time that Flux knows: {error}")
+        return fail(f"--since {args.since!r} is not a time: {error}; give one as for `flux jobs --since`")
     try:
         handle = flux.Flux()
     except OSError as error:
         return fail(f"no Flux instance is reachable ({error}): run this inside one, or set FLUX_URI")
-    tell_instance(handle, since)
+    write_instance(handle, since)
     return 0
 
 
 def seconds_of(time: str) -> float:
-    """A time as s since the epoch; "-2h" is two hours ago, a number is one already. Raises ValueError."""
+    """A time ("-2h", a date, a number of seconds) as s since the epoch. Raises ValueError."""
     if time[0] not in "+-":
         try:
             return float(time)
@@ -69,7 +68,7 @@ def seconds_of(time: str) -> float:
 
 
 def fail(message: str) -> int:
-    """Says what is wrong on stderr; returns the exit code."""
+    """Writes an error to stderr; returns the exit code."""
     sys.stderr.write(message + "\n")
     return 1
 
@@ -79,10 +78,10 @@ def say(kind: str, **fields: Any) -> None:
     sys.stdout.write(json.dumps({kind: fields}, separators=(",", ":")) + "\n")
 
 
-def tell_instance(handle: Any, since: float, path: str = "") -> None:
+def write_instance(handle: Any, since: float, path: str = "") -> None:
     """Writes an instance, its jobs, and the instances that run inside them.
 
-    path: of an inner instance the path of its job, whatever it calls itself: it replaces no other instance.
+    path: for an inner instance, the path of its job. The instance's own claim is ignored, so it can't replace another.
     """
     path = path or attribute(handle, "jobid-path") or "/"
     owner = int(handle.attr_get("security.owner")) == os.getuid()
@@ -142,13 +141,13 @@ def follow(path: str, uri: str, user: Any, since: float) -> None:
         claimed = attribute(handle, "jobid-path")
         if claimed is not None and claimed != path:
             raise ValueError("its URI leads to the instance of {}".format(claimed))
-        tell_instance(handle, since, path)
+        write_instance(handle, since, path)
     except (OSError, ValueError) as error:
         say("unreachable", path=path, reason=str(error))
 
 
 def attribute(handle: Any, name: str) -> Any:
-    """A broker attribute, or None where this Flux or this instance hasn't got it."""
+    """A broker attribute; None where this version of Flux or this instance lacks it."""
     try:
         return handle.attr_get(name)
     except OSError:
@@ -165,7 +164,7 @@ def size_of(handle: Any) -> Dict[str, int]:
 
 
 def journal(handle: Any) -> Dict[int, Any]:
-    """Every job that the job manager remembers: id -> events, jobspec, R."""
+    """Every job in the job manager's journal: id -> events, jobspec, R."""
     jobs: Dict[int, Any] = {}
     consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
     while True:
@@ -183,14 +182,14 @@ def journal(handle: Any) -> Dict[int, Any]:
 
 
 def listed_jobs(handle: Any, owner: bool) -> Dict[int, Any]:
-    """What job-list knows of each job, annotations among it, which no eventlog has: id -> object."""
+    """The job-list entry of each job, with its annotations, which no eventlog has: id -> object."""
     user = FLUX_USERID_UNKNOWN if owner else os.getuid()
     rows = job_list(handle, max_entries=0, attrs=["all"], userid=user).get_jobs()
     return {int(row["id"]): row for row in rows}
 
 
 def lookups(handle: Any, jobs: List[int], keys: List[str]) -> Dict[int, Any]:
-    """id -> jobspec, R, events, exec_events, of those of `keys` that the KVS has; jobs that lack one are left out."""
+    """id -> jobspec, R, events, exec_events, for `keys` in the KVS; jobs that lack a key are omitted."""
     found = {}
     for start in range(0, len(jobs), LOOKUPS_AT_ONCE):
         some = jobs[start : start + LOOKUPS_AT_ONCE]
@@ -204,7 +203,7 @@ def lookups(handle: Any, jobs: List[int], keys: List[str]) -> Dict[int, Any]:
 
 
 def resources(assigned: Any) -> Dict[str, Any]:
-    """What the job was given, of its R (RFC 20)."""
+    """The job's resources, from its R (RFC 20)."""
     if not assigned:
         return {}
     given = ResourceSet(assigned)
@@ -217,7 +216,7 @@ def resources(assigned: Any) -> Dict[str, Any]:
 
 
 def happened(events: List[Any], name: str) -> bool:
-    """Whether an event of this name is among `events`."""
+    """Whether `events` has one of this name."""
     return any(event["name"] == name for event in events)
 
 
@@ -227,7 +226,7 @@ def over_before(events: List[Any], since: float) -> bool:
 
 
 def inner_uri(events: List[Any]) -> Any:
-    """Where the instance that the job runs can be reached; None when it runs none."""
+    """The URI of the instance that the job runs; None when it runs none."""
     uris = [event["context"].get("uri") for event in events if event["name"] == "memo"]
     return next((uri for uri in reversed(uris) if isinstance(uri, str)), None)
 
@@ -245,14 +244,14 @@ def without_environment(jobspec: Any) -> Any:
 
 
 def dependencies(job: Any) -> List[List[str]]:
-    """What the job had to wait for: [scheme, job id in f58] where it is a job, else [scheme, text].
+    """The job's dependencies: [scheme, job id in f58] for one on a job, else [scheme, text].
 
-    By its jobspec, and by dependency-add events, which plugins post for what no jobspec says. Those events name the
-    jobspec's own dependencies again, with another spelling of the scheme or the value: a job is taken once, and of what
-    is no job each scheme.
+    Taken from its jobspec, and from dependency-add events, which plugins post for further ones. These events repeat the
+    jobspec's dependencies with the scheme or the value written differently: each job counts once, and each other
+    dependency once per scheme.
     """
-    asked = (job.get("jobspec") or {}).get("attributes", {}).get("system", {}).get("dependencies", [])
-    found = [plain(entry.get("scheme"), entry.get("value")) for entry in asked if isinstance(entry, dict)]
+    declared = (job.get("jobspec") or {}).get("attributes", {}).get("system", {}).get("dependencies", [])
+    found = [plain(entry.get("scheme"), entry.get("value")) for entry in declared if isinstance(entry, dict)]
     known = {text for dependency in found for text in dependency}
     for event in job["events"]:
         if event["name"] == "dependency-add":
@@ -264,7 +263,7 @@ def dependencies(job: Any) -> List[List[str]]:
 
 
 def plain(scheme: Any, value: Any) -> List[str]:
-    """A dependency with its job id in f58, where it is one."""
+    """A dependency, with a job id converted to f58."""
     scheme, value = str(scheme), str(value)
     if scheme.startswith("after"):
         try:

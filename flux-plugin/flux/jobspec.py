@@ -1,9 +1,9 @@
-"""Asking for a job to be traced, from Python: attributes.user.trace of its jobspec, which the jobtap plugin reads.
+"""Requests tracing of a job, from Python: sets attributes.user.trace of its jobspec, which the jobtap plugin reads.
 
     job = flux.job.submit(handle, traced(JobspecV1.from_command(["./sim"]), stage="sim"))
 
-What always holds: a jobspec is taken as it comes, Flux's object or the plain dict, changed in place and handed back;
-tags are checked here, so that a wrong one is an error where it was written.
+Invariants: a jobspec may be Flux's object or a dict; it is changed in place and returned. Tags are checked here, so
+that a wrong tag raises where it is set.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _Jobspec = TypeVar("_Jobspec")
 _Executor = TypeVar("_Executor")
 
 OWN_KEYS = ("workflow", "stage", "task", "job")
-"""The tags that have a place of their own beside the free ones, or that Flux gives."""
+"""The tags that are not free: with a key of their own in attributes.user.trace, or set by Flux."""
 
 
 def traced(
@@ -29,13 +29,13 @@ def traced(
     run: str | None = None,
     trace: bool = True,
 ) -> _Jobspec:
-    """`jobspec` with the wish to be traced; changed in place.
+    """`jobspec` with tracing requested; changed in place.
 
     jobspec: a flux.job.Jobspec, or a jobspec as a dict. stage: default: the job's name. workflow: default: the
-    surrounding one. task: default: the job's id. tags: free tags. run: the run directory, absolute; default: as the
-    instance's tailrace is configured. trace: False asks for not being traced, where all jobs are.
+    surrounding one. task: default: the job's id. tags: free tags. run: the run directory, absolute; default: as
+    configured for the instance. trace: False excludes the job where all jobs are traced.
 
-    Raises TagError when a tag breaks the rules; UsageError when `jobspec` is no jobspec.
+    Raises TagError when a tag breaks the rules; UsageError when `jobspec` is not a jobspec.
     """
     attributes = _attributes(jobspec)
     attributes.setdefault("user", {})["trace"] = trace_attribute(stage, workflow, task, tags, run) if trace else False
@@ -49,16 +49,16 @@ def trace_attribute(
     tags: Mapping[str, TagValue] | None = None,
     run: str | None = None,
 ) -> dict[str, Any]:
-    """What attributes.user.trace must be; see `traced`."""
+    """The value of attributes.user.trace; see `traced`."""
     taken = [key for key in OWN_KEYS if key in (tags or {})]
     if taken:
-        how = "Flux gives it" if taken[0] == "job" else f"write {taken[0]}="
-        raise TagError(f"tag {taken[0]!r} is no free tag: {how}")
+        how = "Flux sets it" if taken[0] == "job" else f"give it as {taken[0]}="
+        raise TagError(f"tag {taken[0]!r} is not a free tag: {how}")
     named = {"stage": stage, "workflow": workflow, "task": task}
     own = {key: value for key, value in named.items() if value is not None}
     encode({**own, **(tags or {})})
     if run is not None and not run.startswith("/"):
-        raise UsageError(f"run directory {run!r} is relative: a job may start anywhere, so give an absolute path")
+        raise UsageError(f"run directory {run!r} is relative, and jobs start in any directory: give an absolute path")
     free = {key: str(value) for key, value in (tags or {}).items()}
     return {**own, **({"tags": free} if free else {}), **({"run": run} if run is not None else {})}
 
@@ -72,8 +72,8 @@ def trace_executor(
 ) -> _Executor:
     """A flux.job.FluxExecutor whose jobs are traced; the same object.
 
-    stage: the stage of all jobs, or a callable that is given the jobspec; where there is none, the job's name. A
-    jobspec that says itself whether it is traced is left as it is. Raises TagError when a tag breaks the rules.
+    stage: the stage of all jobs, or a callable that takes the jobspec; default, also when it returns None: the job's
+    name. A jobspec with its own attributes.user.trace stays unchanged. Raises TagError when a tag breaks the rules.
     """
     trace_attribute(stage if isinstance(stage, str) else None, workflow, None, tags)
     inner: Any = executor
@@ -92,5 +92,5 @@ def trace_executor(
 def _attributes(jobspec: Any) -> dict[str, Any]:
     found = jobspec.setdefault("attributes", {}) if isinstance(jobspec, dict) else getattr(jobspec, "attributes", None)
     if not isinstance(found, dict):
-        raise UsageError(f"a {type(jobspec).__name__} is no jobspec: give flux.job's object, or its dict")
+        raise UsageError(f"a {type(jobspec).__name__} is not a jobspec: give flux.job's object, or a dict")
     return found

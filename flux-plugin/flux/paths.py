@@ -1,4 +1,4 @@
-"""Where the parts lie that Flux loads, and the settings that make it find them."""
+"""Where the parts that Flux loads are installed, and the settings by which Flux finds them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _HERE = installation.PACKAGE / "flux"
 
 @dataclass(frozen=True)
 class Part:
-    """A part that Flux loads. variable: the path variable by which a user without rights has `folder` found, or ""."""
+    """A part that Flux loads. variable: the search path that a user extends by `folder`, or ""."""
 
     name: str
     path: Path
@@ -19,20 +19,22 @@ class Part:
     variable: str = ""
 
     @property
-    def there(self) -> bool:
-        """Whether it is installed: the C++ parts are where Flux was found when tailrace was built."""
+    def installed(self) -> bool:
+        """Whether it is installed: the C++ parts are built only where CMake finds Flux."""
         return self.path.exists()
 
     @property
     def folder(self) -> Path:
-        """What goes into `variable`."""
+        """The folder for `variable`."""
         return self.path if self.path.suffix == "" else self.path.parent
 
 
 PARTS = (
     Part("jobtap", _HERE / "lib/jobtap/tailrace-jobtap.so", "decides which jobs are traced; loaded by the job manager"),
     Part("shell", _HERE / "lib/shell/tailrace-shell.so", "puts the core into tasks; loaded by the job shell"),
-    Part("shellrc", _HERE / "etc/shell/tailrace.lua", "has a job's shell load the shell plugin", "FLUX_SHELL_RC_PATH"),
+    Part(
+        "shellrc", _HERE / "etc/shell/tailrace.lua", "makes the job shell load the shell plugin", "FLUX_SHELL_RC_PATH"
+    ),
     Part("cli", _HERE / "etc/cli/plugins/tailrace_trace.py", "flux submit --trace", "FLUX_CLI_PLUGINPATH"),
     Part(
         "modprobe", _HERE / "etc/modprobe", "traces inner instances, collects at their end", "FLUX_MODPROBE_PATH_APPEND"
@@ -41,10 +43,10 @@ PARTS = (
 
 
 def user_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The path variables as they must be, by name: our folders before what `environment` has."""
+    """Name -> value of the search paths: our folders, then those in `environment`."""
     out = {}
     for part in PARTS:
-        if part.variable and part.there:
+        if part.variable and part.installed:
             others = [entry for entry in environment.get(part.variable, "").split(":") if entry]
             ours = str(part.folder)
             out[part.variable] = ":".join([ours, *(entry for entry in others if entry != ours)])

@@ -95,7 +95,7 @@ def test_a_job_that_still_waits_is_cancelled_with_us(start_flux, recorded):
     instance.wait(blocker, "start")
     process = report(instance, recorded, "--flux-workers", 1)
     said = ""
-    while "waits for free cores" not in said:
+    while "is waiting for free cores" not in said:
         said = process.stderr.readline()
         assert said
     process.send_signal(signal.SIGINT)

@@ -108,7 +108,7 @@ LONG = json.dumps("v" * 65536)
         ("trace.tags.region=1", r'tag "region": the key is set by the application'),
         ("trace.tags.job=1", r"attributes.user.trace.tags.job is set by Flux"),
         ("trace.tags.stage=1", r"give it as attributes.user.trace.stage"),
-        ("trace.library=/tmp/mine.so", r'has no key "library": there are stage, workflow, task, tags, run'),
+        ("trace.library=/tmp/mine.so", r'has no key "library": give stage, workflow, task, tags or run'),
         ("trace.run=7", r"attributes.user.trace.run is an integer: give the path of a directory"),
         ('trace.run=""', r"attributes.user.trace.run is empty"),
     ],
@@ -196,7 +196,7 @@ def test_the_run_is_the_jobs_to_choose_unless_configured_otherwise(traced_flux, 
     ("conf", "message"),
     [
         ("jobs=some", 'tailrace: jobs is "some": give all, requested or none'),
-        ("stages=x", "tailrace: plugin's conf stages: there is no such key; there are jobs names queues"),
+        ("stages=x", "tailrace: plugin's conf stages is no key of tailrace: give one of jobs names queues"),
         ("sample=2", "tailrace: plugin's conf sample is 2: give a number from 0 to 1"),
         ("sample=much", 'tailrace: plugin\'s conf sample is "much": give a number from 0 to 1'),
         ("memo=maybe", 'tailrace: plugin\'s conf memo is "maybe": give true or false'),
@@ -265,7 +265,7 @@ def test_an_instance_does_not_start_with_a_bad_table(flux_program, flux_plugins,
     options = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL}
     done = subprocess.run(command, check=False, env=clean_environment(flux_program), **options)
     assert done.returncode
-    assert "tailrace: [tailrace] job: there is no such key" in done.stderr
+    assert "tailrace: [tailrace] job is no key of tailrace" in done.stderr
 
 
 def test_a_reload_in_the_middle_loses_no_job_and_doubles_none(start_traced_flux, flux_plugins, tmp_path):

@@ -139,7 +139,7 @@ def test_an_option_that_is_not_known_leaves_the_initial_program_untraced(traced_
     job = traced_flux.submit(*words)
     traced_flux.wait(job, timeout=120)
     done = traced_flux.run("job", "attach", job, check=False)
-    assert "the initial program is not traced: --test-exit-m is an option that this plugin doesn't know" in done.stderr
+    assert "the initial program is not traced: unknown option --test-exit-m before it" in done.stderr
     (run,) = (work / "tailrace-runs").iterdir()
     assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("cp",)}
 

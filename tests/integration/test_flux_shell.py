@@ -223,10 +223,10 @@ def test_a_preload_path_that_is_not_on_the_node_leaves_the_job_untraced(start_tr
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("/proc/1/no/such/place", "can't make the run directory /proc/1/no/such/place"),
-        ("/sys/tailrace", "can't make the run directory /sys/tailrace"),
-        ("in", "can't use|can't make the run directory"),
-        (".", "is not empty and no run directory"),
+        ("/proc/1/no/such/place", "can't create the run directory /proc/1/no/such/place"),
+        ("/sys/tailrace", "can't create the run directory /sys/tailrace"),
+        ("in", "can't use|can't create the run directory"),
+        (".", "is neither empty nor a run directory"),
         ("x" * 300, "File name too long"),
         ("{{nonsense}}/../..", ""),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import ManagerError, UsageError
-from tailrace.flux import collect
+from tailrace.flux import collect, declared_jobs
 from tailrace.integrations import rundir
 
 T0 = 1_795_181_800.25
@@ -30,14 +30,14 @@ def job(
     return {"id": name, "events": events, "exec_events": exec_events, "jobspec": jobspec, "waits_for": [], **keys}
 
 
-def instance(*jobs: dict[str, Any], path: str = "/") -> collect.Instance:
-    return collect.Instance(
+def instance(*jobs: dict[str, Any], path: str = "/") -> declared_jobs.Instance:
+    return declared_jobs.Instance(
         path, {"path": path, "host": "n1", "hosts": "n[1-4]", "version": "0.88.0", "started": T0}, list(jobs)
     )
 
 
 def lines(*jobs: dict[str, Any], path: str = "/") -> list[dict[str, Any]]:
-    groups = collect.describe(instance(path=path), jobs, "w")
+    groups = declared_jobs.describe(instance(path=path), jobs, "w")
     return [json.loads(line) for group in groups for line in group]
 
 
@@ -154,11 +154,11 @@ def test_the_workflow_is_the_one_in_the_trace() -> None:
     outer = job("ƒO", extra=[traced_event("/r", stage="s")])
     outer["jobspec"]["tasks"][0]["command"] = ["flux", "broker", "script"]
     top, inner = instance(), instance(path="/ƒO/ƒP")
-    assert [collect.workflow_of(top, each) for each in (beside, named, outer, job())] == ["", "v", "fO", None]
-    assert [collect.workflow_of(inner, each) for each in (beside, named, job())] == ["fO", "v", None]
-    assert collect.default_workflow(top, [beside, job()]) == ""
-    assert collect.default_workflow(top, [named, job()]) == "v"
-    assert collect.default_workflow(inner, [beside, named]) == "fO"
+    assert [declared_jobs.workflow_of(top, each) for each in (beside, named, outer, job())] == ["", "v", "fO", None]
+    assert [declared_jobs.workflow_of(inner, each) for each in (beside, named, job())] == ["fO", "v", None]
+    assert declared_jobs.default_workflow(top, [beside, job()]) == ""
+    assert declared_jobs.default_workflow(top, [named, job()]) == "v"
+    assert declared_jobs.default_workflow(inner, [beside, named]) == "fO"
 
 
 def test_each_instance_has_a_file_of_its_own() -> None:
@@ -226,24 +226,24 @@ def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path
 def test_the_run_of_a_job_is_found_where_its_shell_made_it(run: object, expected: str | None) -> None:
     given = job(number=77, extra=[event("tailrace.trace", 0.5, version=1, run=run)])
     given["jobspec"]["attributes"]["system"]["cwd"] = "/jobs"
-    assert collect.run_of(given) == (None if expected is None else Path(expected))
-    assert collect.run_of(job()) is None
+    assert declared_jobs.run_of(given) == (None if expected is None else Path(expected))
+    assert declared_jobs.run_of(job()) is None
 
 
 def test_the_spelling_of_the_id_is_the_one_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "fA").mkdir()
-    assert collect.run_of(job(extra=[traced_event(f"{tmp_path}/{{{{id}}}}")])) == tmp_path / "fA"
+    assert declared_jobs.run_of(job(extra=[traced_event(f"{tmp_path}/{{{{id}}}}")])) == tmp_path / "fA"
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     history = [instance(job())]
-    with pytest.raises(UsageError, match="no run directory"):
+    with pytest.raises(UsageError, match="nor a run directory"):
         collect.store(history, [], tmp_path)
 
 
-def test_what_is_no_history_is_refused() -> None:
-    with pytest.raises(ManagerError, match="no job history"):
+def test_other_output_than_a_history_is_refused() -> None:
+    with pytest.raises(ManagerError, match="other than a job history"):
         collect.parse_history(["Welcome to the cluster!"])
 
 

@@ -1,9 +1,9 @@
 """The command line plugin: `flux submit|run|batch|alloc|bulksubmit --trace[=STAGE] [--trace-tag KEY=VALUE]...`.
 
-Found by FLUX_CLI_PLUGINPATH, or in Flux's own etc/flux/cli/plugins. It is run by the Python that Flux was built with,
-which knows nothing of tailrace, so it imports the standard library and Flux only. A tag is checked by the core itself,
-libtailrace.so, where that lies beside this file; where it doesn't, the jobtap plugin says at submission what is wrong.
-(No file here may be called tailrace.py: Flux would import it by that name.)
+Found by FLUX_CLI_PLUGINPATH, or in Flux's etc/flux/cli/plugins. The Python that Flux was built with runs it, and that
+may lack tailrace, so it imports the standard library and Flux only. Tags are checked by the core, libtailrace.so, if
+that is installed beside this file; otherwise by the jobtap plugin at submission. (No file here may be named
+tailrace.py: Flux would import it by that name.)
 """
 
 import argparse
@@ -19,7 +19,7 @@ from flux.cli.plugin import CLIPlugin
 _ETC = Path(__file__).absolute().parents[2]
 _LIBRARY = _ETC.parents[1] / "lib" / "libtailrace.so"
 _NAMED = ("workflow", "stage", "task")
-_GIVEN = ("job", "rank")
+_SET_BY_FLUX = ("job", "rank")
 _MESSAGE_BYTES = 512
 
 
@@ -27,13 +27,13 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
     """Trace what jobs do to their data (tailrace).
 
     --trace              trace the job; its stage is the job's name
-    --trace=STAGE        trace the job as a task of STAGE: jobs that do the same step share it
-    --trace-tag K=V      another tag: workflow, task, or a key of your own; may be repeated
-    --trace-run DIR      the run directory; default: as the instance's tailrace is configured
-    --no-trace           don't trace the job where all jobs are traced
+    --trace=STAGE        trace the job as a task of STAGE: jobs of the same step share it
+    --trace-tag K=V      add a tag: workflow, task, or any other key; may be repeated
+    --trace-run DIR      the run directory; default: as configured for the instance
+    --no-trace           do not trace the job where all jobs are traced
 
-    The stage needs its "=": in `flux run --trace hostname` hostname is the command. `flux jobs -o '{id} {user.trace}'`
-    shows what is traced; `tailrace report DIR` shows what came out.
+    The stage needs "=": in `flux run --trace hostname`, hostname is the command. `flux jobs -o '{id} {user.trace}'`
+    lists the traced jobs; `tailrace report DIR` reports on a run.
     """
 
     def __init__(self, prog: str, prefix: Any = None, version: Any = None) -> None:
@@ -52,19 +52,19 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             action="append",
             metavar="KEY=VALUE",
             dest="tailrace_tags",
-            help="Tag for all that a traced job does (workflow, task, or a key of your own). May be repeated",
+            help="Add a tag to all events of a traced job (workflow, task, or any other key). May be repeated",
         )
         self.add_option(
             "--trace-run",
             metavar="DIR",
             dest="tailrace_run",
-            help="Run directory of a traced job (default: as tailrace is configured)",
+            help="Run directory of a traced job (default: as configured for the instance)",
         )
         self.add_option(
             "--no-trace",
             action="store_true",
             dest="tailrace_refused",
-            help="Don't trace the job, where all jobs are traced",
+            help="Do not trace the job where all jobs are traced",
         )
 
     def preinit(self, args: Any) -> None:
@@ -73,15 +73,15 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             raise ValueError("--trace and --no-trace exclude each other")
         attribute = self._attribute(args)
         if args.tailrace_stage is None and (args.tailrace_tags or args.tailrace_run):
-            raise ValueError("--trace-tag and --trace-run are for traced jobs: add --trace")
+            raise ValueError("--trace-tag and --trace-run are for traced jobs only: add --trace")
         tags = attribute.get("tags", {})
         fault = tag_fault({**{key: attribute[key] for key in _NAMED if key in attribute}, **tags})
         if fault:
             raise ValueError(fault)
 
     def modify_jobspec(self, args: Any, jobspec: Any) -> None:
-        """Writes attributes.user.trace, and lets the job's shell find tailrace."""
-        # Of a job of bulksubmit, Flux 0.88 hands out what differs from job to job; the options lie one level below.
+        """Sets attributes.user.trace, and the path by which the job's shell finds its plugin."""
+        # For bulksubmit, Flux 0.88 passes only what differs between jobs; the options are one level below.
         args = getattr(args, "_orig_args", args)
         if args.tailrace_refused:
             jobspec.setattr("user.trace", False)
@@ -91,13 +91,15 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             jobspec.environment = _with_shell_plugin(jobspec.environment)
 
     def _attribute(self, args: Any) -> Dict[str, Any]:
-        """attributes.user.trace as the options ask for it. Raises ValueError."""
+        """attributes.user.trace for these options. Raises ValueError."""
         tags = dict(_assignment(text) for text in args.tailrace_tags or [])
-        for key in _GIVEN:
+        for key in _SET_BY_FLUX:
             if key in tags:
-                raise ValueError(f"--trace-tag {key}=...: Flux gives the tag {key!r}")
+                raise ValueError(f"--trace-tag {key}=...: Flux sets the tag {key!r}; remove the option")
         if args.tailrace_stage and tags.get("stage", args.tailrace_stage) != args.tailrace_stage:
-            raise ValueError(f"two stages: --trace={args.tailrace_stage} and --trace-tag stage={tags['stage']}")
+            raise ValueError(
+                f"two stages: --trace={args.tailrace_stage} and --trace-tag stage={tags['stage']}; give one"
+            )
         attribute: Dict[str, Any] = {key: tags.pop(key) for key in _NAMED if key in tags}
         if args.tailrace_stage:
             attribute["stage"] = args.tailrace_stage
@@ -109,9 +111,9 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
 
 
 class _StageAction(argparse.Action):
-    """Takes the stage from `--trace=STAGE` alone.
+    """Accepts a stage in the form `--trace=STAGE` only.
 
-    argparse would also take the next word, which is the command more often than not: `flux run --trace hostname`.
+    argparse would also take the next word, which is usually the command: `flux run --trace hostname`.
     """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
@@ -119,8 +121,8 @@ class _StageAction(argparse.Action):
         apart = any(words[at : at + 2] == [option_string, values] for at in range(len(words)))
         if values and apart and f"{option_string}={values}" not in words:
             parser.error(
-                f"--trace takes its stage with a '=': write --trace={values} when {values!r} is the stage, "
-                f"or --trace -- {values} when it is the command"
+                f"--trace needs '=' before its stage: write --trace={values} if {values!r} is the stage, "
+                f"or --trace -- {values} if it is the command"
             )
         if values == "" and f"{option_string}=" in words:
             parser.error("--trace= has no stage: write --trace=STAGE, or --trace for the job's name")
@@ -135,8 +137,8 @@ def _assignment(text: str) -> Tuple[str, str]:
 
 
 def tag_fault(tags: Dict[str, str]) -> Optional[str]:
-    """What is wrong with `tags`, by the core's own rules, or None; None also where the core isn't to be found."""
-    # As tailrace.tags.encode writes them; the rules are the core's.
+    """What is wrong with `tags` by the core's rules; None when nothing is, or when the core is not found."""
+    # The form of tailrace.tags.encode.
     text = ",".join(f"{_quoted(key, '')}={_quoted(value, '_.:/@+-')}" for key, value in tags.items())
     if not text or not _LIBRARY.is_file():
         return None
@@ -155,7 +157,7 @@ def _quoted(text: str, unquoted: str) -> str:
 
 
 def _with_shell_plugin(environment: Dict[str, str]) -> Dict[str, str]:
-    """`environment` with the shell plugin's folder first in FLUX_SHELL_RC_PATH, where it lies beside this file."""
+    """`environment` with the shell plugin's folder first in FLUX_SHELL_RC_PATH, if it is installed beside this file."""
     folder = _ETC / "shell"
     if not (folder / "tailrace.lua").is_file():
         return environment

@@ -1,7 +1,7 @@
-"""Run by flux-modprobe(1) when an instance starts: loads tailrace in an instance that runs in a traced job.
+"""Run by flux-modprobe(1) when an instance starts: loads tailrace in an instance inside a traced job.
 
-The shell plugin of the instance around it sets TAILRACE_FLUX (flux-plugin/nested.h). Elsewhere this does nothing.
-Nothing here may keep an instance from starting: what can't be done is said on stderr.
+The shell plugin of the enclosing instance sets TAILRACE_FLUX (flux-plugin/nested.h). Without it this does nothing.
+Invariant: no failure here keeps an instance from starting; it is a line on stderr.
 """
 
 import json
@@ -12,13 +12,13 @@ from pathlib import Path
 from flux.modprobe import task
 
 
-def _told():
-    # Not by the task's needs_env: a key that an older version doesn't know would keep the instance from starting.
+def _inner_settings():
+    # Not the task's needs_env: an older version rejects unknown keys, and the instance would not start.
     try:
-        told = json.loads(os.environ.get("TAILRACE_FLUX") or "{}")
+        settings = json.loads(os.environ.get("TAILRACE_FLUX") or "{}")
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _warn(error):
@@ -27,14 +27,14 @@ def _warn(error):
 
 @task("tailrace-jobtap", ranks="0", needs=["job-manager"], after=["job-manager"])
 def load_jobtap(context):
-    """The jobtap plugin with the outer job's run and tags, unless the instance's own configuration has loaded it."""
-    told = _told()
-    if not told.get("jobtap"):
+    """Loads the jobtap plugin with the outer job's run and tags, unless the instance's configuration loaded it."""
+    settings = _inner_settings()
+    if not settings.get("jobtap"):
         return
     try:
         loaded = context.rpc("job-manager.jobtap", {"query_only": True}).get()["plugins"]
-        if Path(told["jobtap"]).name not in loaded:
-            request = {"load": told["jobtap"], "conf": told.get("conf", {})}
+        if Path(settings["jobtap"]).name not in loaded:
+            request = {"load": settings["jobtap"], "conf": settings.get("conf", {})}
             context.rpc("job-manager.jobtap", request).get()
     except (OSError, KeyError, TypeError) as error:
         _warn(error)
@@ -42,8 +42,8 @@ def load_jobtap(context):
 
 @task("tailrace-shell", ranks="all", before=["job-exec"])
 def find_shell_plugin(context):
-    """The shell plugin's folder in the search path of this broker's shells, unless it is there."""
-    folder = _told().get("shell")
+    """Adds the shell plugin's folder to the search path of this broker's shells, unless present."""
+    folder = _inner_settings().get("shell")
     if not isinstance(folder, str) or not folder:
         return
     try:

@@ -1,8 +1,8 @@
-"""At the end of a Flux instance: what it knows of its traced jobs goes to their runs (`tailrace flux collect`).
+"""At the end of a Flux instance: writes its job history to the runs of its traced jobs (`tailrace flux collect`).
 
-Found by FLUX_MODPROBE_PATH_APPEND, or in Flux's own etc/flux/modprobe. It runs on rank 0, before anything is taken
-down. Without a traced job it does nothing; whatever fails is a line on stderr and never keeps an instance from ending.
-The `tailrace` command is $TAILRACE_COMMAND, that of the installation which this file is part of, or the one on PATH.
+Found by FLUX_MODPROBE_PATH_APPEND, or in Flux's etc/flux/modprobe. It runs on rank 0, before the instance is taken
+down. Without a traced job it does nothing. A failure is a line on stderr and never keeps an instance from ending.
+The `tailrace` command is $TAILRACE_COMMAND, else that of this installation, else the one on PATH.
 """
 
 import os
@@ -20,7 +20,7 @@ TIMEOUT_S = 300
 
 @task("tailrace-collect", ranks="0", before=["*"])  # type: ignore[misc]
 def collect(context: Any) -> None:
-    """Runs `tailrace flux collect`, when this instance had a traced job."""
+    """Runs `tailrace flux collect` if this instance had a traced job."""
     try:
         if traced_jobs(context.handle):
             subprocess.run([tailrace_command(), "flux", "collect", "--quiet"], timeout=TIMEOUT_S, check=True)
@@ -29,7 +29,7 @@ def collect(context: Any) -> None:
 
 
 def traced_jobs(handle: Any) -> bool:
-    """Whether the jobtap plugin has had a job traced."""
+    """Whether a job has the jobtap plugin's event."""
     consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
     while True:
         event = consumer.poll(timeout=60.0)
@@ -42,7 +42,7 @@ def traced_jobs(handle: Any) -> bool:
 
 
 def tailrace_command() -> str:
-    """The command; where none is found, its bare name, so that the error says what is missing."""
+    """The command; its bare name if none is found, so that the error says what is missing."""
     beside = (str(parent / "bin" / "tailrace") for parent in Path(__file__).absolute().parents)
     given = os.environ.get("TAILRACE_COMMAND")
     return given or next(filter(os.path.isfile, beside), None) or shutil.which("tailrace") or "tailrace"

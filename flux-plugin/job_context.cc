@@ -1,0 +1,125 @@
+// See job_context.h.
+#include "job_context.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "policy.h"
+#include "rundir.h"
+
+namespace tailrace::flux {
+namespace {
+
+bool check_event(const JobContext &job, Writer &fault) {
+  json_t *version = member(job.event.get(), "version");
+  string_view library = text_of(member(job.event.get(), "library"));
+  if (!json_is_integer(version) || json_integer_value(version) != kEventVersion) {
+    fault << "the event " << kEventName << " is of another version than this plugin, " TAILRACE_VERSION
+          << ": install both plugins from one release";
+    return false;
+  }
+  if (library.empty() || library[0] != '/' || !json_is_object(member(job.event.get(), "tags")) ||
+      text_of(member(job.event.get(), "run")).empty()) {
+    fault << "the event " << kEventName << " is incomplete";
+    return false;
+  }
+  if (access(library.data(), R_OK) == 0) return true;
+  fault << library << " can't be read on this node: install tailrace there, or set `library` in [tailrace]";
+  return false;
+}
+
+// The id path in ASCII (f1/f2), usable as a file name.
+CString plain_path(const char *path) {
+  Json out(json_string(""));
+  CString copy(strdup(path)), plain(strdup(""));
+  char *rest = nullptr;
+  for (char *part = strtok_r(copy.get(), "/", &rest); part; part = strtok_r(nullptr, "/", &rest)) {
+    flux_jobid_t id;
+    char text[64];
+    if (flux_job_id_parse(part, &id) < 0 || flux_job_id_encode(id, "f58plain", text, sizeof text) < 0) continue;
+    plain = formatted("%s%s%s", plain.get(), *plain.get() ? "/" : "", text);
+  }
+  return plain;
+}
+
+// Adds Flux's tags; those of the event take precedence.
+bool complete_tags(flux_shell_t *shell, JobContext &job, Writer &fault) {
+  json_t *tags = member(job.event.get(), "tags");
+  const char *path = job_path(shell);
+  CString plain = plain_path(path);
+  if (!member(tags, "task") && *plain.get()) json_object_set_new(tags, "task", json_string(plain.get()));
+  if (*path) json_object_set_new(tags, "job", json_string(path));
+  // An instance is one workflow with everything in it, unless a name is given.
+  size_t outermost = strcspn(plain.get(), "/");
+  if (outermost && (plain.get()[outermost] || job.nested) && !member(tags, "workflow")) {
+    json_object_set_new(tags, "workflow", json_stringn(plain.get(), outermost));
+  }
+  char canonical[kMaxTagsBytes + 1];
+  Writer out(canonical, sizeof canonical);
+  if (!encode_tags(tags, out, fault)) return false;
+  job.tags.reset(strdup(out.c_str()));
+  return true;
+}
+
+// `command` of run.json. Jobs of one workflow share a run, so it names the workflow, not one of the jobs.
+Json describe_command(const JobContext &job, const char *named_workflow) {
+  const json_t *task = json_array_get(member(job.jobspec.get(), "tasks"), 0);
+  bool of_one_job = text_of(member(job.event.get(), "run")).find("id") != string_view::npos &&
+                    text_of(member(job.event.get(), "run")).find("{{") != string_view::npos;
+  if (named_workflow && !of_one_job) return Json(json_pack("[s s s]", "flux:", "workflow", named_workflow));
+  Json name = job_name(job.jobspec.get());
+  if (job.nested && name) return Json(json_pack("[s s O]", "flux:", "batch", name.get()));
+  return Json::share(member(task, "command"));
+}
+
+bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, Writer &fault, Writer &warning) {
+  const json_t *system = member(member(job.jobspec.get(), "attributes"), "system");
+  const char *cwd = json_string_value(member(system, "cwd"));
+  CString wanted(flux_shell_mustache_render(shell, json_string_value(member(job.event.get(), "run"))));
+  if (!wanted) {
+    fault << "can't expand the template of the run directory: " << strerror(errno);
+    return false;
+  }
+  if (wanted.get()[0] != '/') wanted = formatted("%s/%s", cwd ? cwd : "/", wanted.get());
+  Json command = describe_command(job, named_workflow);
+  RunDescription description{command.get(), cwd ? cwd : "/", job.tags.get()};
+  return make_run_directory(wanted.get(), description, job.run, fault, warning);
+}
+
+// The flux command on PATH and the one this plugin was built with, separated by a colon.
+CString flux_programs(flux_shell_t *shell) {
+  const char *path = flux_shell_getenv(shell, "PATH");
+  CString copy(strdup(path ? path : ""));
+  char *rest = nullptr;
+  for (char *part = strtok_r(copy.get(), ":", &rest); part; part = strtok_r(nullptr, ":", &rest)) {
+    CString program = formatted("%s/flux", part);
+    if (*part == '/' && strcmp(program.get(), TAILRACE_FLUX_PROGRAM) != 0 && access(program.get(), X_OK) == 0) {
+      return formatted("%s:%s", program.get(), TAILRACE_FLUX_PROGRAM);
+    }
+  }
+  return CString(strdup(TAILRACE_FLUX_PROGRAM));
+}
+
+}  // namespace
+
+const char *job_path(flux_shell_t *shell) {
+  const char *path = flux_shell_getenv(shell, "FLUX_JOB_ID_PATH");
+  return path ? path : "";
+}
+
+bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &warning) {
+  Json named = Json::share(member(member(job.event.get(), "tags"), "workflow"));
+  if (!check_event(job, fault) || !complete_tags(shell, job, fault) ||
+      !make_run(shell, job, json_string_value(named.get()), fault, warning)) {
+    return false;
+  }
+  Writer clock(job.clock, sizeof job.clock);
+  write_clock_reference(clock);
+  clock.c_str();
+  job.untraced = flux_programs(shell);
+  return true;
+}
+
+}  // namespace tailrace::flux
