@@ -4,7 +4,7 @@
 function table(box, caption, columns, rows, first) {
   if (!rows.length) { box.replaceChildren(make("p", {class: "none"}, "None.")); return; }
   let shown = first, sorted = rows;
-  const body = make("tbody"), heads = columns.map(([title, value, , cls], i) => {
+  const body = make("tbody"), heads = columns.map(([title, value, , cls]) => {
     const th = make("th", {scope: "col", class: cls || null});
     th.append(title ? button(title, () => {
       const up = th.getAttribute("aria-sort") === "descending" || (th.getAttribute("aria-sort") === null && cls !== "num");
