@@ -5,16 +5,15 @@ from pathlib import Path
 import click
 
 import tailrace
+from tailrace.analyzer import exports
 from tailrace.cli.options import utf8_output
 
-# The keys of tailrace.analyzer.exports.FORMATS; importing that for --help would cost a second.
-FORMATS = ("wfformat", "perfetto", "rocrate", "prov", "openlineage", "graphml", "dot", "json")
 LEVELS = ("workflow", "stage", "task", "process")
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--to", required=True, type=click.Choice(FORMATS), help="Output format.")
+@click.option("--to", required=True, type=click.Choice(exports.NAMES), help="Output format.")
 @click.option("--level", type=click.Choice(LEVELS), help="For graphml, dot and json: what a node is. Default: task.")
 @click.option(
     "-o",
@@ -28,8 +27,6 @@ def command(directory: Path, to: str, level: str | None, output: str | None) -> 
     wfformat: WfFormat 1.6 (WfCommons); perfetto: a timeline (ui.perfetto.dev); rocrate: a Process Run RO-Crate; prov:
     W3C PROV-JSON; openlineage: OpenLineage events; graphml, dot, json: the dataflow graph.
     """
-    from tailrace.analyzer import exports
-
     if output is None:
         utf8_output()
     for note in exports.export(tailrace.open(directory), to, output, level):

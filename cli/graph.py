@@ -53,7 +53,7 @@ def command(
     output: Path | None,
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
-    from tailrace.analyzer.exports import WRITERS
+    from tailrace.analyzer import exports
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
     from tailrace.analyzer.model import dataflow
@@ -67,12 +67,14 @@ def command(
     )
     annotate(graph, insights(run))
     form = form or ENDINGS.get(output.suffix.lower() if output else "", "dot")
+    write = exports.FORMATS[form].graph
+    assert write is not None, f"{form} is no graph format"
     if output is None:
-        WRITERS[form](graph, utf8_output())
+        write(graph, utf8_output())
         return
     try:
         with published(output) as place, place.open("w", encoding="utf-8") as file:
-            WRITERS[form](graph, file)
+            write(graph, file)
     except OSError as error:
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
     click.echo(f"{output}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)

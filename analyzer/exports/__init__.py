@@ -1,9 +1,10 @@
 """A run as files that other tools open.
 
     FORMATS[name].write(run, file) -> notes      file: a text file open for writing; notes: what it can't hold, in words
-    WRITERS[name](graph, file)                   the graph formats, for a graph of `dataflow.graph`
-    export(run, name, place) -> notes            the way in
+    FORMATS[name].graph(graph, file)             the graph formats, for a graph of `dataflow.graph`
+    export(run, name, place) -> notes            the whole of it
 
+A format is a module of this package with a FORMAT (format.py). A new one is found here and by `tailrace export`.
 Every writer escapes names: a path may hold anything but NUL.
 """
 
@@ -11,51 +12,43 @@ from __future__ import annotations
 
 import gzip
 import os
+import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import networkx as nx
-
-from tailrace.analyzer.exports import dot, graphml, json, openlineage, perfetto, prov, rocrate, wfformat
-from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.util.published import published
 from tailrace.errors import QueryError, UsageError
 
-Writer = Callable[["nx.MultiDiGraph[Any]", TextIO], None]
+if TYPE_CHECKING:
+    from tailrace.analyzer.exports.format import Format
 
-WRITERS: dict[str, Writer] = {"graphml": graphml.write, "dot": dot.write, "json": json.write}
+_HELPERS = ("format", "lineage")
 
-
-def _write_graph(run: Any, file: TextIO, level: str = "task", *, form: str) -> list[str]:
-    WRITERS[form](dataflow.graph(run, level), file)
-    return []
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format: its writer, what it is, whether it has a level, and the name of its file where that is fixed."""
-
-    write: Callable[..., list[str]]
-    what: str
-    leveled: bool = False
-    file_name: str = ""
+NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _HELPERS))
+"""The formats. Importing them takes a second, which a help text has no use for."""
 
 
-FORMATS: dict[str, Format] = {
-    "wfformat": Format(wfformat.write, "WfFormat 1.6, for WfCommons and WRENCH"),
-    "perfetto": Format(perfetto.write, "timeline with arrows from write to read, for ui.perfetto.dev"),
-    "rocrate": Format(rocrate.write, "Process Run RO-Crate, for publishing", file_name=rocrate.METADATA),
-    "prov": Format(prov.write, "W3C PROV-JSON, for provenance stores"),
-    "openlineage": Format(openlineage.write, "OpenLineage events, for Marquez and others"),
-    "graphml": Format(partial(_write_graph, form="graphml"), "graph for yEd, Gephi, Cytoscape", leveled=True),
-    "dot": Format(partial(_write_graph, form="dot"), "graph for Graphviz", leveled=True),
-    "json": Format(partial(_write_graph, form="json"), "graph for a program", leveled=True),
-}
+class _Formats(Mapping[str, "Format"]):
+    """The formats by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Format:
+        if name not in NAMES:
+            raise KeyError(name)
+        found: Format = import_module(f"{__name__}.{name}").FORMAT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+FORMATS = _Formats()
 
 
 def export(run: Any, to: str, output: str | os.PathLike[str] | None = None, level: str | None = None) -> list[str]:
@@ -95,6 +88,8 @@ def export(run: Any, to: str, output: str | os.PathLike[str] | None = None, leve
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
+    from tailrace.analyzer.util.published import published
+
     with published(path) as place:
         # Level 9, Python's own choice, takes four times as long for a tenth less.
         opened: Any = partial(gzip.open, compresslevel=4) if path.suffix == ".gz" else open

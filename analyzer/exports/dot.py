@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import networkx as nx
 
+from tailrace.analyzer.exports.format import graph_format
 from tailrace.analyzer.util.formatting import bytes_text, time_text, with_stage
 
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
@@ -77,3 +78,6 @@ def _edge(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
 def _attributes(values: dict[str, str | list[str]]) -> str:
     lines = {key: [value] if isinstance(value, str) else value for key, value in values.items()}
     return ", ".join(f"{key}={quoted(*value)}" for key, value in lines.items())
+
+
+FORMAT = graph_format(write, "graph for Graphviz")

@@ -13,6 +13,8 @@ from typing import Any, TextIO
 
 import networkx as nx
 
+from tailrace.analyzer.exports.format import graph_format
+
 FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -36,3 +38,6 @@ def _value(value: Any) -> Any:
     if isinstance(value, bool | int | float):
         return value
     return text(value if isinstance(value, str) else json.dumps(value))
+
+
+FORMAT = graph_format(write, "graph for yEd, Gephi, Cytoscape")

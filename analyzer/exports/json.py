@@ -12,6 +12,8 @@ from typing import Any, TextIO
 
 import networkx as nx
 
+from tailrace.analyzer.exports.format import graph_format
+
 
 def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
     """Writes the graph, one node or edge a line; ASCII only, so that names that are not Unicode survive as escapes."""
@@ -23,3 +25,6 @@ def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
     file.write('\n],\n"edges": [\n')
     file.write(",\n".join(json.dumps(edge) for edge in edges))
     file.write("\n]}\n")
+
+
+FORMAT = graph_format(write, "graph for a program")

@@ -12,6 +12,7 @@ import uuid
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
 
@@ -86,3 +87,6 @@ def _dataset(artifact: Artifact, job: Job, written: bool = False) -> dict[str, A
         statistics = {"_producer": PRODUCER, "_schemaURL": OUTPUT, "size": artifact.size}
         out["outputFacets"] = {"outputStatistics": statistics}
     return out
+
+
+FORMAT = Format(write, "OpenLineage events, for Marquez and others")

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -195,3 +196,6 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
             key = (process_of[int(who)], str(identities[file]), int(at))
             ends.setdefault(key, []).append((flow, way))
     return ends, len(wanted)
+
+
+FORMAT = Format(write, "timeline with arrows from write to read, for ui.perfetto.dev")

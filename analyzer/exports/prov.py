@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
+from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
 
@@ -86,3 +87,6 @@ def _activity(job: Job) -> dict[str, Any]:
     words.update(host=" ".join(job.hosts), command=json.dumps(job.command) if job.command else "")
     out.update({f"tailrace:{key}": clean(value) for key, value in words.items() if value})
     return out
+
+
+FORMAT = Format(write, "W3C PROV-JSON, for provenance stores")

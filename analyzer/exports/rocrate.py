@@ -11,6 +11,7 @@ import json
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
 from tailrace.analyzer.util.formatting import clean
 
@@ -111,3 +112,6 @@ def _action(job: Job, number: int, files: list[str]) -> dict[str, Any]:
     if job.command:
         action["description"] = clean(" ".join(job.command))
     return action
+
+
+FORMAT = Format(write, "Process Run RO-Crate, for publishing", file_name=METADATA)

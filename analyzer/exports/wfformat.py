@@ -19,6 +19,7 @@ import math
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, distinct, escaped, lineage, utc
 from tailrace.analyzer.store.mounts import descriptions
 from tailrace.analyzer.util.formatting import clean
@@ -151,3 +152,6 @@ def _machines(meta: dict[str, Any], jobs: list[Job]) -> list[dict[str, Any]]:
                 machine["cpu"]["vendor"] = str(cpu["model"])
         out.append(machine)
     return out
+
+
+FORMAT = Format(write, "WfFormat 1.6, for WfCommons and WRENCH")

@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from support.flowcase import Story
-from tailrace.analyzer.exports import WRITERS, dot, graphml
+from tailrace.analyzer.exports import FORMATS, dot, graphml
 from tailrace.analyzer.model import dataflow
 from tailrace.cli import graph as graph_command
 
 HOSTILE = '/d/"; evil [label="x\\"] -> \\N <b>&amp;\x01\x1b]0;\u202e</b> name\n.txt'
+
+WRITERS = {name: form.graph for name, form in FORMATS.items() if form.graph}
 
 
 def hostile_graph(level: str = "task") -> nx.MultiDiGraph:
