@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
-import tailrace
 from tailrace.errors import TailraceError, UsageError
 
 # subcommand -> (module, its line in the help, the man page and the completion)
@@ -34,6 +34,9 @@ COMMANDS = {
 }
 
 
+COMPLETION = "_TAILRACE_COMPLETE"
+"""The variable by which the completion scripts ask for completions."""
+
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Errors of writing to standard output; any other error names its file."""
 
@@ -52,19 +55,26 @@ class _Commands(click.Group):
         command.short_help = COMMANDS[cmd_name][1]
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # Not click.Group's, which imports each subcommand.
+        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(tailrace.__version__, prog_name="tailrace")
+@click.version_option(package_name="tailrace", prog_name="tailrace")
 def group() -> None:
     """Trace what a scientific workflow does to its data, and report it."""
 
 
 def main() -> None:
-    """Runs the command line and exits."""
+    """Runs the command line and exits; prints completions where a shell asks for them (cli/share)."""
+    if instruction := os.environ.get(COMPLETION):
+        sys.exit(shell_complete(group, {}, "tailrace", COMPLETION, instruction))
     if sys.stdout is None:
         # The caller closed it: drop the output, and keep files that are opened later off its descriptor number.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open until exit)

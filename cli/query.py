@@ -6,29 +6,30 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-import pandas as pd
 
 import tailrace
-from tailrace.analyzer.store import loader, query, schema
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
-    "workflow": "Workflow.",
-    "stage": "Stage of the workflow.",
-    "task": "Task.",
-    "job": "Job of the resource manager.",
-    "rank": "MPI rank.",
-    "name": "Function, as in read.",
-    "cat": "Category, as in POSIX.",
-    "path": "File, as in '*.nc'.",
-    "host": "Host.",
-    "pid": "Process id.",
-    "start": "Start of the process in ns, where a host reused the pid.",
+    "workflow": "Only this workflow.",
+    "stage": "Only this stage.",
+    "task": "Only this task.",
+    "job": "Only this job of the resource manager.",
+    "rank": "Only this MPI rank.",
+    "name": "Only this function, as in read.",
+    "cat": "Only this category, as in POSIX.",
+    "path": "Only this file, as in '*.nc'.",
+    "host": "Only this host.",
+    "pid": "Only this process id.",
+    "start": "Only processes that began then (ns), where a host reused the pid.",
 }
 _PATTERN = frozenset("*?[")
 
@@ -114,6 +115,8 @@ def _pieces(
     limit: int | None,
     where: dict[str, Any],
 ) -> Iterator[pd.DataFrame]:
+    from tailrace.analyzer.store import query
+
     if columns is not None:
         yield from query.rows(run, _names(columns), sort, limit, **where)
         return
@@ -124,6 +127,8 @@ def _pieces(
 
 def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Columns and values of `--where`. Raises UsageError, QueryError."""
+    from tailrace.analyzer.store import schema
+
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -133,6 +138,8 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _values(asked: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
     """The accepted values of each column: all values given for it, by any option."""
+    from tailrace.analyzer.store import loader, schema
+
     out: dict[str, list[Any]] = {}
     for name, value in asked:
         pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
@@ -164,6 +171,8 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> No
     pieces = chain([first], pieces)
     if output is None:
         if form == "table":
+            import pandas as pd
+
             _render(pd.concat(pieces, ignore_index=True))
         else:
             _TEXTS[form](pieces, utf8_output())
@@ -200,6 +209,8 @@ def _json(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
 
 
 def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+    import pandas as pd
+
     file.write(pd.concat(pieces, ignore_index=True).to_string(index=False) + "\n")
 
 
@@ -219,6 +230,7 @@ def _parquet(pieces: Iterator[pd.DataFrame], place: Path) -> None:
 
 
 def _arrow_type(column: pd.Series[Any]) -> Any:
+    import pandas as pd
     import pyarrow as pa
 
     if pd.api.types.is_object_dtype(column):

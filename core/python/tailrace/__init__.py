@@ -1,13 +1,14 @@
-"""tailrace traces what a scientific workflow does to its data, and shows it.
+"""tailrace traces what a scientific workflow does to its data, and reports it.
 
     import tailrace
 
     run = tailrace.open("DIR")            # a finished or running trace
-    run.events(stage="align")             # Dask DataFrame, only that stage's blocks are read
+    run.events(stage="align")             # Dask DataFrame; reads only that stage's blocks
     run.dataflow(level="stage")           # networkx.MultiDiGraph
     run.report("report.html")
 
-The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without paying for Dask.
+The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without loading Dask.
+`__version__` is that of the installed distribution, from pyproject.toml.
 """
 
 from importlib import import_module
@@ -18,7 +19,8 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run, open
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = ["Run", "TailraceError", "__version__", "open"]
 
 _LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
@@ -27,4 +29,9 @@ _LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        found = globals()[name] = version("tailrace")
+        return found
     raise AttributeError(f"module 'tailrace' has no attribute {name!r}")
