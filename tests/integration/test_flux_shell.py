@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from support import sanitizer
+from support import run_schema, sanitizer
 from support.run_files import Trace
 from support.truth import read_run
 from tailrace import _native
@@ -90,6 +90,21 @@ def test_the_run_directory_is_the_users_own_and_described(submit_in, work):
     assert set(own) | {"format", "restarts"} == set(description)
     info = tailrace.open(run).info()
     assert info["coverage"]
+
+
+def test_run_json_of_a_job_follows_its_schema(submit_in, work):
+    pytest.importorskip("jsonschema")
+    shared = f"--setattr=user.trace.run={work}/shared"
+    _, _, done = submit_in(shared, STAGE, "cp", "in", "out")
+    assert done.stderr == ""
+    place = work / "shared" / "run.json"
+    run = json.loads(place.read_text())
+    assert run_schema.faults(run) == []
+    # A job on another host adds itself to `restarts`.
+    place.write_text(json.dumps({**run, "host": "elsewhere"}))
+    submit_in(shared, STAGE, "cp", "in", "out")
+    run = json.loads(place.read_text())
+    assert (run_schema.faults(run), len(run["restarts"])) == ([], 1)
 
 
 def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):

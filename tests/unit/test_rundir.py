@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support import run_schema
 from tailrace.errors import NotARunError, RunError, UsageError
 from tailrace.integrations import rundir
 
@@ -35,6 +36,31 @@ def test_a_new_run_directory_is_private_and_described(tmp_path):
     assert run["restarts"] == []
     age = datetime.now(timezone.utc) - datetime.fromisoformat(run["created"].replace("Z", "+00:00"))
     assert abs(age.total_seconds()) < 60
+
+
+def test_run_json_follows_its_schema(tmp_path):
+    pytest.importorskip("jsonschema")
+    for command in (["dd", "if=x"], ["restarted"]):
+        directory = rundir.open_run_directory(tmp_path / "run", command, "stage=s")
+        assert run_schema.faults(described(directory)) == []
+    run = described(directory)
+    assert len(run["restarts"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"format": 2}, "$.format"),
+        ({"uid": "0"}, "$.uid"),
+        ({"new": 1}, "the schema lacks 'new'"),
+        ({"cpu": {"model": "m"}}, "'count' is a required property"),
+        ({"restarts": [{}]}, "$.restarts[0]"),
+    ],
+)
+def test_the_schema_finds_a_wrong_run_json(tmp_path, change, fault):
+    pytest.importorskip("jsonschema")
+    run = described(rundir.open_run_directory(tmp_path / "run", ["true"]))
+    assert any(fault in found for found in run_schema.faults({**run, **change}))
 
 
 def test_the_mount_of_the_run_directory_is_among_the_mounts(tmp_path):
