@@ -13,6 +13,7 @@ import pytest
 
 from support.commands import TAILRACE
 from support.harm import Harm, Outcome, Program
+from support.ordinary_user import reach
 from tailrace import _native
 
 pytestmark = pytest.mark.root("gives up rights that only root has")
@@ -60,8 +61,9 @@ def test_what_finds_no_room_behind_a_chroot_is_counted(harm: Harm, program: Prog
     assert list(journals(done.run)) == []
 
 
-def test_a_program_that_another_user_executes_is_seen(harm: Harm, program: Program) -> None:
-    done = harm(program("rights"), "setuid", "10", "2", "10", shutil.which("cat") or "cat", "given")
+def test_a_program_that_another_user_executes_is_seen(harm: Harm, program: Program, tmp_path: Path) -> None:
+    words = ("setuid", "10", "2", "10", shutil.which("cat") or "cat", "given")
+    done = harm(program("rights"), *words, prefix=reach(tmp_path))
     assert done.seen.read(done.work / "given") == 30 + len("given to the program\n")
     assert list(journals(done.run)) == []
 

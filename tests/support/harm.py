@@ -3,7 +3,7 @@
 import os
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Harm:
 
     `same_files`: the files that are left behind too. `unlike` names those that no two runs have alike. `same_stderr`:
     what it says there too. `settle` makes equal what differs from run to run, process numbers say.
+    `prefix`: words before both commands.
     """
 
     def __init__(self, tmp_path: Path) -> None:
@@ -89,16 +90,17 @@ class Harm:
         same_stderr: bool = False,
         settle: Callable[[bytes], bytes] = bytes,
         env: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> Outcome:
         words = [str(word) for word in command]
         options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 120, "stdin": subprocess.DEVNULL}
         variables = clean_environment(env or {})
         work = self._directory()
-        plain = subprocess.run(words, cwd=work, env=sanitizer.without_settings(variables), **options)
+        plain = subprocess.run([*prefix, *words], cwd=work, env=sanitizer.without_settings(variables), **options)
         untraced = work.rename(self.tmp_path / "untraced")
         work = self._directory()
         tailrace = [*TAILRACE, "run", "-o", str(self.run), "--tag", "stage=harm", "--"]
-        traced = subprocess.run([*tailrace, *words], cwd=work, env=variables, **options)
+        traced = subprocess.run([*prefix, *tailrace, *words], cwd=work, env=variables, **options)
         stderr = traced.stderr.decode(errors="replace")
         assert settle(traced.stdout) == settle(plain.stdout), stderr
         assert traced.returncode == as_shell(plain.returncode), stderr
