@@ -1,30 +1,45 @@
-"""What a run's dataflow says about the run: the analyses, and the findings made of them.
+"""What a run's dataflow says about the run: the analyses, and the findings made from them.
 
-    insights(run).findings()        what is worth a look, in order of what it costs (findings.py)
+    insights(run).findings()        conclusions, in order of their cost (findings/)
     insights(run).critical          the critical path through data (critical.py)
-    insights(run).declared          declared against observed (declared.py)
+    insights(run).declared          declared against observed (declared_savings.py)
     insights(run).conflicts         unordered accesses of the same bytes (conflicts.py)
     insights(run).lifetime          lifetime, reuse, copies, footprint (lifetime.py)
     insights(run).streams, .apart, .fans, .caterpillar      producers and consumers (pairs.py)
-    whatif.tier(scene, ...), whatif.together(scene, ...)    estimates (whatif.py)
-    runs.compare(groups)            runs against runs (runs.py)
+    whatif.tier(inputs, ...), whatif.together(inputs, ...)  estimates (whatif.py)
+    run_comparison.compare(groups)  runs against runs (run_comparison.py)
 
-Each is a pure function over the scene (scene.py): the edge table with versions, the tasks, the declared DAG.
+Each is a pure function of the inputs (inputs.py): the edge table with versions, the tasks, the declared DAG.
 """
 
 from __future__ import annotations
 
 import weakref
+from functools import cached_property
 
 import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights.findings import Finding, Insights
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import Finding
+from tailrace.analyzer.insights.findings import ranked
 from tailrace.analyzer.insights.inputs import Inputs, inputs_of
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model import declared_vs_observed as compare
 
 __all__ = ["Finding", "Inputs", "Insights", "insights"]
+
+
+class Insights(Analyses):
+    """The analyses of a run and the findings made from them."""
+
+    def findings(self) -> list[Finding]:
+        """All findings, in order of their cost."""
+        return self._ranked
+
+    @cached_property
+    def _ranked(self) -> list[Finding]:
+        return ranked(self)
 
 
 _found: weakref.WeakKeyDictionary[AnalyzedRun, Insights] = weakref.WeakKeyDictionary()

@@ -24,7 +24,7 @@ LONGEST_NAME = 240
 """Characters of a name or a sentence that a terminal shows."""
 WIDE = 110
 SHOWN_FINDINGS = 10
-FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "honesty": "dim"}
+FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "quality": "dim"}
 ACTORS = (("wrote", "writers"), ("read", "readers"))
 PART_WORDS = {
     "compute": "computing",
@@ -121,12 +121,13 @@ def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
     for finding in findings[:SHOWN_FINDINGS]:
         style, title, query = FINDING_STYLES[finding["about"]], str(finding["title"]), str(finding["query"])
         console.print(Text.assemble((f"{cost_text(finding):>9} ", style), printable(title, 2 * LONGEST_NAME)))
+        console.print(Text.assemble(" " * 10, printable(str(finding["advice"]))))
         console.print(f"{'':>9}", printable(query, len(query)), style="dim", highlight=False, soft_wrap=True)
 
 
 def cost_text(finding: dict[str, Any]) -> str:
     """What a finding costs, in a few letters."""
-    if finding["about"] in ("race", "honesty"):
+    if finding["about"] in ("race", "quality"):
         return "race" if finding["about"] == "race" else "note"
     cost_ns, time = finding["cost_ns"], finding["about"] == "time" or finding["cost_ns"]
     amount = time_text(cost_ns) if time else bytes_text(finding["cost_bytes"])

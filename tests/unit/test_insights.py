@@ -64,7 +64,7 @@ class TestDeclared:
 
     def test_undeclared_ones_that_nothing_orders_are_races(self) -> None:
         i = of(self.story(), **declared(("a", "b", "file"), ("b", "c", "file"), ("x", "z", "future")))
-        found = [f for f in i.findings() if f.kind == "undeclared"]
+        found = [f for f in i.findings() if f.kind == "undeclared dependency"]
         assert [(f.evidence[0]["producer"], f.evidence[0]["consumer"]) for f in found] == [("x", "c")]
         assert found[0].cost_bytes == 100
 
@@ -236,10 +236,10 @@ class TestLifetime:
     def test_findings_say_what_was_for_nothing(self) -> None:
         found = {f.kind: f for f in of(self.story()).findings()}
         assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
-        assert found["written in vain"].cost_bytes == 70
-        assert found["read again"].cost_bytes == 400
+        assert found["written, then deleted unread"].cost_bytes == 70
+        assert found["repeated reads"].cost_bytes == 400
         assert (
-            found["read again"].query
+            found["repeated reads"].query
             == "tailrace query /runs/story --path /mid --by task,dir --agg sum:size --agg count"
         )
 
@@ -266,8 +266,8 @@ class TestLifetime:
         local = i.lifetime.files.set_index("path")["node_local"].to_dict()
         assert local == {"/stays": True, "/goes": False}
         kinds = {f.kind: f.evidence[0] for f in i.findings()}
-        assert kinds["could stay on the node"]["path"] == "/stays"
-        assert kinds["could be co-located"]["bytes"] == 100
+        assert kinds["node-local candidate"]["path"] == "/stays"
+        assert kinds["co-location candidate"]["bytes"] == 100
 
 
 class TestPairs:
@@ -365,7 +365,7 @@ class TestFindings:
         assert abouts[:2] == ["race", "race"] and "race" not in abouts[2:]
         times = [f.cost_ns for f in found if f.about == "time" and f.cost_ns]
         assert times == sorted(times, reverse=True)
-        assert next(f for f in found if f.kind == "gaps").cost_ns == 490 * MS
+        assert next(f for f in found if f.kind == "critical path gaps").cost_ns == 490 * MS
         for finding in found:
             assert finding.title and finding.query
 
@@ -374,8 +374,8 @@ class TestFindings:
         story.create("/f", task="a", host="n1", at_ms=100)
         story.write("/f", task="a", host="n1", at_ms=101)
         story.read("/f", task="b", host="n2", pid=2, at_ms=50)
-        (finding,) = [f for f in of(story).findings() if f.kind == "clocks apart"]
-        assert "clock of n2 is 51.0 ms behind" in finding.title
+        (finding,) = [f for f in of(story).findings() if f.kind == "clock skew"]
+        assert "The clock of n2 is 51.0 ms behind" in finding.title
 
     def test_names_in_a_query_are_no_patterns(self) -> None:
         path, name = "/out dir/part[1]*.dat", "take what? 'now'"

@@ -16,8 +16,7 @@ import tailrace
 from support import trace_writer as tw
 from support.flowcase import Story
 from tailrace.analyzer.exports import lineage, perfetto
-from tailrace.analyzer.insights import insights
-from tailrace.analyzer.insights.findings import Insights
+from tailrace.analyzer.insights import Insights, insights
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.store import processes
 

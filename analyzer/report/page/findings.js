@@ -6,7 +6,7 @@ const PARTS = {
 };
 const ABOUT = {
   race: ["Race", "Nothing orders these accesses: what comes out may depend on luck."], time: ["Time", "Time of the run."],
-  space: ["Bytes", "Bytes that need not be moved or kept."], honesty: ["Note", "What the trace can't tell."],
+  space: ["Bytes", "Bytes that need not be moved or kept."], quality: ["Note", "What the trace can't tell."],
 };
 
 function spent() {
@@ -24,7 +24,7 @@ function spent() {
 
 // What a finding costs, in a few letters.
 function costText(f) {
-  if (f.about === "race" || f.about === "honesty") return ABOUT[f.about][0];
+  if (f.about === "race" || f.about === "quality") return ABOUT[f.about][0];
   const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
   return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
 }
@@ -50,7 +50,7 @@ function showFinding(f) {
   const costs = [["Costs", costText(f)], ["Cases", numberText(f.count)]];
   if (f.cost_ns && f.cost_bytes) costs.push(["Bytes", bytesText(f.cost_bytes)]);
   const inPython = !f.query.startsWith("tailrace ");
-  openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about][1], f.estimate ? " The cost is an estimate." : ""), facts(costs), evidence(f.evidence),
+  openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about][1], f.estimate ? " The cost is an estimate." : ""), facts(costs), make("p", {}, f.advice), evidence(f.evidence),
     f.query ? queryBox(inPython ? "In Python, after import tailrace" : "On the command line", f.query) : null);
 }
 

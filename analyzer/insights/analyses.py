@@ -1,0 +1,95 @@
+"""The analyses of a run, each computed on first use: what findings, reports, graphs and comparisons are made from.
+
+    Inputs (inputs.py) -> Analyses: critical, declared, conflicts, lifetime, streams, apart, fans, caterpillar
+
+Each property is a pure function of the inputs; the modules named beside them have the definitions. Besides them stand
+the arguments of `tailrace query` that select a task or a stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from glob import escape as literal
+from typing import Any
+
+import pandas as pd
+
+from tailrace.analyzer.insights import conflicts, critical, declared_savings, lifetime, pairs
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import stages
+from tailrace.analyzer.util.formatting import with_stage
+
+
+@dataclass
+class Analyses:
+    """Every analysis of one run. directory: as queries name it."""
+
+    inputs: Inputs
+    directory: str = "RUN"
+
+    @cached_property
+    def critical(self) -> critical.Critical:
+        """The critical path: what the makespan was spent on, and the slack of each task (critical.py)."""
+        return critical.critical(self.inputs)
+
+    @cached_property
+    def declared(self) -> declared_savings.Declared:
+        """The declared DAG compared with the observed dataflow (declared_savings.py)."""
+        return declared_savings.declared(self.inputs)
+
+    @cached_property
+    def conflicts(self) -> conflicts.Conflicts:
+        """Unordered accesses of the same bytes (conflicts.py)."""
+        return conflicts.conflicts(self.inputs)
+
+    @cached_property
+    def lifetime(self) -> lifetime.Lifetime:
+        """How long data lives, how often it is read, how much there is at a time (lifetime.py)."""
+        return lifetime.lifetime(self.inputs)
+
+    @cached_property
+    def streams(self) -> pd.DataFrame:
+        """Pairs of tasks that could stream; columns of `pairs.streams`."""
+        return pairs.streams(self.inputs, self.critical)
+
+    @cached_property
+    def apart(self) -> pd.DataFrame:
+        """Stages between which bytes passed from host to host; columns of `pairs.apart`."""
+        return pairs.apart(self.inputs)
+
+    @cached_property
+    def fans(self) -> pd.DataFrame:
+        """Fan-in and fan-out of each stage's tasks; columns of `pairs.fans`."""
+        return pairs.fans(self.inputs)
+
+    @cached_property
+    def caterpillar(self) -> pd.DataFrame:
+        """The critical path with the inputs and outputs of its tasks; columns of `pairs.caterpillar`."""
+        return pairs.caterpillar(self.inputs, self.critical)
+
+    @cached_property
+    def moved_bytes(self) -> int:
+        """All bytes that the run read and wrote."""
+        counts = self.inputs.m.table.counts
+        return int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
+
+    def ends(self, row: pd.Series[Any]) -> tuple[str, str]:
+        """Producer and consumer of a row of `compare_declared`, as reports show tasks."""
+        producer, consumer = (
+            with_stage(self.inputs.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))
+            for end in ("producer", "consumer")
+        )
+        return producer, consumer
+
+    def of_task(self, task: int) -> list[str]:
+        """Arguments of `tailrace query` for the events of a task or process."""
+        row = self.inputs.tasks.iloc[task]
+        if row["task"]:
+            return ["--task", literal(str(row["task"]))]
+        start = ["--start", str(row["start"])] if row["bearers"] > 1 else []
+        return ["--host", str(row["host"]), "--pid", str(row["pid"]), *start]
+
+    def of_stage(self, name: str) -> list[str]:
+        """The same for a stage as it is shown."""
+        return [literal(word) for word in stages.filters(self.inputs.m, name)]

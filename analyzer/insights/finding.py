@@ -1,0 +1,142 @@
+"""What a finding is, and what a rule declares: its words, its thresholds and its source.
+
+    Analyses (analyses.py) -> Rule.find -> Match -> Rule.findings -> Finding
+
+A rule is a file of findings/; tools/findings_docs.py makes the documentation's table from the rules.
+
+Invariants: a finding has a title that says what, how much and where, advice, and the query that shows its events.
+Texts hold names as the trace has them, unescaped; in a query a name is quoted for the shell, and `*`, `?` and `[` in
+it are literal.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from glob import escape as literal
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.util.formatting import count_text
+
+EVIDENCE = 5
+"""Rows of evidence that a finding carries."""
+RACE, TIME, SPACE, QUALITY = "race", "time", "space", "quality"
+"""What a finding is about: the result may depend on the schedule; time of the makespan; bytes; data quality."""
+RANK = {RACE: 0, TIME: 1, SPACE: 1, QUALITY: 2}
+"""Races come first: they cost the result. Time and bytes are ranked together, by cost."""
+
+Value = str | int | float | bool | None
+Row = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Match:
+    """One case, or several of one kind, that a rule found.
+
+    title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
+    cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
+    the analysis, those that cost most.
+    """
+
+    title: str
+    names: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    cost_ns: int = 0
+    cost_bytes: int = 0
+    estimate: bool = False
+    count: int = 1
+    evidence: Sequence[Row] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A conclusion about a run. kind: of its rule; about: `RACE`, `TIME`, `SPACE` or `QUALITY`; query: a command, or
+    Python after `import tailrace`; the others as in `Match` and `Rule`."""
+
+    kind: str
+    about: str
+    title: str
+    advice: str
+    query: str
+    cost_ns: int = 0
+    cost_bytes: int = 0
+    estimate: bool = False
+    count: int = 1
+    evidence: Sequence[Row] = ()
+
+    def json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """An amount in a unit, from which on a rule reports: 1 "% of the makespan", 2 "hosts"."""
+
+    value: float
+    unit: str
+
+    def reached(self, part: int, whole: int) -> bool:
+        """Whether a part is at least `value` percent of the whole, and more than 0."""
+        return part > 0 and part >= self.value / 100 * whole
+
+    def __str__(self) -> str:
+        return f"{self.value:g} {self.unit}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of finding.
+
+    kind: its name; about: as in `Finding`; title: what is found, in one line; definition: one paragraph;
+    advice: what to do about it; source: the paper, tool, manual page or reasoning behind it; query: a template of the
+    command that shows the events, with {run} and the keys of `Match.names`; find: the function that finds it;
+    thresholds: all of them must be reached.
+    """
+
+    kind: str
+    about: str
+    title: str
+    definition: str
+    advice: str
+    source: str
+    query: str
+    find: Callable[[Analyses], Iterator[Match]]
+    thresholds: tuple[Threshold, ...] = ()
+
+    def findings(self, found: Analyses) -> Iterator[Finding]:
+        """The findings of this rule in a run."""
+        for match in self.find(found):
+            yield Finding(
+                kind=self.kind,
+                about=self.about,
+                title=match.title,
+                advice=self.advice,
+                query=self.query_of(found.directory, match.names),
+                cost_ns=match.cost_ns,
+                cost_bytes=match.cost_bytes,
+                estimate=match.estimate,
+                count=match.count,
+                evidence=match.evidence,
+            )
+
+    def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]]) -> str:
+        """The query with its names filled in."""
+        if not self.query.startswith("tailrace query "):
+            return self.query.format(run=repr(directory))
+        words = {key: shlex.quote(literal(n)) if isinstance(n, str) else shlex.join(n) for key, n in names.items()}
+        return self.query.format(run=shlex.quote(directory), **words)
+
+
+def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[Row]:
+    """The first rows of a table, JSON-ready."""
+    rows = table.head(limit).to_dict("records")
+    return [{str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items()} for row in rows]
+
+
+def more(count: int) -> str:
+    """What follows the sentence about the first of several cases."""
+    return "" if count == 1 else f" (and {count_text(count - 1, 'more case')})"

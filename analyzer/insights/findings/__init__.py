@@ -1,0 +1,36 @@
+"""The rules that make findings: one file each, this folder is the table.
+
+    Analyses -> ranked() -> [Finding], races first, then by cost
+
+A file declares `RULE`, a `finding.Rule`; names that begin with `_` are what several rules share. To add a finding, add
+its file and its case in tests/unit/test_findings.py, and run tools/findings_docs.py.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import RANK, Finding, Rule
+from tailrace.analyzer.model import stages
+
+
+def _rules() -> tuple[Rule, ...]:
+    names = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    found = [import_module(f"{__name__}.{name}").RULE for name in names]
+    return tuple(sorted(found, key=lambda rule: (list(RANK).index(rule.about), rule.kind)))
+
+
+RULES = _rules()
+"""Every rule, by what it is about and by kind."""
+
+
+def ranked(found: Analyses) -> list[Finding]:
+    """The findings of a run: races, then time and bytes by cost, then notes on data quality.
+
+    Bytes count as the time that the run's own I/O took for so many.
+    """
+    findings = [finding for rule in RULES for finding in rule.findings(found)]
+    rate = stages.io_ns(found.inputs.m) / found.moved_bytes if found.moved_bytes else 0.0
+    return sorted(findings, key=lambda f: (RANK[f.about], -(f.cost_ns + f.cost_bytes * rate), f.kind, f.title))

@@ -1,0 +1,35 @@
+"""What the findings about single files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+
+LEAST = Threshold(1, "% of all bytes read and written")
+QUERY = "tailrace query {run} --path {path} --by task,dir --agg sum:size --agg count"
+
+
+def matches(found: Analyses, files: pd.DataFrame, column: str, words: str) -> Iterator[Match]:
+    """One match for the rows of `Lifetime.files` in `files`.
+
+    Args:
+        column: what they cost, bytes.
+        words: the sentence, with {files} (how many), {bytes} (of all) and {path} (of the largest).
+    """
+    cost = int(files[column].sum())
+    if not LEAST.reached(cost, found.moved_bytes):
+        return
+    rows = files.sort_values(column, ascending=False, kind="stable")
+    path = str(rows["path"].iat[0])
+    yield Match(
+        title=words.format(files=count_text(len(rows), "file"), bytes=bytes_text(cost), path=path),
+        names={"path": path},
+        cost_bytes=cost,
+        count=len(rows),
+        evidence=rows_of(rows[["path", column, "readers", "writers"]]),
+    )

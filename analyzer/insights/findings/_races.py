@@ -1,0 +1,40 @@
+"""What the findings about unordered accesses of the same bytes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import Match, more, rows_of
+from tailrace.analyzer.util.formatting import bytes_text
+
+Words = Callable[[str, str, str, str, bool], str]
+"""(first task, second task, path, bytes, whether they overlapped in time) -> the sentence."""
+
+SOURCE = "Lamport 1978 (happens-before); POSIX.1-2017, write(), rationale: concurrent writes are not specified"
+QUERY = "tailrace query {run} --path {path} --columns ts,dur,name,task,pid,offset,size"
+
+
+def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
+    """One match for all conflicts of a kind; it tells of the largest."""
+    inputs, rows = found.inputs, found.conflicts.rows
+    rows = rows[rows["kind"] == kind]
+    if len(rows) == 0:
+        return
+    named: pd.DataFrame = rows.drop(columns=["file", "first_ns", "second_ns"])
+    for end in ("first", "second"):
+        named[end] = [inputs.called(int(task)) for task in rows[end]]
+    for end in ("first", "second"):
+        named[f"{end}_began_s"] = (rows[f"{end}_ns"] - inputs.start_ns) / 1e9
+    top = named.iloc[0]
+    path = str(top["path"])
+    text = words(str(top["first"]), str(top["second"]), path, bytes_text(int(top["bytes"])), bool(top["overlap"]))
+    yield Match(
+        title=text + more(len(rows)),
+        names={"path": path},
+        cost_bytes=int(rows["bytes"].sum()),
+        count=len(rows),
+        evidence=rows_of(named),
+    )

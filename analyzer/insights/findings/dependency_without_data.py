@@ -1,0 +1,44 @@
+"""A declared dependency over which no data passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import TIME, Match, Rule, more, rows_of
+from tailrace.analyzer.util.formatting import time_text
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All dependencies without data, as one match."""
+    rows, saved = found.declared.empty, found.declared.together_ns
+    if len(rows) == 0:
+        return
+    top = rows.iloc[0]
+    producer, consumer = found.ends(top)
+    them = "it" if len(rows) == 1 else "them"
+    gain = f"; without {them} the run could be up to {time_text(saved)} shorter" if saved else ""
+    yield Match(
+        title=f"{consumer} waited for {producer}, but read nothing that it wrote{more(len(rows))}{gain}",
+        names={"consumer": str(top["consumer"])},
+        cost_ns=saved,
+        estimate=True,
+        count=len(rows),
+        evidence=rows_of(rows[["producer", "consumer", "via", "path", "saved_ns"]]),
+    )
+
+
+RULE = Rule(
+    kind="dependency without data",
+    about=TIME,
+    title="A declared dependency on a file over which no data passed",
+    definition=(
+        "A task was declared to need a file of another task, and read nothing that the other task wrote. The cost is"
+        " by how much the longest chain of declared tasks would be shorter without all such dependencies, gaps"
+        " between tasks left out: an upper bound, with enough processors."
+    ),
+    advice="Remove the dependency, unless it stands for an effect that no file shows.",
+    source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
+    query="tailrace query {run} --task {consumer} --by path,dir",
+    find=find,
+)

@@ -1,0 +1,36 @@
+"""Files that were kept and not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import SPACE, Match, Rule
+from tailrace.analyzer.insights.findings import _files
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All such files, as one match."""
+    files = found.lifetime.files
+    return _files.matches(
+        found,
+        files[files["never_read"] & ~files["removed"]],
+        "written_bytes",
+        "{files} written and kept, but not read in the run ({bytes}); the largest is {path}",
+    )
+
+
+RULE = Rule(
+    kind="never read",
+    about=SPACE,
+    title="Files written and kept, but not read in the run",
+    definition=(
+        "A data file was written, not removed, and read by no other task than its writer. The results of a run are"
+        " among these files."
+    ),
+    advice="Keep the results; write logs and checkpoints less often, and do not write what no task needs.",
+    source="Lee et al. 2023 (DataLife); Bez et al. 2022 (Drishti)",
+    query=_files.QUERY,
+    find=find,
+    thresholds=(_files.LEAST,),
+)

@@ -1,0 +1,237 @@
+"""The words of every finding, and that the documentation has it: one story a kind."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flowcase import MS, FakeRun, Story
+from test_critical import moment, task
+from test_insights import declared
+
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.finding import QUALITY, RACE, SPACE, TIME, Rule, Threshold
+from tailrace.analyzer.insights.findings import RULES
+from tailrace.cli import query
+
+ROOT = Path(__file__).parents[2]
+
+
+def read_during_write() -> FakeRun:
+    story = Story()
+    story.write("/f", 0, 4096, task="make", stage="m", at_ms=1, dur=20 * MS)
+    story.read("/f", 2048, 4096, task="use", stage="u", at_ms=5, dur=MS)
+    return story.run()
+
+
+def read_before_write() -> FakeRun:
+    story = Story()
+    story.read("/f", 0, 100, task="use", stage="u", at_ms=1)
+    story.create("/f", task="make", stage="m", at_ms=50)
+    return story.run()
+
+
+def two_writers() -> FakeRun:
+    story = Story()
+    for at, (path, name) in enumerate((("/f", "a"), ("/f", "b"), ("/g", "a"), ("/g", "b"))):
+        story.write(path, 0, 200 if path == "/f" else 100, task=name, stage=name, at_ms=1 + 20 * at)
+    return story.run()
+
+
+def undeclared_dependency() -> FakeRun:
+    story = Story()
+    task(story, "x", 0, 10, writes="/x")
+    task(story, "c", 20, 30, reads="/x", writes="/c")
+    return story.run(**declared(("a", "c", "file"), ("x", "z", "future")))
+
+
+def critical_path() -> FakeRun:
+    story = Story()
+    task(story, "a", 0, 100, writes="/a")
+    task(story, "b", 600, 700, reads="/a", writes="/big", io=40)
+    return story.run()
+
+
+def dependency_without_data() -> FakeRun:
+    story = Story()
+    task(story, "a", 0, 10, writes="/a")
+    task(story, "b", 10, 20, reads="/other", writes="/b")
+    return story.run(**declared(("a", "b", "file")))
+
+
+def streaming_candidate() -> FakeRun:
+    story = Story()
+    task(story, "make", 0, 100, writes="/once")
+    story.write("/once", 100, 100, task="make", stage="m", at_ms=40)
+    task(story, "use", 110, 150, reads="/once")
+    story.read("/once", 100, 100, task="use", stage="u", at_ms=120)
+    return story.run()
+
+
+def files() -> FakeRun:
+    story = Story()
+    for path, size in (("/mid", 3 << 20), ("/log", 1 << 20), ("/tmp1", 2 << 20), ("/tmp2", 1 << 20)):
+        story.create(path, task="make", stage="m")
+        story.write(path, 0, size, task="make", stage="m")
+    for path in ("/tmp1", "/tmp2"):
+        story.event("unlink", path, task="make", stage="m")
+    for _ in range(3):
+        story.read("/mid", 0, 3 << 20, task="use", stage="u")
+    return story.run()
+
+
+def file_copies() -> FakeRun:
+    story = Story()
+    story.read("/a", 0, 1 << 20, task="stage-in", stage="s")
+    story.write("/b", 0, 1 << 20, task="stage-in", stage="s")
+    return story.run()
+
+
+def hosts() -> FakeRun:
+    story = Story()
+    for path, reader in (("/stays", "n1"), ("/goes", "n2")):
+        story.write(path, 0, 1 << 20, task="make", stage="m", host="n1", pid=1)
+        story.read(path, 0, 1 << 20, task=f"use-{reader}", stage="u", host=reader, pid=2)
+    return story.run()
+
+
+def declared_not_accessed() -> FakeRun:
+    story = Story()
+    task(story, "a", 0, 10, writes="/a")
+    return story.run(**declared(("a", "b", "file"), files=(("a", "w", "/out"), ("a", "r", "/in"))))
+
+
+def clock_skew() -> FakeRun:
+    story = Story()
+    story.create("/f", task="a", host="n1", at_ms=100)
+    story.write("/f", task="a", host="n1", at_ms=101)
+    story.read("/f", task="b", host="n2", pid=2, at_ms=50)
+    return story.run()
+
+
+def unordered_handovers() -> FakeRun:
+    """b was declared to wait for a, and began first."""
+    story = Story()
+    moment(story, 50, task="a", stage="a")
+    story.create("/f", task="a", stage="a", at_ms=51)
+    moment(story, 10, task="b", stage="b")
+    story.write("/b", task="b", stage="b", at_ms=20)
+    return story.run(**declared(("a", "b", "afterok")))
+
+
+def unchecked_accesses() -> FakeRun:
+    story = Story()
+    story.write("/f", None, 10, task="a", at_ms=1)
+    story.write("/f", None, 10, task="b", at_ms=50)
+    return story.run()
+
+
+CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
+    "read during write": (read_during_write, "use read 2.00 KiB of /f while make wrote the same bytes"),
+    "read before write": (
+        read_before_write,
+        "use read 100 B of /f before make wrote the same bytes, and nothing orders the two",
+    ),
+    "two writers": (
+        two_writers,
+        "a and b wrote the same 200 B of /f one after the other, and nothing orders them (and 1 more case)",
+    ),
+    "undeclared dependency": (
+        undeclared_dependency,
+        "c read 100 B that x wrote, but no dependency is declared and nothing orders them",
+    ),
+    "critical path gaps": (
+        critical_path,
+        "No task ran for 500 ms of 700 ms on the critical path: start-up, scheduling, or ready tasks that were not"
+        " started",
+    ),
+    "critical path I/O": (
+        critical_path,
+        "File I/O took 81.0 ms of 700 ms on the critical path, most of it in b (80.0 ms)",
+    ),
+    "dependency without data": (
+        dependency_without_data,
+        "b waited for a, but read nothing that it wrote; without it the run could be up to 10.0 ms shorter",
+    ),
+    "streaming candidate": (
+        streaming_candidate,
+        "use read all of /once once, after make had written it; through a pipe it could start up to 40.0 ms earlier",
+    ),
+    "never read": (files, "1 file written and kept, but not read in the run (1.00 MiB); the largest is /log"),
+    "written, then deleted unread": (
+        files,
+        "2 files written, then deleted unread (3.00 MiB); the largest is /tmp1",
+    ),
+    "repeated reads": (
+        files,
+        "6.00 MiB were read again by tasks that had read the same bytes before, most of /mid",
+    ),
+    "file copies": (
+        file_copies,
+        "1.00 MiB were copied from file to file (read, and written again), the largest from /a to /b",
+    ),
+    "node-local candidate": (
+        hosts,
+        "1 intermediate file on a shared file system used by one host each (2.00 MiB moved); the largest is /stays",
+    ),
+    "co-location candidate": (
+        hosts,
+        "1.00 MiB passed from host to host, most of it from m to u (1.00 MiB between 1 pair of tasks)",
+    ),
+    "declared, not accessed": (
+        declared_not_accessed,
+        "a declared /out as an output and never wrote it (and 1 more case)",
+    ),
+    "clock skew": (
+        clock_skew,
+        "The clock of n2 is 51.0 ms behind: files were read before they were written. Times of 1 host are corrected",
+    ),
+    "unordered hand-overs": (
+        unordered_handovers,
+        "1 hand-over with contradictory times is left out of the critical path",
+    ),
+    "unchecked accesses": (
+        unchecked_accesses,
+        "1 pair of accesses could not be checked for conflicts: offsets not known, or too many pairs",
+    ),
+}
+"""kind -> a run that has it, and the sentence."""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_each_rule_finds_its_case_and_says_so(rule: Rule) -> None:
+    story, title = CASES[rule.kind]
+    (found,) = [finding for finding in insights(story()).findings() if finding.kind == rule.kind]
+    assert (found.title, found.about, found.advice) == (title, rule.about, rule.advice)
+    assert "{" not in found.query and "RUN" not in found.query
+    if found.query.startswith("tailrace query "):
+        query.command.make_context("query", shlex.split(found.query)[2:])
+    else:
+        compile(found.query, "query", "eval")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_each_rule_declares_what_the_documentation_needs(rule: Rule) -> None:
+    assert rule.about in (RACE, TIME, SPACE, QUALITY)
+    assert rule.title and not rule.title.endswith(".")
+    assert rule.definition.endswith(".") and rule.advice.endswith(".") and rule.source
+
+
+def test_kinds_are_distinct_and_have_a_case_each() -> None:
+    assert len({rule.kind for rule in RULES}) == len(RULES)
+    assert {rule.kind for rule in RULES} == set(CASES)
+
+
+def test_the_documentation_has_every_finding() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools/findings_docs.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("part", "reached"), [(0, False), (9, False), (10, True), (1000, True)])
+def test_a_threshold_is_reached_from_its_value_on(part: int, reached: bool) -> None:
+    assert Threshold(1, "% of the makespan").reached(part, 1000) == reached
+    assert not Threshold(1, "% of the makespan").reached(0, 0), "nothing is no part of nothing"
