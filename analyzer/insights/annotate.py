@@ -1,4 +1,4 @@
-"""The analyses on the graph: what nodes and edges of `dataflow.graph` know of the critical path and of findings.
+"""The analyses on the graph: attributes of `dataflow.graph`'s nodes and edges about the critical path and lifetimes.
 
 task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack)
 stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)
@@ -19,7 +19,7 @@ from tailrace.analyzer.model import dataflow
 
 
 def annotate(out: nx.MultiDiGraph[Any], found: Analyses) -> None:
-    """Puts what the module's table says into a graph of the same model, in place."""
+    """Adds the attributes of the module's table to a graph of the same model, in place."""
     inputs, level = found.inputs, str(out.graph["level"])
     out.graph["makespan_ns"], out.graph["bound_ns"] = inputs.makespan_ns, found.critical.bound_ns
     names = {

@@ -1,19 +1,19 @@
-"""Conflicts: two tasks at the same bytes of a file, one of them writing, and nothing that orders them.
+"""Conflicts: two tasks access the same bytes of a file, one of them writes, and nothing orders the two.
 
-    read during write   a read that went on while another task wrote the same bytes (or cut the file short)
-    read before write   the read was over when the other one wrote; had it come later, it had got other bytes
-    two writers         both wrote the same bytes; which of them stays is a matter of luck
+    read during write   a read overlapped in time with another task's write of the same bytes (or its truncation)
+    read before write   the read was over when the other task wrote; a later read would have returned other bytes
+    two writers         both wrote the same bytes; which of the two stays depends on the schedule
 
-Ordered is what happens-before orders (Lamport 1978), by the order inside a task, fork, exit and wait, bytes through
-pipes and sockets, and declared dependencies, with which the tasks inside of a task wait; a task and what is in it are
-in order. Times alone order nothing: that one ran after the other in this run does
-not mean that it will in the next. Of accesses that overlap in time no order can be had. A task's own processes and
-threads are taken to be in order.
+Order is happens-before (Lamport 1978): the order inside a task, fork, exit and wait, bytes through pipes and sockets,
+and declared dependencies, which hold for inner tasks too; a task and its inner tasks are ordered. Times alone order
+nothing: that one task ran after the other in this run does not mean that it will in the next. Accesses that overlap
+in time have no order. A task's own processes and threads are taken to be ordered.
 
-Shared memory of two processes that are no tasks, in a run with tasks, is the workflow manager's own affair.
+Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
 
-Only byte ranges that are known can meet: what was moved at unknown offsets is counted (`unknown`), not accused. Reads
-after the write are no conflict here; whether they were ordered is what declared against observed asks (declared.py).
+Only known byte ranges are compared: accesses at unknown offsets are counted (`unknown`) and not reported as conflicts.
+Reads after the write are no conflict here; whether they were ordered is compared with the declared DAG
+(declared_savings.py).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from tailrace.analyzer.util.intervals import Ints
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
 COLUMNS = ["kind", "path", "file", "first", "second", "bytes", "start", "end", "first_ns", "second_ns", "overlap"]
 MAX_PAIRS = 2_000_000
-"""Pairs of accesses that are looked at; past it files are left out, and counted."""
-MAX_ASKED = 5_000
-"""Questions to the happens-before graph; past it pairs count as `unchecked`."""
+"""Pairs of accesses that are compared; past it files are left out, and counted."""
+MAX_WALKS = 5_000
+"""Walks of the happens-before graph; past it pairs count as `unchecked`."""
 WHOLE = np.iinfo(np.int64).max
 
 
@@ -48,7 +48,7 @@ class Conflicts:
         the first of the common ranges (start, end), when each access began, overlap (they overlapped in time); those
         that overlapped first, then by bytes.
     unknown: pairs of tasks at one file that nothing orders, and whose offsets are not known.
-    unchecked: pairs that were too many to ask for.
+    unchecked: pairs past `MAX_PAIRS` and `MAX_WALKS`.
     """
 
     rows: pd.DataFrame
@@ -57,7 +57,7 @@ class Conflicts:
 
 
 def conflicts(inputs: Inputs) -> Conflicts:
-    """The conflicts of a scene; see the module's definition."""
+    """The conflicts of a run; see the module's definition."""
     bursts = _bursts(inputs)
     pairs, left_out = _pairs(bursts)
     own = (~inputs.works[bursts["task"].to_numpy()]) & bursts["file"].isin(_shared_memory(inputs)).to_numpy()
@@ -69,7 +69,7 @@ def conflicts(inputs: Inputs) -> Conflicts:
     found, unchecked = _unordered(bursts, candidates, _Order(inputs))
     unknown = found[found["bytes"] == 0]
     return Conflicts(
-        _told(inputs, bursts, found[found["bytes"] > 0]), _task_pairs(bursts, unknown), unchecked + left_out
+        _table(inputs, bursts, found[found["bytes"] > 0]), _task_pairs(bursts, unknown), unchecked + left_out
     )
 
 
@@ -89,7 +89,7 @@ def _bursts(inputs: Inputs) -> pd.DataFrame:
     groups = rows.groupby("file")
     shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
     rows = rows[shared]
-    # A file written before anyone read it, by one task, is the common case, and has no pairs.
+    # A file that one task wrote before any task read it is the common case, and has no pairs.
     wrote, read = (rows[rows["dir"] == way] for way in (et.WRITE, et.READ))
     never = np.iinfo(np.int64).max
     per_file = wrote.groupby("file").agg(writers=("task", "nunique"), done=("last_ns", "max"))
@@ -140,7 +140,7 @@ def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataF
     rows = np.zeros((len(pairs), 3), dtype=np.int64)
     for i, (a, b) in enumerate(zip(pairs["a"].tolist(), pairs["b"].tolist(), strict=True)):
         left, right = (ranges[at[burst[x]] : at[burst[x] + 1]] for x in (a, b))
-        # Who truncates takes all of it away.
+        # Truncation removes every byte.
         common = iv.intersect(left, everything if fresh[b] else right)
         if len(common):
             rows[i] = iv.total(common), common[0, 0], common[0, 1]
@@ -154,7 +154,7 @@ class _Order:
     def __init__(self, inputs: Inputs) -> None:
         rows = inputs.handovers[
             ~inputs.handovers["via"].isin((DECLARED, INSIDE))
-        ]  # told below, tasks without events included
+        ]  # declared ones follow below, with tasks without events
         self.names = [(str(r.workflow), str(r.task)) if r.task else None for r in inputs.tasks.itertuples()]
         self.declared = inputs.order
         stream = inputs.m.versions.table["stream"].to_numpy()
@@ -162,11 +162,11 @@ class _Order:
         sure = ~data
         sure[data] = stream[rows["version"].to_numpy()[data]]
         rows = rows[sure]
-        told, unseen = _declared_moments(inputs)
-        source = np.concatenate([rows["producer"].to_numpy(), told[:, 0]])
-        target = np.concatenate([rows["consumer"].to_numpy(), told[:, 2]])
-        given = np.concatenate([rows["given_ns"].to_numpy(), told[:, 1]])
-        taken = np.concatenate([rows["taken_ns"].to_numpy(), told[:, 3]])
+        declared, unseen = _declared_moments(inputs)
+        source = np.concatenate([rows["producer"].to_numpy(), declared[:, 0]])
+        target = np.concatenate([rows["consumer"].to_numpy(), declared[:, 2]])
+        given = np.concatenate([rows["given_ns"].to_numpy(), declared[:, 1]])
+        taken = np.concatenate([rows["taken_ns"].to_numpy(), declared[:, 3]])
         task, when = np.concatenate([source, target]), np.concatenate([given, taken])
         order = np.lexsort((when, task))
         self.task, self.when = task[order], when[order]
@@ -181,7 +181,7 @@ class _Order:
         self._seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
 
     def known(self, task: int, after: int) -> bool:
-        """Whether the answer of `before` needs no new walk."""
+        """Whether `before` needs no new walk of the graph."""
         return self._next(task, after) in self._seen
 
     def before(self, task: int, after: int, other: int, until: int) -> bool:
@@ -207,8 +207,8 @@ class _Order:
 
 
 def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
-    """What was declared to be before what, shape (n, 4): task and time of the one, task and time of the other; and how
-    many tasks without events are in it: their codes come after the others', their life is from 0 to 1."""
+    """The declared order, shape (n, 4): task and time of the earlier moment, task and time of the later one; and the
+    number of tasks without events in it. Their codes follow the others', and they last from 0 to 1."""
     place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
     seen = len(inputs.tasks)
     times = (inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist())
@@ -225,23 +225,23 @@ def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
 
 
 def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:
-    """The candidates that nothing orders, and how many were not asked for."""
+    """The candidates that nothing orders, and how many were not checked."""
     task, first, last = (bursts[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
     overlap = (first[a] < last[b]) & (first[b] < last[a])
     keep = overlap.copy()
-    unchecked = asked = 0
+    unchecked = walks = 0
     for i in np.flatnonzero(~overlap).tolist():
         early, late = (a[i], b[i]) if last[a[i]] <= first[b[i]] else (b[i], a[i])
-        if asked >= MAX_ASKED and not order.known(int(task[early]), int(last[early])):
+        if walks >= MAX_WALKS and not order.known(int(task[early]), int(last[early])):
             unchecked += 1
             continue
-        asked += 1
+        walks += 1
         keep[i] = not order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
     return rows.assign(overlap=overlap)[keep], unchecked
 
 
-def _told(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """One row a (kind, file, two tasks), the largest of its accesses."""
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
     writes = (bursts["dir"].to_numpy() == et.WRITE)[a]

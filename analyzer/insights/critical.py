@@ -1,32 +1,31 @@
-"""The critical path through data: what a run's time was spent on, and which tasks had time to spare.
+"""The critical path through data: what a run's time was spent on, and the slack of each task.
 
-Two questions, one graph. Its nodes are points (task, time): a task's start and end, and every time at which it gave or
-took something (scene.py). Edges lead from a task's point to its next one, and along handovers.
+One graph answers both. Its nodes are points (task, time): a task's start and end, and each time at which it gave or
+took something (inputs.py). Edges lead from a task's point to its next one, and along hand-overs.
 
-    bound    The longest chain of work: an edge inside a task weighs its time, less what the task spent blocked in calls
-             on pipes and sockets or waiting for a child; a handover weighs nothing. With any number of processors and
-             no delay between tasks, the run could not have been shorter. Handovers go forward in time, so the bound is
-             at most the makespan.
-    slack    of a task: how much longer it could have worked without making the bound longer. 0: it is critical.
-    path     What really held up the run, told backwards from the end: a task's time belongs to it back to the moment at
-             which its last input came; from there the path goes on with the task that gave it. A pipe's reader that was
-             slower than its writer was not held up by it. Each ns of the makespan is on the path once, as `compute`,
-             `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and sockets), or
-             `gap`: between what a task was given last and its start, when nothing on the path ran (queue, scheduling,
-             start-up).
+    bound    The longest chain of work. An edge inside a task weighs its time, less the time that the task was blocked
+             in calls on pipes and sockets or waited for a child; a hand-over weighs nothing. With any number of
+             processors and no delay between tasks, the run could not have been shorter. Hand-overs go forward in
+             time, so the bound is at most the makespan.
+    slack    of a task: how much longer it could have worked without a longer bound. 0: it is critical.
+    path     The chain that determined the makespan, followed backwards from the end: a task's time is on the path back
+             to its last input; from there the path continues with the task that gave it. A pipe's reader that was
+             slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
+             `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
+             sockets), or `gap`: between a task's last input and its start, when nothing on the path ran (queue,
+             scheduling, start-up).
 
-In a run with tags the tasks are what bears one; a workflow manager's processes bear none (`Scene.works`). They weigh
-nothing in the bound and are never on the path: their time is a gap. The path goes through them, to the task whose gift
-(data, an end that was waited for) reached them last before they gave to the next. Declared dependencies hand over the
-producer's end. Where a task had all that it was given, and another task still held the worker's process or the nodes
-in which it then began (resource_waits.py), the path goes on with that one (`RESOURCE`). So it does, in a
-run with a manager, with the task that was over last before, where a task was given nothing by any other: its end was
-waited for, or it made room. What is left at the end of the run, when the last task is over, is a gap without a task
-(`REST`).
+In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
+weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
+whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end.
+Where a task had all its inputs, but another task still occupied the worker's process or the nodes in which it then
+began (resource_waits.py), the path continues with that task (`RESOURCE`). So it does, in a run with a manager, with
+the task that ended last before, where no other task gave anything to a task. Time after the end of the last task is a
+gap without a task (`REST`).
 
-A process that waits without a call that is recorded (sigsuspend, a spin) counts as working, and so does a task of
-several processes: they wait for each other, as a shell does for what it runs. The slack of a handover is
-the time between given and taken, by the bytes that were read.
+A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
+processes: they wait for each other, as a shell does for its commands. The slack of a hand-over is the time between
+given and taken, by the bytes that were read.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ class Critical:
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Scene.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
-        here: that of a handover, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
+        here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
         `PARTS`.
     stages: one row a stage: workflow, stage, path_ns, the ns of `PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
-    dropped: handovers among equal times that would close a cycle, left out of the bound.
+    dropped: hand-overs among equal times that would close a cycle, left out of the bound.
     """
 
     bound_ns: int
@@ -73,7 +72,7 @@ class Critical:
 
 
 def critical(inputs: Inputs) -> Critical:
-    """The critical path of a scene; see the module's definition."""
+    """The critical path of a run; see the module's definition."""
     longest = bound(inputs)
     path = _path(inputs)
     on_path = path[path["task"] >= 0].groupby("task")[["compute", "io", "stream"]].sum().sum(axis=1)
@@ -117,10 +116,10 @@ class Bound:
 def bound(
     inputs: Inputs, handovers: pd.DataFrame | None = None, quicker: iv.Cover | None = None, factor: float = 1.0
 ) -> Bound:
-    """The bound of a scene, or of what it would be (whatif.py).
+    """The bound of a run, or of an estimate (whatif.py).
 
     Args:
-        handovers: instead of the scene's.
+        handovers: instead of those of the inputs.
         quicker: times of the tasks that would take `1 / factor` of what they took.
     """
     count = len(inputs.tasks)
@@ -160,7 +159,7 @@ def bound(
 
 
 def _acyclic(nodes: int, source: Ints, target: Ints, cost: Ints, inner: int) -> tuple[csr.Graph, csr.Longest, int]:
-    """The graph without handovers inside a cycle (all of its points bear one time), and its longest paths."""
+    """The graph without handovers inside a cycle (all of its points have one time), and its longest paths."""
     none = np.zeros(nodes, dtype=np.int64)
     g = csr.build(nodes, source, target)
     found = csr.longest(g, none, cost[g.edge])
@@ -232,7 +231,7 @@ def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """producer: a task; given_ns: when it gave; arrived_ns: when that came on, through the manager if it did."""
+    """producer: a task; given_ns: when it gave; arrived_ns: when it arrived, directly or through the manager."""
 
     producer: int
     given_ns: int
@@ -242,14 +241,14 @@ class _Arrival:
 
 
 class _Arrivals:
-    """What tasks were given by tasks, for a walk back in time."""
+    """The hand-overs that reached each task, for a walk back in time."""
 
     def __init__(self, inputs: Inputs) -> None:
-        # Whatever is no task only hands on: there it matters what came, not whether it held anybody up.
+        # A manager's process only hands on: there each arrival counts, also one that it did not wait for.
         rows = inputs.handovers[
             inputs.handovers["held"].to_numpy() | ~inputs.works[inputs.handovers["consumer"].to_numpy()]
         ]
-        # Of equal times data says more than what was declared, and that more than the process tree.
+        # At equal times data explains more than a declaration, and that more than the process tree.
         rank = rows["via"].map({DATA: 0, DECLARED: 1, INSIDE: 2}).fillna(3).to_numpy(dtype=np.int64)
         order = np.lexsort((rank, -rows["given_ns"].to_numpy(), rows["consumer"].to_numpy()))
         rows, self.rank = rows.iloc[order], rank[order]
@@ -263,7 +262,7 @@ class _Arrivals:
         self.by_end = working[np.argsort(self.end[working], kind="stable")]
 
     def last(self, task: int, now: int) -> _Arrival | None:
-        """What a task was given last before a time, by a task, directly or through the manager."""
+        """The last arrival at a task before a time, from a task, directly or through the manager."""
         queue: list[tuple[int, int, int, int, Iterator[int]]] = []
         self._push(queue, self._came(task, now), -1)
         met: set[int] = set()
@@ -279,14 +278,13 @@ class _Arrivals:
         return None
 
     def _push(self, queue: list[tuple[int, int, int, int, Iterator[int]]], came: Iterator[int], first: int) -> None:
-        """The latest of what came, if anything did; first: the row at which the way into the task began, -1: this."""
+        """Queues the latest arrival, if there is one; first: the row that leads into the task itself, -1: this one."""
         at = next(came, -1)
         if at >= 0:
             heappush(queue, (-int(self.given[at]), int(self.rank[at]), at, at if first < 0 else first, came))
 
     def _came(self, task: int, now: int) -> Iterator[int]:
-        """The rows of what came to a task up to a time, the latest first; what it gave on in the same moment may have
-        come in it."""
+        """The rows of arrivals at a task up to a time, the latest first; a manager may hand on in the same moment."""
         low, high = int(self.bounds[task]), int(self.bounds[task + 1])
         given = self.given[low:high]
         early = (given < now) if self.works[task] else (given <= now)
@@ -295,7 +293,7 @@ class _Arrivals:
     def _arrival(self, task: int, at: int, first: int, now: int) -> _Arrival:
         via, version = str(self.via[first]), int(self.version[first])
         if via == DECLARED:
-            # What was waited for is the producer's end; what for, the data says where there is some.
+            # The task waited for the producer's end; data between the two, where there is some, says for which file.
             mine = slice(int(self.bounds[task]), int(self.bounds[task + 1]))
             data = (self.via[mine] == DATA) & (self.producer[mine] == self.producer[at]) & (self.taken[mine] <= now)
             if data.any():
@@ -303,7 +301,7 @@ class _Arrivals:
         return _Arrival(int(self.producer[at]), int(self.given[at]), int(self.given[first]), via, version)
 
     def last_ended(self, task: int) -> _Arrival | None:
-        """The task that was over last before this one began."""
+        """The task that ended last before this one began."""
         begin = int(self.start[task])
         before = int(np.searchsorted(self.end[self.by_end], begin, side="right")) - 1
         if not self.managed or before < 0:

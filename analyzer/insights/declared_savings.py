@@ -1,15 +1,15 @@
-"""The declared DAG held against what was observed (compare.py), with what each difference costs.
+"""The declared DAG compared with the observed one (declared_vs_observed.py), with the cost of each difference.
 
-    undeclared      bytes passed and no declared dependency, direct or over other tasks, puts the producer first: a
-                    race, that went well this time. `ordered` ones are only undocumented.
-    empty           a dependency by a file over which no data came. Without it the consumer could have begun earlier:
+    undeclared      data passed and no declared dependency, direct or over other tasks, puts the producer first: a
+                    race, with the right order in this run. `ordered` ones are only undocumented.
+    empty           a dependency by a file over which no data passed. Without it the consumer could have begun earlier:
                     `saved_ns` is by how much the run's longest chain of tasks would be shorter, `together_ns` the same
                     for all such dependencies at once.
     untouched       a declared input that the task never read, a declared output that it never wrote
 
 The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
-between tasks weigh nothing. So a saving is what parallel running could give, with processors enough. Tasks that were
-declared and left no events weigh nothing.
+between tasks weigh nothing. So a saving is an upper bound with enough processors. Declared tasks without events weigh
+nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.intervals import Ints
 
 MAX_SINGLE = 200
-"""Dependencies for which the saving is worked out one by one."""
+"""Dependencies for which the saving is computed one by one."""
 STATES = ("never touched", "written, not read", "read, not written", "touched by others only")
 
 
 @dataclass(frozen=True)
 class Declared:
     """
-    undeclared: rows of `compare.compare_declared` with status "undeclared", those that nothing orders first.
-    empty: rows with status "not observed", and saved_ns (-1 where it was not worked out); the largest saving first.
+    undeclared: rows of `declared_vs_observed.compare_declared` with status "undeclared", unordered ones first.
+    empty: rows with status "not observed", and saved_ns (-1 where it was not computed); the largest saving first.
     together_ns: saved without any of `empty`.
     untouched: workflow, task, direction, path, state (`STATES`).
     """
@@ -71,7 +71,7 @@ def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     whole = int(found.length[found.reached].max(initial=0))
     rest = csr.longest(csr.reverse(g), weight).length
     saved = np.zeros(len(rows), dtype=np.int64)
-    # Only a dependency on the longest chain can make it shorter by going away.
+    # Only the removal of a dependency on the longest chain can make it shorter.
     tight = empty[found.length[source[empty]] + rest[target[empty]] == whole]
     for i in tight[:MAX_SINGLE].tolist():
         keep = np.arange(len(rows)) != i
@@ -97,8 +97,8 @@ def _chain(source: Ints, target: Ints, weight: Ints) -> int:
 
 
 def untouched(inputs: Inputs) -> pd.DataFrame:
-    """`Declared.untouched`: by any path that a file bore in the run; what another task of the workflow did to it is in
-    the state. Only tasks that left events are asked."""
+    """`Declared.untouched`: by any path that a file had in the run; what another task of the workflow did to it is in
+    the state. Only tasks with events are compared."""
     columns = ["workflow", "task", "direction", "path", "state"]
     files = inputs.tables.get("declared_files")
     if files is None or len(files) == 0:

@@ -1,25 +1,24 @@
-"""What the analyses work on: the tasks of a run, and who handed what to whom and when.
+"""The inputs of the analyses: the tasks of a run, and the hand-overs between them with their times.
 
-    Model (dataflow.py) --scene()--> tasks, handovers, busy times
+    Model (dataflow.py) --inputs_of()--> tasks, hand-overs, busy times
 
-A *task* here is a task tag, or a process that no task claims (a party of level `task`). A *handover* is an order that
-the trace shows between two tasks, with two times: `given_ns`, from when on the consumer could go on as far as the
-producer is concerned, and `taken_ns`, when it did.
+A *task* here is a task tag, or a process without a task tag. A *hand-over* is an order that the trace shows between
+two tasks, with two times: `given_ns`, from which on the producer did not keep the consumer waiting, and `taken_ns`,
+when the consumer took it.
 
     data    the consumer read bytes that the producer wrote. Read after the last write: given at the end of that write,
             taken when the read began. Read while it was written (a pipe, a growing file): two rows, from first write to
-            first read and from last to last. `held` is False for the second where the producer spent more of that time
-            blocked on streams than the consumer: then the reader was the slower one, and not held up.
-    fork    the consumer's process was made by the producer
+            first read and from last to last. `held` (the consumer was held up) is False for the second where the
+            producer spent more of that time blocked on streams than the consumer: then the reader was the slower one.
+    fork    the producer made the consumer's process
     exit    the producer's process ended and the consumer waited for it
-    declared, inside    what a workflow manager declared (order.py)
+    declared, inside    declared by a workflow manager (order.py)
 
-In a run with tags a process that bears none is no task but the *manager*: it starts tasks, waits for them and hands on
-what they made, and none of it is work (`Scene.works`).
+In a run with tags an untagged process is no task but the *manager*: it starts tasks, waits for them and hands on what
+they made, and none of it is work (`Inputs.works`).
 
-What always holds: rows whose `taken_ns` is before `given_ns` are left out and counted (`unresolved`): clocks that
-disagree, or a version that two wrote at once. So handovers go forward in time, and no cycle is left but among equal
-times.
+Invariants: rows whose `taken_ns` is before `given_ns` are left out and counted (`unresolved`): clocks that disagree, or
+a version that two tasks wrote at once. So hand-overs go forward in time, and cycles exist among equal times only.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tailrace.analyzer.util.intervals import Bools, Intervals, Ints
 
 DATA = "data"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
-"""since_ns: where a handover went on from first write to last read, its begin; else `given_ns`."""
+"""since_ns: where a hand-over lasted from first write to last read, its begin; else `given_ns`."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,13 @@ class Inputs:
     tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, start,
         exe, label, ...) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved
         data), processes (how many).
-    works: whether each task is one that bears a tag of a stage or task; all do where none does.
-    order: what was declared.
+    works: whether each task has a stage or task tag; True for all where none has.
+    order: the declared order.
     stages: the parties of level `stage`.
     handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
         position in `m.versions.table` or -1.
     of_who: the task of each actor; lives: when each was seen.
-    unresolved: handovers that the times contradict.
+    unresolved: hand-overs with contradictory times.
     busy: for each task when it was inside calls; group = task * len(KINDS) + kind, united.
     """
 
@@ -88,11 +87,11 @@ class Inputs:
         return cover_of(self.busy, kinds, len(self.tasks))
 
     def name(self, task: int) -> str:
-        """A task as a person reads it."""
+        """A task as reports show it."""
         return str(self.tasks["label"].iat[task])
 
     def called(self, task: int) -> str:
-        """The same with its stage, as tasks of many stages are told apart."""
+        """The same with its stage in front."""
         return with_stage(self.name(task), self.stage_of(task) if self.tasks["task"].iat[task] else "")
 
     def stage_of(self, task: int) -> str:
@@ -101,11 +100,11 @@ class Inputs:
 
 
 def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Inputs:
-    """The scene of a model.
+    """The inputs of a model.
 
     Args:
-        declared: `compare.compare_declared` of the run.
-        tables: what else analyses may want of the run (declared_tasks, declared_files).
+        declared: `declared_vs_observed.compare_declared` of the run.
+        tables: other tables of the run (declared_tasks, declared_files).
     """
     of_who, tasks = dataflow.parties(m, "task")
     stage_of_who, stages = dataflow.parties(m, "stage")
@@ -120,12 +119,12 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> 
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
     lives = process_tree.lives_of(m)
-    told = Order(declared, tables.get("declared_tasks"))
-    waited = order.handovers(told, tasks)
+    declared_order = Order(declared, tables.get("declared_tasks"))
+    waited = order.handovers(declared_order, tasks)
     dry = pd.concat([process_tree.handovers(m, of_who, lives), waited], ignore_index=True)
     dry = dry.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=dry["given_ns"])[HANDOVER]
     rows = pd.concat([data_handovers(m, of_who), dry], ignore_index=True)
-    # A task is as long as its first and last event, so a handover outside of it is the same contradiction.
+    # A task is as long as its first and last event, so a hand-over outside of it is the same contradiction.
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
     rows = rows[forward].reset_index(drop=True)
@@ -144,7 +143,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> 
         start_ns=int(tasks["start_ns"].min()) if len(tasks) else 0,
         end_ns=int(tasks["end_ns"].max()) if len(tasks) else 0,
         works=tagged if tagged.any() else ~tagged,
-        order=told,
+        order=declared_order,
         declared=declared if declared is not None else pd.DataFrame(),
         tables=tables,
     )
@@ -202,7 +201,7 @@ def data_handovers(m: Model, of_who: Ints) -> pd.DataFrame:
     during = ~after & (at >= 0)
     head = rows.assign(given_ns=begun, taken_ns=first, since_ns=begun, bytes=0)[during & (begun <= first)]
     tail = rows.assign(given_ns=done, taken_ns=last, since_ns=begun)[during]
-    # Of what was overtaken by its writer, only what came before the reader's end was read.
+    # Where the writer went on after the reader, only its writes before the reader's end were read.
     tail["given_ns"] = np.where(tail["given_ns"] <= tail["taken_ns"], tail["given_ns"], begun[tail.index])
     result: pd.DataFrame = pd.concat([whole, head, tail], ignore_index=True)[HANDOVER]
     return result

@@ -1,10 +1,10 @@
-"""How long data lives, how often it is read, and how much of it there is at a time. Data files only (fileclass.py).
+"""How long data lives, how often it is read, and how much of it there is at a time. Data files only (file_classes.py).
 
-    size        the end of the last byte that was written or read, as far as offsets tell; else bytes written
+    size        the end of the last byte that was written or read, by known offsets; else bytes written
     born        first write (for a file from before the run: its first read)
     last use    end of the last access
     gone        its removal, where one was seen
-    live        from born to last use: what has to be somewhere. `held` goes on to gone, or to the end of the run.
+    live        from born to last use: the file is needed. `held`: from born to gone, or to the end of the run.
     reread      bytes read less distinct bytes read, per reader; `again` over all readers
     copy        an actor (process in a task) that read one data file and wrote one, the same byte ranges of both
     node-local  made in the run and used from one host only
@@ -48,7 +48,7 @@ class Lifetime:
 
 
 def lifetime(inputs: Inputs) -> Lifetime:
-    """Lifetime and reuse of a scene's data files."""
+    """Lifetime and reuse of a run's data files."""
     files = _files(inputs)
     live = _steps(files["born_ns"].to_numpy(), files["last_use_ns"].to_numpy(), files["size"].to_numpy())
     gone = files["gone_ns"].where(files["removed"], inputs.end_ns).to_numpy(dtype=np.int64)
@@ -177,8 +177,7 @@ def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
 
 
 def _steps(begin: Ints, end: Ints, size: Ints) -> tuple[Ints, Ints]:
-    """Times, and the bytes that are there from each on: what begins at a time is there, what ends at it is there until
-    after it."""
+    """Times, and the bytes that exist from each on: begins count at their time, ends after it."""
     when = np.concatenate([begin, end + 1])
     change = np.concatenate([size, -size])
     order = np.argsort(when, kind="stable")
@@ -196,7 +195,7 @@ def _footprint(live: tuple[Ints, Ints], held: tuple[Ints, Ints]) -> pd.DataFrame
         columns[name] = np.where(at >= 0, level[np.maximum(at, 0)], 0) if len(when) else np.zeros(0, dtype=np.int64)
     out: pd.DataFrame = pd.DataFrame(columns)
     if len(out) > STEPS:
-        # Of each bucket of steps the highest is kept, so that a peak stays a peak.
+        # The highest step of each bucket is kept, so that a peak stays a peak.
         bucket = np.arange(len(out)) * (STEPS // 2) // len(out)
         keep = [out[name].groupby(bucket).idxmax() for name in ("live_bytes", "held_bytes")]
         out = out.loc[np.unique(np.concatenate([rows.to_numpy() for rows in keep]))].reset_index(drop=True)

@@ -1,11 +1,11 @@
-"""The order that a workflow manager declared, as handovers: which task waited for which, and what is in a task.
+"""Declared order as hand-overs: which task waited for which, and which tasks are inside another one.
 
     declared  the consumer was not to begin before the producer was over
     inside    a task began inside another one (given when that one submitted it), or was over before that one was
 
-What is in a task waits with it, and who waits for a task waits for what is in it (compare.py). Tasks without events
-have no times: in their place stands what they wait for themselves, and of several the one that was over last, since
-that is what they waited for.
+Inner tasks wait with their outer task, and a task that waits for a task waits for its inner tasks too
+(declared_vs_observed.py). Tasks without events have no times: their predecessors stand in their place, of several the
+one that ended last.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Order:
         self.submitted: dict[Task, int] = _submitted(tasks) if tasks is not None and known else {}
 
     def nested(self, one: Task, other: Task) -> bool:
-        """Whether one of the tasks is inside the other one: whoever starts and awaits a task does it in order."""
+        """Whether one of the tasks is inside the other one, which orders the two."""
         return one in compare.line_of(other, self.parents) or other in compare.line_of(one, self.parents)
 
     def moments(self) -> Iterator[tuple[Moment, Moment]]:
-        """What is before what, by declaration: beginnings and ends of tasks."""
+        """Pairs of earlier and later moment (begin or end of a task), by declaration."""
         after = compare.successors(dict.fromkeys(self.pairs), self.parents)
         return ((first, then) for first, following in after.items() for then in following)
 
@@ -52,11 +52,10 @@ def _submitted(tasks: pd.DataFrame) -> dict[Task, int]:
 
 
 def handovers(order: Order, tasks: pd.DataFrame) -> pd.DataFrame:
-    """The declared order as rows (producer, consumer, via, given_ns, taken_ns), those that the times contradict
-    included.
+    """The declared order as rows (producer, consumer, via, given_ns, taken_ns), contradictory times included.
 
     Args:
-        tasks: as in `Scene`; producer and consumer are positions in it.
+        tasks: as in `Inputs`; producer and consumer are positions in it.
     """
     place = {(str(r.workflow), str(r.task)): at for at, r in enumerate(tasks.itertuples()) if r.task}
     start, end = (tasks[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
@@ -75,7 +74,7 @@ def handovers(order: Order, tasks: pd.DataFrame) -> pd.DataFrame:
                 rows.append((found, code, INSIDE, given, int(start[code])))
                 if end[code] <= end[found]:
                     rows.append((code, found, INSIDE, int(end[code]), int(end[code])))
-                break  # what the outer one waited for comes with it
+                break  # the outer task's predecessors come with it
             producers = {last.of(need) for need in needs.get(outer, [])} - {-1, code}
             rows += [(p, code, DECLARED, int(end[p]), int(start[code])) for p in sorted(producers)]
     columns = ["producer", "consumer", "via", "given_ns", "taken_ns"]
@@ -84,8 +83,8 @@ def handovers(order: Order, tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Last:
-    """What stands for a task: the position of it or what is in it, whichever was over last; of a task without events
-    the same of what it waits for; -1 where there is nothing."""
+    """The position that represents a task: of the task and its inner tasks the one that ended last; of a task without
+    events the same of its predecessors; -1 where there is none."""
 
     def __init__(
         self, place: dict[Task, int], end: list[int], needs: dict[Task, list[Task]], inside: dict[Task, list[Task]]

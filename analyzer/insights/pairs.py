@@ -1,12 +1,12 @@
-"""Producer and consumer: who could stream, who could sit together, and what hangs on the critical path.
+"""Pairs of producer and consumer: streaming and co-location candidates, fans, and the caterpillar of the critical path.
 
 stream      a file that one task wrote and one other read, after it was closed, once, from front to back: through a
             pipe the reader could have begun with the first write. It would have gained at most the time between the
             producer's first write and its end, and not more than it worked itself.
-co-locate   tasks on two hosts between which bytes went through a file: on one host they need not leave it
+co-locate   tasks on two hosts between which bytes passed through a file: on one host the bytes need not leave it
 fan         for each stage: from how many tasks one of its tasks took data (in), and to how many it gave (out)
-caterpillar the critical path (`Critical.path`, the spine) with all that hangs directly on it: inputs from tasks that
-            are not on it, or from before the run, and outputs to tasks that are not (as DataLife draws it)
+caterpillar the critical path (`Critical.path`, the spine) with its side inputs, from tasks beside it or from before
+            the run, and its side outputs, to tasks beside it (as DataLife draws it)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
 
 
 def _data_flows(inputs: Inputs) -> pd.DataFrame:
-    """Handovers of data through files that are no streams."""
+    """Hand-overs of data through files, streams left out."""
     rows = inputs.handovers[inputs.handovers["via"] == DATA]
     result: pd.DataFrame = rows[~inputs.m.versions.table["stream"].to_numpy()[rows["version"]]]
     return result
@@ -84,7 +84,7 @@ def _first_write(inputs: Inputs) -> pd.Series[Any]:
 
 
 def apart(inputs: Inputs) -> pd.DataFrame:
-    """Stages between whose tasks bytes went from host to host: producer and consumer (stage codes), bytes, pairs,
+    """Stages between whose tasks bytes passed from host to host: producer and consumer (stage codes), bytes, pairs,
     share of all bytes between the two stages; the most bytes first."""
     hosts = _host_of_task(inputs)
     flows = _data_flows(inputs)

@@ -1,16 +1,16 @@
-"""Handovers between tasks by the process tree: who made whom, and who waited for whose end.
+"""Hand-overs between tasks by the process tree: forks, and exits that another process waited for.
 
-    births (processes) + forks, waits (EdgeTable.kin), by time --> Family of each (host, pid) --> fork, exit
+    starts (processes) + forks, waits (EdgeTable.kin), by time --> Family of each (host, pid) --> fork, exit
 
-Both a fork and a wait name the child by its pid, and pids come again: when the kernel has gone round, and in each pid
-namespace under a host's name, there at the same time. So what happened to a pid of a host is told in order: a fork
-makes a child whose first event follows, and a wait takes it off. Of two forks by different processes it is the one
-whose maker's pid the child has for a parent; whoever outlives its parent is given another one (pid 1 as a rule). A
-process that changed its user goes on as another one, where its next program can't have its trace (processes.py).
+Forks and waits name the child by its pid, and pids are reused: when the kernel's counter wraps, and at the same time in
+each pid namespace of a host. So the events of a pid of a host are followed in order: a fork opens a child, whose first
+event follows, and a wait closes it. Of two forks by different processes the maker is the one whose pid the child has as
+its parent; an orphan gets another parent (pid 1 as a rule). A process that changed its user continues as another one,
+where its next program can't write to its trace (processes.py).
 
-What always holds: a handover is left out where several would do. A process begins in the life of its parent; of pid 1
-that is believed only where the fork was seen (a traced program may be a container's pid 1). Whoever was waited for
-began after the waiter, and was over before the wait was.
+Invariants: an ambiguous hand-over is left out. A process begins in the life of its parent; for pid 1 that counts only
+where the fork was seen (a traced program may be a container's pid 1). A process that was waited for began after the
+waiter, and was over before the wait was.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tailrace.analyzer.util.intervals import Ints
 
 FORK, EXIT = "fork", "exit"
 COLUMNS = ["producer", "consumer", "given_ns", "taken_ns", "via"]
-_NOBODY = -1
+_UNKNOWN = -1
 MOST_OPEN = 256
-"""Forks and children of one pid that are kept while nobody knows what became of them; then the oldest are given up."""
+"""Open forks and children of one pid that are kept; past it the oldest are dropped."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def lives_of(m: Model) -> Lives:
 
 @dataclass
 class _Child:
-    """A process that nobody has waited for yet; `maker` is the process that made it, or `_NOBODY`."""
+    """A process that was not waited for yet; `maker` is the process that made it, or `_UNKNOWN`."""
 
     process: int
     maker: int
@@ -88,14 +88,14 @@ class _Child:
 
 @dataclass
 class _Family:
-    """What is open of one pid of one host: forks (actor, ns) whose child was not seen yet, and children."""
+    """The open forks (actor, ns) of one pid of one host, whose child was not seen yet, and its open children."""
 
     forks: list[tuple[int, int]] = field(default_factory=list)
     children: list[_Child] = field(default_factory=list)
 
 
 class _Tree:
-    """The told processes of a model, and the handovers that come of them."""
+    """The processes of a model, and the hand-overs between them."""
 
     def __init__(self, m: Model, lives: Lives) -> None:
         self.m, self.lives = m, lives
@@ -112,30 +112,30 @@ class _Tree:
         ends = known["exit"].isna().tolist() if "exit" in known else [False] * len(known)
         open_ended = {key for key, without in zip(processes.keys(known), ends, strict=True) if without}
         self.open_ended = [key in open_ended for key in keys]
-        self.bearers: dict[tuple[str, int], list[int]] = {}
+        self.with_pid: dict[tuple[str, int], list[int]] = {}
         for process, place in enumerate(self.place):
-            self.bearers.setdefault(place, []).append(process)
+            self.with_pid.setdefault(place, []).append(process)
 
-    def tell(self) -> None:
-        """Goes through all that happened to the pids, by time; what is of one moment in this order."""
-        kin = self.m.table.kin
-        made = (kin["what"] == "fork").to_numpy(dtype=np.bool_)
-        hosts = self.m.who["host"].to_numpy(dtype=object)[kin["who"].to_numpy(dtype=np.int64)]
-        places = [*self.place, *zip(hosts.tolist(), kin["pid"].tolist(), strict=True)]
-        actors = [*range(len(self.place)), *kin["who"].tolist()]
-        ns = np.concatenate((self.lives.begun, kin["ns"].to_numpy(dtype=np.int64)))
+    def follow(self) -> None:
+        """Handles the events of all pids by time; of one moment forks, starts, waits in this order."""
+        events = self.m.table.kin
+        made = (events["what"] == "fork").to_numpy(dtype=np.bool_)
+        hosts = self.m.who["host"].to_numpy(dtype=object)[events["who"].to_numpy(dtype=np.int64)]
+        places = [*self.place, *zip(hosts.tolist(), events["pid"].tolist(), strict=True)]
+        actors = [*range(len(self.place)), *events["who"].tolist()]
+        ns = np.concatenate((self.lives.begun, events["ns"].to_numpy(dtype=np.int64)))
         what = np.concatenate((np.full(len(self.place), 1), np.where(made, 0, 2)))
-        tellers = (self._forked, self._born, self._waited)
-        families: dict[tuple[str, int], _Family] = {place: _Family() for place in self.bearers}
+        handlers = (self._forked, self._born, self._waited)
+        families: dict[tuple[str, int], _Family] = {place: _Family() for place in self.with_pid}
         order = np.lexsort((what, ns))
-        for at, teller, when in zip(order.tolist(), what[order].tolist(), ns[order].tolist(), strict=True):
+        for at, handler, when in zip(order.tolist(), what[order].tolist(), ns[order].tolist(), strict=True):
             family = families.get(places[at])
             if family is not None:
-                tellers[teller](family, actors[at], when)
+                handlers[handler](family, actors[at], when)
 
     def _forked(self, family: _Family, actor: int, ns: int) -> None:
         maker = self.process[actor]
-        # It can't have two children of one pid: of the one before nothing was seen.
+        # A process has one child of a pid at a time: the earlier child was never seen.
         family.forks = [fork for fork in family.forks if self.process[fork[0]] != maker]
         family.children = [child for child in family.children if child.maker != maker]
         family.forks = [*family.forks[-MOST_OPEN:], (actor, ns)]
@@ -143,7 +143,7 @@ class _Tree:
     def _born(self, family: _Family, process: int, ns: int) -> None:
         forks = [fork for fork in family.forks if self._may_be_parent(self.process[fork[0]], process)]
         before = [child for child in family.children if self._goes_on_as(child, process)]
-        maker, first = _NOBODY, self.lives.first(process)
+        maker, first = _UNKNOWN, self.lives.first(process)
         if len(forks) == 1 and not before:
             actor, given = forks[0]
             family.forks.remove(forks[0])
@@ -159,30 +159,30 @@ class _Tree:
         family.children = [*family.children[-MOST_OPEN:], _Child(process, maker)]
 
     def _may_be_parent(self, maker: int, child: int) -> bool:
-        """Whether it may have been given the parent that it has: its maker's pid, else another one's, after the maker
-        was over."""
+        """Whether a fork of `maker` agrees with the child's parent: the maker's pid, or another one after the maker's
+        end."""
         ppid = self.ppid[child]
         return ppid in (None, self.place[maker][1]) or self.over[maker] <= self.over[child]
 
     def _goes_on_as(self, child: _Child, process: int) -> bool:
-        """Whether a child that was not seen to end may have executed a program that could not have its trace."""
+        """Whether a child without a recorded exit may have executed a program that could not write to its trace."""
         before, over = child.process, self.over
-        alone = child.maker == _NOBODY or over[child.maker] <= over[process]
+        alone = child.maker == _UNKNOWN or over[child.maker] <= over[process]
         of_it = alone or self.ppid[before] == self.ppid[process]
         return of_it and self.open_ended[before] and over[before] <= self.begun[process]
 
     def _parent_at(self, process: int, ns: int) -> int:
-        """The process that has the parent's pid when a process begins, told as a fork; `_NOBODY` where several do."""
+        """The process with the parent's pid when a process begins, as a fork; `_UNKNOWN` where several have it."""
         ppid = self.ppid[process]
         if ppid is None or ppid <= 1:
-            return _NOBODY
+            return _UNKNOWN
         there = [
             parent
-            for parent in self.bearers.get((self.place[process][0], ppid), ())
+            for parent in self.with_pid.get((self.place[process][0], ppid), ())
             if self.begun[parent] <= ns <= self.over[parent]
         ]
         if len(there) != 1:
-            return _NOBODY
+            return _UNKNOWN
         self._hand_over(self.lives.at(there[0], ns), self.lives.first(process), FORK, ns, ns)
         return there[0]
 
@@ -196,16 +196,16 @@ class _Tree:
             return
         process = fits[0].process
         family.children.remove(fits[0])
-        strangers = (child.process for child in family.children if child.maker == _NOBODY)
+        strangers = (child.process for child in family.children if child.maker == _UNKNOWN)
         end = self.over[process]
         if end <= ns and not any(self._goes_on_as(fits[0], stranger) for stranger in strangers):
             self._hand_over(self.lives.last(process), actor, EXIT, end, ns)
 
     def _may_wait(self, waiter: int, child: _Child, ns: int) -> bool:
-        """Whether somebody who was not seen to make a process may wait for it: its parent, as the process says, or who
-        took it in after its maker."""
+        """Whether a process other than the maker may wait for a child: the parent that the child names, or its parent
+        after the end of the maker."""
         begun, over = self.begun, self.over
-        if child.maker == _NOBODY:
+        if child.maker == _UNKNOWN:
             taken = self.ppid[child.process] in (None, self.place[waiter][1])
         else:
             taken = over[child.maker] <= ns
@@ -216,11 +216,11 @@ class _Tree:
 
 
 def handovers(m: Model, of_who: Ints, lives: Lives) -> pd.DataFrame:
-    """The handovers of kinds `FORK` and `EXIT` between tasks: `COLUMNS`; `of_who` is the task of each actor."""
+    """The hand-overs of kinds `FORK` and `EXIT` between tasks: `COLUMNS`; `of_who` is the task of each actor."""
     rows: list[tuple[int, int, int, int, str]] = []
     if "ppid" in m.processes and len(m.processes):
         tree = _Tree(m, lives)
-        tree.tell()
+        tree.follow()
         rows = tree.rows
     columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
     made = pd.DataFrame(

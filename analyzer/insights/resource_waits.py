@@ -1,12 +1,12 @@
-"""Who made room for whom: the task that held the place in which another one began, while that one could have begun.
+"""Resource waits: the task that occupied the process or the nodes in which another task, which was ready, then began.
 
-    process    a worker runs one task after the other: the next one can't have begun before the last was over
+    process    a worker runs one task after the other: the next one can't begin before the last one is over
     nodes      the manager says when a task was ready and when it had its nodes: of the tasks beside it (in the same
                instance, on some of the same nodes) the one that was over last before
 
-What always holds: whoever made room was over after the other was ready, as far as the manager says when that was, and
-before it began. A process that ever had two tasks at a time (threads) tells nothing: which of them had the place that
-was missing is not known.
+Invariants: the occupying task was over after the other one was ready, as far as the manager says when that was, and
+before it began. A process that ever had two tasks at a time (threads) is left out: which of its tasks occupied the
+missing place is not known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 
 
 class ResourceWaits:
-    """Who made room for the tasks of a scene."""
+    """The resource waits of a run's tasks."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -40,9 +40,9 @@ class ResourceWaits:
             tasks.append(task)
 
     def released(self, task: int) -> tuple[int, int]:
-        """The task that made room for a task, and when it did (ns); (-1, 0) where nothing tells."""
+        """The task whose end released the process or nodes of a task, and when (ns); (-1, 0) where it is unknown."""
         found = [self._in_process(task), self._on_nodes(task)]
-        return max(found, key=lambda room: room[1])
+        return max(found, key=lambda release: release[1])
 
     def _in_process(self, task: int) -> tuple[int, int]:
         actor = int(self.first[task])
@@ -56,7 +56,7 @@ class ResourceWaits:
         return tasks[at], ends[at]
 
     def _one_by_one(self, process: int) -> tuple[list[int], list[int]]:
-        """When the process was done with each of its tasks, and these; none where it had two at a time."""
+        """The ends of the tasks of a process, and the tasks; none where it had two at a time."""
         lives, of_who = self.inputs.lives, self.inputs.of_who
         actors = [actor for actor in lives.actors[process] if self.inputs.works[of_who[actor]]]
         if any(lives.end[a] > lives.start[b] for a, b in pairwise(actors)):
@@ -80,8 +80,8 @@ class ResourceWaits:
 
 
 def _queued(inputs: Inputs) -> dict[int, tuple[Any, frozenset[str], int, int]]:
-    """task -> (workflow and instance that it is in, its nodes, when it was ready, when it had them), where the manager
-    says so."""
+    """task -> (its workflow and instance, its nodes, when it was ready, when it had them), where the manager declared
+    these."""
     declared = inputs.tables.get("declared_tasks")
     wanted = {"t_depend_ns", "t_alloc_ns", "nodes"}
     if declared is None or not wanted <= set(declared.columns):

@@ -5,14 +5,14 @@
 
 Stages are matched by name, files by path below the folder that the run directory lies in, else below the working
 directory of its command (so that runs in folders of their own can be compared), flows by their two stages; workflow
-tags tell runs apart and are left out. Of what a run has not, 0 is taken.
+tags differ between runs and are left out. A missing figure is 0.
 
     sd      sample standard deviation; the interval of the mean is mean +- t(0.975, n - 1) * sd / sqrt(n) (Student 1908)
     sure    the groups differ beyond their noise: Welch's interval of the difference of the means excludes 0. With one
-            run on a side there is no noise to be known, and every difference counts.
+            run on a side the noise is unknown, and every difference counts.
     gate    `[STAGE.]FIGURE(>|<)[+-]N[%]`, as in `io_time>+10%` or `align.read_bytes>1e9`: fails when the difference of
-            the means is beyond the limit and sure. A sign or % asks for the change from A to B, else the value of B
-            itself is asked for.
+            the means exceeds the limit and is sure. A sign or % compares the change from A to B, else the value of B
+            itself is compared.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ RUN = ""
 """The scope of figures of the whole run."""
 FIGURES = {
     "makespan": ("s", "from the first event to the last"),
-    "span": ("s", "of a stage: from its first event to its last"),
+    "span": ("s", "of a stage, from its first event to its last"),
     "io_time": ("s", "with at least one read, write or metadata call running"),
-    "read_time": ("s", "the same for reads of files"),
-    "write_time": ("s", "the same for writes of files"),
-    "metadata_time": ("s", "the same for calls that move no bytes"),
-    "stream_time": ("s", "the same for calls on pipes and sockets"),
-    "critical_compute": ("s", "of the critical path, computing"),
-    "critical_io": ("s", "of the critical path, in file I/O"),
-    "critical_stream": ("s", "of the critical path, on pipes and sockets"),
-    "critical_gap": ("s", "of the critical path, between tasks: start-up, scheduling"),
+    "read_time": ("s", "with at least one read of a file running"),
+    "write_time": ("s", "with at least one write of a file running"),
+    "metadata_time": ("s", "with at least one metadata call running"),
+    "stream_time": ("s", "with at least one call on a pipe or socket running"),
+    "critical_compute": ("s", "computing, on the critical path"),
+    "critical_io": ("s", "in file I/O, on the critical path"),
+    "critical_stream": ("s", "blocked on pipes and sockets, on the critical path"),
+    "critical_gap": ("s", "between tasks, on the critical path: start-up, scheduling"),
     "bound": ("s", "the longest chain of work"),
     "read_bytes": ("B", "bytes read"),
     "written_bytes": ("B", "bytes written"),
     "calls": ("", "I/O calls"),
-    "metadata_calls": ("", "calls that moved no bytes"),
+    "metadata_calls": ("", "metadata calls"),
     "failed_calls": ("", "calls that failed"),
     "tasks": ("", "task tags"),
     "processes": ("", "processes"),
-    "peak_bytes": ("B", "most bytes of live data at a time"),
+    "peak_bytes": ("B", "largest amount of live data"),
 }
 """figure -> unit, meaning."""
 # The 0.975 quantiles of Student's t for 1 to 30 degrees of freedom.
@@ -97,7 +97,7 @@ class Comparison:
 
 
 def measure(run: Any) -> Measured:
-    """What is compared of a run."""
+    """The figures of a run."""
     m = run if isinstance(run, dataflow.Model) else dataflow.model(run)
     found = insights(run, m)
     table = stages.table(m)
@@ -121,7 +121,7 @@ def measure(run: Any) -> Measured:
             figures[scope, f"{name}_time"] = float(rows[f"{name}_ns"].sum()) / 1e9
         for name in sums:
             figures[scope, name] = float(rows[name].sum())
-    figures[RUN, "processes"] = float(processes.count(m.who))  # one may work for several stages
+    figures[RUN, "processes"] = float(processes.count(m.who))  # a process may work for several stages
     own = (str(getattr(run, "meta", {}).get("cwd") or ""), str(Path(getattr(run, "path", "/")).resolve().parent))
     return Measured(figures, _flows(m), _files(m, own))
 
@@ -185,7 +185,7 @@ def quantile(freedom: float) -> float:
 
 
 def _difference(a: Any, b: Any) -> tuple[float, float, bool]:
-    """Difference of the means, by A's mean, and whether it is sure."""
+    """Difference of the means, its share of A's mean, and whether it is sure."""
     difference = float(b.mean() - a.mean())
     share = difference / abs(float(a.mean())) if a.mean() else float("nan")
     if len(a) < 2 or len(b) < 2:
@@ -247,7 +247,9 @@ def gate(text: str) -> Gate:
     """The gate of a text. Raises QueryError, naming what is valid."""
     match = _GATE.fullmatch(text)
     if match is None:
-        raise QueryError(f"{text!r} is no limit: write FIGURE>+10%, STAGE.FIGURE>5, ...; figures: {', '.join(FIGURES)}")
+        raise QueryError(
+            f"{text!r} is not a limit: write FIGURE>+10%, STAGE.FIGURE>5, ...; figures: {', '.join(FIGURES)}"
+        )
     parts: Mapping[str, str | None] = match.groupdict()
     figure, sign, percent = str(parts["figure"]), str(parts["sign"] or ""), bool(parts["percent"])
     if figure not in FIGURES:
@@ -257,10 +259,10 @@ def gate(text: str) -> Gate:
 
 
 def check(found: Comparison, limits: Sequence[Gate]) -> list[str]:
-    """What is beyond its limit, one sentence each.
+    """The limits that are exceeded, one sentence each.
 
     Raises:
-        QueryError: a limit asks for a stage, or a figure of one, that neither group has.
+        QueryError: a limit names a stage, or a figure of one, that neither group has.
     """
     out = []
     for limit in limits:
@@ -271,7 +273,7 @@ def check(found: Comparison, limits: Sequence[Gate]) -> list[str]:
                     continue
                 scope = f"{row['scope']}." if row["scope"] else ""
                 change = f"{row['a_mean']:.6g} -> {row['b_mean']:.6g} {row['unit']}{what}"
-                out.append(f"{scope}{row['figure']}: {change}, beyond {limit.text}")
+                out.append(f"{scope}{row['figure']}: {change}, exceeds {limit.text}")
     return out
 
 
@@ -290,12 +292,12 @@ def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
 
 
 def _value(row: Mapping[Any, Any], limit: Gate) -> tuple[float, str]:
-    """What is held against the limit, and how it is told."""
+    """The value that is compared with the limit, and its words."""
     if not limit.change:
         return float(row["b_mean"]), ""
     if not limit.percent:
         return float(row["difference"]), f" ({row['difference']:+.6g})"
     share = float(row["share"])
-    if np.isnan(share):  # A had none of it
+    if np.isnan(share):  # 0 in A
         share = float(np.sign(row["difference"])) * float("inf") if row["difference"] else 0.0
     return 100 * share, f" ({100 * share:+.1f}%)"

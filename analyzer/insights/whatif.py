@@ -1,14 +1,14 @@
-"""What the makespan would be if: files on a faster tier, or two stages side by side.
+"""Estimates of the makespan: files on a faster tier, or two stages side by side.
 
 The model, in both: the estimate is the makespan less what the bound of the critical path (critical.py) would lose.
-Tasks keep their compute time, the time between tasks that no data explains (queue, scheduling) stays as it was, and
-whatever is not named keeps its speed. So it is an estimate for the same run repeated with only that changed; it knows
-nothing of contention, which a faster tier may ease, or of cores that run out.
+Tasks keep their compute time, the time between tasks that no data explains (queue, scheduling) stays, and files and
+stages that are not named keep their speed. So it is an estimate for the same run with only that change; contention,
+which a faster tier may ease, and the number of cores are not modelled.
 
     tier        time inside reads and writes of the named files is divided by `factor`. With rates in bytes/s the factor
-                is what the run measured (bytes by time in calls on these files) against what is promised.
+                is the measured rate (bytes by time in calls on these files) against the given one.
     together    the consumers of a stage take each file of the producers as it is written: begin after its first byte,
-                end after its last, as if through a pipe. An order that the process tree forces stays.
+                end after its last, as through a pipe. An order that the process tree forces stays.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tailrace.errors import QueryError
 
 @dataclass(frozen=True)
 class Estimate:
-    """makespan_ns as it was; estimate_ns: as it would be; saved_ns: their difference; io_ns: time in calls that the
-    change is about; model: in words."""
+    """makespan_ns: as measured; estimate_ns: as estimated; saved_ns: their difference; io_ns: time in the calls that
+    change; model: in words."""
 
     makespan_ns: int
     estimate_ns: int
@@ -60,14 +60,14 @@ def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per
         factor = max(bytes_per_s * io_ns / 1e9 / max(moved, 1), 1e-9)
     before, after = critical.bound(inputs), critical.bound(inputs, quicker=inside, factor=factor)
     files = len(np.unique(inputs.m.bursts["file"].to_numpy()[pick]))
-    model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks stay"
+    model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks do not change"
     return _estimate(inputs, before.ns - after.ns, io_ns, model)
 
 
 def io_cover(inputs: Inputs, pick: Bools) -> iv.Cover:
     """When each task was inside calls of the bursts of `pick`."""
     times = inputs.m.table.times
-    # Files that were made and never written have a burst without calls, behind the table's own.
+    # Files that were created and never written have a burst without calls, after the table's own.
     keep = pick[: len(inputs.m.table.bursts)][times.group]
     task = inputs.of_who[inputs.m.table.bursts["who"].to_numpy()[times.group[keep]]]
     rows = iv.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
@@ -93,7 +93,7 @@ def together(inputs: Inputs, producer: str, consumer: str) -> Estimate:
         & (rows["given_ns"] == rows["since_ns"]).to_numpy()
     )
     if not between.any():
-        raise QueryError(f"no file passes from stage {producer!r} to stage {consumer!r}, whole")
+        raise QueryError(f"no complete file passes from stage {producer!r} to stage {consumer!r}")
     wrote = writes(inputs.m, inputs.of_who)
     at = wrote.index.get_indexer(pd.MultiIndex.from_frame(rows.loc[between, ["producer", "version"]]))
     begun = np.where(at >= 0, wrote["first_ns"].to_numpy()[at], rows["given_ns"].to_numpy()[between])
@@ -102,11 +102,13 @@ def together(inputs: Inputs, producer: str, consumer: str) -> Estimate:
     ends = inputs.tasks["end_ns"].to_numpy()
     tail["taken_ns"] = ends[tail["consumer"]]
     changed = pd.concat([head, tail], ignore_index=True)
-    # To run side by side is to wait for the bytes, no longer for the end.
+    # Side by side, a consumer waits for the bytes and not for the producer's end.
     waited = (stage[changed["producer"]] == producer) & (stage[changed["consumer"]] == consumer)
     changed = changed[~(waited & (changed["via"] == DECLARED).to_numpy())]
     saved = critical.bound(inputs).ns - critical.bound(inputs, handovers=changed).ns
-    model = f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; all else stays"
+    model = (
+        f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; nothing else changes"
+    )
     return _estimate(inputs, saved, 0, model)
 
 
@@ -115,7 +117,7 @@ def _estimate(inputs: Inputs, saved: int, io_ns: int, model: str) -> Estimate:
 
 
 def io_by_file(inputs: Inputs) -> dict[int, int]:
-    """file code -> ns of all tasks inside calls on it (data files); what a faster tier could save at most."""
+    """file code -> ns of all tasks inside calls on it (data files); the most that a faster tier could save."""
     times = inputs.m.table.times
     pick = inputs.m.classed(("data",))[: len(inputs.m.table.bursts)][times.group]
     bursts = inputs.m.table.bursts

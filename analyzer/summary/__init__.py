@@ -1,11 +1,10 @@
-"""What a report says, as plain data: made once, shown by the terminal (report.py) and the page (page/).
+"""The content of a report as plain data: made once, shown by the terminal and the page (report/).
 
     model -> numbers, stage table, flows, tasks, files, heat maps, declared, losses -> one dict of JSON
 
 Everything here is JSON: dicts, lists, str, int, float, bool, None. Times are ms since the run's first event (a
 browser's numbers can't hold ns since the epoch), bytes are integers. Lists that may be long are cut at limits.LIMITS,
-and the cut is told: `total` beside the rows. Names are as the trace has them, unescaped: each renderer escapes for its
-medium.
+with `total` beside the rows. Names are as the trace has them, unescaped: each renderer escapes for its medium.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def _window(table: pd.DataFrame) -> tuple[int, int]:
 
 def _stage(m: Model, row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
     """A row of the stage table with times in ms. filters: arguments of `tailrace query` for its events, where they are
-    other ones than `--stage NAME`: of what bears no tag."""
+    not `--stage NAME`: for untagged processes."""
     out = {str(k): plain(v) for k, v in row.items() if not str(k).endswith("_ns")}
     filters = stages.filters(m, str(row["stage"]))
     if filters[1:] != [row["stage"]]:
@@ -100,7 +99,7 @@ def _stage(m: Model, row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
 
 
 def _with_names(m: Model, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `compare.compare_declared` with their tasks as people call them."""
+    """Rows of `declared_vs_observed.compare_declared` with their tasks as the manager names them."""
     for end in ("producer", "consumer"):
         named = [m.task_name(str(w), str(task)) for w, task in zip(rows["workflow"], rows[end], strict=True)]
         rows = rows.assign(**{end: pd.Series(named, dtype=object, index=rows.index)})
@@ -108,7 +107,7 @@ def _with_names(m: Model, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _waits(run: Any, m: Model) -> list[dict[str, Any]]:
-    """Where the tasks' time went, a row a declared stage of which any time is known, in ms; null where it is not."""
+    """Where the tasks' time went, a row a declared stage with any known time, in ms; null where unknown."""
     table = waits.by_stage(waits.table(run, m))
     out = []
     for row in table[table[list(waits.TIMES)].notna().any(axis=1)].to_dict("records"):

@@ -1,4 +1,4 @@
-"""Data files and streams by bytes moved, with who wrote and read them."""
+"""Data files and streams by bytes moved, with their writers and readers."""
 
 from __future__ import annotations
 

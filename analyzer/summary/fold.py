@@ -1,7 +1,7 @@
 """A campaign's many workflows as one picture: the same stage of each is one stage.
 
-What always holds: tasks stay apart, and keep their codes at level "task" (`dataflow.parties`), so that what was worked
-out on the run itself can be shown beside what was folded.
+Invariants: tasks stay apart, and keep their codes at level "task", so that results of the run itself can be shown
+beside the folded model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 
 STAGES = 48
-"""A run with more stages than that, and fewer names of stages, is folded: what a picture can show."""
+"""A run with more stages than that, and fewer names of stages, is folded: the most that a picture can show."""
 
 
 def folded(m: Model) -> Model:

@@ -16,7 +16,7 @@ from tailrace.analyzer.summary.tasks import type_name, type_names
 from tailrace.analyzer.util.intervals import Ints
 
 BINS = 120
-"""Columns of a map over time: what fits a page at a width that can still be pointed at."""
+"""Columns of a map over time: as many as fit a page at a width that a pointer can hit."""
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The states of files that were written more than once: how they came about, who wrote them, and who read them."""
+"""The versions of files that were written more than once: how each began, its writers and its readers."""
 
 from __future__ import annotations
 

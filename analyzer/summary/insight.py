@@ -1,4 +1,4 @@
-"""What the analyses (tailrace.analyzer.insights) found, for the report: findings, critical path, footprint."""
+"""The results of the analyses (tailrace.analyzer.insights) for the report: findings, critical path, footprint."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _path_of(m: Model, version: int) -> str:
 
 
 def slack_ms(found: Insights, task_row: Ints) -> dict[int, float]:
-    """Row in `tasks` -> how much longer the task could have worked without making the longest chain of work longer."""
+    """Row in `tasks` -> how much longer the task could have worked without a longer longest chain of work."""
     slack = found.critical.tasks["slack_ns"].tolist()
     return {int(row): ms(ns) for row, ns in zip(task_row, slack, strict=True) if row >= 0}
 

@@ -1,4 +1,4 @@
-"""How much of what may be long a report holds. Whatever is cut says so: `total` beside the rows."""
+"""Limits of a report's long lists. A list that is cut has its `total` beside the rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The numbers of a run, and the query behind each: what the overview and the headline show.
 
-What always holds: `OVERVIEW` gives every number of the overview as an expression over the open run, and the page shows
-just that expression, so whoever doubts a number can ask for it again; a test does, for each of them.
+Invariants: `OVERVIEW` has every number of the overview as an expression over the open run, and the page shows that
+expression, so that each number can be computed again; a test does so for each of them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tailrace.analyzer.summary.title import title
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
 TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
-BELOW = "One row a layer; MPIIO and HDF5 are seen again in the layers below them and are left out of the sum."
+BELOW = "One row a layer; bytes of MPIIO and HDF5 are counted in the layers below them and left out of the sum."
 PRELUDE = (
     "import tailrace\nfrom tailrace.analyzer import dataflow, histories, ledger, stages, summary, waits\n"
     "from tailrace.analyzer.insights import insights\n\nrun = tailrace.open({run})\n"
 )
-"""What an expression of `OVERVIEW` stands after."""
+"""The imports that an expression of `OVERVIEW` needs."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ OVERVIEW = (
         "bound_ns",
         "Longest chain of work",
         "ns",
-        "The critical path: however many processors there are and however soon tasks start, the run could not have"
-        " been shorter. Time that a task was blocked on pipes and sockets or waited for a child is no work.",
+        "The critical path's lower bound: with any number of processors and no delay between tasks, the run could not"
+        " have been shorter. Time blocked on pipes and sockets or waiting for a child does not count as work.",
         "insights(run).critical.bound_ns",
     ),
     Number(
@@ -81,7 +81,7 @@ OVERVIEW = (
         "read_bytes",
         "Read",
         "bytes",
-        "Bytes that reading calls really moved, pipes and sockets included, each counted once. " + BELOW,
+        "Bytes that reading calls moved, pipes and sockets included, each counted once. " + BELOW,
         "stages.table(run)['read_bytes'].sum()",
         TRACED_READS,
     ),
@@ -89,7 +89,7 @@ OVERVIEW = (
         "written_bytes",
         "Written",
         "bytes",
-        "Bytes that writing calls really moved, pipes and sockets included, each counted once. " + BELOW,
+        "Bytes that writing calls moved, pipes and sockets included, each counted once. " + BELOW,
         "stages.table(run)['written_bytes'].sum()",
         TRACED_WRITES,
     ),
@@ -105,14 +105,14 @@ OVERVIEW = (
         "io_share",
         "I/O running",
         "share",
-        "The share of the wall time in which at least one read, write or metadata call was running somewhere.",
+        "The share of the wall time with at least one read, write or metadata call running in any process.",
         "stages.io_ns(dataflow.model(run)) / ((t := stages.table(run))['last_ns'].max() - t['first_ns'].min())",
     ),
     Number(
         "peak_bytes",
         "Live data at most",
         "bytes",
-        "The most bytes of data files that were in use at one time: written or first read, and still to be read.",
+        "The largest amount of data in files in use at one time: written or first read, and still to be read.",
         "insights(run).lifetime.peak['live_bytes']",
     ),
     Number(

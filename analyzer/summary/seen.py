@@ -1,4 +1,4 @@
-"""What the trace can't answer for: losses by cause, and the share of bytes that was captured."""
+"""Data quality: losses by cause, and the share of bytes that was captured."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tailrace.analyzer.summary.limits import LIMITS
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
 
 LOSSES = {
-    "no_journal": "not recorded: no buffer could be had (journal directory full or not writable)",
-    "not_written": "recorded, but the run directory could not take them (full, gone, not permitted)",
-    "torn": "cut off: the process died, or the file ends, in the middle of a record",
-    "unnamed": "without a file: it was closed and its number reused while the call ran",
-    "ambiguous": "without a file: the trace gives two names one hash",
+    "no_journal": "not recorded: no buffer available (journal directory full or not writable)",
+    "not_written": "recorded, but not written to the run directory (full, removed, or no permission)",
+    "torn": "cut off: the process was killed, or the file ends, within a record",
+    "unnamed": "without a file: the descriptor was closed and reused during the call",
+    "ambiguous": "without a file: two names have one hash in the trace",
     "not_json": "not JSON",
-    "foreign": "not files of a tracer that is known",
+    "foreign": "not files of a known tracer",
     "version": "of a newer format version",
 }
-"""cause -> words; a cause that is not here is shown by its name."""
+"""cause -> words; any other cause is shown by its name."""
 
 
 def losses(run: Any) -> list[dict[str, Any]]:
@@ -39,10 +39,10 @@ def losses(run: Any) -> list[dict[str, Any]]:
 
 
 def coverage(run: Any, m: Model) -> dict[str, Any]:
-    """What the trace can answer for: `text`, and the numbers it is made of.
+    """How complete the trace is: `text`, and the numbers in it.
 
     The share is that of `ledger.totals`: processes without an account are counted and left out of it, processes that
-    were waited for and left no trace are in it with nothing captured. `below` lists the least seen, with the cause.
+    were waited for and left no trace are in it with nothing captured. `below` lists the least covered, with the cause.
     """
     counts = m.table.counts
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
@@ -76,13 +76,13 @@ def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
     notes = []
     missing = total["processes"] - total["accounted"]
     if missing:
-        notes.append(f"{missing} of {total['processes']} processes left no account")
+        notes.append(f"{missing} of {total['processes']} processes have no account")
     if total["untraced"]:
         notes.append(f"{count_text(total['untraced'], 'process', 'es')} not traced")
     if total["left_out"]:
         notes.append(f"without {count_text(total['left_out'], 'process', 'es')} left out by TAILRACE_UNTRACED")
-    told = f" ({'; '.join(notes)})" if notes else ""
-    return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{told}"
+    text = f" ({'; '.join(notes)})" if notes else ""
+    return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{text}"
 
 
 def below(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def _task_pairs(m: Model, code: Any) -> dict[tuple[int, int], dict[str, Any]]:
 
 
 def _left(m: Model, code: Any) -> pd.DataFrame:
-    """What each stage wrote that no other unit read and nobody removed: rows producer, consumer -1, file, bytes."""
+    """What each stage wrote and no other unit read, without removed files: rows producer, consumer -1, file, bytes."""
     fates = stages.file_fates(m)
     kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == fileclass.DATA)).to_numpy()
     pick = (m.bursts["dir"].to_numpy() == et.WRITE) & kept[m.bursts["file"].to_numpy()]

@@ -1,4 +1,4 @@
-"""The tasks of a run, by stage and type: what the timeline draws. A process that no task claims is a task here, too."""
+"""The tasks of a run, by stage and type: what the timeline draws. A process without a task tag is a task here, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tailrace.analyzer.summary.limits import LIMITS, ms
 from tailrace.analyzer.util.intervals import Ints
 
 NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[0-9]+")
-"""What tells the tasks of a type apart: a number, a hash or a UUID."""
+"""The part of a name in which tasks of one type differ: a number, a hash or a UUID."""
 
 
 def type_name(task: str) -> str:
@@ -89,15 +89,15 @@ def _place(row: dict[Any, Any]) -> dict[str, Any]:
 def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
     """The type of each party: the name that its manager declared, without numbers where it is one task's alone; else
     its own without numbers; a process's program."""
-    told: dict[tuple[str, str], str] = {}
+    declared_names: dict[tuple[str, str], str] = {}
     if declared is not None and "name" in declared:
         rows = declared[declared["name"].notna()]
         keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
-        told = dict(zip(keys, rows["name"].astype(str), strict=True))
-    told.update({key: type_name(name) for key, name in m.names.items() if key in told})
+        declared_names = dict(zip(keys, rows["name"].astype(str), strict=True))
+    declared_names.update({key: type_name(name) for key, name in m.names.items() if key in declared_names})
     workflows, tags, programs = (parties[name].astype(str).tolist() for name in ("workflow", "task", "exe"))
     out = [
-        (told.get((workflow, tag)) or kind) if tag else fileclass.program(exe) or "process"
+        (declared_names.get((workflow, tag)) or kind) if tag else fileclass.program(exe) or "process"
         for workflow, tag, kind, exe in zip(workflows, tags, type_names(tags), programs, strict=True)
     ]
     return np.array(out, dtype=object)

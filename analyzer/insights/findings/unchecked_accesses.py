@@ -26,7 +26,7 @@ RULE = Rule(
     title="Accesses that could not be checked for conflicts",
     definition=(
         "Two tasks accessed one file, one of them writing, and either the offsets of their calls are not known or"
-        " the run has more such pairs than are checked (`MAX_PAIRS` and `MAX_ASKED` in"
+        " the run has more such pairs than are checked (`MAX_PAIRS` and `MAX_WALKS` in"
         " analyzer/insights/conflicts.py)."
     ),
     advice="Make sure that a dependency orders these tasks, or that they use separate files.",

@@ -25,8 +25,8 @@ RULE = Rule(
     about=QUALITY,
     title="Hand-overs whose times contradict each other",
     definition=(
-        "A task took what another task gave later by the clocks, or tasks gave to each other in a circle at one"
-        " moment. Such hand-overs are left out of the critical path."
+        "By the clocks, a task took something before another task gave it, or tasks gave to each other in a circle"
+        " at one moment. Such hand-overs are left out of the critical path."
     ),
     advice="Check the clocks of the hosts, and files that several tasks write at the same time.",
     source="A cause precedes its effect (Lamport 1978)",
