@@ -76,7 +76,7 @@ def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
     notes = []
     missing = total["processes"] - total["accounted"]
     if missing:
-        notes.append(f"{missing} of {total['processes']} processes have no account")
+        notes.append(f"{missing} of {total['processes']} processes without an account")
     if total["untraced"]:
         notes.append(f"{count_text(total['untraced'], 'process', 'es')} not traced")
     if total["left_out"]:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flowcase import MS, FakeRun, Story
 from test_critical import moment, task
 from test_insights import declared
 
+from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.finding import QUALITY, RACE, SPACE, TIME, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES

@@ -350,7 +350,7 @@ class TestWhatIf:
             whatif.tier(s, ["/none"], factor=2)
         with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b"):
             whatif.together(s, "a", "z")
-        with pytest.raises(QueryError, match="no file passes"):
+        with pytest.raises(QueryError, match="no complete file passes"):
             whatif.together(s, "b", "a")
 
 

@@ -108,7 +108,7 @@ class TestGate:
 
     @pytest.mark.parametrize("text", ["io_time", ">5", "io_time>", "io_time>ten", "io_time=5", ""])
     def test_what_is_no_limit(self, text: str) -> None:
-        with pytest.raises(QueryError, match="is no limit: write FIGURE"):
+        with pytest.raises(QueryError, match="is not a limit: write FIGURE"):
             runs.gate(text)
 
     def test_what_is_not_there_names_what_is(self) -> None:
