@@ -74,7 +74,7 @@ class Parser::Impl {
  private:
   // ---- columns ----
 
-  Column *add(std::string name, Source source, Type type, bool nullable) {
+  Column *add(const std::string &name, Source source, Type type, bool nullable) {
     columns_.push_back(std::make_unique<Column>(name, type, nullable, capacity_));
     Column *column = columns_.back().get();
     by_name_[name] = column;
