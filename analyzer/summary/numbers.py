@@ -24,11 +24,15 @@ from tailrace.analyzer.summary.title import title
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
 TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
 BELOW = "One row a layer; bytes of MPIIO and HDF5 are counted in the layers below them and left out of the sum."
-PRELUDE = (
-    "import tailrace\nfrom tailrace.analyzer import dataflow, histories, ledger, stages, summary, waits\n"
-    "from tailrace.analyzer.insights import insights\n\nrun = tailrace.open({run})\n"
-)
-"""The imports that an expression of `OVERVIEW` needs."""
+IMPORTS = """\
+import tailrace
+from tailrace.analyzer import summary
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.model import dataflow, histories, stages, waits
+from tailrace.analyzer.store import ledger
+"""
+PRELUDE = IMPORTS + "\nrun = tailrace.open({run})\n"
+"""What an expression of `OVERVIEW` needs before it."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
-from tailrace.analyzer.insights import insights
-from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.report import html
-from tailrace.analyzer.store import ledger
 from tailrace.analyzer.summary import heat, numbers, tasks
 
 ACCOUNT = {
@@ -195,13 +192,7 @@ class TestOverview:
     def test_the_expression_gives_the_number(self, number: numbers.Number) -> None:
         run: FakeRun = story().run(2, coverage=pd.DataFrame(ACCOUNT))
         shown = summary.collect(run)["numbers"][number.key]
-        names = {
-            "run": run,
-            "dataflow": dataflow,
-            "ledger": ledger,
-            "stages": stages,
-            "summary": summary,
-            "insights": insights,
-        }
+        names: dict[str, Any] = {"run": run}
+        exec(numbers.IMPORTS, names)  # as the page shows them before each expression
         assert eval(number.python, names) == pytest.approx(shown)
         assert shown, "a number that is 0 shows nothing"
