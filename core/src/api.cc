@@ -24,7 +24,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   // Collectors of garbage call it in handlers of signals, where nothing can be looked up.
   find_real(Fn::f_mprotect);
   if (enter()) handle_exit();
-  look_for_layers();
+  find_layers();
 }
 
 Context *make_context(string_view over_text) {
@@ -120,7 +120,7 @@ TAILRACE_API int tailrace_attach() {
   start_session(nullptr);
   if (!enter()) return -1;
   if (state == State::kOff) handle_exit();
-  look_for_layers();
+  find_layers();
   return attach_with_gotcha();
 }
 

@@ -137,7 +137,7 @@ void hide_identity(char **environment) {
 }
 
 bool is_wanted_in(const StartEnvironment &start, char *const *environment) {
-  if (!start.is_in_sight()) return true;
+  if (!start.is_exposed()) return true;
   bool run = false, preloaded = start.preload.empty();
   string_view value;
   for (char *const *e = environment; e && *e; ++e) {
@@ -152,7 +152,7 @@ string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const
   string_view value;
   for (char *const *e = environment; e && *e; ++e) {
     if (!value_of(*e, row_of(Setting::TAILRACE_TAGS).name, value)) continue;
-    bool started_with = start.is_in_sight() && value == start[Setting::TAILRACE_TAGS];
+    bool started_with = start.is_exposed() && value == start[Setting::TAILRACE_TAGS];
     return started_with ? string_view() : value;
   }
   return {};

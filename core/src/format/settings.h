@@ -32,7 +32,7 @@ struct StartEnvironment {
 
   string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
   // Our settings are no secret, and the program's to take out.
-  bool is_in_sight() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
+  bool is_exposed() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
 };
 
 // Reads `environment`. Returns false, with nothing done, when TAILRACE_RUN isn't there.

@@ -17,10 +17,10 @@ struct GotchaBinding {
   void **handle;
 };
 
-constexpr size_t kMostBindings = kFunctionCount;
+constexpr size_t kMaxBindings = kFunctionCount;
 // GOTCHA keeps pointers into the table, so it lives as long as the process.
-GotchaBinding g_bindings[kMostBindings];
-void *g_handles[kMostBindings];
+GotchaBinding g_bindings[kMaxBindings];
+void *g_handles[kMaxBindings];
 char g_error[512];
 
 int fail(const char *what, const char *why) {
@@ -48,7 +48,7 @@ void *open_gotcha() {
 // wrap.
 size_t fill_bindings() {
   size_t n = 0;
-  for (size_t i = 0; i < kWrapperCount && n < kMostBindings; ++i) {
+  for (size_t i = 0; i < kWrapperCount && n < kMaxBindings; ++i) {
     auto f = static_cast<Fn>(i + 1);
     if (f == Fn::f_dlopen || f == Fn::f_dlsym || f == Fn::f_vfork) continue;
     if (find_real(f)) g_bindings[n] = {kWrappers[i].symbol, kWrappers[i].wrapper, &g_handles[n]}, ++n;

@@ -69,12 +69,12 @@ GETDIRENTRIES_HOOK(getdirentries, off_t)
 GETDIRENTRIES_HOOK(getdirentries64, off64_t)
 
 // A whole walk.
-#define WALK_HOOK(symbol, parameters, arguments, dir)                  \
-  TAILRACE_HOOK int symbol parameters {                                \
-    Call call;                                                         \
-    int ret = REAL(symbol) arguments;                                  \
-    record_named(call, Fn::f_##symbol, dir, path, ret, Look::kFollow); \
-    return ret;                                                        \
+#define WALK_HOOK(symbol, parameters, arguments, dir)                    \
+  TAILRACE_HOOK int symbol parameters {                                  \
+    Call call;                                                           \
+    int ret = REAL(symbol) arguments;                                    \
+    record_named(call, Fn::f_##symbol, dir, path, ret, Lookup::kFollow); \
+    return ret;                                                          \
   }
 #define SCANDIR_PARAMETERS(entry) \
   struct entry ***found, int (*wanted)(const struct entry *), int (*order)(const struct entry **, const struct entry **)

@@ -22,17 +22,17 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret);
 void set_appending(int fd, int flags);
 
 // hooks/meta.cc. A call on the file of that name.
-void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look);
+void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup);
 
 // hooks/map.cc. The process ends: its shared mappings that can be stored to end with it.
-void record_maps_left();
+void record_remaining_maps();
 
 // hooks/libaio.cc. Before and after io_submit(2), the result being -errno after a failure; and after io_getevents(2).
 void expect_requests(long count, struct iocb **list);
 void record_submit(const Call &call, long result);
 void record_results(const Call &call, const struct io_event *results, long count);
 // Memory of the program's that may not be there.
-bool copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t bytes);
+bool copy_if_readable(void *to, const struct iovec *from, size_t parts, size_t bytes);
 
 // hooks/uring.cc. After io_uring_setup(2).
 void record_ring_setup(const Call &call, long fd);

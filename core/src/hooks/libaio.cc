@@ -68,7 +68,7 @@ void keep(uint64_t id, const struct iocb &request) {
 
 }  // namespace
 
-bool tailrace::copy_own_memory(void *to, const struct iovec *from, size_t parts, size_t bytes) {
+bool tailrace::copy_if_readable(void *to, const struct iovec *from, size_t parts, size_t bytes) {
   struct iovec whole = {to, bytes};
   long got = sys::call(SYS_process_vm_readv, sys::getpid(), sys::pointer(&whole), 1, sys::pointer(from),
                        static_cast<long>(parts), 0);
@@ -82,9 +82,9 @@ void tailrace::expect_requests(long count, struct iocb **list) {
     struct iocb *pointers[kAtOnce];
     struct iovec where = {list + done, n * sizeof *pointers}, each[kAtOnce];
     struct iocb requests[kAtOnce];
-    if (!copy_own_memory(pointers, &where, 1, where.iov_len)) return;
+    if (!copy_if_readable(pointers, &where, 1, where.iov_len)) return;
     for (size_t i = 0; i < n; ++i) each[i] = {pointers[i], sizeof requests[i]};
-    if (!copy_own_memory(requests, each, n, n * sizeof *requests)) return;
+    if (!copy_if_readable(requests, each, n, n * sizeof *requests)) return;
     for (size_t i = 0; i < n; ++i) keep(reinterpret_cast<uint64_t>(pointers[i]), requests[i]);
   }
 }

@@ -24,8 +24,8 @@ struct Mapping {
   char *path;
   uint32_t path_bytes;
 };
-constexpr uint32_t kMostMappings = 1024;
-Mapping g_mappings[kMostMappings];
+constexpr uint32_t kMaxMappings = 1024;
+Mapping g_mappings[kMaxMappings];
 std::atomic<uint32_t> g_mapping_count;  // none is in use from here on
 
 uint64_t access_of(int protection, int flags) {
@@ -46,7 +46,7 @@ void keep(uintptr_t begin, uintptr_t end, int64_t offset, uint64_t access, const
           int pid = g_session.pid) {
   uint32_t i = 0, n = g_mapping_count.load(std::memory_order_relaxed);
   while (i < n && g_mappings[i].begin.load(std::memory_order_relaxed)) ++i;
-  if (i == kMostMappings) return;
+  if (i == kMaxMappings) return;
   Mapping &m = g_mappings[i];
   m.path = static_cast<char *>(pool_take(file.path_bytes ? file.path_bytes : 1));
   if (!m.path) return;
@@ -209,7 +209,7 @@ TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
   return ret;
 }
 
-void tailrace::record_maps_left() {
+void tailrace::record_remaining_maps() {
   if (!any_mapping()) return;
   Call call;
   NamedFile file;

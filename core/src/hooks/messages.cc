@@ -86,7 +86,7 @@ void Writing::finish() {
   errno = saved;
 }
 
-void finish_message() {
+void finish_interrupted_message() {
   take_message_in();
   if (t_writing) t_writing->finish();
 }

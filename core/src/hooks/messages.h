@@ -34,6 +34,6 @@ class Writing {
 void take_message_in();
 
 // Before the account of the process: what a call that never came back has written.
-void finish_message();
+void finish_interrupted_message();
 
 }  // namespace tailrace

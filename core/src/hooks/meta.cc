@@ -30,13 +30,13 @@ bool is_readable(const char *path, int64_t ret) { return reads_as_string_after(p
 
 namespace tailrace {
 
-void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Look look) {
+void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup) {
   if (!call || !is_readable(path, ret)) return;
   Event e;
   e.fn = fn;
   e.ret = result_of(ret);
   NamedFile file;
-  name_file(dirfd, path, ret >= 0 ? look : Look::kNot, file);
+  name_file(dirfd, path, ret >= 0 ? lookup : Lookup::kNot, file);
   record_path(call, e, &file);
 }
 
@@ -53,14 +53,14 @@ void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags
     record_fd(call, fn, dirfd, ret);
     return;
   }
-  record_named(call, fn, dirfd, path, ret, flags & AT_SYMLINK_NOFOLLOW ? Look::kNoFollow : Look::kFollow);
+  record_named(call, fn, dirfd, path, ret, flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow);
 }
 
 // A call that takes a name away: what it was must be looked up before.
 class Removal {
  public:
   Removal(const Call &call, int dirfd, const char *path) : recorded_(call && path) {
-    if (recorded_ && reads_as_string(path)) name_file(dirfd, path, Look::kNoFollow, file_);
+    if (recorded_ && reads_as_string(path)) name_file(dirfd, path, Lookup::kNoFollow, file_);
   }
   void record(const Call &call, Fn fn, int64_t ret) {
     if (!recorded_ || !file_.hash) return;
@@ -81,7 +81,7 @@ void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, i
   e.fn = fn;
   e.ret = result_of(ret);
   NamedFile a, b;
-  name_file(to_dir, to, ret == 0 ? Look::kNoFollow : Look::kNot, b);
+  name_file(to_dir, to, ret == 0 ? Lookup::kNoFollow : Lookup::kNot, b);
   // After the call the file lies under the new name; the old name stands for the same file.
   name_file_as(from_dir, from, b.identity, a);
   record_path(call, e, &a, &b);
@@ -163,14 +163,14 @@ TAILRACE_HOOK int statx(int dirfd, const char *path, int flags, unsigned mask, s
 TAILRACE_HOOK int access(const char *path, int mode) noexcept {
   Call call;
   int ret = REAL(access)(path, mode);
-  record_named(call, Fn::f_access, AT_FDCWD, path, ret, Look::kFollow);
+  record_named(call, Fn::f_access, AT_FDCWD, path, ret, Lookup::kFollow);
   return ret;
 }
 
 TAILRACE_HOOK int faccessat(int dirfd, const char *path, int mode, int flags) noexcept {
   Call call;
   int ret = REAL(faccessat)(dirfd, path, mode, flags);
-  record_named(call, Fn::f_faccessat, dirfd, path, ret, Look::kFollow);
+  record_named(call, Fn::f_faccessat, dirfd, path, ret, Lookup::kFollow);
   return ret;
 }
 
@@ -236,19 +236,20 @@ TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
     record_named(call, Fn::f_##symbol, dirfd, path, ret, look);      \
     return ret;                                                      \
   }
-NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Look::kNoFollow)
-NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Look::kNoFollow)
-NAMED_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, Look::kNoFollow)
-NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path, Look::kNoFollow)
-NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Look::kFollow)
-NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Look::kFollow)
+NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Lookup::kNoFollow)
+NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Lookup::kNoFollow)
+NAMED_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, Lookup::kNoFollow)
+NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path,
+           Lookup::kNoFollow)
+NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
+NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
 
-#define READLINK_HOOK(symbol, parameters, arguments, dirfd)                \
-  TAILRACE_HOOK ssize_t symbol parameters noexcept {                       \
-    Call call;                                                             \
-    ssize_t ret = REAL(symbol) arguments;                                  \
-    record_named(call, Fn::f_##symbol, dirfd, path, ret, Look::kNoFollow); \
-    return ret;                                                            \
+#define READLINK_HOOK(symbol, parameters, arguments, dirfd)                  \
+  TAILRACE_HOOK ssize_t symbol parameters noexcept {                         \
+    Call call;                                                               \
+    ssize_t ret = REAL(symbol) arguments;                                    \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, Lookup::kNoFollow); \
+    return ret;                                                              \
   }
 READLINK_HOOK(readlink, (const char *path, char *out, size_t n), (path, out, n), AT_FDCWD)
 READLINK_HOOK(readlinkat, (int dir, const char *path, char *out, size_t n), (dir, path, out, n), dir)

@@ -44,7 +44,7 @@ void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, i
     e.ret = fd;
     record_path(call, e, file_opened(fd, flags, path, file) ? &file : nullptr);
   } else if (reads_as_string_after(path, saved)) {
-    name_file(dirfd, path, Look::kNot, file);
+    name_file(dirfd, path, Lookup::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);
   }

@@ -154,7 +154,7 @@ struct Executable {
 
   void name(NamedFile &out) const {
     if (is_descriptor() && name_open_file(dirfd, out)) return;
-    name_file(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? Look::kNoFollow : Look::kFollow, out);
+    name_file(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow, out);
   }
 };
 
@@ -173,8 +173,8 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
     e.fn = fn;
     e.file2 = static_cast<uint64_t>(program.obstacle());
     settle_all_streams();
-    Account account = take_account();
-    leave_image(account);
+    Account account = process_account();
+    store_image_account(account);
     if (account.known) {
       e.offset = account.bytes[kRead];
       e.count = static_cast<uint64_t>(account.bytes[kWritten]);
@@ -199,15 +199,15 @@ void record_spawn(const Call &call, Fn fn, const Program &program, pid_t child) 
   e.ret = result_of(child);
   e.count = static_cast<uint64_t>(program.obstacle());
   NamedFile file;
-  if (program.path()) name_file(AT_FDCWD, program.path(), Look::kFollow, file);
+  if (program.path()) name_file(AT_FDCWD, program.path(), Lookup::kFollow, file);
   record_path(call, e, program.path() ? &file : nullptr);
 }
 
-constexpr size_t kMostArguments = 1 << 16;
+constexpr size_t kMaxArguments = 1 << 16;
 
 size_t count_arguments(va_list args) {
   size_t n = 1;
-  while (va_arg(args, char *) && n < kMostArguments) ++n;
+  while (va_arg(args, char *) && n < kMaxArguments) ++n;
   return n;
 }
 

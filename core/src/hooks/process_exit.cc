@@ -1,9 +1,9 @@
 // Hooks: the end of a process, with every step that recording takes at it.
 //
-//   1  finish_message        a call into libc that does not return (argp_parse exits after its help): its bytes
+//   1  finish_interrupted_message        a call into libc that does not return (argp_parse exits after its help): its bytes
 //   2  settle_all_streams    what inlined getc and putc moved in the buffers since the last call that was recorded
 //   3  rings::settle         io_uring requests that were completed since the last call on their ring
-//   4  record_maps_left      shared writable mappings end with the process
+//   4  record_remaining_maps      shared writable mappings end with the process
 //   5  record_process_exit   the exit event, with the ledger's account of the process
 //   6  seal_for_exit         all records become blocks of the trace file
 //
@@ -34,11 +34,11 @@ enum class Stdio { kInUse, kBypassed };
 void end_process(int code, Stdio stdio) {
   if (!enter()) return;
   if (stdio == Stdio::kInUse) {
-    finish_message();
+    finish_interrupted_message();
     settle_all_streams();
   }
   rings::settle();
-  record_maps_left();
+  record_remaining_maps();
   record_process_exit(code);
   seal_for_exit();
 }

@@ -68,9 +68,9 @@ struct Known {
 };
 
 // All under the table lock.
-constexpr size_t kMostRings = 64, kMostExpected = 4096;
-Known g_rings[kMostRings];
-Expected g_expected[kMostExpected];
+constexpr size_t kMaxRings = 64, kMaxExpected = 4096;
+Known g_rings[kMaxRings];
+Expected g_expected[kMaxExpected];
 Expected *g_free;
 size_t g_unused;  // of g_expected, from the front
 
@@ -88,7 +88,7 @@ Expected *take_expected() {
     g_free = e->next;
     return e;
   }
-  return g_unused < kMostExpected ? &g_expected[g_unused++] : nullptr;
+  return g_unused < kMaxExpected ? &g_expected[g_unused++] : nullptr;
 }
 
 void give_back(Expected *e) {
@@ -131,7 +131,7 @@ bool lies_in(const void *p, const char *memory, size_t bytes) {
 // Whether these are the queues of a ring, whatever library of whatever version made them.
 bool is_understood(const Ring *at, Ring &ring, unsigned &entries) {
   struct iovec whole = {const_cast<Ring *>(at), sizeof ring};
-  if (!copy_own_memory(&ring, &whole, 1, sizeof ring)) return false;
+  if (!copy_if_readable(&ring, &whole, 1, sizeof ring)) return false;
   const CompletionQueue &c = ring.completion;
   const SubmissionQueue &s = ring.submission;
   for (const unsigned *p : {c.head, c.tail, c.mask, c.entries}) {
@@ -143,12 +143,12 @@ bool is_understood(const Ring *at, Ring &ring, unsigned &entries) {
   }
   unsigned values[2];
   struct iovec parts[2] = {{c.mask, sizeof values[0]}, {c.entries, sizeof values[1]}};
-  if (!copy_own_memory(values, parts, 2, sizeof values)) return false;
+  if (!copy_if_readable(values, parts, 2, sizeof values)) return false;
   entries = values[1];
   Request first;
   struct iovec request = {s.requests, sizeof first};
   return entries && values[0] == entries - 1 && !(entries & values[0]) && ring.fd >= 0 &&
-         copy_own_memory(&first, &request, 1, sizeof first);
+         copy_if_readable(&first, &request, 1, sizeof first);
 }
 
 unsigned read_tail(const unsigned *tail) { return __atomic_load_n(tail, __ATOMIC_ACQUIRE); }
@@ -388,7 +388,7 @@ void settle() {
     size_t end = (static_cast<size_t>(known.mask) << known.shift);
     struct iovec number = {const_cast<unsigned *>(tail), sizeof first};
     struct iovec result = {const_cast<Result *>(known.results + end), sizeof last};
-    bool there = copy_own_memory(&first, &number, 1, sizeof first) && copy_own_memory(&last, &result, 1, sizeof last);
+    bool there = copy_if_readable(&first, &number, 1, sizeof first) && copy_if_readable(&last, &result, 1, sizeof last);
     if (there) collect_known(Call(), known);
   }
 }

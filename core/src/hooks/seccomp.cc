@@ -22,12 +22,12 @@ constexpr FilterVerdict kDeadly{true, true};
 FilterVerdict examine(const void *program) {
   struct sock_fprog given;
   struct iovec where = {const_cast<void *>(program), sizeof given};
-  if (!copy_own_memory(&given, &where, 1, sizeof given)) return kDeadly;
+  if (!copy_if_readable(&given, &where, 1, sizeof given)) return kDeadly;
   size_t bytes = given.len * sizeof(struct sock_filter);
   auto *code = bytes ? static_cast<struct sock_filter *>(sys::allocate_pages(bytes)) : nullptr;
   if (!code) return kDeadly;
   where = {given.filter, bytes};
-  FilterVerdict verdict = copy_own_memory(code, &where, 1, bytes) ? examine_filter(code, given.len) : kDeadly;
+  FilterVerdict verdict = copy_if_readable(code, &where, 1, bytes) ? examine_filter(code, given.len) : kDeadly;
   sys::munmap(code, bytes);
   return verdict;
 }
@@ -39,7 +39,7 @@ Confinement Confinement::of_filter(const void *program) {
   if (t_vfork || !enter()) return Confinement(Extent::kProcess);
   FilterVerdict verdict = examine(program);
   if (verdict.deadly) return Confinement(Extent::kProcess);
-  if (verdict.refuses) provide();
+  if (verdict.refuses) make_reserve();
   return Confinement(Extent::kHarmless);
 }
 
@@ -75,7 +75,7 @@ void Confinement::confined(bool succeeded) {
     t_confined = 1;
     t_thread = nullptr;
   } else {
-    leave_off();
+    stop_tracing();
   }
 }
 

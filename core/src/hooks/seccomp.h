@@ -2,7 +2,7 @@
 // plan for may kill it, and ours are such. A filter is asked what it does to them (format/seccomp_filter.h); where one
 // of them would be deadly tracing ends before it: what was recorded is sealed, and nothing of us calls the kernel
 // after. A filter that the program sets by a system call of its own making is noticed by the next program only
-// (session/session.cc, is_free_to_start).
+// (session/session.cc, may_start).
 #pragma once
 
 #include "session/record.h"

@@ -27,7 +27,7 @@ namespace {
 // /bin/sh -c command, in the calling thread's context. Returns posix_spawn's status.
 int spawn_shell(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes) {
-  char **environment = present_environment();
+  char **environment = current_environment();
   Injection injection(environment, Injection::kOtherProcess);
   char *const *given = injection.build(Program("/bin/sh", environment), alloca(injection.bytes()));
   // glibc 2.38 began to protect a command that begins with '-'.
@@ -241,7 +241,7 @@ bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
   if (!entry) return false;
   CancellationOff uncancelled;
   StreamCall s(stream);
-  s.settle_for_good();
+  s.settle_before_close();
   Closing closing(s.call(), s ? fileno_unlocked(stream) : -1);
   s.let_go();
   status = -1;

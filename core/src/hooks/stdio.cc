@@ -66,7 +66,7 @@ void record_stream_opened(const Call &call, Fn fn, FILE *stream, const char *pat
     e.ret = stream->_fileno;
     record_path(call, e, file_opened(stream->_fileno, flags, path, file) ? &file : nullptr);
   } else if (reads_as_string_after(path, saved)) {
-    name_file(AT_FDCWD, path, Look::kNot, file);
+    name_file(AT_FDCWD, path, Lookup::kNot, file);
     e.ret = -saved;
     record_path(call, e, &file);
   }
@@ -147,7 +147,7 @@ TAILRACE_HOOK FILE *setmntent(const char *path, const char *mode) noexcept {
 
 TAILRACE_HOOK int endmntent(FILE *stream) noexcept {
   StreamCall s(stream);
-  s.settle_for_good();
+  s.settle_before_close();
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.let_go();
   int ret = REAL(endmntent)(stream);
@@ -159,7 +159,7 @@ TAILRACE_HOOK int fclose(FILE *stream) {
   int status;
   if (close_pipeline(stream, Fn::f_fclose, status)) return status;
   StreamCall s(stream);
-  s.settle_for_good();
+  s.settle_before_close();
   Closing closing(s.call(), s ? stream->_fileno : -1);
   bool has_descriptor = s.let_go();
   int ret = REAL(fclose)(stream);

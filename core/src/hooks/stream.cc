@@ -109,7 +109,7 @@ int64_t StreamCall::unread_at_close() const {
   return at >= 0 && unread > 0 ? unread : 0;
 }
 
-void StreamCall::settle_for_good() {
+void StreamCall::settle_before_close() {
   settle();
   if (file_) count_ahead(unread_at_close());
   if (file_) file_->stream = nullptr;

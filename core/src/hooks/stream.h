@@ -49,7 +49,7 @@ class StreamCall {
   // Before the real call: what passed by is recorded now, as it came before.
   void settle();
   // The same before the stream is closed: the file, if a dup keeps it open, forgets its stream.
-  void settle_for_good();
+  void settle_before_close();
   // After a call that changed the buffers without moving bytes.
   void resume();
   // After a flush: of a stream that is read libc gives back to the file what it had read ahead.

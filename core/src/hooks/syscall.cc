@@ -59,17 +59,17 @@ long on_seccomp(ARGUMENTS) {
 }
 
 // As hooks/rights.cc; the user is where the call has it.
-#define RIGHTS_CALL(name, uid)           \
-  long on_##name(ARGUMENTS) {            \
-    provide(static_cast<unsigned>(uid)); \
-    return REAL_CALL;                    \
+#define RIGHTS_CALL(name, uid)                \
+  long on_##name(ARGUMENTS) {                 \
+    make_reserve(static_cast<unsigned>(uid)); \
+    return REAL_CALL;                         \
   }
 RIGHTS_CALL(setuid, a)
 RIGHTS_CALL(setreuid, b)
 RIGHTS_CALL(setresuid, b)
 RIGHTS_CALL(setfsuid, a)
-RIGHTS_CALL(chroot, kNobody)
-RIGHTS_CALL(pivot_root, kNobody)
+RIGHTS_CALL(chroot, kSameUser)
+RIGHTS_CALL(pivot_root, kSameUser)
 
 long on_close(ARGUMENTS) {
   Call call;

@@ -71,9 +71,9 @@ auto call_real(Fn fn, void *caller, Function *, Arguments... arguments) {
 }
 #define CALL_REAL(symbol, ...) call_real(Fn::f_##symbol, __builtin_return_address(0), &::symbol, __VA_ARGS__)
 
-class ErrnoKept {
+class PreservedErrno {
  public:
-  ~ErrnoKept() { errno = saved_; }
+  ~PreservedErrno() { errno = saved_; }
 
  private:
   int saved_ = errno;
@@ -81,7 +81,7 @@ class ErrnoKept {
 
 void begin_ring(const Call &call, Fn fn, Ring *ring, int result) {
   if (!call) return;
-  ErrnoKept kept;
+  PreservedErrno preserved;
   errno = result < 0 ? -result : 0;
   int fd = result < 0 ? -1 : begin(ring);
   if (result < 0 || fd >= 0)
@@ -111,7 +111,7 @@ TAILRACE_HOOK void io_uring_queue_exit(Ring *ring) {
   Call call;
   int fd = -1;
   if (call && outermost) {
-    ErrnoKept kept;
+    PreservedErrno preserved;
     fd = end(call, ring);
   }
   Closing closing(call, fd);
@@ -127,7 +127,7 @@ TAILRACE_HOOK void io_uring_queue_exit(Ring *ring) {
     if (!outermost || !call) return CALL_REAL(symbol, __VA_ARGS__); \
     expect(call, ring);                                             \
     int result = CALL_REAL(symbol, __VA_ARGS__);                    \
-    ErrnoKept kept;                                                 \
+    PreservedErrno preserved;                                       \
     Event e;                                                        \
     e.fn = Fn::f_##symbol;                                          \
     e.ret = result;                                                 \
@@ -152,7 +152,7 @@ SUBMIT_HOOK(io_uring_submit_and_wait_min_timeout,
     if (!outermost || !call) return CALL_REAL(symbol, __VA_ARGS__); \
     if (submits) expect(call, ring);                                \
     type result = CALL_REAL(symbol, __VA_ARGS__);                   \
-    ErrnoKept kept;                                                 \
+    PreservedErrno preserved;                                       \
     collect(call, ring);                                            \
     return result;                                                  \
   }
@@ -174,7 +174,7 @@ TAKE_HOOK(unsigned, io_uring_peek_batch_cqe, false, (Ring * ring, Result **out, 
     Call call;                                      \
     int result = CALL_REAL(symbol, __VA_ARGS__);    \
     if (outermost && call && result >= 0) {         \
-      ErrnoKept kept;                               \
+      PreservedErrno preserved;                     \
       change;                                       \
       record_plain(call, Fn::f_##symbol, result);   \
     }                                               \
@@ -201,7 +201,7 @@ void tailrace::record_ring_setup(const Call &call, long fd) {
 TAILRACE_HOOK int io_uring_setup(unsigned n, io_uring_params *p) {
   Call call;
   int fd = CALL_REAL(io_uring_setup, n, p);
-  ErrnoKept kept;
+  PreservedErrno preserved;
   if (fd < 0) errno = -fd;
   record_ring_setup(call, fd < 0 ? -1 : fd);
   return fd;

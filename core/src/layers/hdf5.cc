@@ -62,7 +62,7 @@ constexpr hid_t kAll = 0;  // H5S_ALL
 #define INDEX(symbol) k##symbol,
 enum Symbol : size_t { HDF5_SYMBOLS(INDEX) kSymbols };
 #undef INDEX
-static_assert(kSymbols <= kMostSymbols, "the table of a library's functions");
+static_assert(kSymbols <= kMaxSymbols, "the table of a library's functions");
 #define INDEX(symbol, type) k##symbol,
 enum Helper : size_t { HDF5_HELPERS(INDEX) kHelpers };
 #undef INDEX
@@ -213,7 +213,7 @@ void record_open(unsigned library, const Call &call, uint64_t t1, Fn fn, const c
     keep_layer_file(file_key(library, name), name, file);
     record_above(call, t1, e, &file, nullptr);
   } else if (reads_as_string(name)) {
-    name_file(AT_FDCWD, name, Look::kFollow, file);
+    name_file(AT_FDCWD, name, Lookup::kFollow, file);
     record_above(call, t1, e, &file, nullptr);
   } else {
     record_above(call, t1, e, nullptr, nullptr);
@@ -475,7 +475,7 @@ constexpr const char *kMarks[] = {"H5Dread", "H5Dwrite", "H5Dflush", nullptr};
 #define ADDRESS1(symbol) reinterpret_cast<void *>(&Hdf5<1>::symbol),
 #define ADDRESS2(symbol) reinterpret_cast<void *>(&Hdf5<2>::symbol),
 #define ADDRESS3(symbol) reinterpret_cast<void *>(&Hdf5<3>::symbol),
-void *const kWrapperTable[kLibrariesPerLayer][kMostSymbols] = {LIBRARY(0), LIBRARY(1), LIBRARY(2), LIBRARY(3)};
+void *const kWrapperTable[kLibrariesPerLayer][kMaxSymbols] = {LIBRARY(0), LIBRARY(1), LIBRARY(2), LIBRARY(3)};
 
 }  // namespace
 

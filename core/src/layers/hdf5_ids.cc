@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kNameless = 1 << 16;
 constexpr uint32_t kUnlinked = 256;
-constexpr uint32_t kMostProbes = 32;
+constexpr uint32_t kMaxProbes = 32;
 constexpr uint64_t kFree = 0, kRemoved = 1;
 
 struct Unlinked {
@@ -27,7 +27,7 @@ uint64_t place_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ULL >> 40; }
 
 std::atomic<uint64_t> *find_nameless(uint64_t key) {
   std::atomic<uint64_t> *ids = g_nameless.load(std::memory_order_acquire);
-  for (uint32_t i = 0; ids && i < kMostProbes; ++i) {
+  for (uint32_t i = 0; ids && i < kMaxProbes; ++i) {
     std::atomic<uint64_t> &place = ids[(place_of(key) + i) % kNameless];
     uint64_t there = place.load(std::memory_order_relaxed);
     if (there == key) return &place;
@@ -47,7 +47,7 @@ std::atomic<uint64_t> *nameless_ids() {
 }
 
 Unlinked *find_unlinked(uint64_t key) {
-  for (uint32_t i = 0; i < kMostProbes; ++i) {
+  for (uint32_t i = 0; i < kMaxProbes; ++i) {
     Unlinked &row = g_unlinked[(place_of(key) + i) % kUnlinked];
     uint64_t there = row.key.load(std::memory_order_acquire);
     if (there == key) return &row;
@@ -63,7 +63,7 @@ bool is_nameless(uint64_t key) { return find_nameless(key) != nullptr; }
 void add_nameless(uint64_t key) {
   std::atomic<uint64_t> *ids = nameless_ids();
   if (!ids || find_nameless(key)) return;
-  for (uint32_t i = 0; i < kMostProbes; ++i) {
+  for (uint32_t i = 0; i < kMaxProbes; ++i) {
     std::atomic<uint64_t> &place = ids[(place_of(key) + i) % kNameless];
     uint64_t there = place.load(std::memory_order_relaxed);
     if (there <= kRemoved && place.compare_exchange_strong(there, key, std::memory_order_relaxed)) return;
@@ -77,7 +77,7 @@ void remove_nameless(uint64_t key) {
 
 void add_unlinked(uint64_t key) {
   Unlinked *row = find_unlinked(key);
-  for (uint32_t i = 0; !row && i < kMostProbes; ++i) {
+  for (uint32_t i = 0; !row && i < kMaxProbes; ++i) {
     Unlinked &place = g_unlinked[(place_of(key) + i) % kUnlinked];
     uint64_t there = place.key.load(std::memory_order_relaxed);
     if (there <= kRemoved && place.key.compare_exchange_strong(there, key)) row = &place;

@@ -9,7 +9,7 @@
 namespace tailrace {
 namespace {
 
-struct Kept {
+struct FileRow {
   uint64_t key;  // the library's name or handle of the file; 0: free
   uint64_t hash;
   FileIdentity identity;
@@ -17,17 +17,17 @@ struct Kept {
   char *path;
 };
 
-constexpr uint32_t kKept = 4096;
-constexpr uint32_t kMostProbes = 32;
-Kept *g_kept;  // table lock held
+constexpr uint32_t kFileRows = 4096;
+constexpr uint32_t kMaxProbes = 32;
+FileRow *g_files;  // table lock held
 
 // The row of that key, or one that is free, or else the first that was looked at.
-Kept *row_of(uint64_t key) {
-  for (uint32_t i = 0; i < kMostProbes; ++i) {
-    Kept &row = g_kept[(key + i) % kKept];
+FileRow *row_of(uint64_t key) {
+  for (uint32_t i = 0; i < kMaxProbes; ++i) {
+    FileRow &row = g_files[(key + i) % kFileRows];
     if (row.key == key || !row.key) return &row;
   }
-  return &g_kept[key % kKept];
+  return &g_files[key % kFileRows];
 }
 
 }  // namespace
@@ -35,9 +35,9 @@ Kept *row_of(uint64_t key) {
 void keep_layer_file(uint64_t key, const char *path, NamedFile &out) {
   name_file_as_opened(path, out);
   Locked lock(g_session.wiped->table);
-  if (!g_kept) g_kept = static_cast<Kept *>(sys::allocate_pages(kKept * sizeof(Kept)));
-  if (!g_kept) return;
-  Kept *row = row_of(key);
+  if (!g_files) g_files = static_cast<FileRow *>(sys::allocate_pages(kFileRows * sizeof(FileRow)));
+  if (!g_files) return;
+  FileRow *row = row_of(key);
   if (row->path) pool_give(row->path, row->path_bytes);
   row->path = static_cast<char *>(pool_take(out.path_bytes ? out.path_bytes : 1));
   row->path_bytes = out.path_bytes;
@@ -49,7 +49,7 @@ void keep_layer_file(uint64_t key, const char *path, NamedFile &out) {
 
 bool layer_file_of(uint64_t key, NamedFile &out) {
   Locked lock(g_session.wiped->table);
-  Kept *row = g_kept ? row_of(key) : nullptr;
+  FileRow *row = g_files ? row_of(key) : nullptr;
   if (!row || row->key != key) return false;
   out.hash = row->hash;
   out.identity = row->identity;

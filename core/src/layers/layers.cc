@@ -12,41 +12,41 @@ namespace tailrace {
 
 Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
 __thread uint32_t t_layers_expected = 0;
-std::atomic<uint32_t> g_loads, g_loads_looked_at;
+std::atomic<uint32_t> g_loads, g_loads_scanned;
 
 namespace {
 
 constexpr unsigned kLayers = static_cast<unsigned>(Layer::kCount);
 const LayerTable *const kTables[kLayers] = {&kHdf5Layer, &kMpiIoLayer};
 
-// Written under g_looker.
+// Written under g_scanner.
 std::atomic<uint32_t> g_seen;   // objects at the front of the dynamic linker's list that need no look
 unsigned long long g_unloaded;  // how many had gone by then: the list is another when more have
-std::atomic<int> g_looker;      // the process whose thread looks; a forked child finds its parent's
+std::atomic<int> g_scanner;     // the process whose thread looks; a forked child finds its parent's
 std::atomic<bool> g_any;        // a library is known
 
 // False where another thread looks for long, or this one does, below a signal handler.
-bool begin_look() {
+bool begin_scan() {
   int self = sys::getpid();
   constexpr struct timespec kMoment = {0, 10'000};
   for (int tries = 0; tries < 1000; ++tries) {
     int owner = 0;
-    if (g_looker.compare_exchange_strong(owner, self)) return true;
-    if (owner != self && g_looker.compare_exchange_strong(owner, self)) return true;
+    if (g_scanner.compare_exchange_strong(owner, self)) return true;
+    if (owner != self && g_scanner.compare_exchange_strong(owner, self)) return true;
     sys::call(SYS_nanosleep, sys::pointer(&kMoment));
   }
   return false;
 }
-void end_look() { g_looker.store(0, std::memory_order_release); }
+void end_scan() { g_scanner.store(0, std::memory_order_release); }
 
-struct Look {
+struct Scan {
   uint32_t index = 0, from = 0;
   bool found = false;     // a library that was not known
   bool unloaded = false;  // objects have gone
   bool confirmed[kLayers][kLibrariesPerLayer] = {};
   // Symbols that some word will be bound to at its first call, and what everybody finds under their names.
-  bool unbound[kLayers][kMostSymbols] = {};
-  uintptr_t global[kLayers][kMostSymbols] = {};
+  bool unbound[kLayers][kMaxSymbols] = {};
+  uintptr_t global[kLayers][kMaxSymbols] = {};
 };
 
 bool is_layer(const LoadedObject &object, const LayerTable &table) {
@@ -75,11 +75,11 @@ void fill(Library &library, const LoadedObject &object, const LayerTable &table)
 }
 
 // A library keeps its number for as long as it is there: words lead to the wrappers of that number.
-void take_library(const LoadedObject &object, unsigned layer, Look &look) {
+void take_library(const LoadedObject &object, unsigned layer, Scan &scan) {
   Library *free = nullptr;
   for (Library &library : g_libraries[layer]) {
     if (library.known && library.begin == object.begin()) {
-      look.confirmed[layer][&library - g_libraries[layer]] = true;
+      scan.confirmed[layer][&library - g_libraries[layer]] = true;
       return fill(library, object, *kTables[layer]);
     }
     if (!library.known && !free && &library < g_libraries[layer] + kTables[layer]->libraries) free = &library;
@@ -87,30 +87,30 @@ void take_library(const LoadedObject &object, unsigned layer, Look &look) {
   // One more of a kind than there are wrappers for is traced as far as its calls of libc go.
   if (!free) return;
   fill(*free, object, *kTables[layer]);
-  look.confirmed[layer][free - g_libraries[layer]] = true;
-  look.found = true;
+  scan.confirmed[layer][free - g_libraries[layer]] = true;
+  scan.found = true;
 }
 
 int find_libraries(dl_phdr_info *info, size_t, void *data) {
-  auto &look = *static_cast<Look *>(data);
-  if (look.index == 0 && info->dlpi_subs != g_unloaded) {
+  auto &scan = *static_cast<Scan *>(data);
+  if (scan.index == 0 && info->dlpi_subs != g_unloaded) {
     g_unloaded = info->dlpi_subs;
-    look.unloaded = true;
-    look.from = 0;
+    scan.unloaded = true;
+    scan.from = 0;
   }
-  if (look.index++ < look.from) return 0;
+  if (scan.index++ < scan.from) return 0;
   LoadedObject object;
   if (!object.read(*info)) return 0;
   for (unsigned i = 0; i < kLayers; ++i) {
-    if (is_layer(object, *kTables[i])) take_library(object, i, look);
+    if (is_layer(object, *kTables[i])) take_library(object, i, scan);
   }
   return 0;
 }
 
-void forget_unloaded(const Look &look) {
+void forget_unloaded(const Scan &scan) {
   for (unsigned i = 0; i < kLayers; ++i) {
     for (unsigned k = 0; k < kLibrariesPerLayer; ++k) {
-      if (!look.confirmed[i][k]) g_libraries[i][k].known.store(false, std::memory_order_release);
+      if (!scan.confirmed[i][k]) g_libraries[i][k].known.store(false, std::memory_order_release);
     }
   }
 }
@@ -172,8 +172,8 @@ void put_wrapper(unsigned layer, const Library *library, size_t symbol, uintptr_
 
 // Calls visit(layer, symbol, import, address in the word) for the imports of the layers' functions.
 template <class Visit>
-int each_layer_import(dl_phdr_info *info, Look &look, Visit visit) {
-  if (look.index++ < look.from) return 0;
+int each_layer_import(dl_phdr_info *info, Scan &scan, Visit visit) {
+  if (scan.index++ < scan.from) return 0;
   LoadedObject object;
   if (!object.read(*info)) return 0;
   for (unsigned i = 0; i < kLayers; ++i) {
@@ -190,37 +190,37 @@ int each_layer_import(dl_phdr_info *info, Look &look, Visit visit) {
 }
 
 int wrap_bound(dl_phdr_info *info, size_t, void *data) {
-  auto &look = *static_cast<Look *>(data);
+  auto &scan = *static_cast<Scan *>(data);
   return each_layer_import(
-      info, look,
+      info, scan,
       [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
         if (Library *library = owner_of(layer, symbol, address)) {
           put_wrapper(layer, library, symbol, import.word);
         } else if (import.may_be_lazy && object.holds(address)) {
-          look.unbound[layer][symbol] = true;
+          scan.unbound[layer][symbol] = true;
         }
       });
 }
 
 int wrap_unbound(dl_phdr_info *info, size_t, void *data) {
-  auto &look = *static_cast<Look *>(data);
+  auto &scan = *static_cast<Scan *>(data);
   return each_layer_import(
-      info, look,
+      info, scan,
       [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
         if (!import.may_be_lazy || !object.holds(address)) return;
-        Library *library = future_owner(object, layer, symbol, import, look.global[layer][symbol]);
+        Library *library = future_owner(object, layer, symbol, import, scan.global[layer][symbol]);
         if (library) put_wrapper(layer, library, symbol, import.word);
       });
 }
 
 // Not from within dl_iterate_phdr: the two take the dynamic linker's locks in different orders.
-bool find_global(Look &look) {
+bool find_global(Scan &scan) {
   bool any = false;
   for (unsigned i = 0; i < kLayers; ++i) {
     for (size_t k = 0; k < kTables[i]->symbol_count; ++k) {
-      if (!look.unbound[i][k]) continue;
+      if (!scan.unbound[i][k]) continue;
       any = true;
-      look.global[i][k] = reinterpret_cast<uintptr_t>(real_dlsym(RTLD_DEFAULT, kTables[i]->symbols[k]));
+      scan.global[i][k] = reinterpret_cast<uintptr_t>(real_dlsym(RTLD_DEFAULT, kTables[i]->symbols[k]));
     }
   }
   // The program's next dlerror() is not to tell of ours.
@@ -228,21 +228,21 @@ bool find_global(Look &look) {
   return any;
 }
 
-void look_from(uint32_t from) {
-  Look look;
-  look.from = from;
-  dl_iterate_phdr(find_libraries, &look);
-  uint32_t count = look.index;
-  if (look.unloaded) forget_unloaded(look);
+void scan_from(uint32_t from) {
+  Scan scan;
+  scan.from = from;
+  dl_iterate_phdr(find_libraries, &scan);
+  uint32_t count = scan.index;
+  if (scan.unloaded) forget_unloaded(scan);
   bool any = false;
   for (unsigned i = 0; i < kLayers; ++i) any |= any_library(i);
   if (any) {
     // What was there before the library may have been made to use it: a plugin's host, say.
-    if (look.found || look.unloaded) look.from = 0;
-    look.index = 0;
-    dl_iterate_phdr(wrap_bound, &look);
-    look.index = 0;
-    if (find_global(look)) dl_iterate_phdr(wrap_unbound, &look);
+    if (scan.found || scan.unloaded) scan.from = 0;
+    scan.index = 0;
+    dl_iterate_phdr(wrap_bound, &scan);
+    scan.index = 0;
+    if (find_global(scan)) dl_iterate_phdr(wrap_unbound, &scan);
   }
   g_any.store(any, std::memory_order_release);
   g_seen.store(count, std::memory_order_relaxed);
@@ -258,18 +258,18 @@ void expect_layers() {
   g_loads.fetch_add(1, std::memory_order_relaxed);
 }
 
-void look_for_layers() {
+void find_layers() {
   uint32_t expected = t_layers_expected;
   t_layers_expected = 0;
-  g_loads_looked_at.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  g_loads_scanned.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
   if (!enter() || g_session.environment[Setting::TAILRACE_LAYERS] == "none") return;
-  if (!linker_answers() || !begin_look()) {
+  if (!linker_answers() || !begin_scan()) {
     t_layers_expected = expected;
     return;
   }
   uint32_t seen = g_seen.load(std::memory_order_relaxed);
-  look_from(expected && expected - 1 < seen ? expected - 1 : seen);
-  end_look();
+  scan_from(expected && expected - 1 < seen ? expected - 1 : seen);
+  end_scan();
 }
 
 void *layer_wrapper_for(void *address) {

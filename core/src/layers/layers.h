@@ -20,13 +20,13 @@ namespace tailrace {
 
 enum class Layer : uint8_t { kHdf5, kMpiIo, kCount };
 constexpr unsigned kLibrariesPerLayer = 4;
-constexpr size_t kMostSymbols = 80;
+constexpr size_t kMaxSymbols = 80;
 
 struct Library {
   std::atomic<bool> known;
   uintptr_t begin, end;
   char soname[128];  // a copy: the library may go away; empty where it has none
-  void *real[kMostSymbols];
+  void *real[kMaxSymbols];
   void *helpers[16];
 };
 
@@ -38,23 +38,23 @@ struct LayerTable {
   size_t symbol_count;
   const char *const *helpers;  // all of them must be there
   size_t helper_count;
-  unsigned libraries;                     // at most so many at a time
-  void *const (*wrappers)[kMostSymbols];  // [library][symbol]
+  unsigned libraries;                    // at most so many at a time
+  void *const (*wrappers)[kMaxSymbols];  // [library][symbol]
 };
 extern const LayerTable kHdf5Layer, kMpiIoLayer;
 
 extern Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
 
 // Looks at what was loaded since the last look.
-void look_for_layers();
+void find_layers();
 // The calling thread is about to load a library, and has done so by the time of its next look.
 void expect_layers();
 extern __thread uint32_t t_layers_expected;
-extern std::atomic<uint32_t> g_loads, g_loads_looked_at;
+extern std::atomic<uint32_t> g_loads, g_loads_scanned;
 // Whether a library may have been loaded since the last look, by whichever thread.
 inline bool layers_expected() {
   return t_layers_expected ||
-         g_loads.load(std::memory_order_relaxed) != g_loads_looked_at.load(std::memory_order_relaxed);
+         g_loads.load(std::memory_order_relaxed) != g_loads_scanned.load(std::memory_order_relaxed);
 }
 // The wrapper of a library's function; null for any other address.
 void *layer_wrapper_for(void *address);

@@ -44,7 +44,7 @@ struct Status;
 #define INDEX(call, suffix) k_##call##suffix,
 enum Symbol : size_t { MPI_SYMBOLS(INDEX) kSymbols };
 #undef INDEX
-static_assert(kSymbols <= kMostSymbols, "the table of a library's functions");
+static_assert(kSymbols <= kMaxSymbols, "the table of a library's functions");
 enum Helper : size_t { kTypeSize, kGetCount, kGetByteOffset, kHelpers };
 
 // --- what the library says ---
@@ -133,7 +133,7 @@ class Recorder {
       return record_above(call_, t1_, event_, &name, nullptr);
     }
     bool readable = reads_as_string(path);
-    if (readable) name_file(AT_FDCWD, path, Look::kFollow, name);
+    if (readable) name_file(AT_FDCWD, path, Lookup::kFollow, name);
     record_above(call_, t1_, event_, readable ? &name : nullptr, nullptr);
   }
 
@@ -297,7 +297,7 @@ constexpr const char *kMarks[] = {"MPI_File_open", "MPI_Init", nullptr};
 #define ADDRESS0(call, suffix) reinterpret_cast<void *>(&Mpi<0>::call##suffix),
 #define ADDRESS1(call, suffix) reinterpret_cast<void *>(&Mpi<1>::call##suffix),
 constexpr unsigned kLibraries = 2;  // a process has one MPI; an unused copy may be loaded beside it
-void *const kWrapperTable[kLibraries][kMostSymbols] = {{MPI_SYMBOLS(ADDRESS0)}, {MPI_SYMBOLS(ADDRESS1)}};
+void *const kWrapperTable[kLibraries][kMaxSymbols] = {{MPI_SYMBOLS(ADDRESS0)}, {MPI_SYMBOLS(ADDRESS1)}};
 
 }  // namespace
 

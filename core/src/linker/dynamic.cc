@@ -139,7 +139,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
     g_uncounted.store(false, std::memory_order_relaxed);
     count_loaded();
   }
-  if (__builtin_expect(layers_expected(), 0)) look_for_layers();
+  if (__builtin_expect(layers_expected(), 0)) find_layers();
   return reinterpret_cast<void *>(libc_dlsym());
 }
 
@@ -159,7 +159,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const c
   if (name) expect_library();
   count_loaded();
   g_uncounted.store(true, std::memory_order_relaxed);
-  if (layers_expected()) look_for_layers();
+  if (layers_expected()) find_layers();
   expect_layers();
   return real_address(Fn::f_dlopen);
 }

@@ -10,7 +10,7 @@ namespace tailrace {
 namespace {
 
 constexpr int kTries = 16;
-constexpr int kMostThreads = 128;  // as many as AddedInCall has room for
+constexpr int kMaxThreads = 128;  // as many as AddedInCall has room for
 
 struct ThreadAccount {
   int tid;
@@ -20,7 +20,7 @@ struct ThreadAccount {
 // The other threads of this process.
 struct Others {
   int count;
-  ThreadAccount threads[kMostThreads];
+  ThreadAccount threads[kMaxThreads];
 
   const ThreadAccount *find(int tid) const {
     for (int i = 0; i < count; ++i) {
@@ -33,8 +33,8 @@ struct Others {
   }
 };
 
-// What the process has beyond the threads that live: those that have ended, and children that were waited for. Kept out
-// of the stack, which may be small; g_session.wiped->reaping guards it.
+// The process's totals less those of living threads: ended threads and reaped children. Not on the stack, which may be
+// small; g_session.wiped->reaping guards it.
 struct Reading {
   uint64_t rest[2];
   Others others;
@@ -68,7 +68,7 @@ bool read_others(Others &out) {
       at += length;
       uint64_t tid;
       if (!take_decimal(name, tid) || static_cast<int>(tid) == self) continue;
-      if (out.count == kMostThreads) {
+      if (out.count == kMaxThreads) {
         whole = false;
       } else if (ThreadAccount &next = out.threads[out.count];
                  read_thread_account(static_cast<int>(tid), next.totals)) {
@@ -81,7 +81,7 @@ bool read_others(Others &out) {
   return whole;
 }
 
-// The kernel adds up process and threads at different moments: a reading holds when the threads moved nothing
+// The kernel adds up the process and its threads at different moments: a reading is valid when the threads moved nothing
 // meanwhile.
 bool take_reading(Reading &out) {
   bool alone = !has_other_threads();
@@ -89,12 +89,12 @@ bool take_reading(Reading &out) {
   for (int i = 0; i < kTries; ++i) {
     uint64_t all[2], mine[2];
     if (!alone && !read_others(out.others)) return false;
-    int64_t looked_at = 0;
-    if (!read_kernel_account(0, all, &looked_at) || !read_kernel_account(kThisThread, mine)) return false;
+    int64_t bytes_read = 0;
+    if (!read_kernel_account(0, all, &bytes_read) || !read_kernel_account(kThisThread, mine)) return false;
     if (!alone && !read_others(g_again)) return false;
     if (!alone && !(out.others == g_again)) continue;
-    // What the first reading read is counted in the second.
-    mine[kRead] -= static_cast<uint64_t>(looked_at);
+    // The second reading includes the bytes of the first.
+    mine[kRead] -= static_cast<uint64_t>(bytes_read);
     for (int way = 0; way < 2; ++way) {
       out.rest[way] = all[way] - mine[way];
       for (int t = 0; t < out.others.count; ++t) out.rest[way] -= out.others.threads[t].totals[way];
@@ -114,7 +114,7 @@ AddedByWait::AddedByWait()
 bool AddedByWait::finish(uint64_t (&totals)[2]) {
   if (!known_ || !take_reading(g_after)) return false;
   for (int way = 0; way < 2; ++way) totals[way] = g_after.rest[way] - g_before.rest[way];
-  // What a thread moved that has ended meanwhile is now among the rest; one that began and ended is in neither reading.
+  // The bytes of a thread that has ended meanwhile are now in `rest`; a thread that began and ended is in neither reading.
   for (int t = 0; t < g_before.others.count; ++t) {
     if (!g_after.others.find(g_before.others.threads[t].tid)) return false;
   }
@@ -125,7 +125,7 @@ bool AddedInCall::read(State &out) {
   if (!enter() || !g_session.ledger->known) return false;
   for (int i = 0; i < kTries; ++i) {
     Locked alone(g_session.wiped->reaping);
-    // What a wait has taken is only counted when that is over.
+    // A wait counts what it added only when it is over.
     uint32_t over = g_waits_over.load();
     if (!take_reading(g_before)) return false;
     for (int way = 0; way < 2; ++way) out.rest[way] = g_before.rest[way] - g_session.ledger->reaped[way].load();
@@ -140,7 +140,7 @@ bool AddedInCall::read(State &out) {
 void AddedInCall::count() {
   State after = before_;
   bool known = known_ && read(after) && g_threads_made.load() == threads_made_;
-  // As for AddedByWait: those that were there still are.
+  // As for AddedByWait: all threads of the first reading still live.
   for (int t = 0; known && t < before_.thread_count; ++t) {
     int u = 0;
     while (u < after.thread_count && after.threads[u] != before_.threads[t]) ++u;

@@ -1,9 +1,11 @@
-// What a child read and wrote, with those that it waited for: what the kernel adds to this process's own account when
-// the child is waited for.
+// The bytes that a child and its own reaped children read and wrote: what the kernel adds to this process's totals when the
+// child is waited for.
 //
-// Root reads it from the zombie. Linux hides that from everybody else: a process without memory has no owner but root
-// (task_dump_owner, fs/proc/base.c). Then it is what the wait adds to this process's account, the difference of two
-// readings, less what other threads moved meanwhile. What holds: the figures are exact, or there are none.
+// Root reads them from the zombie. Linux hides them from all other users, since a process without memory belongs to root
+// (task_dump_owner, fs/proc/base.c). There they are what the wait adds to this process's totals: the difference of two
+// readings, less what other threads moved meanwhile.
+//
+// Invariant: the figures are exact, or there are none.
 #pragma once
 
 #include <sys/types.h>
@@ -16,10 +18,11 @@
 
 namespace tailrace {
 
-// Counts up when this process makes a thread.
+// The threads that this process has made.
 extern std::atomic<uint32_t> g_threads_made;
 
-// One at a time in a process, and nothing of the program may run meanwhile: the wait between must not block.
+// What one wait adds to this process's totals. One at a time in a process, and no code of the program may run meanwhile: the
+// wait in between must not block.
 class AddedByWait {
  public:
   AddedByWait();
@@ -32,17 +35,17 @@ class AddedByWait {
   bool known_;
 };
 
-// What a call of libc's adds that starts and waits for children within itself, however long it takes. Not what this
-// process's other waits took meanwhile.
+// What a call adds in which libc itself starts children and waits for them, however long it takes. Excludes what other
+// waits of this process add meanwhile.
 class AddedInCall {
  public:
   AddedInCall() : threads_made_(g_threads_made.load()), known_(read(before_)) {}
-  // After the call: into the ledger.
+  // After the call: adds it to the ledger.
   void count();
 
  private:
   struct State {
-    uint64_t rest[2];  // what no thread that lives moved, less what was waited for
+    uint64_t rest[2];  // what no living thread moved, less what other waits added
     int thread_count, threads[128];
   };
   bool read(State &out);
@@ -52,15 +55,15 @@ class AddedInCall {
   bool known_;
 };
 
-// Waits that were begun and that are over, by all threads.
+// The waits that all threads have begun, and those that are over.
 extern std::atomic<uint32_t> g_waits_begun, g_waits_over;
 
 struct ChildAccount {
   bool known = false;
   uint64_t totals[2] = {0, 0};
 
-  // Calls `take`, which takes `child`, a zombie, if it is still there, and says whether it did. If so the child's bytes
-  // are counted; where they are not known, this process's own account, of which they are a part, isn't either any more.
+  // Calls `take`, which reaps the zombie `child` if it is still there and returns whether it did. If so the child's bytes
+  // are counted. Where they are unknown this process's own account, which includes them, becomes unknown too.
   template <class Take>
   void around(pid_t child, Take &&take) {
     g_waits_begun.fetch_add(1);

@@ -9,7 +9,7 @@ namespace tailrace {
 namespace {
 
 constexpr uint32_t kBuckets = 256;
-// By tags, for interning; by id, for handles. Both are short lists in a worker that runs a few thousand tasks.
+// By tags, for interning, and by id, for handles: short lists even in a worker that runs a few thousand tasks.
 Context *g_newest[kBuckets];
 Context **g_by_id[1024];  // pages of 1024 pointers
 uint32_t g_count = 0;

@@ -95,11 +95,11 @@ FileIdentity identity_of(const struct statx &s) {
   return id;
 }
 
-// The kernel's name of an open file; without /proc, the path as it was given.
+// The kernel's name of an open file or, without /proc, the path as given.
 size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t size) {
   char link[48];
   Writer w(link, sizeof link);
-  // Threads with descriptor tables of their own (CLONE_FILES left out) would need thread-self, at 1.5 times the price.
+  // Threads with descriptor tables of their own (clone without CLONE_FILES) would need thread-self, at 1.5 times the cost.
   w << "/proc/self/fd/";
   w.number(fd);
   long n = sys::readlink(w.c_str(), path, size);
@@ -117,8 +117,8 @@ size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t s
 
 constexpr string_view kQueuePrefix = "mqueue:";
 
-// A message queue is a file of a file system of its own, where it lies at the top: "/name". What is sent through it has
-// no place in it, and whoever receives takes it out.
+// A message queue is a file "/name" at the top of a file system of its own. Messages have no offset in it, and receiving
+// one removes it.
 void tell_queue(int fd, NamedFile &name) {
   bool at_top = name.path_bytes > 1 && name.path[0] == '/' &&
                 slice(name.name(), 1, name.path_bytes - 1).find('/') == string_view::npos;
@@ -132,7 +132,7 @@ void tell_queue(int fd, NamedFile &name) {
   name.identity.type = FileType::kFifo;
 }
 
-// What the kernel says of an open descriptor.
+// The identity of an open descriptor's file, by the kernel.
 struct Found {
   bool ok = false;
   Messages messages = Messages::kNone;
@@ -332,7 +332,7 @@ bool reads_as_string_after(const char *text, int error) {
   }
 }
 
-// Absolute, but otherwise as given: what a link in it points to is the kernel's to say, and only of open files.
+// Absolute, but otherwise as given: links are resolved by the kernel, and only for open files.
 static void make_absolute(int dirfd, const char *path, NamedFile &out) {
   Writer w(out.path, kPathBytes);
   size_t n = strnlen(path, kPathBytes);
@@ -364,11 +364,11 @@ void name_file_as(int dirfd, const char *path, const FileIdentity &identity, Nam
   out.hash = file_hash(out.name(), identity);
 }
 
-void name_file(int dirfd, const char *path, Look look, NamedFile &out) {
+void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out) {
   struct statx s;
   FileIdentity identity;
-  int flags = AT_STATX_DONT_SYNC | (look == Look::kNoFollow ? AT_SYMLINK_NOFOLLOW : 0);
-  if (look != Look::kNot && sys::statx(dirfd, path, flags, kIdentityMask, &s) == 0) identity = identity_of(s);
+  int flags = AT_STATX_DONT_SYNC | (lookup == Lookup::kNoFollow ? AT_SYMLINK_NOFOLLOW : 0);
+  if (lookup != Lookup::kNot && sys::statx(dirfd, path, flags, kIdentityMask, &s) == 0) identity = identity_of(s);
   name_file_as(dirfd, path, identity, out);
 }
 
@@ -379,7 +379,7 @@ void name_file_as_opened(const char *path, NamedFile &out) {
     found = look_up(fd, path, nullptr, 0, out);
     sys::close(fd);
   }
-  if (!found.ok) name_file(AT_FDCWD, path, Look::kFollow, out);
+  if (!found.ok) name_file(AT_FDCWD, path, Lookup::kFollow, out);
 }
 
 }  // namespace tailrace

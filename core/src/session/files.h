@@ -1,13 +1,12 @@
-// Which file a descriptor stands for. A table of this process's descriptors, filled when one is opened or, for what
-// came from elsewhere (inherited, received, opened behind our back), at its first use; emptied by every call that
-// closes one.
+// The table from descriptors to files. An entry is filled when a descriptor is opened or, where no hook saw that
+// (inherited, received, opened by a raw system call), at its first use; every call that closes a descriptor empties it.
 //
-// What holds:
-// - A lookup takes no lock: the entry is one word, the slot it names is never unmapped.
-// - Slots are changed under the table lock, and recycled; their hash is read once and checked again before their name
-// is used.
-// - An entry is emptied BEFORE the descriptor is really closed: between the kernel's close and ours another thread may
-// get the number.
+// Invariants:
+// - A look-up takes no lock: the entry is one word, and the slot that it names is never unmapped.
+// - Slots change under the table lock and are recycled; their hash is read once, and checked again before their name is
+//   used.
+// - An entry is emptied BEFORE the descriptor is closed: another thread may get the number as soon as the kernel has
+//   closed it.
 #pragma once
 
 #include "format/journal.h"
@@ -22,7 +21,7 @@ constexpr uint32_t kMaxTrackedFd = 1 << 20;
 struct OpenFile {
   std::atomic<uint64_t> hash;  // fhash; 0 while free
   std::atomic<int64_t> position;
-  // The fork generation in which the position was known to be ours alone; another process may have moved it since.
+  // The fork generation in which only this process had the position; another process may have moved it since.
   std::atomic<uint32_t> own_since;
   uint32_t references;
   FileIdentity identity;
@@ -50,31 +49,32 @@ struct NamedFile {
   string_view name() const { return {path, path_bytes}; }
 };
 
-// The file of a descriptor; resolves it when needed. Null when it isn't open or there is no memory.
+// The file of a descriptor, resolved when needed. Null when it is not open, or without memory.
 OpenFile *file_of(int fd);
 // The same, without resolving.
 OpenFile *known_file_of(int fd);
 
-// The descriptor was just opened with `flags` (open(2)): its position is ours. `path` as given, for when /proc can't
-// say. What it stands for goes to `name`. False when it can't be told.
+// To be called after the descriptor was opened with `flags` (open(2)). `path` as given is the fallback where /proc does not
+// tell. Writes the file to `name`; false when it is unknown.
 bool file_opened(int fd, int flags, const char *path, NamedFile &name);
-// The socket was bound or connected: it, and all its duplicates, have another name now (session/sockets.h).
+// To be called after the socket was bound or connected, which changes its name and that of all its duplicates
+// (session/sockets.h).
 void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes);
 // The name of a datagram socket for a message to or from `other`. False when it is none.
 bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out);
-// newfd is a duplicate of oldfd; what newfd was is forgotten.
+// newfd is now a duplicate of oldfd.
 void file_duplicated(int oldfd, int newfd);
-// Before close(2). What the descriptor stood for, if it was known, goes to `out`, so that the call can still name it.
+// Before close(2): empties the entry. take_file() writes the file, if it was known, to `out`, for the record of the close.
 void forget_file(int fd);
 bool take_file(int fd, NamedFile &out);
 void forget_files(unsigned first, unsigned last);
 
-// The name of what a descriptor stands for now; false where it stands for nothing.
+// The name of the descriptor's file; false without one.
 bool name_open_file(int fd, NamedFile &out);
 // Copies the name and identity of `file` if it still is the file of `hash`. Returns the path's length, or -1.
 long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity);
 
-// Every file's position may be moved by another process from now on.
+// Incremented by a fork: from then on another process may move the positions of all open files.
 extern std::atomic<uint32_t> g_fork_generation;
 
 inline bool position_is_own(const OpenFile *f) {
@@ -88,18 +88,16 @@ inline bool is_seekable(const OpenFile *f) {
 // Calls visit(file) for every open file that has a stream.
 void each_stream(void (*visit)(OpenFile *));
 
-enum class Look { kNot, kFollow, kNoFollow };
-// The memory at `text` can be read as a path (the kernel looks, so that a bad pointer is EFAULT there and no crash
-// here).
+enum class Lookup { kNot, kFollow, kNoFollow };
+// Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no crash.
 bool reads_as_string(const char *text);
-// The same after a call that failed with `error`: most errors come after the kernel has read the path, and cost no
-// look.
+// The same after a call that failed with `error`. Most errors come after the kernel has read the path and need no check.
 bool reads_as_string_after(const char *text, int error);
-// Makes the path absolute (by dirfd or the working directory) and, unless told not to, looks the file up.
-void name_file(int dirfd, const char *path, Look look, NamedFile &out);
-// The same as the kernel names it, links resolved: what an open of it gets.
+// Makes the path absolute (by dirfd or the working directory) and looks the file up, except with kNot.
+void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out);
+// The same with links resolved, which is the name that an open of it gets.
 void name_file_as_opened(const char *path, NamedFile &out);
-// The same where the caller knows what the file is.
+// The same where the caller knows the identity.
 void name_file_as(int dirfd, const char *path, const FileIdentity &identity, NamedFile &out);
 
 }  // namespace tailrace

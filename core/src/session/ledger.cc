@@ -21,7 +21,7 @@ namespace {
 __thread int64_t t_own[2];
 __thread int64_t t_ahead;
 
-constexpr int64_t kMostInVain = 16 * kReadPerLibrary;
+constexpr int64_t kMaxRejected = 16 * kReadPerLibrary;
 
 // A dlopen of this thread whose hook ran: the state before it. The hook jumps into the real function
 // (linker/dynamic.cc), so nothing runs when it is over.
@@ -68,24 +68,24 @@ BufferedBytes bytes_in_buffers() {
   return sum;
 }
 
-// As begin_ledger reads it, before the process counts as begun.
-bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &looked_at) {
+// Does not count its own bytes, since begin_ledger calls it before the ledger exists.
+bool read_totals(const char *path, uint64_t (&totals)[2], int64_t &bytes_read) {
   char text[256];
   int fd = sys::open(path, O_RDONLY);
   if (fd < 0) return false;
   long n = sys::read(fd, text, sizeof text);
   sys::close(fd);
   if (n <= 0) return false;
-  looked_at = n;
+  bytes_read = n;
   string_view all(text, static_cast<size_t>(n));
   return take_field(all, "rchar: ", totals[kRead]) && take_field(all, "wchar: ", totals[kWritten]);
 }
 
-bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *looked_at = nullptr) {
+bool read_counted(const char *path, uint64_t (&totals)[2], int64_t *bytes_read = nullptr) {
   int64_t bytes = 0;
   bool known = read_totals(path, totals, bytes);
   count_own(bytes, 0);
-  if (looked_at) *looked_at = bytes;
+  if (bytes_read) *bytes_read = bytes;
   return known;
 }
 
@@ -111,15 +111,15 @@ bool is_proc_ours() {
   return take_decimal(text, pid) && static_cast<int>(pid) == sys::getpid();
 }
 
-bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at) {
-  if (pid == 0) return read_counted("/proc/self/io", totals, looked_at);
-  if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, looked_at);
+bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *bytes_read) {
+  if (pid == 0) return read_counted("/proc/self/io", totals, bytes_read);
+  if (pid == kThisThread) return read_counted("/proc/thread-self/io", totals, bytes_read);
   if (!is_proc_ours()) return false;
   char path[32];
   Writer w(path, sizeof path);
   w << "/proc/";
   w.number(pid) << "/io";
-  return read_counted(w.c_str(), totals, looked_at);
+  return read_counted(w.c_str(), totals, bytes_read);
 }
 
 bool read_thread_account(int tid, uint64_t (&totals)[2]) {
@@ -130,24 +130,24 @@ bool read_thread_account(int tid, uint64_t (&totals)[2]) {
   return read_counted(w.c_str(), totals);
 }
 
-void begin_ledger(bool goes_on) {
+void begin_ledger(bool continues) {
   Session &g = g_session;
-  if (!goes_on) {
+  if (!continues) {
     g.ledger = &g.own_ledger;
     new (g.ledger) Ledger{};
   }
   Ledger &l = *g.ledger;
-  // Whose images before are not accounted for has no account.
-  bool lost = goes_on && !l.known;
-  for (int i = 0; goes_on && i < 2; ++i) l.done[i] += l.left[i].load();
+  // Without the accounts of its earlier images the process has none.
+  bool lost = continues && !l.known;
+  for (int i = 0; continues && i < 2; ++i) l.done[i] += l.left[i].load();
   clear(l);
   uint64_t totals[2];
-  int64_t looked_at = 0;
-  bool known = read_totals("/proc/self/io", totals, looked_at);
+  int64_t bytes_read = 0;
+  bool known = read_totals("/proc/self/io", totals, bytes_read);
   l.known = known && !lost;
   if (!known) return;
-  // The reading itself is counted when it is over.
-  l.base[kRead] = totals[kRead] + static_cast<uint64_t>(looked_at);
+  // The kernel adds the bytes of this reading afterwards.
+  l.base[kRead] = totals[kRead] + static_cast<uint64_t>(bytes_read);
   l.base[kWritten] = totals[kWritten];
   l.base_loaded = library_bytes();
   l.loaded = l.base_loaded.load();
@@ -159,7 +159,7 @@ void begin_child_ledger() {
   new (g.ledger) Ledger{};
   g.ledger->known = 1;
   t_loading.thread = nullptr;
-  // What the parent had read ahead costs the child no read; what it had not flushed is no event of the child's.
+  // The child consumes what its parent read ahead without a read, and flushes what its parent's events have put there.
   BufferedBytes buffered = bytes_in_buffers();
   g.ledger->ahead = -buffered.unread;
   g.ledger->base[kWritten] = static_cast<uint64_t>(buffered.unwritten);
@@ -167,7 +167,7 @@ void begin_child_ledger() {
   g.ledger->loaded = g.ledger->base_loaded.load();
 }
 
-void house_ledger(SegmentHeader *segment) {
+void move_ledger_to(SegmentHeader *segment) {
   Session &g = g_session;
   if (g.ledger != &g.own_ledger) return;
   memcpy(static_cast<void *>(&segment->ledger), &g.own_ledger, sizeof(Ledger));
@@ -216,8 +216,8 @@ void take_captured(Thread *t) {
 
 namespace {
 
-// All that is known of this thread's bytes, less what is accounted for otherwise. The kernel's part comes first: its
-// reading counts when it is over, the tracer's own reads when they are counted.
+// This thread's bytes less what is accounted for otherwise. The order matters: `own` is copied before the kernel's
+// totals are read, since they include that reading only afterwards.
 bool read_state(Thread *t, int64_t (&bytes)[2]) {
   int64_t own[2] = {t_own[kRead], t_own[kWritten]};
   uint64_t totals[2];
@@ -230,7 +230,7 @@ bool read_state(Thread *t, int64_t (&bytes)[2]) {
   return true;
 }
 
-// What lies in the streams' buffers; -1 where other threads may move it.
+// The bytes read ahead in all streams; -1 where other threads may change them.
 int64_t read_ahead() { return &__libc_single_threaded && __libc_single_threaded ? bytes_in_buffers().unread : -1; }
 
 bool is_accounted_for() { return is_ours_to_write() && g_session.ledger->known; }
@@ -264,15 +264,15 @@ void settle_library() {
   t_loading.thread = nullptr;
   int64_t bytes[2];
   if (!end_account(loading.thread, bytes)) return;
-  int64_t in_vain = bytes[kRead] - loading.read, ahead = read_ahead();
-  // Where a program with threads has read since, a stream's buffer may hold more than it took.
-  bool is_plain = loading.thread->captured[kRead] == loading.captured || in_vain % kReadPerLibrary == 0;
+  int64_t rejected = bytes[kRead] - loading.read, ahead = read_ahead();
+  // In a program with threads that has recorded a read since, a stream's buffer may have more than the call consumed.
+  bool is_plain = loading.thread->captured[kRead] == loading.captured || rejected % kReadPerLibrary == 0;
   if (ahead >= 0 && loading.ahead >= 0) {
-    in_vain -= ahead - loading.ahead;
+    rejected -= ahead - loading.ahead;
     is_plain = true;
   }
-  if (in_vain <= 0 || in_vain > kMostInVain || !is_plain) return;
-  count_read_in_vain(in_vain);
+  if (rejected <= 0 || rejected > kMaxRejected || !is_plain) return;
+  count_rejected(rejected);
   count_loaded();
 }
 
@@ -288,7 +288,7 @@ bool LibcCall::finish(int64_t (&bytes)[2]) {
   return true;
 }
 
-Account take_account() {
+Account process_account() {
   settle_library();
   Account a;
   if (!is_ours_to_write() || !g_session.ledger->known) return a;
@@ -310,7 +310,7 @@ Account take_account() {
   return a;
 }
 
-void leave_image(const Account &account) {
+void store_image_account(const Account &account) {
   if (!account.known || !is_ours_to_write()) return;
   for (int i = 0; i < 2; ++i) g_session.ledger->left[i] = static_cast<uint64_t>(account.bytes[i]);
 }

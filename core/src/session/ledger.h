@@ -1,13 +1,15 @@
-// The ledger: the kernel's own account of what this process read and wrote (/proc/self/io), brought to what the
-// program itself did, so that the trace can be held against it (docs/trace-format.md, "The ledger").
+// The ledger: the kernel's byte accounting of this process (/proc/self/io), reduced to what the program itself read and
+// wrote, so that the trace can be compared with it (docs/trace-format.md, "The ledger").
 //
 //   rchar at the end  -  base     before the image's first instruction: execve, the dynamic linker, earlier images
-//                     -  own      the tracer's blocks and looks at files
+//                     -  own      the tracer's blocks and its reads of files
 //                     -  reaped   what the kernel added when a child was waited for
-//                     -  loaded   832 bytes of each library loaded later, or looked at and not loaded
+//                     -  loaded   832 bytes of each library loaded later, or read and not loaded
 //                     -  ahead    what stdio read ahead and no call ever consumed
 //
-// What holds: it lies in the journal, so it outlives the process and goes on over execve. Nothing here changes errno.
+// Invariants:
+// - The ledger is in the journal, so it outlives the process and continues over execve.
+// - Nothing here changes errno.
 #pragma once
 
 #include "session/session.h"
@@ -24,50 +26,51 @@ struct Account {
   int64_t loaded = 0;
 };
 
-// Whether /proc has this process's numbers: in a pid namespace it may be that of the one outside, where they are
-// others'.
+// Whether /proc is of this process's pid namespace. If it is of an outer one, its pids are other processes'.
 bool is_proc_ours();
 
 constexpr int kThisThread = -1;
-// The kernel's totals of a process, 0 for this one, or of the calling thread alone; `looked_at`: what the reading
-// itself read, which is counted when it is over. False where the kernel does not say. A child may be a zombie.
-bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *looked_at = nullptr);
-// Of another thread of this process.
+// The kernel's totals of a process, which may be a zombie child, of this one (0), or of the calling thread (kThisThread).
+// `bytes_read`: what this call itself read, which the next totals include. False where the kernel does not tell.
+bool read_kernel_account(int pid, uint64_t (&totals)[2], int64_t *bytes_read = nullptr);
+// The same of another thread of this process.
 bool read_thread_account(int tid, uint64_t (&totals)[2]);
 
-// A program image begins. `goes_on`: the journal's ledger was adopted from the image before.
-void begin_ledger(bool goes_on);
-// A forked child begins: the kernel began to count with it.
+// At the begin of a program image. `continues`: the journal's ledger was adopted from the previous image.
+void begin_ledger(bool continues);
+// At the begin of a forked child, whose totals in the kernel begin at 0.
 void begin_child_ledger();
-// From here on the ledger lies in the segment.
-void house_ledger(SegmentHeader *segment);
+// Moves the ledger into the segment.
+void move_ledger_to(SegmentHeader *segment);
 
-// The tracer's own bytes. Nothing happens in a vfork child or a fork that was not noticed yet.
+// Counts the tracer's own bytes. Does nothing in a vfork child, or in a forked one before its first event.
 void count_own(int64_t read, int64_t written);
-// What the kernel added when a child was waited for. Null: nobody knows, and so no more of this process's own account.
+// Counts what the kernel added when a child was waited for. Null: unknown, and so this process's own account is from now
+// on.
 void count_reaped(const uint64_t *totals);
-// Before a library is loaded, and after: those that were, for the account of a process that will be killed.
+// Counts the libraries loaded so far. Called before and after one is loaded, for the account of a process that is killed.
 void count_loaded();
-// The calling thread is about to load a library.
+// To be called before the calling thread loads a library.
 void expect_library();
-// It has done so, or is done with reading: from what a program calls next, and before any account. What was read of
-// files that the linker did not load is what the thread read meanwhile and nobody else has.
+// To be called when that is over: by whatever the program calls next, and before any account is taken. Of what the thread
+// read meanwhile, the bytes that belong to no record and no loaded library are those of files that the dynamic linker
+// read and did not load.
 void settle_library();
-// The process has an io_uring that is not looked into.
+// The process has an io_uring whose requests are not recorded.
 void count_unseen_ring();
-// Read ahead by stdio and dropped; negative when a seek made the same bytes come again.
+// Counts bytes that stdio read ahead and dropped; negative when a seek made it read the same bytes again.
 void count_ahead(int64_t bytes);
 
-// Before a thread's segment is emptied: the bytes of its records, if anybody counts them.
+// Before a thread's segment is emptied: adds up the bytes of its records while an account of the thread is open.
 void take_captured(Thread *t);
 
-// What the calling thread read and wrote in a call that libc answers from files of its own, by ways that no hook sees.
-// Not the tracer's bytes, nor libraries' (`loaded`), nor those that hooks recorded meanwhile: name service modules and
-// signal handlers call them as any program does. Never more than the truth.
+// The bytes that the calling thread moved in a call that libc answers from files of its own by system calls without a
+// hook. Excluded are the tracer's bytes, those of libraries (`loaded`), and those that hooks recorded meanwhile, in name
+// service modules and signal handlers. Never too many.
 class LibcCall {
  public:
   explicit LibcCall(Thread *t);
-  // After the call; false where the kernel does not say.
+  // After the call. False where the kernel does not tell.
   bool finish(int64_t (&bytes)[2]);
 
  private:
@@ -76,9 +79,9 @@ class LibcCall {
   int64_t before_[2];
 };
 
-// The account of this image as it stands.
-Account take_account();
-// The image is about to be replaced; if it is, this is its account.
-void leave_image(const Account &account);
+// The present account of this image.
+Account process_account();
+// Before execve: if the image is replaced, this is its account.
+void store_image_account(const Account &account);
 
 }  // namespace tailrace

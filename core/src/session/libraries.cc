@@ -14,8 +14,7 @@ std::atomic<bool> g_handle_wanted;
 
 namespace {
 
-// Where in its file an object's program headers lie; far behind its beginning where they are in no part that was
-// mapped.
+// The file offset of an object's program headers; far behind its beginning when no mapped segment contains them.
 uint64_t offset_of_headers(const dl_phdr_info &info) {
   uint64_t at = reinterpret_cast<uintptr_t>(info.dlpi_phdr) - info.dlpi_addr;
   for (unsigned i = 0; i < info.dlpi_phnum; ++i) {
@@ -27,39 +26,39 @@ uint64_t offset_of_headers(const dl_phdr_info &info) {
   return UINT32_MAX;
 }
 
-// What the dynamic linker read of an object beside its beginning: glibc asks twice for program headers that go beyond
-// that (libraries that patchelf has worked on have them at their end).
+// What the dynamic linker read of an object in addition to its beginning: glibc reads program headers that extend beyond
+// that twice (patchelf moves them to the end of a library).
 int64_t headers_read(const dl_phdr_info &info) {
   uint64_t bytes = info.dlpi_phnum * sizeof *info.dlpi_phdr;
   return offset_of_headers(info) + bytes > kReadPerLibrary ? static_cast<int64_t>(2 * bytes) : 0;
 }
 
-// The objects that were looked at, the low bits of how many had been unloaded by then, and what headers_read() has of
-// them: one word, as threads may look at once. New objects stand behind the old ones.
-struct LookedAt {
+// The number of objects scanned so far, the low bits of the number unloaded by then, and the sum of headers_read(). One
+// word, since threads may scan at once. The linker appends new objects to its list.
+struct Scanned {
   uint64_t objects : 20, unloaded : 12, headers : 32;
 };
-std::atomic<uint64_t> g_looked_at;
+std::atomic<uint64_t> g_scanned;
 
 struct LoadedWalk {
-  LookedAt before, now;
+  Scanned before, now;
   uint64_t adds = 0, index = 0;
 };
 
-std::atomic<int64_t> g_bytes;  // as of the last look
-std::atomic<int64_t> g_read_in_vain;
+std::atomic<int64_t> g_bytes;  // as of the last scan
+std::atomic<int64_t> g_rejected_bytes;
 std::atomic<bool> g_answers{true};
 
-// The objects that a child has from its parent; written once, while it has no other thread.
-constexpr size_t kMostInherited = 1024;
+// The objects that a forked child inherited; written once, before it has another thread.
+constexpr size_t kMaxInherited = 1024;
 struct {
-  const void *objects[kMostInherited];
+  const void *objects[kMaxInherited];
   size_t count;
 } g_inherited;
 
-LookedAt looked_at() {
-  LookedAt at;
-  uint64_t word = g_looked_at.load(std::memory_order_relaxed);
+Scanned scanned() {
+  Scanned at;
+  uint64_t word = g_scanned.load(std::memory_order_relaxed);
   memcpy(&at, &word, sizeof word);
   return at;
 }
@@ -68,13 +67,13 @@ LookedAt looked_at() {
 
 bool linker_answers() { return g_answers.load(std::memory_order_relaxed); }
 
-void count_read_in_vain(int64_t bytes) { g_read_in_vain.fetch_add(bytes, std::memory_order_relaxed); }
+void count_rejected(int64_t bytes) { g_rejected_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
 int64_t library_bytes() {
-  int64_t in_vain = g_read_in_vain.load(std::memory_order_relaxed);
-  if (!linker_answers()) return g_bytes.load(std::memory_order_relaxed) + in_vain;
+  int64_t rejected = g_rejected_bytes.load(std::memory_order_relaxed);
+  if (!linker_answers()) return g_bytes.load(std::memory_order_relaxed) + rejected;
   LoadedWalk walk;
-  walk.before = looked_at();
+  walk.before = scanned();
   walk.now = {};
   auto visit = [](dl_phdr_info *info, size_t, void *out) {
     auto &w = *static_cast<LoadedWalk *>(out);
@@ -91,35 +90,35 @@ int64_t library_bytes() {
     return 0;
   };
   dl_iterate_phdr(visit, &walk);
-  // What was unloaded had been read too.
+  // Unloaded objects had been read too.
   if (walk.now.headers < walk.before.headers) walk.now.headers = walk.before.headers;
   uint64_t word;
   memcpy(&word, &walk.now, sizeof word);
-  g_looked_at.store(word, std::memory_order_relaxed);
+  g_scanned.store(word, std::memory_order_relaxed);
   int64_t bytes = static_cast<int64_t>(walk.adds) * kReadPerLibrary + walk.now.headers;
   g_bytes.store(bytes, std::memory_order_relaxed);
-  return bytes + in_vain;
+  return bytes + rejected;
 }
 
 void inherit_libraries(bool by_libc) {
   if (&__libc_single_threaded && __libc_single_threaded) return;
-  // What the parent had loaded since its last look nobody could tell from what the child loads; and where the parent
-  // may not ask either, the lock was perhaps never free.
+  // What the parent loaded since its last scan can't be told from what the child loads; and where the parent may not call
+  // dl_iterate_phdr either, the lock was perhaps never free.
   bool known = by_libc && linker_answers();
   g_answers.store(false, std::memory_order_relaxed);
   g_inherited.count = 0;
   if (!known) return g_handle_wanted.store(false, std::memory_order_relaxed);
   size_t count = 0;
   for (const link_map *m = _r_debug.r_map; m; m = m->l_next) {
-    if (count < kMostInherited) g_inherited.objects[count] = m;
+    if (count < kMaxInherited) g_inherited.objects[count] = m;
     ++count;
   }
   g_inherited.count = count;
-  g_handle_wanted.store(count <= kMostInherited && count == looked_at().objects, std::memory_order_relaxed);
+  g_handle_wanted.store(count <= kMaxInherited && count == scanned().objects, std::memory_order_relaxed);
 }
 
 bool take_handle(void *handle) {
-  // An object of another namespace is not in the list.
+  // The list has no objects of other namespaces.
   Lmid_t space;
   if (dlinfo(handle, RTLD_DI_LMID, &space) != 0 || space != LM_ID_BASE) return false;
   for (size_t i = 0; i < g_inherited.count; ++i) {

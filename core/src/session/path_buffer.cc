@@ -6,7 +6,7 @@
 
 namespace tailrace {
 namespace {
-// When not even two pages are to be had. What two threads write here at once is garbage, but harms nobody.
+// For when not even two pages can be allocated. Two threads that write to it at once get a wrong name, nothing worse.
 char g_last_resort[kPathBytes];
 constexpr size_t kOwnPages = 8192;
 }  // namespace
@@ -17,7 +17,7 @@ PathBuffer::PathBuffer() : thread_(t_thread) {
     return;
   }
   thread_ = nullptr;
-  // Where nothing is recorded nothing will be written here either, and the kernel may not be asked (hooks/seccomp.h).
+  // Where nothing is recorded the buffer stays unused, and system calls may be forbidden (hooks/seccomp.h).
   bool recording = g_session.state.load(std::memory_order_relaxed) == State::kOn && !t_vfork && !t_confined;
   if (!recording) {
     data_ = g_last_resort;

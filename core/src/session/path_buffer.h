@@ -1,5 +1,5 @@
-// Room for a path that isn't on the caller's stack: a traced call may run on a signal stack of 8 KiB or in a thread
-// of 16.
+// A buffer for a path that is not on the caller's stack: a traced call may run on a signal stack of 8 KiB or in a thread
+// with 16 KiB.
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct Thread;
 constexpr size_t kPathBytes = 4352;  // PATH_MAX and some of a working directory
 constexpr unsigned kPathBuffersPerThread = 4;
 
-// Taken from the thread's own few, last in, first out (a signal handler takes the next ones); else, pages of its own.
+// One of the thread's own, last in, first out (a signal handler takes the next); when all are in use, pages of its own.
 class PathBuffer {
  public:
   PathBuffer();

@@ -44,11 +44,11 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   head.dev = identity.dev;
   head.ino = identity.ino;
   head.btime_ns = identity.btime_ns;
-  // Without room the record that wants the name has none either, and counts the loss.
+  // Without room for the name there is none for its record either, which counts the loss.
   if (write_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
 }
 
-// A file as the writer of a record knows it: an open one, a named one, or none.
+// The file of a record: an open one, a named one, or none.
 struct FileSource {
   OpenFile *open = nullptr;
   const NamedFile *named = nullptr;
@@ -90,8 +90,8 @@ inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Con
   return s;
 }
 
-// The one way a record comes to be. Names and context stand in the same epoch as the record: when making room for it
-// emptied the segment, they are written again.
+// Writes every record. Names and context have to be in the same epoch as the record, so they are written again when
+// making room for it emptied the segment.
 inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a, const FileSource &b,
                     uint64_t over = 0) {
   uint64_t t1 = over ? over : now_ticks();
@@ -113,14 +113,14 @@ inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a,
   }
 }
 
-// Where the bytes of a call at the descriptor's position began, and the position moved on.
+// Advances the descriptor's position by the bytes of a call and returns where they began.
 inline int64_t take_position(OpenFile *f, int fd, int64_t moved) {
   if (!is_seekable(f)) return -1;
   if (__builtin_expect(position_is_own(f), 1)) {
     return moved > 0 ? f->position.fetch_add(moved, std::memory_order_relaxed)
                      : f->position.load(std::memory_order_relaxed);
   }
-  // Shared with another process, or appending: only the kernel knows.
+  // Shared with another process, or appending: only the kernel has the position.
   int64_t now = sys::lseek(fd, 0, SEEK_CUR);
   return now < 0 ? -1 : now - moved;
 }
@@ -214,9 +214,9 @@ void record_process_start(Thread *t) {
 
 namespace {
 
-// The members of the exit event's args behind the code.
+// Writes the args of the exit event after its code.
 void write_exit_members(Writer &w) {
-  Account a = take_account();
+  Account a = process_account();
   auto number = [&](const char *key, int64_t value) { w << (w.size() ? "," : "") << key, w.number(value); };
   if (a.known) {
     number("\"rchar\":", a.bytes[kRead]);

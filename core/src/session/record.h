@@ -1,5 +1,9 @@
-// Records: how a hook says what the program did. A hook makes a Call before it calls the real function and hands it to
-// one of these functions after; where nothing is traced, both cost a load and a branch. None of them changes errno.
+// Records: the functions by which hooks record calls. A hook makes a Call before it calls the real function and passes it
+// to one of these functions afterwards.
+//
+// Invariants:
+// - In an untraced process both cost a load and a branch.
+// - None of them changes errno.
 #pragma once
 
 #include <errno.h>
@@ -10,11 +14,11 @@
 
 namespace tailrace {
 
-// The time before the real call; false where this thread records nothing.
+// The begin of a call; false where this thread records nothing.
 class Call {
  public:
   Call() : t0_(enter() ? now_ticks() : 0) {}
-  // One that began before the object did.
+  // A call that began before the object was made.
   explicit Call(uint64_t t0) : t0_(enter() ? t0 : 0) {}
   explicit operator bool() const { return t0_ != 0; }
   uint64_t t0() const { return t0_; }
@@ -37,7 +41,7 @@ struct Event {
   int64_t ret = 0;
 };
 
-// What a record keeps of a call's result: the value, or -errno.
+// The result of a call as a record has it: the value, or -errno.
 inline int64_t result_of(int64_t ret) { return ret < 0 ? -static_cast<int64_t>(errno) : ret; }
 
 // Bytes moved through a descriptor: `at` is kHere or an explicit offset.
@@ -52,12 +56,12 @@ void record_fd(const Call &call, Fn fn, int fd, int64_t ret, uint64_t count = 0,
 void record_file(const Call &call, const Event &event, OpenFile *file);
 // A call that names one or two files; b may be null.
 void record_path(const Call &call, Event event, const NamedFile *a, const NamedFile *b = nullptr);
-// A call of a library above libc that was over at `t1`.
+// A call of a layer (layers/layers.h) that ended at `t1`.
 void record_above(const Call &call, uint64_t t1, Event event, const NamedFile *file, const NamedFile *object);
 // A call without a file.
 void record_plain(const Call &call, Fn fn, int64_t ret);
 
-// A call that closes a descriptor. Made before the real call, which another thread's open may overtake.
+// A call that closes a descriptor. Made before the real call: another thread may open the number right after it.
 class Closing {
  public:
   Closing(const Call &call, int fd) : known_(call && take_file(fd, file_)) {}
@@ -76,10 +80,10 @@ class Closing {
 void record_process_start(Thread *t);
 // The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);
-// A child was waited for; its account, where it is known.
+// A wait for a child, with the child's account where that is known.
 void record_wait(const Call &call, Fn fn, int pid, int status, const uint64_t *account);
 
-// A record that may have to be put right: execve only returns when it failed.
+// A record that may have to be amended: execve is recorded before the call, and returns only when it failed.
 struct PendingRecord {
   Thread *thread = nullptr;
   Slot *slot = nullptr;

@@ -34,19 +34,20 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   s->magic.store(kJournalMagic, std::memory_order_release);
 }
 
-void settle_in(SegmentHeader *s) {
+void register_segment(SegmentHeader *s) {
   Session &g = g_session;
-  s->lost[static_cast<int>(Loss::kNoJournal)].fetch_add(g.unhoused_losses.exchange(0), std::memory_order_relaxed);
+  s->lost[static_cast<int>(Loss::kNoJournal)].fetch_add(g.losses_without_segment.exchange(0),
+                                                        std::memory_order_relaxed);
   if (!g.first_segment) g.first_segment = s;
 }
 
-// Table lock held.
+// Call with the table lock held.
 void fill_reserve() {
   Session &g = g_session;
   for (auto &place : g.reserve) {
     if (place && place->holding.load(std::memory_order_relaxed) == kReserve) continue;
     place = nullptr;
-    SegmentHeader *s = make_segment_file(g.segment_count, kSegmentSlots, Sharing::kWithKin);
+    SegmentHeader *s = make_segment_file(g.segment_count, kSegmentSlots, Sharing::kWithChildren);
     if (!s) return;
     s->holding.store(kReserve, std::memory_order_relaxed);
     write_segment_header(s, g.segment_count++, kSegmentSlots, 0);
@@ -59,14 +60,14 @@ void fill_reserve() {
 SegmentHeader *make_segment(uint32_t slots, uint32_t tid) {
   Session &g = g_session;
   SegmentHeader *s =
-      make_segment_file(g.segment_count, slots, g.first_segment ? Sharing::kAlone : Sharing::kHeadForKin);
+      make_segment_file(g.segment_count, slots, g.first_segment ? Sharing::kThisProcess : Sharing::kHeaderWithChildren);
   if (!s) return nullptr;
 #ifdef MADV_POPULATE_WRITE
-  // One call instead of a fault a page; older kernels say no, and fault.
+  // One call instead of a fault per page; older kernels refuse, and the pages fault.
   sys::madvise(s, segment_bytes(slots), MADV_POPULATE_WRITE);
 #endif
   write_segment_header(s, g.segment_count++, slots, tid);
-  settle_in(s);
+  register_segment(s);
   return s;
 }
 
@@ -78,27 +79,27 @@ SegmentHeader *take_reserve(uint32_t tid, size_t leaving) {
     place = nullptr;
     uint32_t expected = kReserve;
     if (!s || !s->holding.compare_exchange_strong(expected, kHeld)) continue;
-    share_segment(s, g.first_segment ? Sharing::kAlone : Sharing::kHeadForKin);
-    // In the process that made it the number is the file's.
+    share_segment(s, g.first_segment ? Sharing::kThisProcess : Sharing::kHeaderWithChildren);
+    // In the process that made it the index is that of the file name.
     bool own = s->pid == g.pid && s->start_realtime_ns == g.start_realtime_ns;
     write_segment_header(s, own ? s->segment : g.segment_count++, kSegmentSlots, tid);
-    settle_in(s);
+    register_segment(s);
     return s;
   }
   return nullptr;
 }
 
-void provide(unsigned uid) {
+void make_reserve(unsigned uid) {
   Thread *self = enter();
-  bool changes = uid != kNobody && g_session.state.load(std::memory_order_acquire) == State::kOn && !t_confined &&
+  bool changes = uid != kSameUser && g_session.state.load(std::memory_order_acquire) == State::kOn && !t_confined &&
                  uid != sys::geteuid();
-  // In a vfork child too, whose next program will need it.
+  // In a vfork child too, since its next program will need it.
   if (changes) announce_user(uid);
   if (!self) return;
   sys::SignalsBlocked signals;
   if (self->segment && self->next - self->begin > kSegmentSlots / 2) seal_thread(self);
   Locked lock(g_session.wiped->table);
-  // A thread finds out when it comes to its segment's end.
+  // A thread notices the new size when it reaches the end of its segment.
   for (Thread *t = g_session.threads; t; t = t->next_thread) {
     if (t->segment) extend_segment_file(t->segment);
   }

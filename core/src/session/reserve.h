@@ -1,24 +1,24 @@
-// Segments made while this process still may, for when it has given up its rights (setuid) or its root (chroot).
+// Segments that are made in advance, for a process that gives up its rights (setuid) or its root (chroot).
 //
-//   provide()  before such a call: every thread's segment gets all of its slots, and a few more are made
-//   take_reserve()  by a thread that needs a segment and can't make one, in this process or in one that it forked
+//   make_reserve()  before such a call: extends every thread's segment to its full size and makes a few more
+//   take_reserve()  in a thread that needs a segment and can't make one, in this process or in one that it forked
 //
-// Who takes it is decided by one word of the segment's header, which all of them share. What nobody took is removed
-// when nobody has it mapped any more (format/seal_dead.cc).
+// One atomic word of the segment's header, which all these processes share, decides which takes it. An unused reserve is
+// removed when no process has it mapped any more (format/seal_dead.cc).
 #pragma once
 
 #include "session/segment_file.h"
 
 namespace tailrace {
 
-// A new segment of this process, its header written; null when there is none to be had. Table lock held, here and
-// below.
+// A new segment of this process with its header written; null when none can be made. Call with the table lock held, here
+// and below.
 SegmentHeader *make_segment(uint32_t slots, uint32_t tid);
 SegmentHeader *take_reserve(uint32_t tid, size_t leaving = 0);
 
-constexpr unsigned kNobody = UINT32_MAX;
-// Before a call that may put the journal directory or the run directory out of reach. `uid`: whom the process will be
-// to the file system, if that changes.
-void provide(unsigned uid = kNobody);
+constexpr unsigned kSameUser = UINT32_MAX;
+// To be called before a call that may put the journal directory or the run directory out of reach. `uid`: the user that
+// the file system will see, if that changes.
+void make_reserve(unsigned uid = kSameUser);
 
 }  // namespace tailrace

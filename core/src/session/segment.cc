@@ -41,14 +41,14 @@ uint32_t used_slots(const Thread *t) {
   return static_cast<uint32_t>(end - t->begin);
 }
 
-// More slots, if the segment can have them. Another thread may have seen to it (session/reserve.cc).
+// Extends the segment to its full size if possible. Another thread may have done so already (session/reserve.cc).
 bool grow(Thread *t) {
   if (t->limit - t->begin >= kSegmentSlots || !extend_segment_file(t->segment)) return false;
   t->limit = t->begin + kSegmentSlots;
   return true;
 }
 
-// seal_segment's arguments and results, for the way over to the other stack.
+// Arguments and results of seal_segment, to be passed to the other stack.
 struct SealJob {
   SegmentHeader *segment;
   uint32_t used;
@@ -74,7 +74,7 @@ bool prepare_sealing() {
 
 void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_stack + kPrivateStackBytes); }
 
-// Sealing lock held. Writes out what it can; then the segment has to be emptied.
+// Call with the sealing lock held. Writes out what it can; the caller then empties the segment.
 SealJob seal_records(Thread *t) {
   Session &g = g_session;
   take_captured(t);
@@ -96,35 +96,35 @@ void begin_epoch(Thread *t, const ClockSample &now) {
   set_deadline(t, now.ticks);
 }
 
-// Sealing lock held. False: it can't be written now; the launcher may, later.
+// Call with the sealing lock held. False when the records can't be written now; the launcher may later.
 bool seal_and_empty(Thread *t) {
   SealJob job = seal_records(t);
   if (job.status >= 0) begin_epoch(t, job.now);
   return job.status >= 0;
 }
 
-// Segments that this process may leave to the launcher, full: 16 MiB.
-constexpr uint32_t kMostKept = 64;
+// Full segments that this process may leave to the launcher: 16 MiB.
+constexpr uint32_t kMaxKept = 64;
 
-// Sealing lock held. The thread goes on with another segment and leaves its own, which this process has no right to
-// write out, as it is to the launcher.
+// Call with the sealing lock held. Gives the thread another segment and leaves its own, whose records this process may not
+// write to the trace file, to the launcher.
 bool leave_segment(Thread *t, int status) {
   Session &g = g_session;
   Locked lock(g.wiped->table);
   SegmentHeader *s = nullptr;
-  bool may_make = (status == -EACCES || status == -EPERM) && g.kept_segments < kMostKept;
+  bool may_make = (status == -EACCES || status == -EPERM) && g.kept_segments < kMaxKept;
   if (may_make) s = make_segment(kSegmentSlots, t->tid);
   if (!s) s = take_reserve(t->tid, kReserveSegments / 2);
   if (!s) return false;
   ++g.kept_segments;
-  // The records' writer tells by the epoch that names and context have to be written again.
+  // A new epoch tells the writer of records to write names and context again.
   uint32_t epoch = t->epoch + 1;
   s->epoch.store((epoch & 0xFFFF) ? epoch : epoch + 1, std::memory_order_relaxed);
   attach_segment(t, s, 0);
   return true;
 }
 
-// A full segment makes room: it is written out, left to the launcher, or what is in it is dropped and counted.
+// Makes room in a full segment: it is sealed, or left to the launcher, or its records are dropped and counted as lost.
 void make_room_in_full(Thread *t) {
   Locked lock(g_session.wiped->sealing);
   SealJob job = seal_records(t);
@@ -135,7 +135,7 @@ void make_room_in_full(Thread *t) {
   begin_epoch(t, job.now);
 }
 
-// How far the previous program image had come.
+// The slots that the previous program image has used.
 uint32_t find_used(SegmentHeader *s) {
   auto epoch = static_cast<uint16_t>(s->epoch.load(std::memory_order_relaxed));
   uint32_t n = s->allocated_slots.load(std::memory_order_relaxed);
@@ -151,7 +151,7 @@ void open_segment(Thread *t) {
   t->segment = s;
   t->begin = t->next = t->limit = nullptr;
   if (!s) return;
-  house_ledger(s);
+  move_ledger_to(s);
   attach_segment(t, s, 0);
 }
 
@@ -164,16 +164,16 @@ static void adopt_segment(SegmentHeader *s) {
 }
 
 bool adopt_segments(uint32_t count, uint32_t mine) {
-  SegmentHeader *first = reopen_segment_file(mine, Sharing::kHeadForKin);
+  SegmentHeader *first = reopen_segment_file(mine, Sharing::kHeaderWithChildren);
   if (!first) return false;
   g_session.first_segment = first;
   g_session.segment_count = count;
   g_session.start.monotonic_ns = first->start_monotonic_ns;
   g_session.reference_rate_q32 = first->reference_rate_q32;
   for (uint32_t i = 0; i < count; ++i) {
-    if (i != mine) adopt_segment(reopen_segment_file(i, Sharing::kAlone));
+    if (i != mine) adopt_segment(reopen_segment_file(i, Sharing::kThisProcess));
   }
-  // Last, so that it is on top of the list: the first thread takes it.
+  // Last, so that it is first in the list and the first thread takes it.
   adopt_segment(first);
   return true;
 }
@@ -220,7 +220,7 @@ Slot *reserve_slowly(Thread *t, uint32_t n) {
 void seal_thread(Thread *t) {
   if (!t->segment) return;
   Locked lock(g_session.wiped->sealing);
-  // What can't be written now may be later; only a full segment has to be emptied.
+  // Records that can't be written now may be later; only a full segment has to be emptied.
   if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
 }
 
@@ -230,8 +230,8 @@ void seal_for_exit() {
   Locked lock(g.wiped->sealing);
   g.sealed_for_exit = true;
   for (Thread *t = g.threads; t; t = t->next_thread) {
-    // What another thread still writes to is left to whoever launched the process, and so is what can't be written
-    // here: the process may have given up the right to (setuid), or be out of descriptors.
+    // The launcher seals the segments that other threads still write to, and those whose records can't be written here:
+    // the process may have given up the right to (setuid), or be out of descriptors.
     if (!t->segment || (t != self && t->in_use.load(std::memory_order_acquire))) continue;
     if (!seal_and_empty(t)) continue;
     bool done = t->segment->homeless.load() == 0;
@@ -243,11 +243,11 @@ void seal_for_exit() {
 void count_loss(Thread *t, Loss cause) {
   Session &g = g_session;
   SegmentHeader *s = t && t->segment ? t->segment : g.first_segment;
-  if (!s && g.kin) {
-    s = g.kin;
+  if (!s && g.ancestor) {
+    s = g.ancestor;
     s->homeless.store(1, std::memory_order_relaxed);
   }
-  auto &count = s ? s->lost[static_cast<int>(cause)] : g.unhoused_losses;
+  auto &count = s ? s->lost[static_cast<int>(cause)] : g.losses_without_segment;
   count.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -1,25 +1,26 @@
-// Segments: the files behind threads' buffers. Made, grown, filled, sealed, emptied, adopted after execve, removed.
+// Segments, the mapped files that threads write records to: how one is opened, filled, sealed, emptied and adopted after
+// execve. session/segment_file.h has the files.
 #pragma once
 
 #include "session/session.h"
 
 namespace tailrace {
 
-// Gives the thread a new segment, or leaves it without one (counted). Table lock held.
+// Gives the thread a new segment. Without one the thread's events are counted as lost. Call with the table lock held.
 void open_segment(Thread *t);
-// Takes over the segments of this process's previous program image; `mine` was the calling thread's. Before any thread
-// exists.
+// Takes over the segments of this process's previous program image, of which `mine` was the calling thread's. To be
+// called before any Thread exists.
 bool adopt_segments(uint32_t count, uint32_t mine);
-// The thread goes on with a segment that another thread began.
+// Records that the thread continues a segment that another thread began.
 void note_thread(Thread *t);
-// The scratch memory of a forked child's parent may have been in use.
+// In a forked child: frees the sealer's memory, which the parent may have been using.
 void forget_scratch();
 
-// The thread's records would fill 64 KiB of lines or more.
+// Whether the thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }
 
-// Moves the end of what is used by `n` slots and returns where they begin. One instruction, so that a signal handler
-// that records in between takes slots of its own.
+// Takes `n` slots and returns the first. One instruction, so that a signal handler that records in between gets slots of
+// its own.
 inline Slot *take_slots(Thread *t, uint32_t n) {
   auto bytes = static_cast<uint64_t>(n) * sizeof(Slot);
 #if defined(__x86_64__)
@@ -32,7 +33,7 @@ inline Slot *take_slots(Thread *t, uint32_t n) {
 
 Slot *reserve_slowly(Thread *t, uint32_t n);
 
-// Slots in a row, or null: then the caller counts the loss. The slots are the caller's, but invalid until marked.
+// Returns `n` consecutive slots, which are invalid until they are marked, or null: then the caller counts the loss.
 inline Slot *reserve(Thread *t, uint32_t n) {
   Slot *slot = take_slots(t, n);
   if (__builtin_expect(slot + n <= t->limit, 1)) return slot;

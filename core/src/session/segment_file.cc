@@ -20,7 +20,7 @@ const char *segment_path(uint32_t index, const PathBuffer &buffer) {
   return w.c_str();
 }
 
-// The run's journal directory, made by whoever comes first. It is the user's alone.
+// Makes the run's journal directory, which only the user may enter, unless another process has.
 void make_directories(const char *path) {
   PathBuffer copy;
   char *buffer = copy.data();
@@ -34,7 +34,7 @@ void make_directories(const char *path) {
   }
 }
 
-// In a directory that all may write to, a place that another user made is not ours to trust.
+// In a world-writable directory another user's subdirectory is not to be trusted.
 bool directory_is_ours(const char *path) {
   PathBuffer copy;
   char *buffer = copy.data();
@@ -62,7 +62,7 @@ int create_file(const char *path) {
   return fd;
 }
 
-// Pages that are there when they are written to, or an error now.
+// Allocates pages, so that a full file system is an error now and not a signal at the first write.
 int allocate_file(int fd, size_t from, size_t to) {
   if (to > sys::file_size_limit()) return -EFBIG;
   int status = sys::fallocate(fd, static_cast<int64_t>(from), static_cast<int64_t>(to - from));
@@ -84,7 +84,7 @@ SegmentHeader *map_segment(int fd, Sharing sharing) {
   return nullptr;
 }
 
-// What is done with a path that may have to be done elsewhere, or with another table of descriptors.
+// Arguments and result of a function that may have to run again, with another path or another table of descriptors.
 struct FileJob {
   const char *path;
   uint32_t from, to;  // slots
@@ -115,8 +115,8 @@ void extend_job(void *raw) {
 
 }  // namespace
 
-// In a user namespace the user has another number, or that of nobody; his journals belong where the launcher, outside,
-// looks for them. There the directory is seen to be his, whatever his number is.
+// In a user namespace the user has another number, possibly that of "nobody", but journals belong where the launcher,
+// outside, looks for them. The owner of that directory appears as the user's number here, whatever it is.
 static unsigned journal_user() {
   const Session &g = g_session;
   unsigned uid = sys::geteuid();
@@ -159,7 +159,7 @@ bool extend_segment_file(SegmentHeader *segment) {
   uint32_t allocated = segment->allocated_slots.load(std::memory_order_relaxed);
   if (allocated >= kSegmentSlots) return true;
   PathBuffer path;
-  FileJob job{segment_path(segment->segment, path), allocated, kSegmentSlots, Sharing::kAlone, nullptr, 0};
+  FileJob job{segment_path(segment->segment, path), allocated, kSegmentSlots, Sharing::kThisProcess, nullptr, 0};
   with_descriptor(extend_job, &job, job.status);
   if (job.status < 0) return false;
   segment->allocated_slots.store(kSegmentSlots, std::memory_order_release);
@@ -188,8 +188,8 @@ void remove_segment_file(const SegmentHeader *segment) {
 }
 
 bool share_segment(SegmentHeader *segment, Sharing sharing) {
-  if (sharing == Sharing::kWithKin) return true;
-  size_t kept = sharing == Sharing::kHeadForKin ? kSegmentHeaderBytes : 0;
+  if (sharing == Sharing::kWithChildren) return true;
+  size_t kept = sharing == Sharing::kHeaderWithChildren ? kSegmentHeaderBytes : 0;
   return sys::madvise(reinterpret_cast<char *>(segment) + kept, segment_bytes(kSegmentSlots) - kept, MADV_DONTFORK) >=
          0;
 }

@@ -1,30 +1,31 @@
-// The files behind segments: where they lie, how they are made, grown, mapped again and removed.
+// The files of segments: where they are, and how they are made, extended, mapped again and removed.
 #pragma once
 
 #include "format/journal.h"
 
 namespace tailrace {
 
-// Who else may have the segment's memory. kHeadForKin: a forked child keeps the header's page, where it counts what it
-// can't record itself; kWithKin: all of it (session/reserve.h).
-enum class Sharing { kAlone, kHeadForKin, kWithKin };
+// Which part of a segment's memory forked children share. kHeaderWithChildren: the header's page, where a child counts
+// what it can't record itself; kWithChildren: all of it (session/reserve.h).
+enum class Sharing { kThisProcess, kHeaderWithChildren, kWithChildren };
 
-// Makes and maps segment `index` of this process with room for `slots`, its header still empty. Null when there is none
-// to be had: no room, no right, no descriptor.
+// Makes and maps segment `index` of this process with memory for `slots` and an empty header. Null without space,
+// permission or a descriptor.
 SegmentHeader *make_segment_file(uint32_t index, uint32_t slots, Sharing sharing);
-// All of the segment's slots have memory from now on. False: they can't.
+// Allocates memory for all slots of the segment. False when that fails.
 bool extend_segment_file(SegmentHeader *segment);
-// A segment of this process's previous program image. Null when it isn't there or isn't ours.
+// Maps a segment of this process's previous program image. Null when it is missing or another process's.
 SegmentHeader *reopen_segment_file(uint32_t index, Sharing sharing);
-// As far as this process may.
+// Does nothing where this process may not.
 void remove_segment_file(const SegmentHeader *segment);
 
-// From here on the segment's memory is shared no further than this.
+// Restricts the sharing of the segment's memory from here on.
 bool share_segment(SegmentHeader *segment, Sharing sharing);
 
-// Names the process's journals for the user that it is now. False: that is what they are called already.
+// Names the process's journals for its present user. False when that is their name already.
 bool name_journal();
-// Called by the process while it may: journals of this user's are sealed with ours (format/seal_dead.cc).
+// Announces that journals of this user belong to the run, so that they are sealed with ours (format/seal_dead.cc). To be
+// called while the process still may.
 void announce_user(unsigned uid);
 
 }  // namespace tailrace

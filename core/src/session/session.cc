@@ -21,7 +21,7 @@
 #include "session/segment.h"
 #include "session/segment_file.h"
 
-// The dynamic linker's.
+// Of the dynamic linker.
 extern "C" void *__libc_stack_end;
 #ifdef TAILRACE_SANITIZED
 void tailrace_report_to(const char *path);  // base/sanitizer.cc
@@ -42,16 +42,16 @@ namespace {
 pthread_key_t g_thread_key;
 char **g_argv;
 
-// PTHREAD_DESTRUCTOR_ITERATIONS. In the last ThreadSanitizer takes leave of the thread.
+// PTHREAD_DESTRUCTOR_ITERATIONS. In the last round ThreadSanitizer ends its own account of the thread.
 #ifdef __SANITIZE_THREAD__
 constexpr uintptr_t kDestructorRounds = 2;
 #else
 constexpr uintptr_t kDestructorRounds = 4;
 #endif
 
-// Destructors of other libraries' keys may still do I/O; as long as rounds are left, ours asks to come last.
+// Destructors of other libraries' keys may still do I/O: as long as rounds are left, ours requests another.
 void thread_ends(void *value) {
-  // Cancelled in a call on a stream, the thread never came back to let go of it.
+  // A thread that was cancelled in a call on a stream still holds its lock.
   if (t_held_stream) funlockfile(static_cast<FILE *>(t_held_stream));
   t_held_stream = nullptr;
   auto rounds = reinterpret_cast<uintptr_t>(value);
@@ -65,7 +65,7 @@ void thread_ends(void *value) {
 bool make_wiped_page() {
   void *page = sys::allocate_pages(4096);
   if (!page) return false;
-  // Kernels before 4.14 have no such advice; after_fork_in_child then does it for fork(3).
+  // Kernels before 4.14 lack this advice; there after_fork_in_child zeroes the page for fork(3).
   sys::madvise(page, 4096, MADV_WIPEONFORK);
   g_session.wiped = new (page) WipedOnFork;
   return true;
@@ -78,7 +78,7 @@ void read_host_name() {
   w.c_str();
 }
 
-// The process's own names: trace file and journals.
+// Names the process's trace file and journals.
 void name_process() {
   Session &g = g_session;
   name_journal();
@@ -96,7 +96,7 @@ void begin_process() {
   g.start = sample_clock(g.clock_kind);
   g.start_realtime_ns = realtime_ns();
   g.segment_count = g.kept_segments = 0;
-  g.unhoused_losses.store(0);
+  g.losses_without_segment.store(0);
   g.start_recorded = false;
   g.sealed_for_exit = false;
   name_process();
@@ -115,17 +115,17 @@ void start_clock() {
   g.block_age_ticks = static_cast<uint64_t>(ticks / g.reference_rate_q32);
 }
 
-// The process's own context: what it was told, and what the resource manager says of itself.
+// The process's own context: the tags it was given, and those from the resource manager's variables.
 void make_root_context() {
   Session &g = g_session;
   char buffer[kMaxTagsBytes + 1], extra[2 * 3 * kMaxTagValueBytes + 16], message[256];
   Writer faults(message, sizeof message), more(extra, sizeof extra);
-  TagSet told, found;
+  TagSet given, found;
   size_t at;
-  // The launcher has checked them; a set that is wrong all the same is none.
-  if (!parse_tags(g.environment[Setting::TAILRACE_TAGS], told, at, faults)) told.count = 0;
+  // The launcher has checked them; an invalid set counts as empty.
+  if (!parse_tags(g.environment[Setting::TAILRACE_TAGS], given, at, faults)) given.count = 0;
   auto add = [&](string_view key, string_view value) {
-    if (value.empty() || told.find(key)) return;
+    if (value.empty() || given.find(key)) return;
     if (more.size()) more << ',';
     more << key << '=';
     encode_tag_value(value, more);
@@ -134,7 +134,7 @@ void make_root_context() {
   add("rank", g.environment.rank);
   if (!parse_tags(more.view(), found, at, faults)) found.count = 0;
   Writer all(buffer, sizeof buffer);
-  if (!merge_tags(told, found, all)) all.truncate(0);
+  if (!merge_tags(given, found, all)) all.truncate(0);
   g.root = intern_context(all.view());
 }
 
@@ -159,8 +159,8 @@ void describe_processors(Writer &w) {
   w << '"';
 }
 
-// The control group (cgroups(7)): of the one hierarchy of version 2, or where that puts nothing but its root, of the
-// first of version 1 that does. Returns the bytes that were read.
+// The control group (cgroups(7)): in the hierarchy of version 2 or, where that has only the root, in the first of version 1
+// that has another. Returns the bytes that were read.
 long describe_control_group(Writer &w) {
   char text[4096];
   int fd = sys::open("/proc/self/cgroup", O_RDONLY);
@@ -184,7 +184,7 @@ long describe_control_group(Writer &w) {
   return n;
 }
 
-// ppid, exe, cwd, uid, cpus, cgroup, argv: the members of the start event's args. Returns the bytes that were read.
+// Writes the args of the start event: ppid, exe, cwd, uid, cpus, cgroup, argv. Returns the bytes that were read.
 long describe_process(char **argv) {
   Session &g = g_session;
   char path[4096];
@@ -201,31 +201,31 @@ long describe_process(char **argv) {
   w << ",\"uid\":";
   w.number(sys::getuid());
   describe_processors(w);
-  long looked_at = describe_control_group(w);
+  long bytes_read = describe_control_group(w);
   w << ",\"argv\":[";
   size_t whole = w.size();
   for (char **a = argv; a && *a; ++a) {
     if (a != argv) w << ',';
     w.json(*a);
-    // A long command line is cut at an argument's end.
+    // A long command line is cut at the end of an argument.
     if (w.overflowed() || w.room() < 16) break;
     whole = w.size();
   }
   w.truncate(whole);
   w << ']';
   g.process_members_bytes = w.size();
-  return looked_at;
+  return bytes_read;
 }
 
-// TAILRACE_PROCESS: <filters>:<user>, and of an image that another of the same process has made way for
+// TAILRACE_PROCESS: <filters>:<user> and, of an image that replaces another of the same process,
 // :<pid>:<start>:<segments>:<this thread's segment>.
 struct Identity {
   uint64_t filters = 0, user = 0, pid = 0, start = 0, segments = 0, mine = 0;
-  bool handed_on = false, whole = false;
+  bool has_start = false, has_process = false;
 
   explicit Identity(string_view text) {
-    handed_on = take(text, filters) && take(text, user);
-    whole = handed_on && take(text, pid) && take(text, start) && take(text, segments) && take(text, mine);
+    has_start = take(text, filters) && take(text, user);
+    has_process = has_start && take(text, pid) && take(text, start) && take(text, segments) && take(text, mine);
   }
 
  private:
@@ -237,16 +237,16 @@ struct Identity {
 };
 
 bool adopt_process() {
-  Identity told(g_session.environment[Setting::TAILRACE_PROCESS]);
-  // The variable is this process's own only if it was set right before this exec; a child has it from its parent.
-  if (!told.whole || static_cast<int>(told.pid) != sys::getpid() || told.segments == 0 || told.segments > 4096 ||
-      told.mine >= told.segments) {
+  Identity given(g_session.environment[Setting::TAILRACE_PROCESS]);
+  // The variable is this process's own only if it was set right before this exec; a child inherits its parent's.
+  if (!given.has_process || static_cast<int>(given.pid) != sys::getpid() || given.segments == 0 ||
+      given.segments > 4096 || given.mine >= given.segments) {
     return false;
   }
-  g_session.pid = static_cast<int>(told.pid);
-  g_session.start_realtime_ns = told.start;
+  g_session.pid = static_cast<int>(given.pid);
+  g_session.start_realtime_ns = given.start;
   name_process();
-  return adopt_segments(static_cast<uint32_t>(told.segments), static_cast<uint32_t>(told.mine));
+  return adopt_segments(static_cast<uint32_t>(given.segments), static_cast<uint32_t>(given.mine));
 }
 
 void find_own_library() {
@@ -273,8 +273,8 @@ bool prepare() {
   start_clock();
   make_root_context();
   if (!g.root) return false;
-  Identity told(g.environment[Setting::TAILRACE_PROCESS]);
-  g.journal_uid = told.handed_on ? static_cast<unsigned>(told.user) : sys::geteuid();
+  Identity given(g.environment[Setting::TAILRACE_PROCESS]);
+  g.journal_uid = given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
   begin_process();
   if (!adopt_process()) begin_process();
   if (pthread_key_create(&g_thread_key, thread_ends) != 0) return false;
@@ -282,13 +282,13 @@ bool prepare() {
   return true;
 }
 
-// A forked child: what it has of its parent's threads is unmapped memory.
+// In a forked child. The segments of its parent's threads are not mapped here.
 void become_child() {
   Session &g = g_session;
   g.threads = nullptr;
   if (g.first_segment) {
-    if (g.kin) sys::munmap(g.kin, kSegmentHeaderBytes);
-    g.kin = g.first_segment;
+    if (g.ancestor) sys::munmap(g.ancestor, kSegmentHeaderBytes);
+    g.ancestor = g.first_segment;
     g.first_segment = nullptr;
   }
   forget_scratch();
@@ -296,10 +296,10 @@ void become_child() {
   begin_process();
   if (!g.wiped->by_libc) inherit_libraries(false);
   begin_child_ledger();
-  // argv may have been written over by now, but exe, cwd and parent are the child's own.
-  long looked_at = describe_process(g_argv);
+  // The program may have overwritten argv by now; exe, cwd and parent are the child's own.
+  long bytes_read = describe_process(g_argv);
   g.wiped->alive.store(1, std::memory_order_release);
-  count_own(looked_at, 0);
+  count_own(bytes_read, 0);
 }
 
 Thread *free_thread() {
@@ -314,7 +314,7 @@ Thread *begin_thread() {
   bool first;
   {
     sys::SignalsBlocked signals;
-    bool goes_on;
+    bool continues;
     {
       Locked lock(g_session.wiped->table);
       t = free_thread();
@@ -324,13 +324,13 @@ Thread *begin_thread() {
       t->retry_events = 0;
       t->paths_taken = 0;
       t_thread = t;
-      goes_on = t->segment != nullptr;
-      if (!goes_on) open_segment(t);
+      continues = t->segment != nullptr;
+      if (!continues) open_segment(t);
       first = g_session.process_members_bytes && !g_session.start_recorded;
       g_session.start_recorded = g_session.start_recorded || first;
     }
-    // May seal, and so not under the table lock: the sealing lock comes before it.
-    if (goes_on) note_thread(t);
+    // Not under the table lock, since it may seal and the sealing lock comes first.
+    if (continues) note_thread(t);
   }
   pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
   if (first) record_process_start(t);
@@ -362,7 +362,7 @@ Thread *enter_slowly() {
     become_child();
   }
   if (t_thread) return t_thread;
-  // pthread_setspecific may allocate, an allocator may do I/O, and that comes back here.
+  // pthread_setspecific may allocate, and an allocator may do I/O, whose hook calls this function again.
   static __thread bool t_beginning;
   if (t_beginning) return nullptr;
   t_beginning = true;
@@ -372,7 +372,8 @@ Thread *enter_slowly() {
 }
 
 // Where the kernel put the program's arguments: at the stack's end, behind their number (System V ABI, "Process
-// Initialization"). For whoever is here before our constructor, which is given them: another library's, that does I/O.
+// Initialization"). For sessions that start before our constructor, which is passed them: another library's constructor
+// may do I/O first.
 static char **find_arguments() {
   auto *argc = static_cast<long *>(__libc_stack_end);
   auto **argv = reinterpret_cast<char **>(argc + 1);
@@ -380,14 +381,14 @@ static char **find_arguments() {
   return sound ? argv : nullptr;
 }
 
-// A process may begin under a filter that nobody traced has set: a static program's, or one that came by a raw system
-// call. Nobody has asked it what it does to our calls, and until then only those are made that the dynamic linker has
-// made before us. Whoever counted no filters for us (other managers than the launcher) is trusted.
-static bool is_free_to_start() {
+// False where the process begins under a seccomp filter that no traced process has set: a static program did, or a raw
+// system call. Its effect on the core's system calls is unknown, so until then only such are made as the dynamic linker
+// has made before. Without a number of filters in TAILRACE_PROCESS (other managers than the launcher) it is true.
+static bool may_start() {
   Session &g = g_session;
-  Identity told(g.environment[Setting::TAILRACE_PROCESS]);
-  long looked_at = 0, found = count_filters(looked_at);
-  if (told.handed_on && found > static_cast<long>(told.filters)) return false;
+  Identity given(g.environment[Setting::TAILRACE_PROCESS]);
+  long bytes_read = 0, found = count_filters(bytes_read);
+  if (given.has_start && found > static_cast<long>(given.filters)) return false;
   g.filters.store(found > 0 ? static_cast<uint32_t>(found) : 0, std::memory_order_relaxed);
   return true;
 }
@@ -398,13 +399,13 @@ void start_session(char **argv) {
     if (argv && !g_argv) g_argv = argv;
     return;
   }
-  bool asked = read_environment(environ, g_session.environment);
+  bool wanted = read_environment(environ, g_session.environment);
 #ifdef TAILRACE_SANITIZED
   string_view reports = g_session.environment[Setting::TAILRACE_SANITIZER_REPORTS];
-  if (asked && !reports.empty()) tailrace_report_to(reports.data());
+  if (wanted && !reports.empty()) tailrace_report_to(reports.data());
 #endif
-  if (!asked || !is_free_to_start()) {
-    if (asked && !g_session.environment.is_in_sight()) hide_settings(environ);
+  if (!wanted || !may_start()) {
+    if (wanted && !g_session.environment.is_exposed()) hide_settings(environ);
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
@@ -414,8 +415,8 @@ void start_session(char **argv) {
     g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
-  describe_process(g_argv);  // what that read is in the base of the ledger, which begins now
-  if (g_session.environment.is_in_sight())
+  describe_process(g_argv);  // the ledger begins now, so its base includes what this reads
+  if (g_session.environment.is_exposed())
     hide_identity(environ);
   else
     hide_settings(environ);
@@ -424,16 +425,16 @@ void start_session(char **argv) {
   g_session.state.store(State::kOn, std::memory_order_release);
 }
 
-void leave_off() {
+void stop_tracing() {
   g_session.state.store(State::kOff, std::memory_order_release);
-  // Threads that have a way in ask again, and are told.
+  // Makes every thread take the slow path of enter(), which returns null from now on.
   g_session.wiped->alive.store(0, std::memory_order_release);
   t_thread = nullptr;
 }
 
 void release_thread(Thread *t) {
   settle_library();
-  // Those of calls that were cancelled.
+  // Of calls that were cancelled.
   t->accounts = 0;
   t->captured_to = nullptr;
   t_thread = nullptr;
@@ -453,7 +454,7 @@ void write_process_identity(Writer &out, bool same) {
 }
 
 namespace {
-// Only the forking thread uses it, and it blocks all signals before it writes it.
+// Used by the forking thread only, which blocks all signals before it writes it.
 uint64_t g_mask_before_fork;
 }  // namespace
 

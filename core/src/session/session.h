@@ -1,16 +1,53 @@
-// The session: what this process's tracing consists of, and a thread's way into it.
+// The session: all state by which one process is traced, and a thread's entry to recording.
 //
-//   hook -> enter() -> Thread* -> session/record.h writes a slot -> make_room()/seal() when the segment is full
+//   process ── g_session: Session
+//                │
+//                ├─ wiped ──────────► WipedOnFork      one page that fork(2) zeroes: `alive` and the three locks
+//                ├─ root ───────────► Context          the process's own tags; never freed (session/context.h)
+//                ├─ threads ────────► Thread ─► Thread ─► ...        never freed; an ended thread's is used again
+//                │                      │         │
+//                │                      │ segment │ segment          next, limit: where the next record goes
+//                │                      ▼         ▼
+//                ├─ first_segment ► SegmentHeader + slots ...        mapped files (format/journal.h):
+//                │                      │                              <journal_stem>.0.tj, .1.tj, ...
+//                ├─ ledger ─────────────┘ in the first segment, own_ledger before there is one
+//                ├─ ancestor ───────► SegmentHeader    of a process that forked this one: counts losses only
+//                ├─ reserve[] ──────► SegmentHeader    made before rights are given up (session/reserve.h)
+//                └─ scratch, seal_stack                memory of the sealer, for all threads
 //
-// What holds:
-// - enter() costs a thread-local load and a flag where all is well. The flag lies on a page that fork(2) wipes, so a
-// child of any
-//   kind of fork notices at its first event that it is one, and starts a journal of its own.
-// - Segments are mapped MADV_DONTFORK: no child can write into its parent's. Excepted are the first one's header, where
-// a child without a journal counts what it loses, and segments held in reserve (session/reserve.h).
-// - A lock is only held with signals blocked, so a handler never meets one that its own thread holds.
-// - In a vfork child (the parent's memory!) t_vfork is set, t_thread is null, and nothing is recorded or changed.
+//   t_thread: Thread of this thread, null before its first event    t_context: its Context, null for the root
+//
+// How a record is made:
+//
+//   hook ─► enter() ─► Thread ─► session/record.h writes slots ─► segment full or old: make_room(), seal_thread()
+//                                                                                │
+//                                                  trace file: one block (format/seal.h) ◄┘
+//
+// What starts a process does to it:
+//
+//   fork     `wiped` is zero and no segment is mapped in the child. enter_slowly() finds `alive` unset and begins a
+//            process of its own: new name, new ledger, new journal at its first event. libc's fork holds `sealing` and
+//            `table` meanwhile (before_fork), so that tables and arena are whole in the child.
+//   vfork    The child runs in its parent's memory: t_vfork is set, t_thread put aside, nothing recorded or changed.
+//   exec     The image is replaced, the process stays: TAILRACE_PROCESS names the journal's segments, and the next
+//            image adopts them and appends to them (write_process_identity, adopt_segments).
+//
+// Locks, in the order in which a thread that takes more than one takes them:
+//
+//   sealing    scratch, seal_stack, the trace file, a segment while it is emptied
+//   table      contexts, file slots, the list of threads, segments' numbers, the reserve
+//   reaping    the readings around a wait (session/child_account.h); no other lock is taken under it
+//
+// Guarantees:
+// - enter() costs a thread-local load and a flag once the thread records.
+// - A child of any kind of fork finds out at its first event that it is one, since the flag is on the wiped page.
+// - No child writes into its parent's segments: they are mapped MADV_DONTFORK. Exceptions are the first one's header,
+//   where a child without a journal counts its losses, and segments in reserve (session/reserve.h).
+// - A lock is held only with signals blocked, so a signal handler never waits for a lock of its own thread.
+// - A process that is killed loses no finished record: segments are files, which the launcher seals.
 // - Nothing here fails the program: without memory or journal, events are counted as lost.
+//
+// Look next at session/record.h (what hooks call), session/segment.h (segments), format/journal.h (their layout).
 #pragma once
 
 #include "base/lock.h"
@@ -21,7 +58,7 @@
 
 namespace tailrace {
 
-// Direct-mapped memory of which names the current epoch has: a miss only writes the name again.
+// Sizes of the direct-mapped caches of names and contexts that the current epoch contains: a miss only writes one again.
 constexpr size_t kNameCache = 1024;
 constexpr size_t kContextCache = 4;
 
@@ -30,16 +67,16 @@ struct Thread {
   Slot *limit;
   Slot *begin;
   SegmentHeader *segment;
-  uint64_t deadline_ticks;  // the first event after it seals
+  uint64_t deadline_ticks;  // the first event after it seals the segment
   uint32_t epoch;
   uint32_t tid;
   uint64_t names[kNameCache];
   uint32_t contexts[kContextCache];
-  Thread *next_thread;  // all of this process
-  char *paths;          // PathBuffer's
+  Thread *next_thread;  // in the list of all of this process
+  char *paths;          // memory of PathBuffer
   uint32_t paths_taken;
   std::atomic<uint32_t> in_use;
-  uint32_t retry_events;  // until a segment is tried for again
+  uint32_t retry_events;  // events until the next attempt to make a segment
   // The bytes in this thread's records up to `captured_to`, those that the kernel's account has (session/ledger.h),
   // while it has accounts that need them.
   Slot *captured_to;
@@ -47,19 +84,19 @@ struct Thread {
   uint32_t accounts;
 };
 
-// Lies on a page of its own that fork wipes to zero.
+// On a page of its own that fork zeroes.
 struct WipedOnFork {
   std::atomic<uint32_t> alive;
-  bool by_libc;  // the fork was libc's, so the child began in after_fork_in_child()
-  // Who takes both takes `sealing` first.
-  Lock sealing;  // the scratch memory and the trace file
-  Lock table;    // contexts, file slots, threads
-  Lock reaping;  // session/child_account.h; no other is taken under it
+  bool by_libc;  // libc's fork: the child began in after_fork_in_child()
+  // What each guards, and their order: above.
+  Lock sealing;
+  Lock table;
+  Lock reaping;
 };
 
 enum class State : uint32_t { kNew, kStarting, kOff, kOn };
 
-constexpr size_t kReserveSegments = 8;  // 2 MiB, in a process that has given up rights (session/reserve.h)
+constexpr size_t kReserveSegments = 8;  // 2 MiB, in a process that gives up rights (session/reserve.h)
 
 struct Session {
   std::atomic<State> state;
@@ -71,27 +108,27 @@ struct Session {
   uint64_t reference_rate_q32;
   uint64_t block_age_ticks;
   int pid;
-  unsigned journal_uid;  // whose directory has the journals: the user's number outside of any user namespace
+  unsigned journal_uid;  // the user whose directory has the journals, as numbered outside of any user namespace
   bool sealed_for_exit;
   bool start_recorded;
-  std::atomic<uint32_t> filters;  // seccomp filters that the process is under, none of which harms our calls
-  Ledger *ledger;                 // in the first segment, or own_ledger as long as there is none
+  std::atomic<uint32_t> filters;  // seccomp filters in force, none of which harms the core's system calls
+  Ledger *ledger;                 // in the first segment; own_ledger before there is one
   Ledger own_ledger;
   Context *root;
   Thread *threads;
   uint32_t segment_count;
-  uint32_t kept_segments;  // left full to the launcher
+  uint32_t kept_segments;  // full ones that are left to the launcher
   SegmentHeader *first_segment;
-  SegmentHeader *kin;  // the page of the header of an ancestor's first segment: its lost counters
+  SegmentHeader *ancestor;  // the header page of an ancestor's first segment: its loss counters
   SegmentHeader *reserve[kReserveSegments];
   uint64_t pid_namespace;
-  std::atomic<uint64_t> unhoused_losses;  // before there was any segment to count them in
+  std::atomic<uint64_t> losses_without_segment;  // of before the first segment
   SealScratch *scratch;
-  char *seal_stack;  // kPrivateStackBytes, used under the sealing lock
+  char *seal_stack;  // kPrivateStackBytes
   char host[256];
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];
-  char process_members[12 * 1024];  // the start event's args
+  char process_members[12 * 1024];  // args of the start event
   size_t process_members_bytes;
   // Ends an environment exposure in a forked child (spawn/environment_exposure.h); null before the first exposure.
   void (*end_exposure_in_child)();
@@ -100,19 +137,19 @@ struct Session {
 extern Session g_session;
 extern __thread Thread *t_thread;
 extern __thread Context *t_context;
-// In a vfork child, which runs in this thread's memory: 1, and the thread's own pointer is put aside here meanwhile.
+// Nonzero in a vfork child, which runs in this thread's memory; t_thread is in t_thread_before_vfork meanwhile.
 extern __thread uint32_t t_vfork;
-// The same in one that has confined itself: what it starts is untraced.
+// t_vfork of a child that has set a seccomp filter on itself: what it starts is untraced.
 constexpr uint32_t kConfinedVfork = 2;
-// The thread has given up the right to what recording needs (hooks/seccomp.h).
-extern __thread uint32_t t_confined;
 extern __thread Thread *t_thread_before_vfork;
+// Nonzero once the thread has given up a right that recording needs (hooks/seccomp.h).
+extern __thread uint32_t t_confined;
 // The stream whose lock this thread holds around a call (hooks/stream.h).
 extern __thread void *t_held_stream;
 
 Thread *enter_slowly();
 
-// The calling thread's way to record, or null when it records nothing now.
+// The calling thread's Thread, or null when it records nothing now.
 inline Thread *enter() {
   Thread *t = t_thread;
   if (__builtin_expect(t != nullptr && g_session.wiped->alive.load(std::memory_order_relaxed), 1)) return t;
@@ -121,37 +158,37 @@ inline Thread *enter() {
 
 inline uint64_t now_ticks() { return read_ticks(g_session.clock_kind); }
 
-// The context that the calling thread records under.
+// The tags under which the calling thread records.
 inline Context *current_context() {
   Context *c = t_context;
   if (__builtin_expect(c != nullptr && !c->finished.load(std::memory_order_relaxed), 1)) return c;
   return g_session.root;
 }
 
-// Starts the session if the environment asks for it. argv may be null: it is found.
+// Starts the session if the environment has TAILRACE_RUN. argv may be null: it is found.
 void start_session(char **argv);
 
-// A thread's record without a segment yet; table lock held, or before any thread runs.
+// A Thread without a segment. Call with the table lock held, or before any thread runs.
 Thread *new_thread();
-// Makes room for `slots` in the thread's segment: more pages, or a sealed and emptied segment. False: there is none to
-// be had.
+// Makes room for `slots` in the thread's segment, by more pages or by sealing and emptying it. False when neither is
+// possible.
 bool make_room(Thread *t, uint32_t slots);
 void seal_thread(Thread *t);
-// Everything that is this thread's or nobody's; for the end of the process.
+// Seals the segments of this thread and of ended threads, at the end of the process.
 void seal_for_exit();
-// The calling thread ends: its segment is for the next one.
+// The calling thread ends: a later thread uses its Thread and segment.
 void release_thread(Thread *t);
 
 void count_loss(Thread *t, Loss cause);
 
-// Ends tracing in this process for good; what is in its journals is the launcher's to seal.
-void leave_off();
+// Ends tracing in this process for good. The launcher seals what its journals contain.
+void stop_tracing();
 
-// Writes TAILRACE_PROCESS: the filters that a process begins under, and for the next image of this one (`same`) its
-// identity, so that it goes on with the same journal.
+// Writes TAILRACE_PROCESS: the number of seccomp filters that a program begins under and, for the next image of this
+// process (`same`), its identity and segments, so that the image continues the same journal.
 void write_process_identity(Writer &out, bool same);
 
-// For fork: hold the table still, and let go in the parent and in the child.
+// Handlers of libc's fork (pthread_atfork): take the locks, and release them in the parent and in the child.
 void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();

@@ -29,7 +29,7 @@ struct Address {
   };
   socklen_t bytes = 0;
 
-  // The length is the caller's to have checked: the kernel took or gave it.
+  // The kernel took or returned the length, so it is valid.
   void copy(const sockaddr *from, socklen_t n) {
     bytes = n < sizeof room ? n : sizeof room;
     memcpy(&room, from, bytes);
@@ -50,7 +50,7 @@ struct Address {
     return is_mapped ? reinterpret_cast<const unsigned char *>(&v6.sin6_addr) + sizeof mapped : nullptr;
   }
   uint16_t port() const { return __builtin_bswap16(family() == AF_INET ? v4.sin_port : v6.sin6_port); }
-  // Means something within one network namespace only.
+  // Unique only within one network namespace.
   bool is_local() const {
     if (const unsigned char *b = as_v4()) return b[0] == 127 || (b[0] | b[1] | b[2] | b[3]) == 0;
     const auto *b = reinterpret_cast<const unsigned char *>(&v6.sin6_addr);
@@ -82,7 +82,7 @@ void write_inet(Writer &out, const Address &a) {
   out.number(a.port());
 }
 
-// False when it has no name.
+// False when the address has no name.
 bool write_unix(Writer &out, const Address &a) {
   string_view name = a.unix_name();
   if (name.empty()) return false;
@@ -107,7 +107,7 @@ int option(int fd, int name) {
   return sys::call(SYS_getsockopt, fd, SOL_SOCKET, name, sys::pointer(&value), sys::pointer(&bytes)) < 0 ? -1 : value;
 }
 
-// Hosts number the namespaces of their own, from their start on.
+// Each host numbers its namespaces from its boot on.
 void write_namespace(Writer &out, int fd) {
   uint64_t cookie = 0;
   socklen_t bytes = sizeof cookie;
@@ -115,8 +115,8 @@ void write_namespace(Writer &out, int fd) {
   (out << '@').number(static_cast<int64_t>(cookie));
 }
 
-// The number of the unix socket at the other end, by sock_diag(7): nothing else tells it. 0 where it can't be told, and
-// for a connection that isn't accepted yet, whose other end is nobody's: then the accepting process tells.
+// The inode of the unix socket at the other end, which only sock_diag(7) tells. 0 where it is unknown, and for a connection
+// that is not accepted yet: then the accepting process records it.
 uint32_t unix_peer(uint32_t ino) {
   struct {
     nlmsghdr head;
@@ -131,7 +131,7 @@ uint32_t unix_peer(uint32_t ino) {
   ask.body.udiag_show = UDIAG_SHOW_PEER;
   ask.body.udiag_cookie[0] = ask.body.udiag_cookie[1] = ~0U;
 
-  // Where the kernel can't answer it looks for a module that could, by a program that it starts: once is enough.
+  // A kernel without sock_diag starts a program that searches for its module, so it is tried only once.
   static std::atomic<bool> g_unanswered;
   if (g_unanswered.load(std::memory_order_relaxed)) return 0;
   sys::SignalsBlocked blocked;
@@ -141,7 +141,7 @@ uint32_t unix_peer(uint32_t ino) {
   if (fd < 0) return 0;
   alignas(nlmsghdr) char reply[256];
   long n = sys::call(SYS_sendto, fd, sys::pointer(&ask), sizeof ask, MSG_DONTWAIT);
-  // The kernel answers within the sending.
+  // The kernel answers within the call that sends.
   if (n > 0) n = sys::call(SYS_recvfrom, fd, sys::pointer(reply), sizeof reply, MSG_DONTWAIT);
   sys::close(fd);
   const auto *head = reinterpret_cast<const nlmsghdr *>(reply);
@@ -211,7 +211,7 @@ Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own
     out << '?';
   }
   out << ']';
-  // The path is that of whoever listened.
+  // The path is that of the listening socket.
   const Address &named = peer.unix_name().empty() ? own : peer;
   if (!named.unix_name().empty()) write_unix(out << ' ', named);
   return Messages::kNone;

@@ -1,21 +1,23 @@
-// Our settings in the environment itself, where they are hidden, for as long as libc starts a program with it by ways
-// that no hook sees.
+// Environment exposure: hidden settings are visible in `environ` for the duration of a call in which libc starts programs
+// without a hook.
 //
-// What holds: what is laid over `environ` meanwhile stays in memory for a good while after, as other threads may be
-// reading it; what libc changes in it is in the program's own environment afterwards.
+// Invariants:
+// - The environment built for an exposure stays in memory long after it, since other threads may be reading it.
+// - Changes that libc makes to it are in the program's own environment afterwards.
+// - A forked child ends its parent's exposure before anything else (Session::end_exposure_in_child).
 #pragma once
 
 #include <unistd.h>
 
 namespace tailrace {
 
-// `environ` as it is now: another thread may be laying something over it.
-inline char **present_environment() { return __atomic_load_n(&environ, __ATOMIC_ACQUIRE); }
+// The present `environ`, which another thread may be replacing.
+inline char **current_environment() { return __atomic_load_n(&environ, __ATOMIC_ACQUIRE); }
 
-// False where the program can't carry us, or another thread has laid out its own context's settings just now: what is
-// started is not traced then.
-bool put_settings_in_sight(const char *program);
-// For each time that was true.
-void hide_settings_again();
+// Exposes the settings for `program`. False where the program can't carry the library, or another thread has exposed
+// settings of another context: then what is started is untraced.
+bool expose_settings(const char *program);
+// To be called once for each call of expose_settings() that returned true.
+void end_exposure();
 
 }  // namespace tailrace

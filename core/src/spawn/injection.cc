@@ -11,13 +11,13 @@
 namespace tailrace {
 
 bool is_injecting() {
-  // A vfork child may be the first to ask in a process that has recorded nothing yet.
+  // Starts the session, except in a vfork child, in which nothing may be changed.
   if (!t_vfork) enter();
   if (t_vfork == kConfinedVfork) return false;
   return g_session.state.load(std::memory_order_acquire) == State::kOn;
 }
 
-// Working memory for laying tags over others, too big for any stack.
+// Working memory for merging tags, too large for the stack of a thread.
 struct Injection::Merge {
   TagSet base, over;
   char message[256];
@@ -27,11 +27,11 @@ struct Injection::Merge {
 string_view Injection::tags_for(char *const *environment) {
   string_view own = current_context()->tags();
   string_view set = ChildEnvironment::tags_in(g_session.environment, environment);
-  // What the program has put there for its child is laid over.
-  return set.empty() ? own : lay_over(own, set);
+  // Tags that the program has set for its child override its own.
+  return set.empty() ? own : merge(own, set);
 }
 
-string_view Injection::lay_over(string_view own, string_view set) {
+string_view Injection::merge(string_view own, string_view set) {
   merge_ = static_cast<Merge *>(sys::allocate_pages(sizeof(Merge)));
   if (!merge_) return own;
   size_t at;
@@ -56,7 +56,7 @@ Injection::Injection(char *const *environment, Kind kind)
 
 char *const *Injection::build(const Program &program, void *memory) const {
   if (program.carries_preload()) return child_.build(memory);
-  bool clean = program.obstacle() == Obstacle::kDropped || !g_session.environment.is_in_sight();
+  bool clean = program.obstacle() == Obstacle::kDropped || !g_session.environment.is_exposed();
   return clean ? environment_ : child_.build_without(memory);
 }
 
@@ -70,16 +70,17 @@ bool is_executable(const char *path) {
 
 }  // namespace
 
-// In a chroot or another mount namespace the library may not be there: the loader would say so on the program's stderr.
-static bool library_is_here() {
+// In a chroot or another mount namespace the library may be missing, and the dynamic linker would complain on stderr.
+static bool library_exists() {
   struct statx s;
   string_view path = g_session.environment.preload;
-  // A bare name is looked for by the loader; copies of settings are terminated.
+  // The dynamic linker searches for a bare name. Copies of settings are terminated.
   if (path.find('/') == string_view::npos) return true;
   return sys::statx(AT_FDCWD, path.data(), AT_STATX_DONT_SYNC, STATX_TYPE, &s) == 0;
 }
 
-// One of TAILRACE_UNTRACED. By identity, since a program has many names: links, and views of a package manager.
+// Whether TAILRACE_UNTRACED has the program. By identity, since a program has many names: links, and views of a package
+// manager.
 static bool is_left_out(const char *path) {
   string_view list = g_session.environment[Setting::TAILRACE_UNTRACED];
   struct statx wanted, one;
@@ -88,7 +89,7 @@ static bool is_left_out(const char *path) {
   for (size_t i = 0; i < list.size();) {
     size_t end = i;
     while (end < list.size() && list[end] != ':') ++end;
-    char program[512];  // the thread may have a small stack; what is longer is no program's path
+    char program[512];  // the thread may have a small stack; longer paths are ignored
     Writer w(program, sizeof program);
     w << slice(list, i, end - i);
     if (sys::statx(AT_FDCWD, w.c_str(), AT_STATX_DONT_SYNC, kIdentity, &one) == 0 && one.stx_ino == wanted.stx_ino &&
@@ -101,19 +102,19 @@ static bool is_left_out(const char *path) {
 }
 
 Program::Program(const char *path, char *const *environment) : path_(path && reads_as_string(path) ? path : nullptr) {
-  int64_t looked_at = 0;
-  if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, looked_at);
-  count_own(looked_at, 0);
-  // A program that the kernel keeps us out of stays what it is; what it starts is left alone too.
+  int64_t bytes_read = 0;
+  if (path_) obstacle_ = is_left_out(path_) ? Obstacle::kLeftOut : find_obstacle(path_, bytes_read);
+  count_own(bytes_read, 0);
+  // An obstacle of the program's own, such as setuid, takes precedence over settings that the caller has removed.
   bool wanted = is_wanted_in(g_session.environment, environment);
   if (!wanted && obstacle_ == Obstacle::kNone) obstacle_ = Obstacle::kDropped;
-  carries_ = wanted && library_is_here() && !breaks(obstacle_);
+  carries_ = wanted && library_exists() && !breaks(obstacle_);
 }
 
 namespace {
-// Where a vfork child, which may not record, leaves what it is about to execute. It runs in its parent's memory; the
-// parent takes it when the call is back there. One is enough: two at once are two threads that vfork what can't be
-// traced.
+// Where a vfork child, which may not record, leaves the program that it is about to execute. It runs in its parent's
+// memory, and the parent takes it when vfork returns there. One place is enough: two at once would be two threads that
+// vfork untraceable programs.
 struct VforkedProgram {
   std::atomic<uint32_t> taken;
   int pid;
@@ -140,7 +141,7 @@ void Program::take_back() {
 Obstacle Program::take_from_child(int pid, NamedFile &file) {
   if (!g_vforked.taken.load(std::memory_order_acquire) || g_vforked.pid != pid) return Obstacle::kNone;
   Obstacle obstacle = g_vforked.obstacle;
-  name_file(AT_FDCWD, g_vforked.path, Look::kFollow, file);
+  name_file(AT_FDCWD, g_vforked.path, Lookup::kFollow, file);
   g_vforked.taken.store(0, std::memory_order_release);
   return obstacle;
 }

@@ -1,5 +1,5 @@
-// What goes into a program that is started: the environment with our settings put back, and whether the program can
-// carry us.
+// Injection: the environment of a program that is started, with the settings put back, and whether the program can carry
+// the library.
 #pragma once
 
 #include "format/program.h"
@@ -10,24 +10,24 @@ namespace tailrace {
 
 class Program;
 
-// This process is traced (a vfork child counts: it starts programs, though it records nothing).
+// Whether this process is traced. A vfork child is: it starts programs, though it records nothing.
 bool is_injecting();
 
 class Injection {
  public:
-  // kSameProcess: execve, the next image goes on with this process's journal.
+  // kSameProcess: execve, whose next image continues this process's journal.
   enum Kind { kSameProcess, kOtherProcess };
   Injection(char *const *environment, Kind kind);
   ~Injection();
   Injection(const Injection &) = delete;
   Injection &operator=(const Injection &) = delete;
   size_t bytes() const { return child_.bytes(); }
-  // What the program is given instead of the caller's environment.
+  // The environment for the program in place of the caller's.
   char *const *build(const Program &program, void *memory) const;
 
  private:
   string_view tags_for(char *const *environment);
-  string_view lay_over(string_view own, string_view set);
+  string_view merge(string_view own, string_view set);
   string_view write_process(Kind kind);
 
   char *const *environment_;
@@ -37,17 +37,17 @@ class Injection {
   ChildEnvironment child_;
 };
 
-// A program that is about to be started. The path is the program's own and may be a bad pointer.
+// A program that is about to be started. The path comes from the traced program and may be a bad pointer.
 class Program {
  public:
-  // `environment` is what the caller would give it.
+  // `environment`: the caller's.
   Program(const char *path, char *const *environment);
-  const char *path() const { return path_; }  // null when it is no path
+  const char *path() const { return path_; }  // null when it can't be read
   Obstacle obstacle() const { return obstacle_; }
-  // False where the library can't be reached or would break the program, and where TAILRACE_UNTRACED names it.
+  // False where the library is out of reach or would break the program, and for programs in TAILRACE_UNTRACED.
   bool carries_preload() const { return carries_; }
 
-  // In a vfork child: for its parent's record, before execve; and when that failed.
+  // In a vfork child: leaves the program for its parent's record before execve, and takes it back when that failed.
   void leave_to_parent() const;
   static void take_back();
   // In the parent.

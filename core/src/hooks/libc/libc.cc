@@ -108,7 +108,7 @@ KEY_HOOKS(group, getgrnam, const char *)
 KEY_HOOKS(group, getgrgid, gid_t)
 // Gives rights up too (hooks/rights.cc).
 TAILRACE_HOOK int initgroups(const char *user, gid_t group) {
-  provide();
+  make_reserve();
   return in_libc(Fn::f_initgroups, Leave::kAlways, [&] { return REAL(initgroups)(user, group); });
 }
 LIBC_HOOK(int, getgrouplist, (const char *user, gid_t group, gid_t *groups, int *n), (user, group, groups, n))

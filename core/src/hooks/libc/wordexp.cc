@@ -16,15 +16,15 @@ using namespace tailrace;
 
 namespace {
 
-void hide_after_shells(void *) { hide_settings_again(); }
+void end_exposure_after_shells(void *) { end_exposure(); }
 
 // The shells are given `environ`.
-int expand_in_sight(const char *words, wordexp_t *out, int flags) {
+int expand_exposed(const char *words, wordexp_t *out, int flags) {
   auto real = [&] { return in_libc(Fn::f_wordexp, Leave::kAlways, [&] { return REAL(wordexp)(words, out, flags); }); };
-  if (!put_settings_in_sight("/bin/sh")) return real();
+  if (!expose_settings("/bin/sh")) return real();
   int ret;
   // A cancelled call has no destructors.
-  pthread_cleanup_push(hide_after_shells, nullptr);
+  pthread_cleanup_push(end_exposure_after_shells, nullptr);
   ret = real();
   pthread_cleanup_pop(1);
   return ret;
@@ -34,7 +34,7 @@ int expand_with_commands(const char *words, wordexp_t *out, int flags) {
   // Open file descriptions are shared from here on.
   g_fork_generation.fetch_add(1, std::memory_order_relaxed);
   AddedInCall children;
-  int ret = expand_in_sight(words, out, flags);
+  int ret = expand_exposed(words, out, flags);
   children.count();
   return ret;
 }
