@@ -126,9 +126,9 @@ class Run:
                 **{"tag.try": "0"}.
 
         Returns:
-            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.store.schema (text is a category, its
-            categories unknown to Dask; group with observed=True). Rows of one file keep its order. Computing it raises
-            TraceError when a block is damaged or has fewer events than its header promises.
+            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.store.schema (text is a category,
+            its categories unknown to Dask; group with observed=True). Rows of one file keep its order. Computing it
+            raises TraceError when a block is damaged or has fewer events than its header promises.
 
         Raises:
             QueryError: there is no such column, stage, task, job, workflow or rank in the run.
@@ -385,10 +385,11 @@ class Run:
     # ---- what colleagues' modules make of it ----
 
     def edges(self) -> EdgeTable:
-        """The edge table (tailrace.analyzer.edges.edge_table): from the catalogue, after a look at what is new since."""
-        from tailrace.analyzer.edges import edge_cache as edgecache
+        """The edge table (tailrace.analyzer.edges.edge_table): from the catalogue, after a look at what is new
+        since."""
+        from tailrace.analyzer.edges import edge_cache
 
-        return edgecache.build(self._catalogue, mount_rows(self.meta))
+        return edge_cache.build(self._catalogue, mount_rows(self.meta))
 
     def dataflow(
         self,

@@ -4,7 +4,8 @@
 
 An edge table is columns, some of a million rows, and is never asked for in part; so its tables are Arrow streams (lz4)
 in SQLite, not rows of it. `edge_files` says up to which byte of each trace file the events are in. Combining is the
-same `fold` that builds the table (edges.py), so a table that grew equals one built anew, but where a cap coarsened.
+same `fold` that builds the table (edge_table.py), so a table that grew equals one built anew, but where a cap
+coarsened.
 
 What always holds: a trace file that was replaced or went away drops the table (catalogue.py); so does another
 `VERSION`. Where the catalogue can't be written the table is built each time.
@@ -20,8 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tailrace.analyzer.edges import edge_table as edges
-from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import edge_table, event_fold
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store import loader
 from tailrace.analyzer.store.catalogue import Catalogue
@@ -29,7 +29,7 @@ from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
 VERSION = 5
-"""Of what chunks.py makes of events: a table of another version is built anew."""
+"""Of what event_fold.py makes of events: a table of another version is built anew."""
 _VERSION_ROW = "version"
 
 
@@ -44,9 +44,9 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     new = [block for block in found if block[2] >= upto.get(block[0], 0)]
     if kept is not None and not new:
         return kept
-    table = chunks.reduce(loader.delayed(catalogue, chunks.COLUMNS, new, mounts))
+    table = event_fold.reduce(loader.delayed(catalogue, event_fold.COLUMNS, new, mounts))
     if kept is not None:
-        table = edges.combine([kept, table])
+        table = edge_table.combine([kept, table])
     for file, _, offset, member_bytes, *_ in found:
         upto[file] = max(upto.get(file, 0), offset + member_bytes)
     catalogue.keep(lambda connection: _save(connection, table, upto))
@@ -92,7 +92,7 @@ def _written(frame: pd.DataFrame) -> bytes:
 
 
 def _read(data: bytes) -> Any:
-    """A frame as edges.py makes it: texts are objects, numbers numpy's, and all of it may be written to."""
+    """A frame as edge_table.py makes it: texts are objects, numbers numpy's, and all of it may be written to."""
     table = pa.ipc.open_stream(data).read_all()
     columns: dict[str, Any] = {}
     for name in table.column_names:

@@ -1,6 +1,6 @@
 """From events to the edge table: who moved which bytes of which file, in which direction, when.
 
-    partition of events --chunk (chunks.py)--> Partial --combine (a tree)--> Partial --> EdgeTable
+    partition of events --event_fold.py--> Partial --combine (a tree)--> Partial --> EdgeTable
 
 A `Partial` holds long integer tables; its size is bounded by the numbers of actors, files and caps, not by events:
 
@@ -14,9 +14,9 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
-make no edge; one and the same fold (core/native/bursts.cc) makes chunks and combines them, so the result depends on the
-partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent covers too much,
-never too little, and says so.
+make no edge; one and the same fold (core/native/bursts.cc) makes partial tables and combines them, so the result
+depends on the partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent
+covers too much, never too little, and says so.
 
 Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
 the pauses to put each read on the version it saw; 16 a key are enough for that and don't grow with the events.
@@ -33,8 +33,7 @@ import pandas as pd
 
 from tailrace import _native
 from tailrace.analyzer.store.processes import PROCESS
-from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals, Ints
 
 MAX_BURSTS = 16
@@ -125,7 +124,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         bursts=bursts,
         extents=extents,
         times=times,
-        busy=iv.cap(busy, MAX_BUSY)[0],
+        busy=intervals.cap(busy, MAX_BUSY)[0],
         counts=sum_counts(pd.concat(counts, ignore_index=True)),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
         kin=pd.concat(kin, ignore_index=True),
@@ -199,8 +198,8 @@ def frame(table: EdgeTable) -> pd.DataFrame:
     out = out.join(sums)
     out["first_ns"] = bursts.groupby(key)["first_ns"].min()
     out["last_ns"] = bursts.groupby(key)["last_ns"].max()
-    out["io_ns"] = iv.length(iv.union(_regroup(table.times, key)), len(edges))
-    extents = iv.union(_regroup(table.extents, key))
+    out["io_ns"] = intervals.length(intervals.union(_regroup(table.times, key)), len(edges))
+    extents = intervals.union(_regroup(table.extents, key))
     ranges = np.split(
         np.column_stack((extents.start, extents.end)), np.searchsorted(extents.group, range(1, len(edges)))
     )

@@ -1,4 +1,4 @@
-"""From events to the edge table: a partition of events becomes a `Partial`, Dask combines them (edges.py).
+"""From events to the edge table: a partition of events becomes a `Partial`, Dask combines them (edge_table.py).
 
     events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/bursts.cc--> Partial
 
@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tailrace import _native
-from tailrace.analyzer.edges import batch, channels
-from tailrace.analyzer.edges import edge_table as edges
+from tailrace.analyzer.edges import batch, channels, edge_table
 from tailrace.analyzer.edges.batch import Batch, Texts
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
 from tailrace.analyzer.store.loader import EventSource
@@ -127,12 +126,12 @@ def chunk(frame: pd.DataFrame) -> Partial:
         {name: _bits(text[name].texts, meanings) for name, meanings in MEANINGS.items()},
         events.number,
         len(files),
-        edges.limits(),
-        edges.MAX_BUSY,
+        edge_table.limits(),
+        edge_table.MAX_BUSY,
     )
     ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last, is of files that were only seen as second ones
     notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}
-    bursts, extents, times = edges.edges_of(found["edges"])
+    bursts, extents, times = edge_table.edges_of(found["edges"])
     return Partial(
         who=_actors(events, found["actors"]),
         files=grouping.frame({"file": files[found["file_codes"]], "ftype": ftypes[found["file_types"]]}),
@@ -179,7 +178,7 @@ def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
     """(who, file, what, path, path2) -> first_ns, last_ns: what was done to names; only moves and links say which."""
     missed = notes["failed open"]
     path = events.text["path"].at(missed.row)
-    # Byte-compiled Python files looked for in vain: their sources were imported (fileclass.py).
+    # Byte-compiled Python files looked for in vain: their sources were imported (file_classes.py).
     compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
     nothing = np.full(int(compiled.sum()), -1, dtype=np.int64)
     told = {

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Bools, Intervals, Ints
 
 BEFORE = -1
@@ -62,7 +61,7 @@ def side(bursts: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents:
     group_of_burst[at_burst[groups.order]] = np.cumsum(grouping.first_of_run(key[groups.order])) - 1
     mine = group_of_burst[extents.group]
     keep = mine >= 0
-    united = iv.union(iv.make(mine[keep], extents.start[keep], extents.end[keep]))
+    united = intervals.union(intervals.make(mine[keep], extents.start[keep], extents.end[keep]))
     hows = {"bytes": np.add, "loose_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
     columns = {name: groups.reduce(how, bursts[name].to_numpy()[at_burst]) for name, how in hows.items()}
     return Side(
@@ -113,7 +112,7 @@ def _trace(row: int, reads: Side, writes: Side, bounds: Ints, base: Ints) -> dic
         left = _take(left, sorted(mine, key=lambda w: -int(writes.last_ns[w])), writes, taken)
         version = int(base[version])
     if len(left):
-        taken[BEFORE] = taken.get(BEFORE, 0) + iv.total(left)
+        taken[BEFORE] = taken.get(BEFORE, 0) + intervals.total(left)
     loose = int(reads.loose_bytes[row])
     placed = int(reads.bytes[row]) - loose
     shares = _split(placed, taken)
@@ -130,16 +129,16 @@ def _take(left: Ints, mine: list[int], writes: Side, taken: dict[int, int]) -> I
     What a version's known extents don't explain was written by those who wrote at unknown offsets, if there are any.
     """
     for w in mine:
-        got = iv.intersect(left, writes.extents(w))
+        got = intervals.intersect(left, writes.extents(w))
         if len(got):
             party = int(writes.party[w])
-            taken[party] = taken.get(party, 0) + iv.total(got)
-            left = iv.subtract(left, got)
+            taken[party] = taken.get(party, 0) + intervals.total(got)
+            left = intervals.subtract(left, got)
     loose = next((w for w in mine if writes.loose_bytes[w] > 0), None)
     if loose is None or not len(left):
         return left
     party = int(writes.party[loose])
-    taken[party] = taken.get(party, 0) + iv.total(left)
+    taken[party] = taken.get(party, 0) + intervals.total(left)
     return left[:0]
 
 

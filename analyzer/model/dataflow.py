@@ -1,6 +1,6 @@
 """The dataflow of a run: a model of integer tables, and NetworkX graphs of it at the level asked for.
 
-    EdgeTable (chunks.py) + versions (versions.py) + classes (fileclass.py) --> Model --> graph(), flow_table(),
+    EdgeTable (event_fold.py) + versions (versions.py) + classes (file_classes.py) --> Model --> graph(), flow_table(),
     stages.py
 
 Parties are what a graph has for nodes besides files: at level `workflow`, `stage`, `task` or `process`. A process that
@@ -22,17 +22,13 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, clocks, confidence, flows
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import file_classes as fileclass
-from tailrace.analyzer.edges import versions as ver
+from tailrace.analyzer.edges import channels, clocks, confidence, edge_table, file_classes, flows, versions
 from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import datasets
 from tailrace.analyzer.store import ledger, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
-from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Bools, Ints
 from tailrace.errors import QueryError
 
@@ -54,16 +50,16 @@ class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
-    `fileclass.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `bearer` and
+    `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `bearer` and
     `bearers` (`processes.bearers`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
     another's (clocks.py). `lossy`: processes that lost events. `names`: what people call a task, by (workflow, task),
     where that isn't the task tag (`task_names`).
     """
 
-    table: et.EdgeTable
+    table: edge_table.EdgeTable
     who: pd.DataFrame
     bursts: pd.DataFrame
-    versions: ver.Versions
+    versions: versions.Versions
     unit: Ints
     units: pd.DataFrame
     cls: Ints
@@ -92,10 +88,10 @@ class Model:
 
     def classed(self, classes: Sequence[str]) -> Bools:
         """True for the bursts of these classes."""
-        unknown = set(classes) - set(fileclass.CLASSES)
+        unknown = set(classes) - set(file_classes.CLASSES)
         if unknown:
-            raise QueryError(f"no file class {sorted(unknown)[0]!r}; classes are {', '.join(fileclass.CLASSES)}")
-        return np.isin(self.cls, [fileclass.CLASSES.index(c) for c in classes])
+            raise QueryError(f"no file class {sorted(unknown)[0]!r}; classes are {', '.join(file_classes.CLASSES)}")
+        return np.isin(self.cls, [file_classes.CLASSES.index(c) for c in classes])
 
 
 _models: weakref.WeakKeyDictionary[AnalyzedRun, Model] = weakref.WeakKeyDictionary()
@@ -112,7 +108,7 @@ def model(run: AnalyzedRun) -> Model:
 
 
 def build(
-    table: et.EdgeTable,
+    table: edge_table.EdgeTable,
     told: pd.DataFrame | None = None,
     declared: Sequence[str] = (),
     own: Sequence[str] = (),
@@ -121,31 +117,31 @@ def build(
     lossy: Collection[Process] = (),
 ) -> Model:
     """The model from an edge table; `told` is what is known of the processes (`Run.processes`), `lossy` as in `Model`,
-    the other arguments are those of `fileclass.classify`."""
+    the other arguments are those of `file_classes.classify`."""
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
-    bursts = ver.with_created(table)
-    unit_of_who, units = ver.units(table.who)
-    versions = ver.assign(table, bursts)
+    bursts = versions.with_created(table)
+    unit_of_who, units = versions.units(table.who)
+    assigned = versions.assign(table, bursts)
     who = table.who.copy()
-    programs = fileclass.programs(who, told)
+    programs = file_classes.programs(who, told)
     who["exe"] = [p.exe for p in programs]
     who["bearer"], who["bearers"] = processes.bearers(who)
     tagged = bool((who["stage"] != "").any())
-    names = [fileclass.program(exe) for exe in who["exe"]]
+    names = [file_classes.program(exe) for exe in who["exe"]]
     fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
     who["label"] = np.where(who["stage"] != "", who["stage"], np.array(fallback, dtype=object))
     return Model(
         table=table,
         who=who,
         bursts=bursts,
-        versions=versions,
+        versions=assigned,
         unit=unit_of_who[bursts["who"].to_numpy()],
         units=units,
-        cls=fileclass.classify(table, bursts, programs, declared, own, data, software),
-        whole=ver.whole(table, versions),
-        paths=et.last_paths(table),
+        cls=file_classes.classify(table, bursts, programs, declared, own, data, software),
+        whole=versions.whole(table, assigned),
+        paths=edge_table.last_paths(table),
         processes=told if told is not None else pd.DataFrame(),
         ahead=ahead,
         lossy=frozenset(lossy),
@@ -210,7 +206,7 @@ def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
         return [str(name) for name in table["stage"]]
     rows = zip(*(table[key].tolist() for key in ("workflow", "task", "exe")), processes.names(table), strict=True)
     return [
-        m.task_name(workflow, task) if task and level == "task" else f"{fileclass.program(exe) or 'process'} {name}"
+        m.task_name(workflow, task) if task and level == "task" else f"{file_classes.program(exe) or 'process'} {name}"
         for workflow, task, exe, name in rows
     ]
 
@@ -250,7 +246,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     code, _ = parties(m, level)
     pick = m.classed(classes)
     party = code[m.bursts["who"].to_numpy()]
-    reading = m.bursts["dir"].to_numpy() == et.READ
+    reading = m.bursts["dir"].to_numpy() == edge_table.READ
     # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
     pair, first = grouping.numbered(grouping.pack(m.unit, party))
     reads = flows.side(m.bursts, m.version, pair, pick & reading, m.table.extents)
@@ -264,7 +260,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
     process_level = level == "process"  # there a task's processes are parties of their own
     rows = rows[~own | (process_level & (rows["consumer"] != rows["producer"]))]
-    out = et.summed(
+    out = edge_table.summed(
         rows,
         ["producer", "consumer", "version", "file"],
         {"bytes": np.add, "unique_bytes": np.add, "first_ns": np.minimum, "last_ns": np.maximum},
@@ -307,7 +303,8 @@ def graph(
         files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
         another;
             default: "none" at the levels workflow and stage, "all" at task and process, and with datasets.
-        classes: which classes of files (`fileclass.CLASSES`) to show file by file; by default software and system files
+        classes: which classes of files (`file_classes.CLASSES`) to show file by file; by default software and system
+        files
             are left out.
         packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
         stage: only these stages, as they are shown, with the files and parties next to them.
@@ -379,7 +376,7 @@ def partial_parties(m: Model, code: Ints) -> set[int] | None:
 
 def _add_packages(out: nx.MultiDiGraph[Any], m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
     """A node for each package of the software of `classes`, with an edge to every party that read it."""
-    pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == et.READ)
+    pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == edge_table.READ)
     rows = m.bursts.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
         party=code[m.bursts["who"].to_numpy()[pick]]
     )
@@ -404,7 +401,7 @@ def _add_flows(out: nx.MultiDiGraph[Any], m: Model, level: str, ids: list[str], 
     files = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in (*key, "file"))))
     new_file = np.zeros(len(rows), dtype=np.int64)
     new_file[files.order[files.at]] = 1
-    for row in et.summed(rows.assign(files=new_file), key, hows).to_dict("records"):
+    for row in edge_table.summed(rows.assign(files=new_file), key, hows).to_dict("records"):
         source, target = ids[row.pop("producer")], ids[row.pop("consumer")]
         out.add_edge(source, target, key="flow", kind="flow", **{str(k): int(v) for k, v in row.items()})
 
@@ -421,7 +418,7 @@ def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataF
     group[np.flatnonzero(pick)] = grouped.ngroup().to_numpy()
     mine = group[m.table.extents.group]
     keep = mine >= 0
-    united = iv.union(iv.make(mine[keep], m.table.extents.start[keep], m.table.extents.end[keep]))
+    united = intervals.union(intervals.make(mine[keep], m.table.extents.start[keep], m.table.extents.end[keep]))
     pairs = np.column_stack((united.start, united.end))
     parts = np.split(pairs, np.searchsorted(united.group, np.arange(1, len(rows)))) if len(rows) else []
     return rows, [part.tolist() for part in parts]
@@ -433,7 +430,13 @@ def _add_files(
     rows, extents = access_table(m, code, classes)
     keep = _kept_versions(m, rows, shown)
     aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
-    wrote = set(zip(rows["version"][rows["dir"] == et.WRITE], rows["party"][rows["dir"] == et.WRITE], strict=True))
+    wrote = set(
+        zip(
+            rows["version"][rows["dir"] == edge_table.WRITE],
+            rows["party"][rows["dir"] == edge_table.WRITE],
+            strict=True,
+        )
+    )
     for row, ranges in zip(rows.to_dict("records"), extents, strict=True):
         version = int(row["version"])
         if not keep[version]:
@@ -444,7 +447,7 @@ def _add_files(
         party = ids[int(row["party"])]
         facts: dict[str, Any] = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
         facts.update(extents=ranges, exact=bool(row["exact"]))
-        if row["dir"] == et.WRITE:
+        if row["dir"] == edge_table.WRITE:
             out.add_edge(party, node, key="write", kind="write", **facts)
             out.nodes[node]["bytes"] += facts["bytes"]
         else:
@@ -491,6 +494,6 @@ def _file_attributes(m: Model, version: int, aliases: pd.Series[Any]) -> dict[st
 
 def compare_declared(run: AnalyzedRun) -> pd.DataFrame:
     """The declared DAG against the observed dataflow; see `tailrace.analyzer.model.declared_vs_observed`."""
-    from tailrace.analyzer.model import declared_vs_observed as compare
+    from tailrace.analyzer.model import declared_vs_observed
 
-    return compare.compare_declared(run)
+    return declared_vs_observed.compare_declared(run)

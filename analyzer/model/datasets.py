@@ -2,9 +2,9 @@
 
     events (HDF5) --fold--> accesses (actor, version, object, direction) --add--> graph
 
-The bytes of a file are those of the calls below (edges.py), and stay so: a dataset is cached, compressed, padded, and
-in a collective call one rank writes what others have. So datasets are parts of a file's node, on request, and nothing
-else is summed up from them.
+The bytes of a file are those of the calls below (edge_table.py), and stay so: a dataset is cached, compressed, padded,
+and in a collective call one rank writes what others have. So datasets are parts of a file's node, on request, and
+nothing else is summed up from them.
 
 What always holds: an access is on the version of its file that the reader saw, or that the writer's bytes became; a
 dataset that a version's writers left alone is still the one of the version before (`Versions.table.base`). A file that
@@ -21,7 +21,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.event_fold import POSSIBLE
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.util import grouping
@@ -30,7 +30,7 @@ from tailrace.analyzer.util.intervals import Ints
 if TYPE_CHECKING:
     from tailrace.analyzer.model.dataflow import Model
 
-COLUMNS = [*et.WHO, "name", "file", "object", "dir", "size", "count", "ret", "ts", "dur"]
+COLUMNS = [*edge_table.WHO, "name", "file", "object", "dir", "size", "count", "ret", "ts", "dur"]
 """The columns of events that accesses are made from."""
 UNNAMED = ""
 """The object of a call on a dataset whose name nobody knows."""
@@ -44,8 +44,8 @@ def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     """Who moved how much of which dataset: one row an (actor, version, object, direction).
 
     Columns: who (position in m.who), version (position in m.versions.table), object (`UNNAMED`: no name is known), dir
-    (edges.READ or WRITE), bytes (in memory, of the calls that tell), calls, unsized (calls that don't tell), first_ns,
-    last_ns (int64, by the clock of the model).
+    (edge_table.READ or WRITE), bytes (in memory, of the calls that tell), calls, unsized (calls that don't tell),
+    first_ns, last_ns (int64, by the clock of the model).
 
     Raises:
         TraceError: a block is damaged.
@@ -59,7 +59,7 @@ def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     linked = rows[rows["link"]].groupby(["who", "version"])["bytes"].sum()
     table = rows.groupby(KEY, as_index=False).agg(_SUMS)
     # What was written before it had a name is told again with it.
-    nameless = (table["object"] == UNNAMED) & (table["dir"] == et.WRITE)
+    nameless = (table["object"] == UNNAMED) & (table["dir"] == edge_table.WRITE)
     keys = pd.MultiIndex.from_frame(table[["who", "version"]])
     again = linked.reindex(keys, fill_value=0).to_numpy()
     has_link = keys.isin(linked.index)
@@ -72,7 +72,7 @@ class _Places:
     """Where an event belongs in the model: its actor, and the version of its file at that time."""
 
     def __init__(self, m: Model) -> None:
-        who = zip(*(m.who[name].tolist() for name in et.WHO), strict=True)
+        who = zip(*(m.who[name].tolist() for name in edge_table.WHO), strict=True)
         self.who: Mapping[tuple[Any, ...], int] = {key: code for code, key in enumerate(who)}
         self.file = {str(name): code for code, name in enumerate(m.table.files["file"])}
         self.ahead = m.ahead
@@ -81,7 +81,7 @@ class _Places:
         self._version = at[np.lexsort((v["begin_ns"].to_numpy()[at], v["file"].to_numpy()[at]))]
         self._file = v["file"].to_numpy()[self._version]
         self._begin = v["begin_ns"].to_numpy()[self._version]
-        writes = np.flatnonzero(m.bursts["dir"].to_numpy() == et.WRITE)
+        writes = np.flatnonzero(m.bursts["dir"].to_numpy() == edge_table.WRITE)
         bursts = m.bursts.iloc[writes]
         order = np.lexsort((bursts["last_ns"], bursts["file"], bursts["who"]))
         self._writes = pd.MultiIndex.from_arrays([bursts["who"].to_numpy()[order], bursts["file"].to_numpy()[order]])
@@ -125,7 +125,7 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     if not len(rows):
         return _no_rows()
     link = (rows["name"] == LINK).to_numpy()
-    keys = et.actors(rows)
+    keys = edge_table.actors(rows)
     who = np.array([places.who.get(key, -1) for key in keys], dtype=np.int64)
     file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
     ahead = np.array([places.ahead.get(key[3], 0) for key in keys], dtype=np.int64)
@@ -137,7 +137,7 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
             "who": who,
             "file": file,
             "object": rows["object"].astype(object).where(rows["object"].notna(), UNNAMED).to_numpy(),
-            "dir": np.where(link | (rows["dir"] == "w").to_numpy(), et.WRITE, et.READ),
+            "dir": np.where(link | (rows["dir"] == "w").to_numpy(), edge_table.WRITE, edge_table.READ),
             "bytes": np.clip(size.fillna(0).to_numpy(dtype=np.int64), *POSSIBLE["size"]),
             "calls": 1,
             "unsized": size.isna().to_numpy(dtype=np.int64),
@@ -150,7 +150,7 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     made["version"] = np.full(len(made), -1, dtype=np.int64)
     for (actor, code, way), at in made.groupby(["who", "file", "dir"]).indices.items():
         begin, end = made["first_ns"].to_numpy()[at], made["last_ns"].to_numpy()[at]
-        found = places.written(actor, code, begin, end) if way == et.WRITE else places.current(code, begin)
+        found = places.written(actor, code, begin, end) if way == edge_table.WRITE else places.current(code, begin)
         made.loc[at, "version"] = found
     made = made[made["version"] >= 0]
     folded: pd.DataFrame = made.groupby([*KEY, "link"], as_index=False).agg(_SUMS)
@@ -161,7 +161,7 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
     """The version that each access's dataset is of: for a read the one in which it was last written, as far as anybody
     saw. A version's writers leave alone what they don't write; and the reader's own version of the file may begin
     before it reads, as the library writes the file's header when it opens it."""
-    writes = table[table["dir"] == et.WRITE].groupby(["version", "object"])["first_ns"].min()
+    writes = table[table["dir"] == edge_table.WRITE].groupby(["version", "object"])["first_ns"].min()
     began = dict(zip(writes.index, writes.tolist(), strict=True))
     base, number = (m.versions.table[name].to_numpy() for name in ("base", "number"))
 
@@ -175,7 +175,7 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
         return at
 
     rows = zip(*(table[name].tolist() for name in ("version", "object", "first_ns", "dir")), strict=True)
-    return np.array([found(v, name, ns) if way == et.READ else v for v, name, ns, way in rows], dtype=np.int64)
+    return np.array([found(v, name, ns) if way == edge_table.READ else v for v, name, ns, way in rows], dtype=np.int64)
 
 
 def add(out: nx.MultiDiGraph[Any], m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
@@ -195,7 +195,7 @@ def add(out: nx.MultiDiGraph[Any], m: Model, table: pd.DataFrame, code: Ints, id
     rows = table.assign(at=held(m, table), party=code[table["who"].to_numpy()])
     rows = rows[rows["at"].isin(list(nodes)) & rows["version"].isin(list(nodes))]
     named = rows[rows["object"] != UNNAMED]
-    writes = named[named["dir"] == et.WRITE]
+    writes = named[named["dir"] == edge_table.WRITE]
     wrote = set(zip(*(writes[name] for name in ("party", "at", "object")), strict=True))
     made = {(at, name) for _, at, name in wrote}
     for row in named.groupby(["party", "at", "object", "dir"], as_index=False).agg(_SUMS).to_dict("records"):
@@ -206,14 +206,14 @@ def add(out: nx.MultiDiGraph[Any], m: Model, table: pd.DataFrame, code: Ints, id
             source, target = (node, file) if (row["at"], row["object"]) in made else (file, node)
             out.add_edge(source, target, key="part", kind="part")
         facts = {name: int(row[name]) for name in _SUMS}
-        if row["dir"] == et.WRITE:
+        if row["dir"] == edge_table.WRITE:
             out.add_edge(party, node, key="write", kind="write", **facts)
             out.nodes[node]["bytes"] += facts["bytes"]
         else:
             own = (row["party"], row["at"], row["object"]) in wrote
             out.add_edge(node, party, key="read", kind="read", own=own, **facts)
     for task, version, way in _keys(named) - _keys(rows[rows["object"] == UNNAMED]):
-        edge = (ids[task], nodes[version], "write") if way == et.WRITE else (nodes[version], ids[task], "read")
+        edge = (ids[task], nodes[version], "write") if way == edge_table.WRITE else (nodes[version], ids[task], "read")
         if out.has_edge(*edge):
             out.remove_edge(*edge)
 

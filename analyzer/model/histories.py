@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import grouping
@@ -43,7 +43,7 @@ def histories(m: Model, classes: Sequence[str] = ("data",)) -> pd.DataFrame:
     """
     v = m.versions.table
     pick = m.classed(classes)
-    wrote = m.bursts["dir"].to_numpy() == et.WRITE
+    wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
     bytes_ = m.bursts["bytes"].to_numpy(dtype=np.int64)
     unit = m.unit.astype(np.int64)
     written = _sum(m.version[pick & wrote], bytes_[pick & wrote], len(v))
@@ -103,7 +103,7 @@ def actors(m: Model, versions: Ints) -> pd.DataFrame:
     who = m.bursts["who"].to_numpy()
     rows = m.bursts[["first_ns"]].assign(version=m.version, party=code[who])
     rows["stage"] = dataflow.parties(m, "stage")[0][who]
-    rows["reads"] = m.bursts["dir"].to_numpy() == et.READ
+    rows["reads"] = m.bursts["dir"].to_numpy() == edge_table.READ
     rows = rows[rows["version"].isin(versions)].sort_values(["reads", "first_ns"], kind="stable")
     rows = rows.drop_duplicates(["version", "party"])
     rows["name"] = parties["label"].astype(str).to_numpy()[rows["party"]]

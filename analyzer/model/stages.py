@@ -2,7 +2,7 @@
 
 Times are unions, never sums: a stage's I/O time is the wall time during which at least one of its actors was inside an
 I/O call. Waiting on pipes and sockets is kept apart (`stream_ns`), it is the other end's time. Bytes are each counted
-once, in all classes of files; file counts are of data files only (fileclass.py).
+once, in all classes of files; file counts are of data files only (file_classes.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS, count
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.intervals import Bools, Ints
 
 COLUMNS = {
@@ -86,26 +86,26 @@ def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
 
 
 def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
-    kinds = len(et.KINDS)
+    kinds = len(edge_table.KINDS)
     party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
     out = {}
     for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
         out[name] = covered(m, party, kind == number, size)
-    out["io_ns"] = covered(m, party, kind < et.STREAM, size)
+    out["io_ns"] = covered(m, party, kind < edge_table.STREAM, size)
     return out
 
 
 def covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
     """Wall time (ns) in the busy intervals of `pick`, by party 0 .. size - 1; both arrays are parallel to them."""
     busy = m.table.busy
-    rows = iv.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
-    return iv.length(iv.union(rows), size)
+    rows = intervals.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
+    return intervals.length(intervals.union(rows), size)
 
 
 def io_ns(m: Model) -> int:
     """Wall time of the run with at least one read, write or metadata call running anywhere."""
     everyone = np.zeros(len(m.table.busy.group), dtype=np.int64)
-    return int(covered(m, everyone, m.table.busy.group % len(et.KINDS) < et.STREAM, 1)[0])
+    return int(covered(m, everyone, m.table.busy.group % len(edge_table.KINDS) < edge_table.STREAM, 1)[0])
 
 
 def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
@@ -115,7 +115,7 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
         {"party": code[m.bursts["who"].to_numpy()], "file": m.bursts["file"], "dir": m.bursts["dir"]}
     )[data]
     pairs = bursts.drop_duplicates()
-    wrote, read = pairs[pairs["dir"] == et.WRITE], pairs[pairs["dir"] == et.READ]
+    wrote, read = pairs[pairs["dir"] == edge_table.WRITE], pairs[pairs["dir"] == edge_table.READ]
     flows = dataflow.flow_table(m, "stage", ("data",))
     external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
     passed, unread = fates["passed_on"].to_numpy(), fates["never_read"].to_numpy()
@@ -135,7 +135,7 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
 def file_fates(m: Model) -> pd.DataFrame:
     """The fate of each file: one row a file code.
 
-    read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as fileclass.CLASSES, or -1).
+    read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as file_classes.CLASSES, or -1).
     passed_on: a unit read bytes that another one wrote. never_read: written, and no actor (process in a task) but a
     writer read it: what one process of a task hands to another was of use.
     """
@@ -147,7 +147,7 @@ def file_fates(m: Model) -> pd.DataFrame:
 def _file_fates(m: Model) -> pd.DataFrame:
     bursts = m.bursts.assign(unit=m.unit)
     size = len(m.table.files)
-    read, wrote = bursts[bursts["dir"] == et.READ], bursts[bursts["dir"] == et.WRITE]
+    read, wrote = bursts[bursts["dir"] == edge_table.READ], bursts[bursts["dir"] == edge_table.WRITE]
     pairs_read, pairs_wrote = (part[["file", "unit"]].drop_duplicates() for part in (read, wrote))
     actors_read, actors_wrote = (part[["file", "who"]].drop_duplicates() for part in (read, wrote))
     others = actors_read.merge(actors_wrote, on=["file", "who"], how="left", indicator=True)
@@ -177,7 +177,9 @@ def never_read(m: Model) -> pd.DataFrame:
     fates = file_fates(m)
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
     code, stages = dataflow.parties(m, "stage")
-    wrote = (m.bursts["dir"].to_numpy() == et.WRITE) & np.isin(m.bursts["file"].to_numpy(), rows.index.to_numpy())
+    wrote = (m.bursts["dir"].to_numpy() == edge_table.WRITE) & np.isin(
+        m.bursts["file"].to_numpy(), rows.index.to_numpy()
+    )
     pairs = pd.DataFrame({"file": m.bursts["file"].to_numpy()[wrote], "who": m.bursts["who"].to_numpy()[wrote]})
     pairs["stage"] = code[pairs["who"]]
     pairs = pairs.drop_duplicates(["file", "stage"])

@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, stages
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util.intervals import Ints
 
@@ -118,18 +117,18 @@ def _first_events(m: Model, code: Ints, size: int) -> pd.Series[Any]:
 
 def _io(m: Model, code: Ints, size: int) -> pd.Series[Any]:
     """Wall time of each task with a call on a file running."""
-    kinds = len(et.KINDS)
+    kinds = len(edge_table.KINDS)
     party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
     # Whoever is no declared task's is one more party, which nobody asks for.
-    io = stages.covered(m, np.where(party < 0, size, party), kind < et.STREAM, size + 1)[:size]
+    io = stages.covered(m, np.where(party < 0, size, party), kind < edge_table.STREAM, size + 1)[:size]
     return _nullable(io, np.ones(size, dtype=np.bool_))
 
 
 def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
     """For each task the positions of itself and of the tasks around it."""
-    parents = compare.parents_of(tasks)
+    parents = declared_vs_observed.parents_of(tasks)
     place = {(str(w), str(t)): at for at, (w, t) in enumerate(index)}
-    return [[place[outer] for outer in compare.line_of(name, parents) if outer in place] for name in place]
+    return [[place[outer] for outer in declared_vs_observed.line_of(name, parents) if outer in place] for name in place]
 
 
 def _seen(first: pd.Series[Any], around: list[list[int]]) -> Any:
@@ -145,7 +144,7 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
     it nor inside of it; null when there was none."""
     party, parties = dataflow.parties(m, "task")
     position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "task"]].astype(str))))
-    wrote = m.bursts["dir"].to_numpy() == et.WRITE
+    wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
     writes = pd.DataFrame(
         {
             "producer": party[m.bursts["who"].to_numpy()[wrote]],

@@ -1,5 +1,5 @@
 """The catalogue of a run: a SQLite file made of block headers, run.json and what was declared; and, once somebody asked
-for the dataflow, the edge table (edgecache.py).
+for the dataflow, the edge table (edge_cache.py).
 
     trace/*.pfw.gz  -scan_blocks->  files, blocks, contexts, block_contexts, processes, losses
     run.json, declared/*.jsonl  ->  meta, declared_*
@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tailrace.analyzer.store import declared_tables as declared
-from tailrace.analyzer.store import headers
+from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.errors import NotARunError, RunError
 
@@ -318,7 +317,7 @@ def _update(path: Path, traces: list[Source], others: list[Source]) -> None:
         connection.execute("PRAGMA synchronous = OFF")  # nothing is kept of it until it is whole
         connection.execute("BEGIN")
         if _version(connection) == 0:
-            for statement in (_TABLES + declared.TABLES).split(";"):
+            for statement in (_TABLES + declared_tables.TABLES).split(";"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         _Filler(connection).run(traces, others)
@@ -468,7 +467,7 @@ class _Filler:
 
     def _others(self, others: list[Source]) -> None:
         self._db.execute("DELETE FROM meta")
-        declared.clear(self._db)
+        declared_tables.clear(self._db)
         for source in others:
             if source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
@@ -478,7 +477,7 @@ class _Filler:
         for source in accounts:
             self._launched(source)
         rest = [(s.name, s.path) for s in others if s.name != "run.json" and s not in accounts]
-        declared.fill(self._db, rest)
+        declared_tables.fill(self._db, rest)
 
     def _launched(self, source: Source) -> None:
         """What `tailrace run` read of its command's end."""

@@ -1,7 +1,7 @@
 // A partition of events -> accesses of files (rows of bursts.h), and what else the edge table has of events.
 //
 // What always holds: one pass; no text is seen here. Texts are codes, 0 where there is none, and what a text means for
-// the edge table (that `openat` opens, that MPIIO is seen again below) are bits that analyzer/chunks.py gives its code.
+// the edge table (that `openat` opens, that MPIIO is seen again below) are bits that analyzer/edges/event_fold.py gives its code.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +90,7 @@ inline constexpr BitName kBitNames[] = {
     {"writes", kWrites},
 };
 
-// What a call's time counts as, in the order of edges.KINDS.
+// What a call's time counts as, in the order of edge_table.KINDS.
 enum Kind : int64_t { kRead, kWrite, kMeta, kStream, kWait, kKinds };
 
 struct Events {

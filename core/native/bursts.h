@@ -1,4 +1,4 @@
-// Bursts: what an actor moved of a file in one direction between two pauses (analyzer/edges.py says what for).
+// Bursts: what an actor moved of a file in one direction between two pauses (analyzer/edges/edge_table.py says what for).
 //
 //     accesses, or the bursts of partial tables --fold--> bursts, each with its byte ranges and times
 //

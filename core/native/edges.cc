@@ -196,7 +196,7 @@ nb::dict bits() {
 void bind_edges(nb::module_ &m) {
   m.def("fold_events", &fold, nb::arg("codes"), nb::arg("bits"), nb::arg("numbers"), nb::arg("files"),
         nb::arg("limits"), nb::arg("busy_limit"),
-        "Fold a partition of events into the tables of an edge table (analyzer/edges.py).\n\n"
+        "Fold a partition of events into the tables of an edge table (analyzer/edges/edge_table.py).\n\n"
         "codes: int32 arrays of the text columns, 0 for none; bits: for name, cat, ftype and dir a uint32 array, what\n"
         "each code means (see bits); numbers: int64 arrays; files: codes of file and file2 are below it; limits: see\n"
         "fold_bursts; busy_limit: intervals of one actor and kind.\n"

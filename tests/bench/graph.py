@@ -34,11 +34,9 @@ import replay
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import edge_table, event_fold
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.util import csr
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import csr, intervals
 from tailrace.integrations import wfformat
 
 TASKS, FILES, STAGES = 100_000, 500_000, 10
@@ -58,7 +56,7 @@ def layered(tasks: int, files: int, reads: int, seed: int = 1) -> tuple[Any, Any
     return writer, np.column_stack((reader, file))
 
 
-def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
+def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
     """The edge table that such a run has: one burst an edge, one extent a burst."""
     files, size = len(writer), 4096
     who = pd.DataFrame({"workflow": "w", "stage": [f"s{t * STAGES // tasks}" for t in range(tasks)]})
@@ -80,17 +78,17 @@ def edge_table(tasks: int, writer: Any, reads: Any) -> et.EdgeTable:
     paths = np.array([f"/d/{i % 1000}/{i}" for i in range(files)], dtype=object)
     times = {"first_ns": np.int64(T0_NS), "last_ns": np.int64(T0_NS)}
     actor = np.arange(tasks)
-    counts = pd.DataFrame({"who": actor, "kind": et.READ, "calls": 1, "failed": 0, "read_bytes": size})
+    counts = pd.DataFrame({"who": actor, "kind": edge_table.READ, "calls": 1, "failed": 0, "read_bytes": size})
     counts = counts.assign(written_bytes=size, unnamed_bytes=0, first_ns=start, last_ns=start + 9 * 10**8)
     facts = pd.DataFrame({"who": writer, "file": np.arange(files), "what": "create", "path": "", "path2": "", **times})
-    return et.Partial(
+    return edge_table.Partial(
         who=who,
         files=pd.DataFrame({"file": names, "ftype": "reg"}),
         aliases=pd.DataFrame({"file": np.arange(files), "path": paths, **times}),
         bursts=bursts,
-        extents=iv.make(every, zero, zero + size),
-        times=iv.make(every, first, first + 1000),
-        busy=iv.make(actor * len(et.KINDS), start, start + 1000),
+        extents=intervals.make(every, zero, zero + size),
+        times=intervals.make(every, first, first + 1000),
+        busy=intervals.make(actor * len(edge_table.KINDS), start, start + 1000),
         counts=counts,
         facts=facts,
         kin=pd.DataFrame({"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}),
@@ -121,7 +119,7 @@ def graph(rounds: int) -> dict[str, Any]:
     out["build_s"], g = least(rounds, lambda: csr.build(nodes, source, target))
     out["critical_s"], found = least(rounds, lambda: csr.longest(g, weight))
     out["slack_s"], _ = least(rounds, lambda: csr.slack(g, weight, found))
-    out["model_s"], m = least(1, lambda: dataflow.build(edge_table(TASKS, writer, reads)))
+    out["model_s"], m = least(1, lambda: dataflow.build(made_table(TASKS, writer, reads)))
     out["stage_graph_s"], stage = least(rounds, lambda: dataflow.graph(_anew(m), "stage"))
     passed = sum(d["bytes"] for _, _, d in stage.edges(data=True))
     assert passed == 4096 * len(np.unique(reads, axis=0)), "every read is in a flow"
@@ -273,11 +271,11 @@ def table_of_events(rounds: int, count: int, order: Callable[..., tuple[Any, Any
         return len(table)
 
     def ours() -> int:
-        table = chunks.combined([chunks.chunk(p) for p in parts])
+        table = event_fold.combined([event_fold.chunk(p) for p in parts])
         assert int(table.bursts["bytes"].sum()) == 4096 * count
-        return len(table.bursts[et.BURST_KEY].drop_duplicates())
+        return len(table.bursts[edge_table.BURST_KEY].drop_duplicates())
 
-    chunks.chunk(parts[-1])
+    event_fold.chunk(parts[-1])
     parts[-1].groupby(keys, observed=True).agg(**sums)
     runs: dict[str, list[dict[str, float]]] = {"group_by": [], "edge_table": []}
     for _ in range(rounds):

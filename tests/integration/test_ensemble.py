@@ -16,8 +16,7 @@ import tailrace
 from support.commands import TAILRACE
 from support.coverage_table import check_coverage
 from support.flux_instance import clean_environment, missing
-from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import dataflow, declared_vs_observed
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "ensemble"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -277,7 +276,7 @@ def test_jobs_of_a_nested_instance_have_the_outer_job_as_parent(under_flux):
 
 
 def test_every_declared_dependency_is_observed(under_flux):
-    table = compare.compare_declared(under_flux.run)
+    table = declared_vs_observed.compare_declared(under_flux.run)
     rows = {
         (under_flux.names[p], under_flux.names[c]): s
         for p, c, s in zip(table["producer"], table["consumer"], table["status"], strict=True)
@@ -297,7 +296,7 @@ def test_every_declared_dependency_is_observed(under_flux):
 
 def test_what_no_dependency_declares_is_ordered_by_others(under_flux):
     """The campaign declares no dependency of a macro model on the last one: what it waits for has waited for that."""
-    table = compare.compare_declared(under_flux.run)
+    table = declared_vs_observed.compare_declared(under_flux.run)
     rows = table[table["status"] == "undeclared"]
     pairs = {
         (under_flux.names[p], under_flux.names[c]) for p, c in zip(rows["producer"], rows["consumer"], strict=True)

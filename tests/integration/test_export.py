@@ -9,7 +9,7 @@ import pytest
 import tailrace
 from support.commands import TAILRACE
 from tailrace.analyzer.exports import FORMATS, export, graphml
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import declared_vs_observed
 from tailrace.integrations import wfformat
 
 NAMES = (
@@ -121,6 +121,6 @@ def test_an_export_declared_for_its_own_run_is_all_observed(run, cli, tmp_path):
     cli("export", run, "--to", "wfformat", "-o", tmp_path / "i.json")
     done = cli("declare", run, "--from", tmp_path / "i.json")
     assert (done.returncode, done.stderr) == (0, "2 tasks of workflow 'hostile' declared\n")
-    rows = compare.compare_declared(tailrace.open(run))
+    rows = declared_vs_observed.compare_declared(tailrace.open(run))
     assert rows[["producer", "consumer", "status"]].to_numpy().tolist() == [["w <1>", "r%2", "observed"]]
     assert rows["files"].item() == len(NAMES)

@@ -18,8 +18,7 @@ import pytest
 import tailrace
 from support.coverage_table import check_coverage
 from tailrace.analyzer.exports import export
-from tailrace.analyzer.model import dataflow, stages
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
 from tailrace.integrations import wfformat
 
 REPLAY = Path(__file__).parents[2] / "workflows" / "replay" / "replay.py"
@@ -81,8 +80,8 @@ class Replayed:
         told = cli("declare", self.run_dir, "--from", changed, "--root", self.files, "--replace")
         assert told.returncode == 0, told.stderr
         assert "not in the trace" not in told.stderr
-        rows = compare.compare_declared(self.run.refresh(), self.model)
-        found = {status: set() for status in compare.STATUSES}
+        rows = declared_vs_observed.compare_declared(self.run.refresh(), self.model)
+        found = {status: set() for status in declared_vs_observed.STATUSES}
         for status, producer, consumer in rows[["status", "producer", "consumer"]].itertuples(index=False):
             found[status].add((producer, consumer))
         return found
@@ -141,7 +140,10 @@ def test_the_critical_path_is_no_longer_than_the_run(replayed):
 
 def test_the_instance_itself_is_all_observed(replayed, cli):
     found = replayed.compared(cli, replayed.data)
-    assert found == {**{status: set() for status in compare.STATUSES}, "observed": replayed.declared_edges()}
+    assert found == {
+        **{status: set() for status in declared_vs_observed.STATUSES},
+        "observed": replayed.declared_edges(),
+    }
 
 
 def test_edges_that_are_not_declared_are_found(replayed, cli):

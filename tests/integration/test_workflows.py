@@ -19,8 +19,7 @@ import tailrace
 from support.coverage_table import check_coverage
 from support.file_edges import edges, seen_edges, strace_command
 from tailrace.analyzer.exports import export
-from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import dataflow, declared_vs_observed
 from tailrace.integrations import wfformat
 
 WORKFLOWS = Path(__file__).parents[2] / "workflows"
@@ -55,7 +54,7 @@ class Done:
 
     def pairs(self, *statuses):
         """(producer, consumer) rows of the comparison with these statuses, as "stage -> stage" -> how many."""
-        rows = compare.compare_declared(self.run)
+        rows = declared_vs_observed.compare_declared(self.run)
         rows = rows[rows["status"].isin(statuses)]
         return Counter(f"{a} -> {b}" for a, b in zip(rows["producer_stage"], rows["consumer_stage"], strict=True))
 
@@ -133,7 +132,7 @@ def test_nearly_all_bytes_are_seen(done, coverage_table):
 def test_its_wfformat_has_what_was_seen_and_what_was_declared(done, tmp_path):
     export(done.run, "wfformat", tmp_path / "out.json")
     instance = wfformat.read(tmp_path / "out.json")
-    rows = compare.compare_declared(done.run)
+    rows = declared_vs_observed.compare_declared(done.run)
     between = set(zip(rows["producer"], rows["consumer"], strict=True))
     tasks = set(done.run.declared_tasks["task"])
     edges = {(parent, task.id) for task in instance.tasks.values() for parent in task.parents}
@@ -151,7 +150,7 @@ def test_the_variants_are_found(genomics):
 
 def test_each_sample_reads_the_reference_behind_parsls_back(genomics):
     """By hand: pile is given `genome.fa` as a str, and bcftools looks for `genome.fa.fai` beside it."""
-    rows = compare.compare_declared(genomics.run)
+    rows = declared_vs_observed.compare_declared(genomics.run)
     hidden = rows[rows["status"] == "undeclared"]
     tasks = genomics.run.declared_tasks
     piles = set(tasks.loc[tasks["stage"] == "pile", "task"])
@@ -171,7 +170,7 @@ def test_the_mosaic_has_one_sky(montage):
 def test_what_montage_does_behind_parsls_back(montage):
     """By hand: mBackground -t reads the table of images, which is given as a str. The differences wait for the table of
     overlaps, which only the main program reads, to make them. The measuring waits for the picture."""
-    rows = compare.compare_declared(montage.run)
+    rows = declared_vs_observed.compare_declared(montage.run)
     names = dict(zip(montage.run.declared_tasks["task"], montage.run.declared_tasks["stage"], strict=True))
     by_status = {
         status: {(names[a], names[b]) for a, b in zip(part["producer"], part["consumer"], strict=True)}

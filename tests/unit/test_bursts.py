@@ -1,5 +1,6 @@
 """Bursts, their byte ranges and times, and the times of calls, against a plain model of the definitions in
-analyzer/edges.py: on random calls of all kinds, with ties, times that run backwards, offsets at the ends of 64 bits.
+analyzer/edges/edge_table.py: on random calls of all kinds, with ties, times that run backwards, offsets at the ends of
+64 bits.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from hypothesis import strategies as st
 
 from support.flowcase import T0_NS, frame
 from tailrace import _native
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import edge_table, event_fold
 
 MOST = 2**63 - 1
 LIMITS = {"MIN_PAUSE_NS": 3, "MAX_BURSTS": 3, "MAX_EXTENTS": 2, "MAX_TIMES": 2, "MAX_BUSY": 3}
@@ -165,7 +165,7 @@ def busy(events: list[dict[str, Any]]) -> dict[Any, list[tuple[int, int, int]]]:
     return {key: united(rows, LIMITS["MAX_BUSY"])[0] for key, rows in found.items()}
 
 
-def shown(table: et.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, int]]]]:
+def shown(table: edge_table.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, int]]]]:
     """The bursts and busy times of a table, as the model has them."""
     actors = list(table.who.itertuples(index=False, name=None))
     files = table.files["file"].tolist()
@@ -182,8 +182,10 @@ def shown(table: et.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, i
         sums = (s.bytes, s.calls, s.loose_bytes, s.mapped_bytes)
         row = Row(s.first_ns, s.last_ns, *sums, s.fresh, s.exact, extents.get(i, []), times.get(i, []))
         bursts[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
-    kinds = len(et.KINDS)
-    return dict(bursts), {(actors[g // kinds], et.KINDS[g % kinds]): rows for g, rows in groups(table.busy).items()}
+    kinds = len(edge_table.KINDS)
+    return dict(bursts), {
+        (actors[g // kinds], edge_table.KINDS[g % kinds]): rows for g, rows in groups(table.busy).items()
+    }
 
 
 @settings(max_examples=100, deadline=None)
@@ -191,9 +193,9 @@ def shown(table: et.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int, int, i
 def test_bursts_and_times_are_those_of_the_definition(drawn: list[list[dict[str, Any]]]) -> None:
     parts = [[event(one) for one in part] for part in drawn]
     # The fold itself has to stand any number.
-    with mock.patch.multiple(et, **LIMITS), mock.patch.object(chunks, "POSSIBLE", {}):
-        partials = [chunks.chunk(frame(part)) for part in parts]
-        whole = shown(et.combine(partials))
+    with mock.patch.multiple(edge_table, **LIMITS), mock.patch.object(event_fold, "POSSIBLE", {}):
+        partials = [event_fold.chunk(frame(part)) for part in parts]
+        whole = shown(edge_table.combine(partials))
     wanted = [by_key([row for e in part for row in accesses(e)]) for part in parts]
     times = [busy(part) for part in parts]
     for partial, bursts, busies in zip(partials, wanted, times, strict=True):
@@ -216,7 +218,7 @@ def test_many_rows_of_few_keys_are_sorted_as_few_of_many(seed: int, run: int) ->
     calls = {"name": "read", "cat": "POSIX", "dir": "r", "ftype": "reg", "host": "n1", "pid": 1, "dur": 1000}
     events = pd.DataFrame({"ts": ts, "offset": r.integers(0, 10**6, 1200), "size": 7, **calls})
     events["file"] = np.array(["a", "b", "c"])[file]
-    tables = [et.frame(chunks.chunk(rows)) for rows in (events.sort_values(["file", "ts"]), events)]
+    tables = [edge_table.frame(event_fold.chunk(rows)) for rows in (events.sort_values(["file", "ts"]), events)]
     pd.testing.assert_frame_equal(*(table.sort_values("file", ignore_index=True) for table in tables))
 
 
@@ -224,31 +226,33 @@ class TestRefusals:
     """A table that was kept in a damaged file is refused, and nothing is read that isn't there."""
 
     @pytest.fixture
-    def part(self) -> et.Partial:
+    def part(self) -> edge_table.Partial:
         read = {"name": "read", "cat": "POSIX", "dir": "r", "ftype": "reg", "file": "a", "host": "n1", "pid": 1}
-        return chunks.chunk(frame([{**read, "ts": T0_NS + i, "dur": 1, "offset": i * 10, "size": 5} for i in range(9)]))
+        return event_fold.chunk(
+            frame([{**read, "ts": T0_NS + i, "dur": 1, "offset": i * 10, "size": 5} for i in range(9)])
+        )
 
     @pytest.mark.parametrize(("column", "value"), [("who", 1), ("who", -1), ("file", 7), ("dir", 2)])
-    def test_codes_out_of_range(self, part: et.Partial, column: str, value: int) -> None:
+    def test_codes_out_of_range(self, part: edge_table.Partial, column: str, value: int) -> None:
         part.bursts[column] = np.int64(value)
         with pytest.raises((ValueError, IndexError)):
-            et.combine([part, part])
+            edge_table.combine([part, part])
 
     @pytest.mark.parametrize("group", [[-1, 0], [0, 99], [1, 0]])
-    def test_groups_of_no_burst(self, part: et.Partial, group: list[int]) -> None:
+    def test_groups_of_no_burst(self, part: edge_table.Partial, group: list[int]) -> None:
         wrong = part.extents._replace(**{name: np.zeros(2, dtype=np.int64) for name in ("start", "end", "weight")})
         object.__setattr__(part, "extents", wrong._replace(group=np.array(group)))
         with pytest.raises(ValueError, match="group"):
-            et.combine([part])
+            edge_table.combine([part])
 
-    def test_columns_that_differ(self, part: et.Partial) -> None:
+    def test_columns_that_differ(self, part: edge_table.Partial) -> None:
         object.__setattr__(part, "times", part.times._replace(end=part.times.end[:-1]))
         with pytest.raises(ValueError, match="length"):
-            et.combine([part])
+            edge_table.combine([part])
         part.bursts["bytes"] = part.bursts["bytes"].astype(np.float64)
         with pytest.raises(ValueError, match="bytes"):
-            et.combine([part])
+            edge_table.combine([part])
 
-    def test_a_limit_of_nothing(self, part: et.Partial) -> None:
+    def test_a_limit_of_nothing(self, part: edge_table.Partial) -> None:
         with pytest.raises(ValueError, match="at least 1"):
             _native.unite_intervals([part.times], 0)

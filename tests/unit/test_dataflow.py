@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import MS, T0_NS, Story
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
-from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges import edge_table, event_fold, file_classes
 from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError
 
@@ -194,7 +192,7 @@ class TestVersions:
         for burst, version in zip(m.bursts.to_dict("records"), m.version, strict=True):
             unit = m.who["task"].iat[burst["who"]]
             start = (burst["first_ns"] - T0_NS) // MS
-            got[(unit, start, burst["dir"] == et.WRITE)] = int(m.versions.table["number"].iat[version])
+            got[(unit, start, burst["dir"] == edge_table.WRITE)] = int(m.versions.table["number"].iat[version])
         assert [got[(o[0], o[1], o[3])] for o in ops] == naive_versions(ops)
 
     @settings(max_examples=30, deadline=None)
@@ -206,7 +204,7 @@ class TestVersions:
             (story.create if truncates else story.write if writes else story.read)("/f", **values)
         m = dataflow.model(story.run())
         begin = m.versions.table["begin_ns"].to_numpy()[m.version]
-        reads = m.bursts["dir"].to_numpy() == et.READ
+        reads = m.bursts["dir"].to_numpy() == edge_table.READ
         assert (begin[reads] <= m.bursts["first_ns"].to_numpy()[reads]).all()
 
     def test_an_update_in_place_makes_no_cycle(self) -> None:
@@ -235,7 +233,7 @@ class TestVersions:
             story.create("/f", task=task, at_ms=at_ms)
         story.read("/f", task="c", at_ms=2)
         m = dataflow.model(story.run())
-        reads = m.bursts["dir"].to_numpy() == et.READ
+        reads = m.bursts["dir"].to_numpy() == edge_table.READ
         assert m.versions.table["number"].to_numpy()[m.version[reads]].tolist() == [2]
 
     def test_writers_of_one_shared_file_share_a_version(self) -> None:
@@ -264,12 +262,12 @@ class TestVersions:
 
 class TestClasses:
     def classes(self, story: Story, **values: Any) -> dict[tuple[int, str], str]:
-        table = chunks.build(story.run())
+        table = event_fold.build(story.run())
         processes = story.run().processes
         m = dataflow.build(table, processes, **values)
         who = m.who["pid"].to_numpy()[m.bursts["who"]]
         paths = m.paths[m.bursts["file"].to_numpy()]
-        return {(int(p), str(f)): fileclass.CLASSES[c] for p, f, c in zip(who, paths, m.cls, strict=True)}
+        return {(int(p), str(f)): file_classes.CLASSES[c] for p, f, c in zip(who, paths, m.cls, strict=True)}
 
     @pytest.mark.parametrize(
         ("exe", "argv", "path", "wanted"),

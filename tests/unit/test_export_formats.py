@@ -21,8 +21,7 @@ from click.testing import CliRunner
 
 from support.flowcase import T0_NS, FakeRun, Story
 from tailrace.analyzer import exports
-from tailrace.analyzer.exports import lineage as lin
-from tailrace.analyzer.exports import perfetto, wfformat
+from tailrace.analyzer.exports import lineage, perfetto, wfformat
 from tailrace.cli import export as export_command
 from tailrace.errors import QueryError, RunError, UsageError
 
@@ -84,7 +83,7 @@ def tangled_run() -> FakeRun:
 
 class TestLineage:
     def test_a_loop_unrolls_into_versions(self) -> None:
-        flow = lin.lineage(loop_run())
+        flow = lineage.lineage(loop_run())
         assert [(a.number, a.external) for a in flow.artifacts] == [(0, True), (1, False), (2, False), (3, False)]
         assert [(j.inputs, j.outputs, j.parents) for j in flow.jobs] == [
             ([0], [1], set()),
@@ -97,7 +96,7 @@ class TestLineage:
         story = Story()
         story.write("/d/scratch", stage="s", task="a")
         story.read("/d/scratch", stage="s", task="a")
-        (job,) = lin.lineage(story.run()).jobs
+        (job,) = lineage.lineage(story.run()).jobs
         assert (job.inputs, job.outputs, job.parents) == ([], [0], set())
 
     def test_an_appender_reads_the_version_that_it_continued(self) -> None:
@@ -106,7 +105,7 @@ class TestLineage:
         story.write("/d/log", stage="s", task="a", pid=1)
         story.write("/d/log", 100, stage="s", task="b", pid=2)
         story.read("/d/log", 0, 200, stage="s", task="b", pid=2)
-        flow = lin.lineage(story.run())
+        flow = lineage.lineage(story.run())
         assert [(j.inputs, j.outputs, j.parents) for j in flow.jobs] == [([], [0], set()), ([0], [1], {0})]
         assert [a.size for a in flow.artifacts] == [100, 200]
         assert flow.artifacts[1].base is flow.artifacts[0]
@@ -118,7 +117,7 @@ class TestLineage:
         story.event("unlink", "/d/x", stage="s", task="c", pid=3)
         story.identities["/d/x"] = "8:1:9"
         story.write("/d/x", size=7, stage="s", task="c", pid=3)
-        flow = lin.lineage(story.run())
+        flow = lineage.lineage(story.run())
         assert [(a.path, a.number, a.versions, a.size) for a in flow.artifacts] == [
             ("/d/x", 1, 2, 100),
             ("/d/x", 2, 2, 7),
@@ -129,7 +128,7 @@ class TestLineage:
         story.write("/d/x", stage="s", task="a", pid=1)
         story.write("/d/y", stage="s", task="b", pid=2)
         deps = pd.DataFrame([{"workflow": "w", "task": "b", "dep": "a", "via": "future", "path": None}])
-        assert [job.parents for job in lin.lineage(story.run(declared_deps=deps)).jobs] == [set(), {0}]
+        assert [job.parents for job in lineage.lineage(story.run(declared_deps=deps)).jobs] == [set(), {0}]
 
     def test_processes_of_no_task_stay_when_a_task_has_their_bytes(self) -> None:
         story = Story()
@@ -137,14 +136,14 @@ class TestLineage:
         story.read("/d/x", pid=2)
         story.write("/d/copy", pid=2)
         story.write("/d/unrelated", pid=3)
-        jobs = lin.lineage(story.run()).jobs
+        jobs = lineage.lineage(story.run()).jobs
         assert [job.key[-1] for job in jobs] == ["a", "2"]
         assert jobs[1].parents == {0}
 
     def test_the_escape_is_one_to_one(self) -> None:
-        names = [lin.escaped(name, ":") for name in NAMES]
+        names = [lineage.escaped(name, ":") for name in NAMES]
         assert len(set(names)) == len(NAMES)
-        assert lin.escaped("a b%é") == "a%20b%25%C3%A9"
+        assert lineage.escaped("a b%é") == "a%20b%25%C3%A9"
 
 
 class TestWfFormat:
@@ -223,9 +222,9 @@ class TestWfFormat:
         validator = wfinstances.schema.SchemaValidator(schema)
         validator.validate_instance(json.loads(path.read_text()))
         assert (validator.errors, validator.warnings) == ([], [])
-        flow = lin.lineage(run())
+        flow = lineage.lineage(run())
         workflow = wfinstances.Instance(path, schema_file=str(schema)).workflow
-        kept, _ = lin.acyclic(flow.jobs)
+        kept, _ = lineage.acyclic(flow.jobs)
         assert (len(workflow.nodes), len(workflow.edges)) == (len(flow.jobs), sum(map(len, kept)))
 
 
@@ -297,7 +296,7 @@ class TestPerfetto:
         calls = [event for event in timeline.slices if event["cat"] != "task"]
         assert len(calls) == len(run.rows)
         assert {round(event["ts"] * 1000) for event in calls} == {row["ts"] - T0_NS - 1_000_000 for row in run.rows}
-        assert {event["args"]["path"] for event in calls} == {lin.clean(name) for name in NAMES}
+        assert {event["args"]["path"] for event in calls} == {lineage.clean(name) for name in NAMES}
 
     def test_a_task_has_a_track_of_its_own(self) -> None:
         timeline = Timeline(written("perfetto", loop_run()))
@@ -349,7 +348,7 @@ class TestProv:
 
     def test_every_name_is_there(self) -> None:
         entities = json.loads(written("prov", hostile_run()))["entity"].values()
-        assert [entity["tailrace:path"] for entity in entities] == [lin.clean(name) for name in NAMES]
+        assert [entity["tailrace:path"] for entity in entities] == [lineage.clean(name) for name in NAMES]
 
     def test_a_version_derives_from_the_one_it_continues(self) -> None:
         story = Story()
@@ -368,7 +367,7 @@ class TestRoCrate:
         crate = rocrate.ROCrate(tmp_path / "crate")
         actions = [entity for entity in crate.get_entities() if entity.type == "CreateAction"]
         assert [len(action.get("result", [])) for action in actions] == [len(NAMES), 0]
-        assert {file["alternateName"] for file in actions[1]["object"]} == {lin.clean(name) for name in NAMES}
+        assert {file["alternateName"] for file in actions[1]["object"]} == {lineage.clean(name) for name in NAMES}
         assert crate.root_dataset["conformsTo"].id == "https://w3id.org/ro/wfrun/process/0.5"
 
     def test_it_keeps_the_profile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,8 +423,8 @@ class TestOpenLineage:
 
     def test_a_job_starts_and_ends_once_with_its_files(self) -> None:
         lines = [json.loads(line) for line in written("openlineage", hostile_run()).splitlines()]
-        assert [d["name"] for d in lines[1]["outputs"]] == [lin.clean(name) for name in NAMES]
-        assert [d["name"] for d in lines[2]["inputs"]] == [lin.clean(name) for name in NAMES]
+        assert [d["name"] for d in lines[1]["outputs"]] == [lineage.clean(name) for name in NAMES]
+        assert [d["name"] for d in lines[2]["inputs"]] == [lineage.clean(name) for name in NAMES]
         assert lines[0]["run"]["runId"] == lines[1]["run"]["runId"] != lines[2]["run"]["runId"]
         assert written("openlineage", hostile_run()) == written("openlineage", hostile_run())
 

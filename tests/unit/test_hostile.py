@@ -15,7 +15,7 @@ from rich.console import Console
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer import exports, summary
-from tailrace.analyzer.insights import run_comparison as runs
+from tailrace.analyzer.insights import run_comparison
 from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.store import query
 from tailrace.errors import TailraceError
@@ -83,7 +83,7 @@ def test_no_value_breaks_an_analysis(tmp_path_factory: pytest.TempPathFactory, b
         data = summary.collect(run)
         terminal.show(data, Console(file=io.StringIO(), width=80))
         html.page_text(data)
-        measured = runs.measure(run)
+        measured = run_comparison.measure(run)
         query.aggregate(run, ["path", "dir"], figures)
         graphs = [run.dataflow(level, files=files) for level in ("stage", "process") for files in ("none", "all")]
         graphs.append(run.dataflow("task", datasets=True))

@@ -16,7 +16,7 @@ import pytest
 from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.insights.inputs import inputs_of
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.store import process_ends as ends
+from tailrace.analyzer.store import process_ends
 
 PIDS = 4
 
@@ -147,7 +147,7 @@ def test_in_several_namespaces_none_is_false(images: bool) -> None:
     assert found > there / 2
 
 
-def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, str]], ends.Ends, dict[int, str]]:
+def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, str]], process_ends.Ends, dict[int, str]]:
     """What `ends.match` makes of the machine's processes and waits, known as the catalogue knows them: not before some
     time after it. Also the truth, image -> (status, waiter) of the wait that saw its end; and the images by id."""
     seen: dict[str, list[int]] = {}
@@ -170,7 +170,7 @@ def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, st
         known[child] = (status, waiter)
     return (
         known,
-        ends.match(rows, sorted(waits, key=lambda wait: wait["t1"])),
+        process_ends.match(rows, sorted(waits, key=lambda wait: wait["t1"])),
         {at: start for start, at in number.items()},
     )
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.flowcase import MS, Story
-from tailrace.analyzer.insights import run_comparison as runs
+from tailrace.analyzer.insights import run_comparison
 from tailrace.errors import QueryError
 
 
@@ -23,11 +23,11 @@ def run(read_ms: float = 10, size: int = 100, extra: bool = False, root: str = "
     return story.run(meta={"cwd": root})
 
 
-def compared(a: list[Any], b: list[Any]) -> runs.Comparison:
-    return runs.compare([runs.measure(r) for r in a], [runs.measure(r) for r in b])
+def compared(a: list[Any], b: list[Any]) -> run_comparison.Comparison:
+    return run_comparison.compare([run_comparison.measure(r) for r in a], [run_comparison.measure(r) for r in b])
 
 
-def row(found: runs.Comparison, scope: str, figure: str) -> dict[Any, Any]:
+def row(found: run_comparison.Comparison, scope: str, figure: str) -> dict[Any, Any]:
     table = found.table
     (only,) = table[(table["scope"] == scope) & (table["figure"] == figure)].to_dict("records")
     return only
@@ -43,7 +43,7 @@ class TestTwoRuns:
         found = compared([run(10)], [run(15, size=150, extra=True)])
         time = row(found, "use", "read_time")
         assert (time["a_mean"], time["b_mean"], time["share"]) == (0.01, 0.015, pytest.approx(0.5))
-        assert row(found, runs.RUN, "read_bytes")["difference"] == 50
+        assert row(found, run_comparison.RUN, "read_bytes")["difference"] == 50
         assert found.flows.to_dict("records")[0] == {
             "producer": "make",
             "consumer": "use",
@@ -55,7 +55,7 @@ class TestTwoRuns:
 
     def test_an_empty_side_is_refused(self) -> None:
         with pytest.raises(QueryError, match="at least one run"):
-            runs.compare([], [runs.measure(run())])
+            run_comparison.compare([], [run_comparison.measure(run())])
 
 
 class TestGroups:
@@ -72,7 +72,7 @@ class TestGroups:
 
     @pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (30, 2.042), (60, 2.000), (120, 1.980), (2.9, 4.303)])
     def test_the_quantiles_are_the_tables(self, freedom: float, value: float) -> None:
-        assert runs.quantile(freedom) == pytest.approx(value, abs=6e-4)
+        assert run_comparison.quantile(freedom) == pytest.approx(value, abs=6e-4)
 
 
 class TestGate:
@@ -94,32 +94,32 @@ class TestGate:
     )
     def test_limits(self, limit: str, fails: bool) -> None:
         found = compared([run(10)], [run(15, size=150, extra=True)])
-        assert bool(runs.check(found, [runs.gate(limit)])) == fails
+        assert bool(run_comparison.check(found, [run_comparison.gate(limit)])) == fails
 
     def test_less_is_asked_for_with_the_other_sign(self) -> None:
         found = compared([run(15)], [run(10)])
-        (told,) = runs.check(found, [runs.gate("use.read_time<-10%")])
+        (told,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
         assert told.startswith("use.read_time: 0.015 -> 0.01 s (-33.3%)")
 
     def test_noise_passes_the_gate(self) -> None:
         found = compared([run(10), run(20), run(12)], [run(15), run(21), run(16)])
         assert row(found, "use", "read_time")["share"] > 0.2
-        assert runs.check(found, [runs.gate("use.read_time>+20%")]) == []
+        assert run_comparison.check(found, [run_comparison.gate("use.read_time>+20%")]) == []
 
     @pytest.mark.parametrize("text", ["io_time", ">5", "io_time>", "io_time>ten", "io_time=5", ""])
     def test_what_is_no_limit(self, text: str) -> None:
         with pytest.raises(QueryError, match="is not a limit: write FIGURE"):
-            runs.gate(text)
+            run_comparison.gate(text)
 
     def test_what_is_not_there_names_what_is(self) -> None:
         with pytest.raises(QueryError, match="no figure 'speed'; there are makespan, "):
-            runs.gate("speed>+1%")
+            run_comparison.gate("speed>+1%")
         with pytest.raises(QueryError, match="stages are make, use"):
-            runs.check(compared([run()], [run()]), [runs.gate("mak.io_time>+1%")])
+            run_comparison.check(compared([run()], [run()]), [run_comparison.gate("mak.io_time>+1%")])
 
     @given(st.text(max_size=30))
     def test_any_text_is_a_limit_or_an_error(self, text: str) -> None:
         try:
-            assert runs.gate(text).figure in runs.FIGURES
+            assert run_comparison.gate(text).figure in run_comparison.FIGURES
         except QueryError as error:
             assert str(error)

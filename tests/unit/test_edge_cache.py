@@ -10,9 +10,7 @@ import pytest
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.edges import edge_cache as edgecache
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import edge_cache, edge_table, event_fold
 
 
 def lines(pid: int, first: int, count: int, task: str) -> list[tw.Line]:
@@ -35,25 +33,25 @@ def run(tmp_path: Path) -> Path:
     return tw.make_run(tmp_path / "run", {"node_1-7-187a": block(7, 0, 4), "node_1-8-187a": block(8, 0, 3, "u2")})
 
 
-def shown(table: et.EdgeTable) -> pd.DataFrame:
-    frame = et.frame(table)
+def shown(table: edge_table.EdgeTable) -> pd.DataFrame:
+    frame = edge_table.frame(table)
     return frame.sort_values(["host", "pid", "path", "direction"], ignore_index=True)
 
 
 def anew(path: Path) -> pd.DataFrame:
-    return shown(chunks.build(tailrace.open(path)))
+    return shown(event_fold.build(tailrace.open(path)))
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many blocks each building reads from here on."""
     seen: list[int] = []
-    real = edgecache.loader.delayed
+    real = edge_cache.loader.delayed
 
     def counting(*args: Any) -> Any:
         seen.append(len(args[2]))
         return real(*args)
 
-    monkeypatch.setattr(edgecache.loader, "delayed", counting)
+    monkeypatch.setattr(edge_cache.loader, "delayed", counting)
     return seen
 
 
@@ -91,7 +89,7 @@ def test_a_file_that_was_replaced_is_not_believed(run: Path) -> None:
 def test_another_version_is_built_anew(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tailrace.open(run).edges()
     seen = reads(monkeypatch)
-    monkeypatch.setattr(edgecache, "VERSION", edgecache.VERSION + 1)
+    monkeypatch.setattr(edge_cache, "VERSION", edge_cache.VERSION + 1)
     tailrace.open(run).edges()
     assert seen == [2]
 

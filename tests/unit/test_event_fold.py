@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import T0_NS, frame
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import event_fold as chunks
+from tailrace.analyzer.edges import edge_table, event_fold
 
 US = 1000
 CALLS = st.sampled_from(
@@ -59,7 +58,7 @@ def row(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def who(event: dict[str, Any]) -> tuple[Any, ...]:
-    return (*(event[tag] or "" for tag in et.WHO[:3]), event["host"], event["pid"], event["start"] or "")
+    return (*(event[tag] or "" for tag in edge_table.WHO[:3]), event["host"], event["pid"], event["start"] or "")
 
 
 def succeeded(event: dict[str, Any]) -> bool:
@@ -74,20 +73,20 @@ def accesses(event: dict[str, Any]) -> list[tuple[Any, ...]]:
         return []
     out = []
     if way in ("r", "rw"):
-        out.append((event["file"], et.READ, size, calls, 0))
+        out.append((event["file"], edge_table.READ, size, calls, 0))
     if way == "w":
-        out.append((event["file"], et.WRITE, size, calls, 0))
+        out.append((event["file"], edge_table.WRITE, size, calls, 0))
     if way == "rw":
-        out.append((event["file2"] or event["file"], et.WRITE, size, calls, 0))
+        out.append((event["file2"] or event["file"], edge_table.WRITE, size, calls, 0))
     cut = (name == "open" and event.get("flags")) or name == "creat" or (name == "truncate" and event["offset"] == 0)
     if cut:
-        out.append((event["file"], et.WRITE, 0, 0, 0))
+        out.append((event["file"], edge_table.WRITE, 0, 0, 0))
     if cat == "MMAP" and event["ftype"] == "reg":
         mapped = event["count"] or 0
         if name == "mmap":
-            out.append((event["file"], et.READ, 0, calls, mapped))
+            out.append((event["file"], edge_table.READ, 0, calls, mapped))
         if event["flags"] == 1:
-            out.append((event["file"], et.WRITE, 0, calls, mapped))
+            out.append((event["file"], edge_table.WRITE, 0, calls, mapped))
     return [access for access in out if access[0]]
 
 
@@ -96,7 +95,7 @@ def wanted_edges(events: list[dict[str, Any]]) -> dict[Any, list[int]]:
     for event in events:
         for file, way, size, calls, mapped in accesses(event):
             first, last = event["ts"], event["ts"] + event["dur"]
-            sums = found.setdefault((who(event), file, "r" if way == et.READ else "w"), [0, 0, 0, first, last])
+            sums = found.setdefault((who(event), file, "r" if way == edge_table.READ else "w"), [0, 0, 0, first, last])
             for place, value in enumerate((size, calls, mapped)):
                 sums[place] += value
             sums[3:] = [min(sums[3], first), max(sums[4], last)]
@@ -153,22 +152,24 @@ def names(events: list[dict[str, Any]]) -> dict[Any, tuple[int, int]]:
 @given(drawn=st.lists(EVENTS, min_size=1, max_size=25), cut=st.integers(0, 25))
 def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: list[dict[str, Any]], cut: int) -> None:
     events = [row(one) for one in drawn]
-    texts = dict.fromkeys(chunks.TEXTS, dtype)
-    parts = [chunks.chunk(frame(part).astype(texts)) for part in (events[:cut], events[cut:])]
-    table = et.combine(parts)
+    texts = dict.fromkeys(event_fold.TEXTS, dtype)
+    parts = [event_fold.chunk(frame(part).astype(texts)) for part in (events[:cut], events[cut:])]
+    table = edge_table.combine(parts)
     actors = [tuple(values) for values in table.who.itertuples(index=False)]
     files = [*table.files["file"], ""]
 
-    edges = et.frame(table)
+    edges = edge_table.frame(table)
     sums = edges[["bytes", "calls", "mapped_bytes", "first_ns", "last_ns"]].to_numpy().tolist()
-    keys = zip(edges[et.WHO].itertuples(index=False, name=None), edges["file"], edges["direction"], strict=True)
+    keys = zip(edges[edge_table.WHO].itertuples(index=False, name=None), edges["file"], edges["direction"], strict=True)
     assert dict(zip(keys, sums, strict=True)) == wanted_edges(events)
 
-    counts = {(actors[c.who], et.KINDS[c.kind]): c for c in table.counts.itertuples()}
+    counts = {(actors[c.who], edge_table.KINDS[c.kind]): c for c in table.counts.itertuples()}
     wanted = wanted_counts(events)
     assert set(counts) == set(wanted)
     for key, cell in wanted.items():
-        assert {name: getattr(counts[key], name) for name in et.COUNT_SUMS} == {n: cell[n] for n in et.COUNT_SUMS}
+        assert {name: getattr(counts[key], name) for name in edge_table.COUNT_SUMS} == {
+            n: cell[n] for n in edge_table.COUNT_SUMS
+        }
 
     facts = [(actors[f.who], files[f.file], f.what, f.path, f.path2) for f in table.facts.itertuples()]
     assert len(facts) == len(set(facts)) and set(facts) == wanted_facts(events)
@@ -184,5 +185,5 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
 
 def test_no_column_is_needed_but_those_that_say_who_and_when() -> None:
     bare = pd.DataFrame({"name": ["read"], "ts": [T0_NS], "dur": [US], "pid": [1]})
-    table = chunks.chunk(bare)
+    table = event_fold.chunk(bare)
     assert (len(table.who), len(table.files), len(table.bursts)) == (1, 0, 0)
