@@ -76,12 +76,3 @@ def test_a_command_says_the_same_in_the_list_and_on_its_page() -> None:
         page = (SHARE / "man" / "man1" / f"tailrace-{name}.1").read_text()
         section = page.split(".SH NAME\n")[1].split("\n.SH")[0].replace("\\-", "-")
         assert section == f"tailrace-{name} - {text.rstrip('.')}"
-
-
-def test_the_version_is_in_one_place() -> None:
-    import tailrace
-
-    assert f'version = "{tailrace.__version__}"' in (ROOT / "pyproject.toml").read_text()
-    code = "import tailrace, sys; assert 'importlib.metadata' not in sys.modules; print(tailrace.__version__)"
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == tailrace.__version__

@@ -8,7 +8,7 @@
     run.report("report.html")
 
 The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without loading Dask.
-`__version__` is that of the installed distribution, from pyproject.toml.
+`__version__` is the one place of the version: pyproject.toml and CMake read it here.
 """
 
 from importlib import import_module
@@ -19,8 +19,7 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run, open
 
-    __version__: str
-
+__version__ = "0.1.0"
 __all__ = ["Run", "TailraceError", "__version__", "open"]
 
 _LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
@@ -29,9 +28,4 @@ _LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
-    if name == "__version__":
-        from importlib.metadata import version
-
-        found = globals()[name] = version("tailrace")
-        return found
     raise AttributeError(f"module 'tailrace' has no attribute {name!r}")
