@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import REST
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
@@ -17,18 +19,32 @@ def find(found: Analyses) -> Iterator[Match]:
     gap, makespan = found.critical.parts["gap"], found.inputs.makespan_ns
     if not LEAST.reached(gap, makespan):
         return
+    longest = int(found.critical.path["gap"].max())
     yield Match(
-        title=f"No task ran for {time_text(gap)} of {time_text(makespan)} on the critical path: start-up, scheduling,"
-        " or ready tasks that were not started",
+        title=f"No task ran for {time_text(gap)} of {time_text(makespan)} on the critical path; the longest gap is"
+        f" {time_text(longest)}, {_place(found)}",
         cost_ns=gap,
         evidence=_longest(found),
     )
 
 
+def _pieces(found: Analyses) -> pd.DataFrame:
+    """The pieces of the path, those with the longest gaps first."""
+    return found.critical.path.sort_values("gap", ascending=False, kind="stable")
+
+
+def _place(found: Analyses) -> str:
+    """Where the longest gap is."""
+    top = _pieces(found).iloc[0]
+    if int(top["task"]) >= 0:
+        return f"before {found.inputs.called(int(top['task']))}"
+    return "after the last task" if top["via"] == REST else "before the first task"
+
+
 def _longest(found: Analyses) -> list[Row]:
-    inputs, path = found.inputs, found.critical.path
+    inputs = found.inputs
     rows: list[Row] = []
-    for piece in path.sort_values("gap", ascending=False, kind="stable").head(EVIDENCE).to_dict("records"):
+    for piece in _pieces(found).head(EVIDENCE).to_dict("records"):
         task, via = int(piece["task"]), str(piece["via"])
         name = inputs.called(task) if task >= 0 else f"({'end' if via == REST else 'start'} of the run)"
         begin = (int(piece["begin_ns"]) - inputs.start_ns) / 1e9
