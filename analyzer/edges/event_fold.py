@@ -32,39 +32,32 @@ dask: Any = untyped_dask
 
 SPLIT_EVERY = 32
 """Partials combined at once in the tree; each level folds again what the one below it left."""
-NOT_IO = frozenset({"PROCESS", "APP", "REGION", "PYTHON", "dftracer", "tailrace"}) | UPPER_LAYERS
-"""Categories whose time is not time in an I/O call (or is counted below)."""
-UNLINKS = frozenset({"unlink", "unlinkat", "remove"})
-MOVES = frozenset({"rename", "renameat", "renameat2"})
-LINKS = frozenset({"link", "linkat"})
-CREAT_NAMES = frozenset({"creat", "creat64"})
-MEANINGS: dict[str, dict[str, frozenset[str]]] = {
-    "name": {
-        "opens": CREAT_NAMES | {"open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "freopen64"},
-        "makes": CREAT_NAMES | {"mkstemp", "mkostemp", "mkstemps", "mkostemps", "memfd_create", "tmpfile"},
-        "creat": CREAT_NAMES,
-        "truncates": frozenset({"truncate", "ftruncate"}),
-        # munmap and msync end or write back what was stored through a shared mapping
-        "maps": frozenset({"mmap", "mremap"}),
-        "moves": MOVES,
-        "links": LINKS,
-        "unlinks": UNLINKS,
-        "forks": frozenset({"fork", "vfork", "posix_spawn", "posix_spawnp", "clone", "popen"}),
-        "reaps": frozenset({"wait"}),
-        "waits": frozenset({"wait", "system"}),
-    },
-    "cat": {
-        "upper": UPPER_LAYERS,
-        "not_io": NOT_IO,
-        "mmap": frozenset({"MMAP"}),
-        "process": frozenset({"PROCESS"}),
-        "channel": frozenset({"PIPE", "SOCKET"}),
-        "libc": frozenset({"LIBC"}),
-    },
-    "ftype": {"stream": STREAM_TYPES, "regular": frozenset({"reg"})},
-    "dir": {"reads": frozenset({"r", "rw"}), "writes": frozenset({"w", "rw"})},
+SYNONYMS = {
+    **dict.fromkeys(("clone", "posix_spawnp"), "fork"),
+    **{f"{name}64": name for name in ("creat", "fopen", "freopen", "open", "openat")},
 }
-"""The texts that mean something to the native fold, by column and by its name for it (core/native/accesses.h)."""
+"""Names that other tracers give to calls, and the hook's that means the same."""
+OTHER_NOT_IO = frozenset({"APP", "REGION", "PYTHON", "dftracer", "tailrace"})
+"""Categories of other tracers whose time is not time in an I/O call."""
+
+
+def _meanings() -> dict[str, dict[str, int]]:
+    bit = _native.bits()
+    names, categories = _native.meanings()
+    others = {
+        **dict.fromkeys(OTHER_NOT_IO, bit["not_io"]),
+        **dict.fromkeys(UPPER_LAYERS, bit["upper"] | bit["not_io"]),
+    }
+    return {
+        "name": {**names, **{name: names[hook] for name, hook in SYNONYMS.items()}},
+        "cat": {**others, **categories},
+        "ftype": {**dict.fromkeys(STREAM_TYPES, bit["stream"]), "reg": bit["regular"]},
+        "dir": {"r": bit["reads"], "w": bit["writes"], "rw": bit["reads"] | bit["writes"]},
+    }
+
+
+MEANINGS = _meanings()
+"""What texts mean to the native fold, by column: text -> bits. The core's tables say it of names and categories."""
 TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task", "start")
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
@@ -153,11 +146,9 @@ def _held(column: Ints, low: int, high: int) -> Ints:
     return np.clip(column, low, high)
 
 
-def _bits(texts: Texts, meanings: Mapping[str, frozenset[str]]) -> npt.NDArray[np.uint32]:
+def _bits(texts: Texts, meanings: Mapping[str, int]) -> npt.NDArray[np.uint32]:
     """What each text means."""
-    bit = _native.bits()
-    found = [sum(bit[name] for name, words in meanings.items() if text in words) for text in texts]
-    return np.array(found, dtype=np.uint32)
+    return np.array([meanings.get(text, 0) for text in texts], dtype=np.uint32)
 
 
 def _actors(events: Batch, rows: Ints) -> pd.DataFrame:

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from tailrace import _native
 from tailrace.errors import QueryError
 
 TEXT, INT32, INT64 = "text", "int32", "int64"
@@ -84,7 +85,11 @@ COLUMNS = (
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 
-UPPER_LAYERS = frozenset({"MPIIO", "MPI", "HDF5", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"})
+_UPPER = _native.bits()["upper"]
+UPPER_LAYERS = frozenset(
+    {"MPI", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"}  # of other tracers
+    | {category for category, bits in _native.meanings()[1].items() if bits & _UPPER}
+)
 """Layers (`cat`) whose calls are seen again in a lower one: their bytes would be counted twice."""
 
 

@@ -1,12 +1,13 @@
 // A partition of events -> accesses of files (rows of bursts.h), and what else the edge table has of events.
 //
-// What always holds: one pass; no text is seen here. Texts are codes, 0 where there is none, and what a text means for
-// the edge table (that `openat` opens, that MPIIO is seen again below) are bits that analyzer/edges/event_fold.py gives its code.
+// Invariants: one pass; no text is seen here. Texts are codes, 0 where there is none. What a text means for the edge
+// table (`openat` opens a file, MPIIO is recorded again below) are bits, which analyzer/edges/event_fold.py gives by code.
 #pragma once
 
 #include <cstdint>
 
 #include "bursts.h"
+#include "format/functions.h"
 #include "growing.h"
 #include "intervals.h"
 
@@ -50,27 +51,10 @@ enum NumberColumn : size_t {
 inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",  "size", "count",  "ret",  "errno",
                                                              "flags", "prot", "pid",  "offset", "calls"};
 
-// What a name, category, type or direction means; an event has the bits of all four.
-enum Bit : uint32_t {
-  // name
-  kOpens = 1U << 0,
-  kMakes = 1U << 1,      // creates a file, whatever its flags are
-  kCreat = 1U << 2,      // truncates one, too
-  kTruncates = 1U << 3,  // to `offset` bytes
-  kMaps = 1U << 4,
-  kMoves = 1U << 5,
-  kLinks = 1U << 6,
-  kUnlinks = 1U << 7,
-  kForks = 1U << 8,
-  kReaps = 1U << 9,   // returns a child that ended
-  kWaits = 1U << 10,  // lasts until a child ended
-  // cat
-  kUpper = 1U << 11,  // calls that are seen again below
-  kNotIo = 1U << 12,  // its time is no time in an I/O call
-  kMmap = 1U << 13,
-  kProcess = 1U << 14,
-  kChannel = 1U << 15,  // pipe or socket
-  kLibc = 1U << 16,     // libc's own files, which have no name for the program
+// What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
+// the core's tables (trait::Bit).
+using namespace trait;
+enum FileBit : uint32_t {
   // ftype
   kStreamType = 1U << 17,
   kRegular = 1U << 18,
@@ -80,7 +64,7 @@ enum Bit : uint32_t {
 };
 struct BitName {
   const char *name;
-  Bit bit;
+  uint32_t bit;
 };
 inline constexpr BitName kBitNames[] = {
     {"opens", kOpens},     {"makes", kMakes}, {"creat", kCreat},       {"truncates", kTruncates}, {"maps", kMaps},
@@ -90,7 +74,7 @@ inline constexpr BitName kBitNames[] = {
     {"writes", kWrites},
 };
 
-// What a call's time counts as, in the order of edge_table.KINDS.
+// What a call's time counts as, in the order of edges.KINDS.
 enum Kind : int64_t { kRead, kWrite, kMeta, kStream, kWait, kKinds };
 
 struct Events {

@@ -1,5 +1,6 @@
 // Binds the core: tags, settings, the clock's reference, sealing of journals.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,11 +66,22 @@ std::vector<std::tuple<std::string, std::string, std::string>> settings() {
 
 std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
   std::vector<std::tuple<std::string, std::string, std::string>> rows;
-  for (size_t i = 1; i < static_cast<size_t>(Fn::kStart); ++i) {
+  for (size_t i = 1; i < kFunctionCount; ++i) {
     const Function &f = function(static_cast<Fn>(i));
-    rows.emplace_back(f.symbol, f.name, f.category);
+    if (!f.symbol.empty()) rows.emplace_back(f.symbol, f.name, f.category);
   }
   return rows;
+}
+
+// An event has the bits of its name and those of its category.
+std::tuple<std::map<std::string, uint32_t>, std::map<std::string, uint32_t>> meanings() {
+  std::map<std::string, uint32_t> names, categories;
+  for (const CategoryRow &row : kCategories) categories[std::string(row.name)] = row.traits & ~trait::kUncounted;
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    const Function &f = function(static_cast<Fn>(i));
+    names[std::string(f.name)] |= f.traits & ~trait::kUncounted;
+  }
+  return {names, categories};
 }
 
 std::string program_obstacle(const std::string &path) {
@@ -116,6 +129,10 @@ void bind_core(nb::module_ &m) {
         "The value of TAILRACE_CLOCK for processes that are started now on this node.");
   m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
+  m.def(
+      "meanings", &meanings,
+      "What the names and the categories of events mean for the dataflow: (event name -> bits, category -> bits), the\n"
+      "bits of `bits`.");
   m.def("obstacle", &program_obstacle, "path"_a,
         "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,

@@ -1,4 +1,7 @@
-// The hook table (format/hooks.def) as code: a number for every hooked function, and what the trace says of it.
+// The tables of functions as code: hooks.def, hooks_libc.def, layers.def, events.def and categories.def.
+//
+// Invariants: a function's number is its place in the tables; rows of one event name have the same traits of the
+// dataflow, since traces are read by name.
 #pragma once
 
 #include <stdint.h>
@@ -7,48 +10,75 @@
 
 namespace tailrace {
 
+// What a row says of its function beside its columns: a set of bits. Those of its category apply as well.
+// All but kUncounted are what the function means for the dataflow. The analyzer reads them by event name
+// (_native.meanings), and folds events by them (core/native/accesses.h).
+namespace trait {
+enum Bit : uint32_t {
+  // of an event name
+  kOpens = 1U << 0,      // opens a file, by `flags`
+  kMakes = 1U << 1,      // creates a file, whatever its flags are
+  kCreat = 1U << 2,      // truncates a file, whatever its flags are
+  kTruncates = 1U << 3,  // to `offset` bytes
+  kMaps = 1U << 4,       // munmap and msync end or write back what was stored through a mapping
+  kMoves = 1U << 5,
+  kLinks = 1U << 6,
+  kUnlinks = 1U << 7,
+  kForks = 1U << 8,
+  kReaps = 1U << 9,   // returns a child that ended
+  kWaits = 1U << 10,  // lasts until a child ended
+  // of a category
+  kUpper = 1U << 11,  // a layer above libc: its bytes are recorded again in the calls below it, and counted there
+  kNotIo = 1U << 12,  // its time is no time in an I/O call
+  kMmap = 1U << 13,
+  kProcess = 1U << 14,
+  kChannel = 1U << 15,  // pipe or socket
+  kLibc = 1U << 16,     // files of libc's own, which have no name for the program
+  // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
+  // write(2) (docs/trace-format.md)
+  kUncounted = 1U << 31,
+};
+}  // namespace trait
+
+enum class Category : uint8_t {
+#define CATEGORY(name, ...) name,
+#include "format/categories.def"
+#undef CATEGORY
+  kCount
+};
+
 enum class Fn : uint16_t {
   kNone = 0,
-#define HOOK(symbol, name, category, direction) f_##symbol,
+#define HOOK(symbol, name, category, direction, shape, ...) f_##symbol,
+#define LAYER(symbol, name, category, direction, shape, ...) f_##symbol,
+#define EVENT(number, name, category, direction, shape, ...) number,
+#include "format/events.def"
 #include "format/hooks.def"
-#undef HOOK
-#define LAYER(symbol, name, category, direction) f_##symbol,
 #include "format/layers.def"
+#undef EVENT
 #undef LAYER
-  // Records that no hook makes.
-  kStart,
-  // Events that a hook of another name makes: vmsplice out of a pipe, results of asynchronous requests, FICLONE, what a
-  // call of libc's does besides.
-  kVmspliceRead,
-  kAioRead,
-  kAioWritten,
-  kIoRead,
-  kIoWritten,
-  kRingRead,
-  kRingWritten,
-  kClone,
-  kLibcRead,
-  kLibcWritten,
-  kSyslogged,
-  kAsked,
-  kAnswered,
-  kExpanding,
-  kBlocksRead,
-  kBlocksWritten,
+#undef HOOK
   kCount
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);
 
-// A number that changes with the table (FNV-1a of its rows): what was numbered by one is not read by another.
+// A number that changes with the tables (FNV-1a of their rows): records numbered by one table are not read by another.
 constexpr uint32_t table_number() {
-#define HOOK(symbol, name, category, direction) #symbol " " name " " #category " " #direction ";"
-#define LAYER(symbol, name, category, direction) #symbol " " name " " #category " " #direction ";"
+#define HOOK(symbol, name, category, direction, shape, ...) \
+#symbol " " name " " #category " " #direction " " #shape " " #__VA_ARGS__ ";"
+#define LAYER HOOK
+#define EVENT HOOK
+#define CATEGORY(name, ...) #name " " #__VA_ARGS__ ";"
   constexpr char kRows[] =
+#include "format/categories.def"
+#include "format/events.def"
 #include "format/hooks.def"
 #include "format/layers.def"
       ;
-#undef HOOK
+#undef CATEGORY
+#undef EVENT
 #undef LAYER
+#undef HOOK
   uint32_t hash = 2166136261U ^ static_cast<uint32_t>(kFunctionCount);
   for (char c : kRows) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
   return hash;
@@ -77,26 +107,31 @@ enum class Shape : uint8_t {
   kRange,     // offset, count, ret: moves no bytes
   kLibc,      // size (absent: unknown) and ret, which stands in count; file2 is 1 where the size is unknown
   kRing,      // as kTransfer; file2 is 1 where the result is unknown
-  kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where nobody knows
+  kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where it is unknown
   kStart,     // the process record's members
 };
 
 struct Function {
-  string_view symbol;
+  string_view symbol;  // of a hook
   string_view name;
   string_view category;
   string_view opening;  // of its events' lines, up to the process's number
   Direction direction;
   Shape shape;
-  // What the kernel's rchar and wchar have no part of: bytes that go past read(2) and write(2) (docs/trace-format.md).
-  bool uncounted;
-  // A layer above: its bytes are seen again in the calls below it, and counted there.
-  bool above;
+  uint32_t traits;  // trait::Bit, without its category's
+  bool uncounted;   // kUncounted, its own or its category's
+  bool above;       // kUpper, of its category
 };
 
-// A size that the call does not tell, for kObject.
+// A size that the call does not give, for kObject.
 constexpr int64_t kUnknownBytes = INT64_MAX;
 
 const Function &function(Fn f);
+
+struct CategoryRow {
+  string_view name;
+  uint32_t traits;
+};
+extern const CategoryRow kCategories[static_cast<size_t>(Category::kCount)];
 
 }  // namespace tailrace

@@ -10,13 +10,13 @@ struct WrapperRow {
 }  // namespace tailrace
 
 #pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
-#define HOOK(symbol, name, category, direction) extern "C" void symbol();
+#define HOOK(symbol, ...) extern "C" void symbol();
 #include "format/hooks.def"
 #undef HOOK
 
 namespace tailrace {
 extern const WrapperRow kWrappers[] = {
-#define HOOK(symbol, name, category, direction) {#symbol, reinterpret_cast<void *>(&::symbol)},
+#define HOOK(symbol, ...) {#symbol, reinterpret_cast<void *>(&::symbol)},
 #include "format/hooks.def"
 #undef HOOK
 };

@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "format/functions.h"
+
+namespace tailrace {
+namespace {
+
+Function row(size_t i) { return function(static_cast<Fn>(i)); }
+
+// The analyzer knows a function by its event's name alone.
+TEST(Functions, RowsOfOneNameMeanTheSame) {
+  std::map<std::string, uint32_t> meaning;
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    const Function f = row(i);
+    const uint32_t traits = f.traits & ~trait::kUncounted;
+    const auto seen = meaning.emplace(std::string(f.name), traits).first;
+    EXPECT_EQ(seen->second, traits) << f.name;
+  }
+}
+
+TEST(Functions, ARowHasTheTraitsOfItsCategory) {
+  EXPECT_TRUE(function(Fn::f_recv).uncounted);
+  EXPECT_TRUE(function(Fn::f_mq_send).uncounted);
+  EXPECT_TRUE(function(Fn::f_splice).uncounted);
+  EXPECT_FALSE(function(Fn::f_read).uncounted);
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    EXPECT_EQ(row(i).above, row(i).category == "HDF5" || row(i).category == "MPIIO") << row(i).name;
+  }
+}
+
+TEST(Functions, TransfersAreOfADirection) {
+  for (size_t i = 1; i < kFunctionCount; ++i) {
+    const Function f = row(i);
+    const bool moves = f.shape == Shape::kTransfer || f.shape == Shape::kItems || f.shape == Shape::kPointer ||
+                       f.shape == Shape::kStatus || f.shape == Shape::kChars || f.shape == Shape::kMessages ||
+                       f.shape == Shape::kDone;
+    if (moves) EXPECT_NE(f.direction, Direction::N) << f.symbol << " " << f.name;
+    if (f.shape == Shape::kPlain) EXPECT_EQ(f.direction, Direction::N) << f.symbol << " " << f.name;
+  }
+}
+
+TEST(Functions, CategoriesAreUsed) {
+  for (const CategoryRow &category : kCategories) {
+    bool used = false;
+    for (size_t i = 1; i < kFunctionCount && !used; ++i) used = row(i).category == category.name;
+    EXPECT_TRUE(used) << category.name;
+  }
+}
+
+}  // namespace
+}  // namespace tailrace
