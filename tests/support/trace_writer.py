@@ -46,7 +46,7 @@ def host_line(name: str = HOST, value: str = HOST_HASH) -> Line:
 
 
 def dump(line: Line) -> bytes:
-    """A line as the writer bursts it."""
+    """A line as the writer spells it."""
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 

@@ -74,6 +74,7 @@ struct alignas(64) HeadSlot {
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
 
+constexpr size_t kPathBytes = 4352;  // the longest name: PATH_MAX and some of a working directory
 constexpr size_t kTextBytesPerSlot = 56;
 struct alignas(64) TextSlot {
   std::atomic<uint32_t> mark;

@@ -5,7 +5,6 @@
 #include "format/block_summary.h"
 #include "format/event_args.h"
 #include "format/tags.h"
-#include "session/path_buffer.h"
 
 namespace tailrace {
 namespace {

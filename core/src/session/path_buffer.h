@@ -2,13 +2,12 @@
 // with 16 KiB.
 #pragma once
 
-#include <stddef.h>
+#include "format/journal.h"
 
 namespace tailrace {
 
 struct Thread;
 
-constexpr size_t kPathBytes = 4352;  // PATH_MAX and some of a working directory
 constexpr unsigned kPathBuffersPerThread = 4;
 
 // One of the thread's own, last in, first out (a signal handler takes the next); when all are in use, pages of its own.
