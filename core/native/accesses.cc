@@ -11,7 +11,7 @@ namespace tailrace::native {
 
 namespace {
 
-// Flags as the kernel takes them (open(2), mmap(2)); the generic values, whatever this machine's headers say.
+// Flags as the kernel takes them (open(2), mmap(2)): the generic values, independent of this machine's headers.
 constexpr int64_t kAccessMode = 03, kCreate = 0100, kTruncate = 01000;
 constexpr int64_t kProtWrite = 0x2, kMapType = 0xF, kMapShared = 0x1, kMapSharedValidate = 0x3;
 
@@ -113,8 +113,8 @@ class EventFolder {
     return last_actor_;
   }
 
-  // Files and the names they were seen under. After a rename or a link the file bears the new name, and that is later
-  // than the old one, which the same event bears.
+  // Files and the names they were seen under. After a rename or a link the file has the new name: it counts as later
+  // than the old name, which is in the same event.
   void see_files(Call *call) {
     const int32_t path = code(call->row, kPath), path2 = code(call->row, kPath2);
     const int32_t file = code(call->row, kFile1), file2 = code(call->row, kFile2);
@@ -272,7 +272,7 @@ class EventFolder {
   const BurstLimits limits_;
   Numbering<ActorKey> actors_;
   uint32_t last_actor_ = 0;
-  std::vector<int32_t> file_;      // by the code of its text; -1 for one that was not yet seen
+  std::vector<int32_t> file_;      // by the code of its text; -1 before it was seen
   std::vector<uint32_t> name_of_;  // the alias under which each file was seen last
   Numbering<AliasKey> names_;
   std::vector<Cell> cells_;  // of each actor and kind; kCountWho says whether it was seen

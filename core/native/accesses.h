@@ -1,7 +1,8 @@
 // A partition of events -> accesses of files (rows of bursts.h), and what else the edge table has of events.
 //
 // Invariants: one pass; no text is seen here. Texts are codes, 0 where there is none. What a text means for the edge
-// table (`openat` opens a file, MPIIO is recorded again below) are bits, which analyzer/edges/event_fold.py gives by code.
+// table (`openat` opens a file, MPIIO is recorded again below) is a set of bits for its code
+// (analyzer/edges/event_fold.py).
 #pragma once
 
 #include <cstdint>
@@ -104,7 +105,7 @@ inline constexpr const char *kCountNames[kCountColumns] = {
 enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAliasColumns };
 inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};
 
-// Events that say more than numbers can: what was done to names, and with processes.
+// Events that are handed out as rows: what was done to names, and with processes.
 enum Note : size_t { kCreated, kUnlinked, kMoved, kLinked, kFailedOpen, kForked, kReaped, kNotes };
 inline constexpr const char *kNoteNames[kNotes] = {"create", "unlink", "rename", "link", "failed open", "fork", "wait"};
 

@@ -1,5 +1,5 @@
-// See arrow_export.h. Children and dictionaries live inside their parent's holder, and a consumer may move them out of
-// it: so each has its own holder, and a holder releases only what was not moved away (release != nullptr).
+// See arrow_export.h. A consumer may move children and dictionaries out of their parent. Each has its own holder, and a
+// holder releases only those that were not moved (release != nullptr).
 #include "arrow_export.h"
 
 #include <string>

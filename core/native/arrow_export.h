@@ -1,8 +1,7 @@
 // Hands a batch to Arrow without a copy (https://arrow.apache.org/docs/format/CDataInterface.html): a struct array with
 // one child a column, text as dictionaries with int32 indices.
 //
-// What always holds: every exported array shares ownership of the batch, so that it lives until the last one is
-// released.
+// Invariant: every exported array shares ownership of the batch, which lives until the last one is released.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// See bursts.h. Rows are put to their actors by counting and sorted within an actor. In partial tables an actor's rows
-// lie together, so that this and the sums go through few pages of each at a time.
+// See bursts.h. Rows are assigned to their actors by counting, and sorted within an actor. In partial tables an actor's
+// rows are contiguous, so that sorting and summing touch few pages of each at a time.
 #include "bursts.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<uint32_t> bounds(const IntervalView &intervals, size_t rows) {
   return begin;
 }
 
-// What Fold asks of a row, of accesses and of bursts.
+// The rows that Fold reads: of accesses, and of partial tables.
 class Accesses {
  public:
   explicit Accesses(const std::vector<Access> &rows) : rows_(rows) {}
@@ -88,7 +88,7 @@ class PartialBursts {
   size_t size() const { return part_.bursts.size; }
   size_t extents() const { return part_.extents.size; }
   size_t times() const { return part_.times.size; }
-  void prefetch(size_t) const {}  // an actor's rows lie together
+  void prefetch(size_t) const {}  // an actor's rows are contiguous
 
   size_t who(size_t row) const { return static_cast<size_t>(part_.who[value(row, kWho)]); }
   int64_t file(size_t row) const { return part_.file[value(row, kFile)]; }

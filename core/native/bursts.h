@@ -1,10 +1,10 @@
-// Bursts: what an actor moved of a file in one direction between two pauses (analyzer/edges/edge_table.py says what for).
+// Access bursts: what an actor moved of a file in one direction between two pauses (analyzer/edges/edge_table.py).
 //
 //     accesses, or the bursts of partial tables --fold--> bursts, each with its byte ranges and times
 //
-// What always holds: rows of a key (actor, file, direction) join unless a pause lies between them or the second one
-// truncates the file; past the limit the shortest pauses are closed first, truncations last. An access is a burst of
-// one call, so one and the same fold makes partial tables and combines them.
+// Invariants: rows of a key (actor, file, direction) join unless a pause is between them or the second one truncates
+// the file. Past the limit the shortest pauses are closed first, truncations last. An access is a burst of one call, so
+// the same fold makes partial tables and combines them.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,12 @@ struct Access {
 struct BurstView {
   const int64_t *column[kBurstColumns] = {};
   const bool *fresh = nullptr;  // begins with a truncation
-  const bool *exact = nullptr;  // its byte ranges cover nothing that was not moved
+  const bool *exact = nullptr;  // its byte ranges cover only what was moved
   size_t size = 0;
 };
 
 // The bursts of a partial table with their intervals, whose groups are positions of bursts, ascending; `who` and `file`
-// give the common codes of its own.
+// map its own codes to the common ones.
 struct BurstPart {
   BurstView bursts;
   IntervalView extents, times;
@@ -48,7 +48,7 @@ struct BurstPart {
 };
 
 struct BurstLimits {
-  int64_t pause_ns;  // calls closer than this are of one burst
+  int64_t pause_ns;  // calls closer than this belong to one burst
   size_t bursts;     // of a key
   size_t extents;    // of a burst
   size_t times;      // of a burst

@@ -14,8 +14,8 @@ namespace tailrace::native {
 
 namespace {
 
-// Mixes 8 bytes a step; the odd constant is 2^64 over the golden ratio. Only spread matters: equality is always
-// checked.
+// Mixes 8 bytes a step; the odd constant is 2^64 over the golden ratio. Only the distribution matters: equality is
+// always checked.
 uint64_t hash_of(std::string_view s) {
   constexpr uint64_t kMix = 0x9E3779B97F4A7C15ULL;
   uint64_t h = s.size() * kMix;
@@ -30,8 +30,8 @@ uint64_t hash_of(std::string_view s) {
   return h ^ (h >> 32);
 }
 
-// Columns are written once, from start to end, so most of their cost is the first touch of each page: ask for large
-// ones.
+// Columns are written once, from start to end, and most of their cost is the first touch of each page: large pages
+// reduce it.
 Buffer allocate(size_t bytes, int fill) {
   constexpr size_t kHugePage = size_t{2} << 20;
   void *p = nullptr;

@@ -1,8 +1,8 @@
 // The columns of one batch while it is filled: plain arrays in Arrow's own layout, so that the export copies nothing.
 //
-// What always holds: every column has room for `capacity` rows and one more (a line that turns out to be no event is
-// written there and taken back); strings are kept once, in a dictionary, and rows hold indices; kColumns is the only
-// list of columns, and analyzer/schema.py has the same names and types (a test compares them).
+// Invariants: every column has room for `capacity` rows and one more (a line that turns out to be no event is written
+// there and removed). Strings are kept once, in a dictionary, and rows contain indices. kColumns is the only list of
+// columns, and analyzer/store/schema.py has the same names and types (a test compares them).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ enum class Source : uint8_t {
   kTopInt,   // an integer beside "args"
   kArgText,  // a string in "args"
   kArgInt,   // an integer in "args"
-  kDerived,  // made of several values; parse.cc knows how
+  kDerived,  // made of several values (parse.cc)
 };
 
 enum class Type : uint8_t { kInt32, kInt64, kText };
@@ -61,7 +61,7 @@ struct FreeDeleter {
 };
 using Buffer = std::unique_ptr<void, FreeDeleter>;
 
-// Distinct strings in the order in which they came, in Arrow's utf8 layout.
+// Distinct strings in the order of their first use, in Arrow's utf8 layout.
 class Dictionary {
  public:
   Dictionary() : offsets_{0}, slots_(16, -1) {}
@@ -103,10 +103,10 @@ class Column {
   }
   bool is_null_text(size_t row) const { return static_cast<int32_t *>(values_.get())[row] < 0; }
 
-  // Takes back what was set in `row`.
+  // Removes the value of `row`.
   void clear(size_t row);
 
-  // Counts nulls and, for text that has some, makes the validity bits. Nothing is set after it.
+  // Counts nulls and, for text that has some, makes the validity bits. No value may be set after it.
   void finish(size_t rows);
 
   const std::string &name() const { return name_; }
@@ -134,7 +134,7 @@ class Column {
   int64_t null_count_ = 0;
 };
 
-// A finished batch: what Arrow is given views of.
+// A finished batch, of which Arrow gets views.
 struct Batch {
   size_t rows = 0;
   std::vector<std::unique_ptr<Column>> columns;

@@ -121,12 +121,11 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
 }  // namespace
 
 void bind_core(nb::module_ &m) {
-  m.def("tag_error", &tag_error, "tags"_a,
-        "None when `tags` keeps the rules, else a sentence that names the key and the rule.");
+  m.def("tag_error", &tag_error, "tags"_a, "None for valid tags, else a sentence that names the key and the rule.");
   m.def("merge_tags", &merge, "base"_a, "over"_a,
-        "The canonical form of `over` laid over `base`; ValueError when a rule is broken.");
+        "The canonical form of `base` with the tags of `over` replaced or added; ValueError when a rule is broken.");
   m.def("clock_reference", &clock_reference,
-        "The value of TAILRACE_CLOCK for processes that are started now on this node.");
+        "The value of TAILRACE_CLOCK for processes that are started on this node.");
   m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
   m.def(
@@ -136,12 +135,11 @@ void bind_core(nb::module_ &m) {
   m.def("obstacle", &program_obstacle, "path"_a,
         "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
-        "Where this user's journals of the run lie on this node. run_dir is a real, absolute path.");
+        "The directory of this user's journals of the run on this node. run_dir is a real, absolute path.");
   m.def("seal_journals", &seal_journals, "run_dir"_a, "journal_dir"_a,
-        "Seals what dead processes of the run left on this node into <run_dir>/trace. Returns counts: sealed_journals, "
-        "alive, "
-        "failed, failed_events, events, and unrecorded_lost (cause -> events that no block tells of). RuntimeError "
-        "when the directory can't be read.");
+        "Seals the journals of the run's dead processes on this node into <run_dir>/trace. Returns counts:\n"
+        "sealed_journals, alive, failed, failed_events, events, and unrecorded_lost (cause -> events that no block\n"
+        "reports). RuntimeError when the directory can't be read.");
   m.def(
       "build_info", [] { return std::string(build_info()); }, "What was compiled in: a JSON object.");
 }

@@ -1,7 +1,7 @@
 // Binds the edge table: fold_events, fold_bursts, unite_intervals and bits of tailrace._native.
 //
-// What always holds: the interpreter's lock is free while rows are folded, so Dask's threads run side by side; arrays
-// are checked before, so that a table that was kept in a damaged file is an error and no wild read.
+// Invariants: the interpreter's lock is released while rows are folded, so Dask's threads run in parallel. Arrays are
+// checked before, so that a table from a damaged file is an error and no read out of bounds.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>

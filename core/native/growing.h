@@ -1,7 +1,7 @@
-// An array that grows and is handed to numpy when it is full: columns of results whose length is not known before.
+// An array that grows and becomes a numpy array: for columns of results whose length is not known before.
 //
-// What was reserved but never written is no memory, and is given back before numpy gets the rest; std::vector would
-// keep it. So callers reserve as much as there can be.
+// Reserved memory that was never written takes no pages, and is freed before numpy gets the rest; std::vector would
+// keep it. So callers reserve the largest possible size.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Growing {
   T &operator[](size_t i) { return data_[i]; }
   const T &operator[](size_t i) const { return data_[i]; }
 
-  // The memory, cut to what is used; the caller frees it with std::free. Never null.
+  // The memory, shrunk to its used part; the caller frees it with std::free. Never null.
   T *release() {
     resize(size_ > 0 ? size_ : 1);
     size_ = capacity_ = 0;

@@ -18,8 +18,8 @@ constexpr size_t kMaxBytes = std::numeric_limits<uint32_t>::max();
 
 #if defined(TAILRACE_HAVE_ISAL)
 
-// ISA-L's assembly returns with the upper halves of the vector registers in use; each later SSE instruction then waits
-// for them, which doubled the parser's time.
+// ISA-L's assembly returns with the upper halves of the vector registers in use. Every later SSE instruction then
+// depends on them, which doubled the parser's time.
 void clean_vector_state() {
 #if defined(__x86_64__)
   static const bool has_avx = __builtin_cpu_supports("avx");

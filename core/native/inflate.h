@@ -1,5 +1,5 @@
-// Inflates one deflate stream of known size, and checks sums. ISA-L where it was found, else zlib; both give the same
-// bytes, so nothing else in the reader knows which one it is.
+// Inflates one deflate stream of known size, and computes checksums. ISA-L where it was found, else zlib; both return
+// the same bytes, and the rest of the reader does not depend on which one it is.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Unions of half-open intervals: the byte ranges of a file and the times of calls are both sets of them.
 //
-// What always holds: a union is sorted, its intervals don't touch; uniting it again changes nothing, and partial unions
-// may be united in any order. Past a limit the smallest gaps are closed, so what was covered stays covered; `weight`
-// remembers how much that was. Sums and differences that 64 bits can't hold stay at their ends.
+// Invariants: a union is sorted, and its intervals don't touch. Uniting it again changes nothing, and partial unions
+// may be united in any order. Past a limit the smallest gaps are closed, so covered ranges stay covered; `weight` is
+// how much was covered before. Sums and differences saturate at the ends of int64.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct Interval {
 
 inline constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-// The intervals of one group; its memory serves one group after the other.
+// The intervals of one group; the memory is reused for the next group.
 class IntervalSet {
  public:
   void clear() { rows_.clear(); }
@@ -46,7 +46,7 @@ class IntervalSet {
     rows_.push_back({row.start, covers ? row.end : row.start, covers ? row.weight : 0});
   }
 
-  // Unites them, then leaves at most `limit`. Returns whether gaps had to be closed for that.
+  // Unites them, then keeps at most `limit`. Returns whether gaps were closed for that.
   bool unite(size_t limit);
 
   const std::vector<Interval> &rows() const { return rows_; }
@@ -56,14 +56,14 @@ class IntervalSet {
 
   struct Gap {
     int64_t length;
-    size_t before;  // the interval that it lies before
+    size_t before;  // the interval after the gap
   };
   std::vector<Interval> rows_;
   std::vector<Gap> gaps_;
   std::vector<bool> begins_;
 };
 
-// Parallel arrays, one element an interval; a group's intervals belong together. Without `weight` all of it is covered.
+// Parallel arrays, one element an interval; a group's intervals are contiguous. Without `weight` all is covered.
 struct IntervalView {
   const int64_t *group = nullptr;
   const int64_t *start = nullptr;

@@ -11,7 +11,7 @@ namespace tailrace::native {
 
 namespace {
 
-// Deeper than any line of ours; it bounds the recursion on hostile input.
+// Deeper than any line of the core's; bounds the recursion on hostile input.
 constexpr int kMaxDepth = 200;
 
 int hex_digit(char c) {
@@ -53,7 +53,7 @@ void append_utf8(uint32_t c, std::string *out) {
 bool is_high(uint32_t c) { return c >= 0xD800 && c < 0xDC00; }
 bool is_low(uint32_t c) { return c >= 0xDC00 && c < 0xE000; }
 
-// `at` stands on the first hex digit of a \u escape; returns where the text goes on.
+// `at` is at the first hex digit of a \u escape; returns the position after the escape.
 size_t append_unicode_escape(std::string_view raw, size_t at, std::string *out) {
   uint32_t c = hex4(raw, at);
   at += 4;
@@ -248,7 +248,7 @@ void unescape(std::string_view raw, std::string *out) {
 std::string_view clean_utf8(std::string_view text, std::string *scratch) {
   size_t at = 0;
   while (at < text.size()) {
-    // Names are ASCII but for few.
+    // Nearly all names are ASCII.
     if (text.size() - at >= 8 && (load8(text.data() + at) & 0x8080808080808080ULL) == 0) {
       at += 8;
       continue;

@@ -1,8 +1,8 @@
 // The JSON (RFC 8259) that the reader needs: one value, or the members of one object, in one line.
 //
-// What always holds: the text ends with '\n' and kPadBytes readable bytes follow it. No valid line has a raw newline,
-// so the newline stops every scan and no function needs the text's end. Broken text throws JsonError, never reads past
-// it.
+// Invariants: the text ends with '\n', and kPadBytes readable bytes follow it. No valid line has a raw newline, so the
+// newline stops every scan and no function needs the text's end. Broken text throws JsonError and never causes a read
+// past it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ inline const char *skip_blanks(const char *p) {
   return p;
 }
 
-// `p` stands after an opening quote; returns the closing quote. `escaped` is set when a backslash was passed.
+// `p` is after an opening quote; returns the closing quote. Sets `escaped` when a backslash was passed.
 const char *string_end(const char *p, bool *escaped);
 
 // Reads the value at `p`, returns what follows it.
@@ -47,13 +47,13 @@ const char *read_value(const char *p, Value *value);
 void unescape(std::string_view raw, std::string *out);
 
 // `text` with every byte sequence that is not UTF-8 replaced by U+FFFD, as Python's decode("utf-8", "replace") does.
-// Returns `text` itself when it is clean, else a view of `scratch`.
+// Returns `text` itself when it is UTF-8, else a view of `scratch`.
 std::string_view clean_utf8(std::string_view text, std::string *scratch);
 
-// The text of a string value, clean; a view of the line or of `scratch`, both of which must outlive it.
+// The text of a string value as UTF-8; a view of the line or of `scratch`, both of which must outlive it.
 std::string_view text_of(const Value &value, std::string *scratch);
 
-// A whole number, held at the ends of int64 when it does not fit. Throws when `text` is a fraction or has an exponent.
+// A whole number, clamped to int64. Throws when `text` is a fraction or has an exponent.
 int64_t integer_of(std::string_view text);
 
 // Calls `member(key, value)` for each member of the object at `p`; returns what follows the object.

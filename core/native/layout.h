@@ -1,4 +1,4 @@
-// The tree of learned line layouts (see parse.h): which literal may follow which, and what its value is for.
+// The tree of learned line layouts (see parse.h): which literal may follow which, and what is done with its value.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ enum class Level : uint8_t { kStart, kTop, kArgs };
 struct Node;
 struct Edge;
 
-// Values and literals that came one after the other the last time: context tags, pid and tid, a line's end. Where the
-// same bytes come again, all of them are read by one comparison.
+// Values and literals that followed each other in an earlier line: context tags, pid and tid, a line's end. Where the
+// same bytes occur again, one comparison reads all of them.
 struct Stretch {
   struct Set {
     Column *column;
@@ -52,10 +52,10 @@ struct Stretch {
   std::vector<Set> sets;
   uint8_t needed = 0;
   Edge *stop = nullptr;
-  uint32_t misses = 0;  // in a row; the stretch is forgotten when they are too many
+  uint32_t misses = 0;  // in a row; too many remove the stretch
 };
 
-// One literal. A string's opening quote belongs to it, so that its value starts right behind.
+// One literal. A string's opening quote belongs to it, so that the value starts right after it.
 struct Edge {
   static constexpr size_t kMaxLiteral = 56;
   static constexpr size_t kMaxLast = 63;
@@ -68,14 +68,14 @@ struct Edge {
   Node *next = nullptr;
   char literal[kMaxLiteral + 8] = {};
 
-  // The last plain string that followed, with its closing quote, and what it stood for.
+  // The last plain string that followed, with its closing quote, and its value.
   size_t last_bytes = 0;
   int32_t last_index = -1;
   FileName *last_file = nullptr;
   std::shared_ptr<Stretch> stretch;  // that begins with this edge's value, or none
-  bool kept = false;                 // false for the scratch edge, which nothing may point to
+  bool kept = false;                 // false for the scratch edge; no pointer to that is kept
 
-  uint64_t last_epoch = 0;  // what hashes stood for is void once the block's names change
+  uint64_t last_epoch = 0;  // the values of hashes are void once the block's names change
   char last[kMaxLast + 8] = {};
 };
 
@@ -84,7 +84,7 @@ struct Node {
   Level level = Level::kStart;
   bool learns = true;
   size_t edge_count = 0;
-  std::array<Edge *, kMaxEdges> edges{};  // the one used last comes first, the rest as it happens
+  std::array<Edge *, kMaxEdges> edges{};  // the one used last comes first, the rest in any order
 };
 
 // Whether `bytes` bytes are equal. Both sides have 8 readable bytes more.
@@ -104,7 +104,7 @@ class Layouts {
  public:
   Node *start() { return &start_; }
 
-  // The edge whose literal stands at `p`, moved to the front; nullptr when none is known.
+  // The edge whose literal is at `p`, moved to the front; nullptr when none is known.
   static Edge *find(Node *node, const char *p) {
     for (size_t i = 0; i < node->edge_count; ++i) {
       Edge *edge = node->edges[i];
@@ -115,8 +115,7 @@ class Layouts {
     return nullptr;
   }
 
-  // Keeps `edge`, whose literal stands at `p`; returns where it is kept, which is a scratch place when the tree is
-  // full.
+  // Keeps `edge`, whose literal is at `p`; returns the kept one, which is the scratch edge when the tree is full.
   Edge *keep(Node *node, const Edge &edge, const char *p) {
     const bool learn = node->learns && edge.bytes <= Edge::kMaxLiteral && nodes_.size() < kMaxNodes;
     if (!learn) {
@@ -124,7 +123,7 @@ class Layouts {
       scratch_.next = edge.level == Level::kArgs ? &args_ : &top_;
       return &scratch_;
     }
-    // A literal that another one starts (`"a":` and `"a": `) is known, yet find() met the shorter one first.
+    // A literal with a known prefix (`"a":` and `"a": `): find() returned the shorter one first.
     for (size_t i = 0; i < node->edge_count; ++i) {
       Edge *known = node->edges[i];
       if (known->bytes != edge.bytes || std::memcmp(known->literal, p, edge.bytes) != 0) continue;
@@ -137,7 +136,7 @@ class Layouts {
     kept->kept = true;
     nodes_.push_back(Node{edge.level, true, 0, {}});
     kept->next = &nodes_.back();
-    // A node that meets too many keys forgets the one that came last before.
+    // A node with too many keys replaces the last one.
     if (node->edge_count < Node::kMaxEdges) ++node->edge_count;
     node->edges[node->edge_count - 1] = kept;
     bring_forward(node, node->edge_count - 1);
@@ -149,7 +148,7 @@ class Layouts {
 
   static void bring_forward(Node *node, size_t i) { std::swap(node->edges[0], node->edges[i]); }
 
-  // top_ and args_ stand for "somewhere at this level": where a line goes on that is not learned.
+  // top_ and args_ mean "somewhere at this level": where a line that is not learned continues.
   Node start_{Level::kStart, true, 0, {}}, top_{Level::kTop, false, 0, {}}, args_{Level::kArgs, false, 0, {}};
   std::deque<Node> nodes_;
   std::deque<Edge> edges_;

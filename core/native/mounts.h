@@ -1,5 +1,6 @@
-// Which file system a file lies on, told by the mount tables of the hosts that run.json knows (analyzer/mounts.py makes
-// the rows). What always holds: a doubt is decided for "local", since a missed match is better than a false one.
+// The file system of a file, by the mount tables of the hosts in run.json (analyzer/store/mounts.py makes the rows).
+//
+// Invariant: in doubt a file is local, since a missed match is better than a false one.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace tailrace::native {
 
-// One row of the mount table of a host. `file_system` names a network file system, "" a local one. Without `dev` it is
-// the host whose device numbers hold on this one too, since both names are one machine's (containers).
+// One row of the mount table of a host. `file_system` names a network file system, "" a local one. In a row without
+// `dev` it is another name of the same machine (containers), whose device numbers apply to this host as well.
 struct Mount {
   std::string host;
   std::string dev;  // "major:minor"
@@ -17,15 +18,15 @@ struct Mount {
   std::string file_system;
 };
 
-// Which file system a file's identity starts with. Device numbers mean something only on their own host; on a host
-// whose mounts are not known, a file without a block device (major 0) is placed by the mount point that its path lies
-// under.
+// The file system with which a file's identity starts. Device numbers have a meaning on their own host only. On a host
+// with unknown mounts, the file system of a file without a block device (major 0) is that of the mount point above its
+// path.
 class Mounts {
  public:
   explicit Mounts(std::vector<Mount> rows);
   // The network file system's name, or "" when `host` and `dev` identify the file.
   std::string_view file_system(std::string_view host, std::string_view dev, std::string_view path) const;
-  // Under which of its names the machine's device numbers are known; `host` where it has but one.
+  // The name of the machine under which its device numbers are known; `host` where it has only one name.
   std::string_view machine(std::string_view host) const;
 
  private:

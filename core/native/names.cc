@@ -70,7 +70,7 @@ int32_t BlockNames::text_for(const FileName &file, size_t which, Column *column)
   return identity ? column->dictionary().index_of(*identity) : -1;
 }
 
-// Nothing where no file was there; nothing for the kernel's anonymous inodes either, which all share one number.
+// Empty where there was no file, and for the kernel's anonymous inodes, which all share one number.
 std::optional<std::string> BlockNames::identity_of(const FileName &file, const std::string &type) {
   if (type == "none" || type == "anon" || file.dev.kind != Value::Kind::kString ||
       file.ino.kind != Value::Kind::kNumber) {

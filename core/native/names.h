@@ -1,7 +1,7 @@
-// The names of one block: what its metadata lines (FH, HH) say of the hashes that its events carry.
+// The names of one block: its metadata lines (FH, HH), by the hashes in its events.
 //
-// What always holds: entries point into the block's text and are thrown away with it; an entry is put into a column's
-// dictionary only when an event uses it, so names that no row has do not show.
+// Invariants: entries point into the block's text and are dropped with it. An entry is put into a column's dictionary
+// only when an event uses it, so dictionaries contain no unused names.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tailrace::native {
 
-// A hash as it stands in the line: at most 16 bytes, compared as they are.
+// A hash as it is in the line: at most 16 bytes, compared as they are.
 struct HashKey {
   uint64_t low = 0, high = 0;
 
@@ -36,7 +36,7 @@ struct HashKey {
 struct FileName {
   HashKey key;
   Value name, type, dev, ino, btime;
-  // Indices in the columns path, path2, file, file2, ftype; kUnused until an event asks for one.
+  // Indices in the columns path, path2, file, file2, ftype; kUnused until an event needs one.
   static constexpr int32_t kUnused = -2;
   int32_t index[5] = {kUnused, kUnused, kUnused, kUnused, kUnused};
 };
@@ -85,7 +85,7 @@ class FileTable {
   std::vector<int32_t> slots_;
 };
 
-// The names of the block that is being read, and the texts that they become in the columns.
+// The names of the block that is being read, and their texts in the columns.
 class BlockNames {
  public:
   explicit BlockNames(const Mounts &mounts) : mounts_(mounts) {}
@@ -97,7 +97,7 @@ class BlockNames {
   // A metadata line's args; `kind` is FH or HH. Throws JsonError when it lacks its name or hash.
   void put(const std::string &kind, const Value &args);
 
-  // Grows whenever a name is added or forgotten: what was looked up before may then be another's.
+  // Grows whenever a name is added or removed: earlier look-ups are then void.
   uint64_t epoch() const { return epoch_; }
 
   FileName *file(const HashKey &key) { return files_.find(key); }

@@ -1,4 +1,4 @@
-// Numbers distinct keys in the order in which they come: a hash table with open addressing.
+// Numbers distinct keys in the order of their first use: a hash table with open addressing.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tailrace::native {
 
-// Mixes 64 bits so that each one of them moves the low ones; equality is always checked.
+// Mixes 64 bits so that each one changes the low ones; equality is always checked.
 inline uint64_t mixed(uint64_t h) {
   h *= 0x9E3779B97F4A7C15ULL;  // 2^64 over the golden ratio, odd
   return h ^ (h >> 32);

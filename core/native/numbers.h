@@ -1,5 +1,5 @@
-// Numbers as the writer spells them: runs of digits, and microseconds with decimals. Each is read without a branch a
-// digit; whatever is spelled otherwise is left to json.h.
+// Numbers in the writer's form: runs of digits, and microseconds with decimals. They are read without a branch per
+// digit; json.h reads all other forms.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ inline int64_t saturated(int64_t us, int64_t rest_ns) {
   return ns;
 }
 
-// Microseconds with decimals, as nanoseconds; what is below one is cut off.
+// Microseconds with decimals, as nanoseconds; smaller decimals are cut off.
 inline int64_t decimal_us_to_ns(std::string_view text) {
   const size_t point = text.find('.');
   const int64_t us = integer_of(text.substr(0, point));

@@ -13,7 +13,7 @@ namespace tailrace::native {
 
 namespace {
 
-// True when the line is likely to be metadata, so that it need not be tried as an event first.
+// Whether the line is likely to be metadata, so that it isn't tried as an event first.
 bool looks_like_metadata(const char *p) {
   constexpr std::string_view kStart = "{\"name\":\"";
   constexpr std::string_view kInitials = "FHcp";
@@ -141,7 +141,7 @@ class Parser::Impl {
         return next;
       }
     } catch (const JsonError &error) {
-      fault = error.what();  // unless it is metadata, where the same keys may hold other things
+      fault = error.what();  // unless it is metadata, where the same keys may have other values
     }
     for (auto &column : columns_) column->clear(rows_);
     if (const char *next = metadata(p)) return next;
@@ -210,7 +210,7 @@ class Parser::Impl {
     return action == Action::kText || action == Action::kSkip || action == Action::kPhase;
   }
 
-  // Sets what the stretch at `edge` sets when its bytes stand at `*p`, and moves past them; else nullptr.
+  // Sets the values of the stretch at `edge` when its bytes are at `*p`, and moves past them; else nullptr.
   Edge *repeat_stretch(Edge *edge, const char **p) {
     Stretch *stretch = edge->stretch.get();
     if (!same_bytes(*p, stretch->bytes.data(), stretch->length)) {
@@ -245,7 +245,7 @@ class Parser::Impl {
     if (use.action == Action::kInt) recorded_.sets.push_back({use.column, false, use.column->int_at(rows_)});
   }
 
-  // Makes a stretch of what was recorded, up to the value of `stop` at `p`; a single value is not worth one.
+  // Makes a stretch of the recorded values, up to the value of `stop` at `p`; a single value needs none.
   void end_recording(Edge *stop, const char *p) {
     Edge *first = recorded_.first;
     recorded_.first = nullptr;
@@ -261,13 +261,13 @@ class Parser::Impl {
     first->stretch = std::move(stretch);
   }
 
-  // The literal of a number also starts the one of a string, and the one with blanks behind it.
+  // The literal of a number is also a prefix of a string's, and of the one with blanks after it.
   static bool fits(const Edge &edge, char first) {
     return edge.is_string || edge.use.action == Action::kEnd ||
            (static_cast<unsigned char>(first) > ' ' && first != '"');
   }
 
-  // Tokenizes what stands between two values, and keeps it.
+  // Tokenizes the literal between two values, and keeps it.
   Edge *learn(Node *node, const char *p) {
     Edge edge;
     Level level = node->level;
@@ -310,7 +310,7 @@ class Parser::Impl {
     return layouts_.keep(node, edge, p);
   }
 
-  // Reads a key, its colon, and a string's opening quote. The { of "args" is taken too: then edge->level is kArgs.
+  // Reads a key, its colon, and a string's opening quote. The { of "args" is read too: then edge->level is kArgs.
   const char *learn_key(const char *q, Level level, Edge *edge) {
     if (*q != '"') throw JsonError("a key must start with a quote");
     Value key;
@@ -342,7 +342,7 @@ class Parser::Impl {
 
   // ---- values ----
 
-  // `p` stands behind the opening quote; returns what follows the closing one, or nullptr when the line is no event.
+  // `p` is after the opening quote; returns the position after the closing one, or nullptr when the line is no event.
   const char *string_value(Edge *edge, const char *p) {
     const Action action = edge->use.action;
     if (edge->last_bytes > 0 && same_bytes(p, edge->last, edge->last_bytes)) {
@@ -422,7 +422,7 @@ class Parser::Impl {
     return odd_value(use, value) ? end : nullptr;
   }
 
-  // The usual forms of times: digits, and for a duration three decimals. nullptr when it is another.
+  // The usual forms of times: digits, and for a duration three decimals. nullptr for any other form.
   const char *plain_time(Action action, const char *p) {
     uint64_t whole;
     if (!read_digits(&p, &whole) || whole > 9'000'000'000'000'000) return nullptr;
@@ -445,7 +445,7 @@ class Parser::Impl {
     return p;
   }
 
-  // Whatever is not a string nor a number in the usual form. False when the line is no event.
+  // A value that is no string and no number in the usual form. False when the line is no event.
   bool odd_value(const KeyUse &use, const Value &value) {
     if (use.action == Action::kSkip) return true;
     if (use.action == Action::kPhase) return false;

@@ -1,13 +1,13 @@
 // Blocks of JSON lines -> columns.
 //
-// The writer puts the same keys in the same order again and again, so the parser learns them: a tree whose edges are
-// the literal bytes between one value's end and the next value's start (`,"pid":`), each with what to do with the value
-// that follows. On a learned path a key costs one comparison, and a string that equals the last one seen on its edge
-// costs another. An unknown literal is tokenized in full and becomes a new edge; so any key order, blank and escape is
-// read correctly, and the tree is nothing but a cache.
+// The writer repeats the same keys in the same order, so the parser learns them: a tree whose edges are the literal
+// bytes between one value's end and the next value's start (`,"pid":`), each with the use of the value that follows. On
+// a learned path a key costs one comparison, and a string that equals the last one on its edge costs another. An
+// unknown literal is tokenized in full and becomes a new edge. So any key order, blank and escape is read correctly:
+// the tree is only a cache.
 //
-// What always holds: a line that is not an event leaves no trace in the columns; a block yields exactly the lines and
-// events that its header promises, else TraceFault.
+// Invariants: a line that is no event leaves nothing in the columns. A block yields exactly the lines and events that
+// its header promises, else TraceFault.
 #pragma once
 
 #include <deque>
@@ -31,11 +31,11 @@ class Parser {
   Parser(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts);
   ~Parser();
 
-  // Adds the events of one block. `text` ends with a newline and kPadBytes follow it. Throws JsonError with the line's
-  // number in its words.
+  // Adds the events of one block. `text` ends with a newline, and kPadBytes follow it. Throws JsonError, which names
+  // the line.
   void block(std::string_view text, const BlockHeader &header);
 
-  // Columns in the order asked for. The parser is spent.
+  // The columns in the requested order. Ends the use of the parser.
   Batch finish();
 
  private:

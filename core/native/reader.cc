@@ -1,7 +1,7 @@
 // Binds the reader: scan_blocks, read_blocks, read_files and columns of tailrace._native.
 //
-// What always holds: the interpreter's lock is free while files are read, inflated and parsed, so Dask's threads run
-// side by side; a fault of a trace is tailrace.errors.TraceError with the file and the offset in its words.
+// Invariants: the interpreter's lock is released while files are read, inflated and parsed, so Dask's threads run in
+// parallel. A fault of a trace is tailrace.errors.TraceError, which names the file and the offset.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -32,7 +32,7 @@ struct FilePart {
   std::vector<Place> places;
 };
 
-// A file's name as the system has it: any bytes but NUL.
+// A file name of the system: any bytes but NUL.
 std::string file_name(nb::handle path) {
   PyObject *bytes = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) throw nb::python_error();
@@ -59,7 +59,7 @@ std::vector<Planned> plan(const TraceFile &file, const std::vector<Place> &place
   return planned;
 }
 
-// The columns need their size before the first line is read, so all headers come first: one small read a block.
+// The columns need their size before the first line is read, so all headers are read first: one small read a block.
 std::shared_ptr<const Batch> read_all(const std::vector<FilePart> &parts, const std::vector<std::string> *columns,
                                       const Mounts &mounts) {
   size_t capacity = 0;
@@ -102,7 +102,7 @@ class EventBatch {
     }));
   }
 
-  // A requested schema is a wish that a producer may ignore (the PyCapsule interface says so).
+  // A producer may ignore the requested schema (Arrow's PyCapsule interface).
   nb::tuple arrow_array(const nb::object & /*requested_schema*/) const {
     auto *array = new ArrowArray;
     export_array(batch_, array);
@@ -188,7 +188,7 @@ void bind_reader(nb::module_ &m) {
         "Returns (blocks, torn_bytes, cause, problem): blocks is a list of (offset, member_bytes, header JSON as "
         "bytes);\n"
         "torn_bytes counts what is not in a whole block from start_offset to the end; cause is '' or why the scan\n"
-        "stopped ('foreign': no file of tailrace, 'version': a newer format), problem the sentence that tells it.\n"
+        "stopped ('foreign': no file of tailrace, 'version': a newer format), problem the sentence for the user.\n"
         "Raises TraceError when the file can't be read.");
   m.def("read_blocks", &read_blocks, nb::arg("path"), nb::arg("blocks"), nb::arg("columns") = nb::none(),
         nb::arg("mounts") = std::vector<MountRow>(),
@@ -197,7 +197,7 @@ void bind_reader(nb::module_ &m) {
       "read_files", &read_files, nb::arg("parts"), nb::arg("columns") = nb::none(),
       nb::arg("mounts") = std::vector<MountRow>(),
       "Read blocks of several trace files into one EventBatch.\n\n"
-      "parts: list of (path, [(offset, member_bytes), ...]). columns: names of tailrace.analyzer.schema, or "
+      "parts: list of (path, [(offset, member_bytes), ...]). columns: names of tailrace.analyzer.store.schema, or "
       "tag.<key>;\n"
       "None takes them all. mounts: rows (host, 'major:minor', mount point, file system), the last '' for a local "
       "one.\n"

@@ -31,7 +31,7 @@ uint32_t le32(const uint8_t *p) { return le16(p) | le16(p + 2) << 16; }
 
 enum class Frame { kOurs, kShort, kForeign, kNotGzip };
 
-// What the bytes at a member's start are. kShort: too few bytes to tell.
+// The kind of a member by its first bytes. kShort: too few bytes to tell.
 Frame frame_of(const uint8_t *p, size_t bytes) {
   constexpr uint8_t kMagic[] = {0x1F, 0x8B, 8};
   const size_t seen = std::min(bytes, sizeof kMagic);
@@ -87,7 +87,7 @@ BlockHeader parse_header(const uint8_t *p) {
   return header;
 }
 
-// Refuses counts that no deflate stream could keep, before memory is taken for them.
+// Refuses counts that no deflate stream can have, before memory is allocated for them.
 void check_counts(const BlockHeader &header) {
   if (header.deflated_bytes > (1ULL << 32) || header.raw_bytes / kMaxRatio > header.deflated_bytes ||
       header.events > header.raw_bytes / kMinEventBytes || header.events > header.lines) {
@@ -100,8 +100,8 @@ std::string version_words(int64_t version) {
          std::to_string(kFormatVersion) + "; update tailrace";
 }
 
-// Where the next header of ours starts in [from, end), or `end`. Only a torn block leads here, so it may cost a read of
-// the rest of the file.
+// The start of the next block header in [from, end), or `end`. Needed only after a torn block, so it may read the rest
+// of the file.
 uint64_t next_header(const TraceFile &file, uint64_t from, uint64_t end) {
   constexpr size_t kWindow = 1 << 20;
   constexpr size_t kNeed = kFixedBytes + kSubfieldBytes + 1;
@@ -158,8 +158,8 @@ class Scanner {
     }
     const uint64_t next = at_ + header.member_bytes();  // can't wrap: both are below 2^63
     uint8_t trailer[kTrailerBytes];
-    // A file that lost power can have its full length and zeros in it: ISIZE tells, at no more than a read in the
-    // cache.
+    // After a power failure a file can have its full length and contain zeros. ISIZE shows that, for one read of the
+    // page cache.
     const bool whole = next <= end_ && file_.read_at(next - kTrailerBytes, kTrailerBytes, trailer) == kTrailerBytes &&
                        le32(trailer + 4) == static_cast<uint32_t>(header.raw_bytes);
     if (!whole) return resume_after(at_ + need);

@@ -1,7 +1,7 @@
-// Blocks of a trace file (docs/trace-format.md, "Block header"): finding them, and taking one out.
+// Blocks of a trace file (docs/trace-format.md, "Block header"): finding them, and reading one.
 //
-// What always holds: a block is handed out only when its frame, its CRC-32 and its length are right; whatever is wrong
-// throws TraceFault with the file and the offset in its words.
+// Invariant: a block is returned only when its frame, its CRC-32 and its length are right. Any fault throws TraceFault,
+// which names the file and the offset.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct TraceFault : std::runtime_error {
 };
 
 struct BlockHeader {
-  std::string json;  // the payload as it stands in the file
+  std::string json;  // the payload as it is in the file
   int64_t version = 0;
   uint64_t extra_bytes = 0;  // XLEN: the deflate stream starts 12 + XLEN bytes into the member
   uint64_t deflated_bytes = 0;
@@ -40,7 +40,7 @@ struct Scan {
   std::vector<FoundBlock> blocks;
   uint64_t torn_bytes = 0;  // from start_offset to the file's end, less the blocks
   std::string cause;        // "" or "foreign", "version": why the scan stopped early
-  std::string problem;      // the sentence that goes with it
+  std::string problem;      // the sentence for the user
 };
 
 // A file open for reading. Throws TraceFault when it can't be opened or read.
@@ -63,7 +63,7 @@ class TraceFile {
 };
 
 // Walks the headers from `start_offset`, one read a block. A block that does not reach its promised end is torn; the
-// scan goes on at the next header that stands after it, since a later writer may have appended to a torn file.
+// scan continues at the next header after it, since a later writer may have appended to a torn file.
 Scan scan_blocks(const TraceFile &file, uint64_t start_offset);
 
 // The header of the block at `offset`, which must be there.

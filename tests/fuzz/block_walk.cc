@@ -1,4 +1,4 @@
-// The core's walk over a trace file's headers: what `tailrace seal` does with whatever file a dead process left.
+// The core's walk over a trace file's headers: what `tailrace seal` does with the file of a dead process.
 #include <memory>
 
 #include "format/block.h"
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(place.offset == before, "blocks follow each other");
     require(place.member_bytes > 0 && place.offset + place.member_bytes <= size, "a block lies in the file");
     before += place.member_bytes;
-    require(walk->offset() == before, "the walk stands behind the block");
+    require(walk->offset() == before, "the walk is after the block");
     for (string_view key : {"seg", "epoch", "slots", "lost", "t0"}) {
       uint64_t value;
       header_number(place.header, key, value);

@@ -11,14 +11,14 @@
 
 namespace tailrace::fuzz {
 
-// A promise that was broken is a crash, so that libFuzzer keeps the input.
+// A broken promise is a crash, so that libFuzzer keeps the input.
 inline void require(bool holds, const char *what) {
   if (holds) return;
   fprintf(stderr, "broken: %s\n", what);
   abort();
 }
 
-// Gives back what the core took from its arena (memory.cc).
+// Frees what the core allocated from its arena (memory.cc).
 void forget_arena();
 
 class MemoryFile {

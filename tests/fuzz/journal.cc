@@ -1,7 +1,7 @@
-// Sealing what a dead process left: a journal is written by a process that may have died at any instruction, or been
-// hostile. The input is a byte, the beginning of the segment's header and its slots: the byte says whether the header's
-// fixed fields are put right, since else few inputs would get past them. It is sealed twice: in memory whose ends the
-// sanitizer sees, and as a file, the way `tailrace seal` does it.
+// Sealing the journal of a dead process, which may have died at any instruction, or been hostile. The input is a byte,
+// the beginning of the segment's header and its slots: the byte says whether the header's fixed fields are corrected,
+// since otherwise few inputs would pass them. It is sealed twice: in memory whose ends the sanitizer checks, and as a
+// file, as `tailrace seal` does.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ using fuzz::require;
 
 namespace {
 
-// More than the header's numbers have, so that another field leaves the seeds what they are.
+// More than the header's numbers take, so that a further field doesn't change the seeds.
 constexpr size_t kHeaderInput = 512;
 static_assert(offsetof(SegmentHeader, host) <= kHeaderInput, "the header's numbers are of the input");
 
@@ -27,7 +27,7 @@ void put_right(SegmentHeader &segment, uint32_t slots) {
   segment.version = kJournalVersion;
   segment.slots = kSegmentSlots;
   segment.allocated_slots.store(slots);
-  segment.pid = 4194304;  // more than the kernel gives
+  segment.pid = 4194304;  // more than the kernel's largest
   segment.pid_namespace = pid_namespace();
   segment.homeless.store(0);
   segment.host_bytes = 4;
@@ -57,8 +57,8 @@ const Place &place() {
   return one;
 }
 
-// What was sealed can be read: the frame, the sum and the length of every block are right. A header whose process
-// record was not JSON isn't either; the journal said so.
+// Sealed blocks can be read: frame, checksum and length of each are right. The header may be no JSON where the
+// journal's process record was none.
 void check_trace() {
   if (access(place().trace.c_str(), F_OK) != 0) return;
   {
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(segment.trace_path, place().trace.c_str(), place().trace.size());
   memcpy(static_cast<void *>(segment.slot(0)), data + kHeaderInput, slots * sizeof(Slot));
   if (is_right) put_right(segment, slots);
-  // Bigger than the file is refused; here it would be a read past our memory.
+  // A size above the file's is refused; here it would be a read out of bounds.
   if (segment.allocated_slots.load() > slots) segment.allocated_slots.store(slots);
 
   std::string path = place().journals + "/h-1-1.0.tj";

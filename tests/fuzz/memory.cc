@@ -1,5 +1,5 @@
-// The core's arena for fuzzing: each piece an allocation of its own, so that the sanitizer sees its ends, and all of
-// them freed after an input.
+// The core's arena for fuzzing: each piece an allocation of its own, so that the sanitizer checks its ends, and all
+// freed after an input.
 #include <vector>
 
 #include "base/arena.h"

@@ -12,7 +12,7 @@ using namespace tailrace::native;
 
 namespace {
 
-// As inflate_block hands it over: a newline at the end, kPadBytes behind it.
+// As inflate_block returns it: a newline at the end, kPadBytes after it.
 std::string_view put_text(const uint8_t *data, size_t size, std::vector<char> &room) {
   room.assign(data, data + size);
   if (room.empty() || room.back() != '\n') room.push_back('\n');
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::vector<std::string> some = {"name", "ts", "path", "file", "tag.sample"};
   const Mounts mounts({{"host", "0:40", "/shared", "nfs"}});
   try {
-    // Twice in the same parser: the second time on the paths that the first one learned.
+    // Twice in the same parser: the second time on the paths that the first time learned.
     Parser parser(data[0] & 64 ? &some : nullptr, 2 * header.events, mounts);
     parser.block(text, header);
     parser.block(text, header);

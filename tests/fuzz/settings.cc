@@ -1,4 +1,4 @@
-// The environment: lines of the input are its strings. Ours are read and hidden, then put back for a child.
+// The environment: lines of the input are its strings. Settings are read and hidden, then injected into a child.
 #include "format/settings.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using fuzz::require;
 
 namespace {
 
-// Each string is a block of its own, so that the sanitizer sees its end.
+// Each string is an allocation of its own, so that the sanitizer checks its end.
 class Environment {
  public:
   explicit Environment(const std::string &text) {
@@ -55,11 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   StartEnvironment start;
   bool traced = read_environment(environment.get(), start);
   hide_settings(environment.get());
-  require(foreign(environment.get()) == before, "what isn't ours stays, in its order");
+  require(foreign(environment.get()) == before, "other variables stay, in their order");
   for (char **e = environment.get(); *e; ++e) {
     for (const SettingRow &row : kSettings) {
       string_view name = row.name;
-      require(!starts_with(*e, name) || (*e)[name.size()] != '=', "our settings are hidden");
+      require(!starts_with(*e, name) || (*e)[name.size()] != '=', "settings are hidden");
     }
   }
   if (traced) {
@@ -72,11 +72,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(read_environment(built, again), "a child is traced");
     require(again[Setting::TAILRACE_RUN] == start[Setting::TAILRACE_RUN], "into the same run");
     require(again.preload == start.preload, "by the same library");
-    require(is_wanted_in(again, built), "which its environment has all of");
+    require(is_wanted_in(again, built), "with all of the settings");
     ChildEnvironment grandchild(again, "", "", built);
     std::unique_ptr<char[]> bare(new char[grandchild.bytes()]);
     StartEnvironment never;
-    require(!read_environment(grandchild.build_without(bare.get()), never), "one that can't carry us is not traced");
+    require(!read_environment(grandchild.build_without(bare.get()), never), "a child that can't be traced is not");
   }
   fuzz::forget_arena();
   return 0;

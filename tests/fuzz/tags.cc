@@ -1,4 +1,4 @@
-// Tags: two sets, divided by a newline, parsed and laid over each other; the canonical form must be a fixed point.
+// Tags: two sets, divided by a newline, parsed and merged; the canonical form must be a fixed point.
 #include "format/tags.h"
 
 #include <memory>
@@ -11,13 +11,13 @@ using fuzz::require;
 
 namespace {
 
-// The sanitizer sees the end of a block on the heap that is as long as the text.
+// The sanitizer checks the end of an allocation that is as long as the text.
 bool parse(const std::string &text, TagSet &tags) {
   size_t fault_at = 0;
   char message[512];
   Writer words(message, sizeof message);
   bool good = parse_tags(text, tags, fault_at, words);
-  require(good == (words.size() == 0), "a fault has a sentence, and nothing else has");
+  require(good == (words.size() == 0), "a fault has a sentence, valid tags have none");
   require(fault_at <= text.size(), "a fault is in the text");
   return good;
 }
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       require(merge_tags(*c, none, again) && again.view() == canonical, "the canonical form is its own");
       for (size_t i = 0; i < b->count; ++i) {
         const Tag *tag = c->find(b->tags[i].key);
-        require(tag && tag->value == b->tags[i].value, "the upper set wins");
+        require(tag && tag->value == b->tags[i].value, "the second set wins");
       }
       Writer line(json.data(), json.size());
       write_tags_json(*c, line);

@@ -1,4 +1,4 @@
-// The reader's way through a whole trace file: the scan over its blocks, then each of them inflated and parsed.
+// The reader on a whole trace file: the scan over its blocks, then each of them inflated and parsed.
 #include "trace_file.h"
 
 #include "fuzz.h"
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (const FoundBlock &block : scan.blocks) {
       try {
         const BlockHeader header = header_at(file, block.offset);
-        // What is promised is allocated before it is looked at.
+        // The promised size is allocated before the contents are read.
         if (header.raw_bytes > (1U << 24) || header.events > (1U << 16)) continue;
         const size_t bytes = inflate_block(file, block.offset, header, &member, &raw);
         Parser parser(nullptr, header.events, mounts);

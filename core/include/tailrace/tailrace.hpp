@@ -9,9 +9,9 @@
 
 namespace tailrace {
 
-// The calling thread records under `tags` while the scope lives: they are laid over the context that it has. The scope
-// ends the context, so a thread that it started and that still runs records as the process's own from then on. Where
-// nothing is traced it does nothing.
+// The calling thread records under its context with `tags` added while the scope lives. The scope ends that context: a
+// thread that was started in it and still runs records under the process's own context from then on. In an untraced
+// process a scope does nothing.
 class scope {
  public:
   // Throws std::invalid_argument, naming the key and the rule, when a tag breaks the rules of docs/trace-format.md.

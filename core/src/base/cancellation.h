@@ -1,4 +1,4 @@
-// No cancellation for a scope. The core has no exceptions, so a cancelled call would pass by what it has to undo.
+// Disables thread cancellation for a scope. The core has no exceptions, so a cancelled call would skip its clean-up.
 #pragma once
 
 #include <pthread.h>

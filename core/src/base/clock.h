@@ -1,9 +1,11 @@
-// Time: what is read at every call (ticks), and how ticks become nanoseconds when a block is sealed.
+// Time: ticks, which are read at every call, and their conversion to nanoseconds when a block is sealed.
 //
 // Ticks are the time stamp counter where the launcher found that the kernel trusts it and passed a reference sample in
-// TAILRACE_CLOCK ("tsc:<ticks>:<monotonic ns>"), which saves 14 ns a clock read; else CLOCK_MONOTONIC itself.
-// A segment's ticks are mapped piecewise linearly: each block begins with the value at which the last one ended and
-// aims at the monotonic clock's value at its own end. So times follow the kernel's clock and never run backwards.
+// TAILRACE_CLOCK ("tsc:<ticks>:<monotonic ns>"). That saves 14 ns a clock read. Otherwise ticks are CLOCK_MONOTONIC.
+//
+// Invariant: a segment's ticks are mapped piecewise linearly. Each block begins with the value at which the last one
+// ended and aims at the monotonic clock's value at its own end. Times follow the kernel's clock and never run
+// backwards.
 #pragma once
 
 #include <stdint.h>
@@ -48,10 +50,10 @@ inline uint64_t read_ticks(ClockKind kind) {
   return monotonic_ns();
 }
 
-// Both clocks as close together as they can be read: the tightest of a few tries.
+// Both clocks, read as close together as possible: the tightest of a few tries.
 ClockSample sample_clock(ClockKind kind);
 
-// What the launcher puts into TAILRACE_CLOCK: a tsc sample where the kernel itself keeps time by it, else "monotonic".
+// The launcher's value for TAILRACE_CLOCK: a tsc sample where the kernel keeps time by the counter, else "monotonic".
 void write_clock_reference(Writer &out);
 ClockReference parse_clock_reference(string_view text);
 

@@ -1,5 +1,5 @@
-// A mutex of one word over futex(2). It lives where fork wipes it (session/session.h), so a child never inherits a lock that
-// one of its parent's other threads held. Take it only with signals blocked: Locked does both.
+// A mutex of one word over futex(2). It is in memory that fork wipes (session/session.h), so a child never inherits a
+// lock that another thread of its parent held. Take it only with signals blocked: Locked does both.
 #pragma once
 
 #include <linux/futex.h>
@@ -15,7 +15,7 @@ class Lock {
   void lock() {
     uint32_t expected = 0;
     if (word_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
-    // 2 says that somebody may sleep; whoever unlocks a 2 wakes one.
+    // 2: a thread may be sleeping; the unlocker of a 2 wakes one.
     while (word_.exchange(2, std::memory_order_acquire) != 0) {
       sys::futex(&word_, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2);
     }

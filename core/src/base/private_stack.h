@@ -1,4 +1,5 @@
-// Calls a function on a stack of the core's: deflate needs some 10 KiB of stack, and the application's may have less left.
+// Calls a function on a stack of the core's: deflate needs some 10 KiB of stack, and the application's may have less
+// left.
 #pragma once
 
 #include <stddef.h>

@@ -4,8 +4,8 @@
 
 #ifndef TAILRACE_SANITIZED
 
-// A program with AddressSanitizer's shared runtime refuses to start when another library is preloaded before that. Here
-// it may: our hooks call the runtime's functions. Options that the program itself has by default come before these.
+// A program with AddressSanitizer's shared runtime refuses to start when another library is preloaded before the
+// runtime. The core may be: its hooks call the runtime's functions. The program's own default options precede these.
 TAILRACE_OPTIONS const char *__asan_default_options() { return "verify_asan_link_order=0"; }
 
 #else
@@ -16,9 +16,9 @@ TAILRACE_OPTIONS const char *__asan_default_options() { return "verify_asan_link
 #include <string.h>
 
 // A build with a sanitizer (TAILRACE_SANITIZE) is preloaded into programs that aren't built with one, so its runtime
-// has to be told what it may take for granted. What the tests add in ASAN_OPTIONS and TSAN_OPTIONS is laid over. Where
-// reports go is a setting (session/session.cc): log_path among the options would have the runtime make directories by our
-// hooks, before they can run.
+// needs these options. ASAN_OPTIONS and TSAN_OPTIONS, which the tests set, override them. The place of reports is a
+// setting (session/session.cc): with log_path among the options the runtime would make directories through the core's
+// hooks before they can run.
 
 namespace {
 
@@ -37,7 +37,7 @@ int set_in_runtime(dl_phdr_info *library, size_t, void *path) {
 
 }  // namespace
 
-// Each runtime has a path of its own, and libubsan, when it begins at its first report, would take libasan's back.
+// Each runtime has its own path: libubsan, which starts at its first report, would reset libasan's.
 TAILRACE_OPTIONS void __sanitizer_set_report_path(const char *) {}
 
 void tailrace_report_to(const char *path) {
@@ -46,18 +46,18 @@ void tailrace_report_to(const char *path) {
   errno = saved;
 }
 
-// The program's leaks are its own; it may handle and cause faults; its stacks may be of any size.
+// The program may leak, handle and cause faults, and have stacks of any size.
 TAILRACE_OPTIONS const char *__asan_default_options() {
   return "verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:"
          "handle_sigfpe=0:use_sigaltstack=0:allocator_may_return_null=1:detect_odr_violation=0:replace_intrin=1";
 }
 TAILRACE_OPTIONS const char *__ubsan_default_options() { return "print_stacktrace=1"; }
 
-// Programs synchronize in ways that only their own instrumentation would show: races are looked for in ours alone. What
-// the runtime's own wrappers are called by from elsewhere is ignored with all that runs below them, so the core has to
-// be preloaded before the runtime: behind it, no hook of a function that the runtime replaces too would be looked at.
-// Files don't synchronize threads: I/O is what the core is there for, and would hide every race of it. Addresses are
-// made names by the tests, as the runtime reads symbols through our hooks.
+// Only instrumented programs show how they synchronize, so races are searched for in the core alone. Calls of the
+// runtime's wrappers from elsewhere are ignored, with everything below them. The core is therefore preloaded before the
+// runtime: behind it, no hook of a function that the runtime replaces too would be checked. Files don't synchronize
+// threads here: the core does I/O all the time, and that would hide its races. The tests symbolize addresses, since the
+// runtime reads symbols through the core's hooks.
 TAILRACE_OPTIONS const char *__tsan_default_options() {
   return "ignore_noninstrumented_modules=1:ignore_interceptors_accesses=1:report_signal_unsafe=0:exitcode=0:"
          "report_thread_leaks=0:handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:"

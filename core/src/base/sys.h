@@ -1,6 +1,6 @@
-// Raw system calls. The core makes its own calls this way and no other, because then they never meet a hook (ours or
-// another tool's), never touch errno, are no cancellation points, and are safe in a vfork child and in a signal
-// handler. Every function returns the kernel's value: negative is -errno.
+// Raw system calls. The core makes its own calls this way only: they meet no hook (of the core or of another tool),
+// don't touch errno, are no cancellation points, and are safe in a vfork child and in a signal handler. Every function
+// returns the kernel's value: negative is -errno.
 #pragma once
 
 #include <fcntl.h>
@@ -47,8 +47,8 @@ inline long pointer(const volatile void *p) { return reinterpret_cast<long>(cons
 inline int open_within_limit(const char *path, int flags, int mode) {
   return static_cast<int>(call(SYS_openat, AT_FDCWD, pointer(path), flags | O_CLOEXEC, mode));
 }
-// A program that has used up its descriptors leaves none for us: then its soft limit is raised for the moment of the
-// call, as far as the hard one allows. The descriptor that comes lies above what the program may have.
+// A program that has used up its descriptors leaves none for the core. Then its soft limit is raised during this
+// call, as far as the hard limit allows, and the new descriptor is above the program's range.
 inline int open(const char *path, int flags, int mode = 0) {
   constexpr int kEmfile = 24, kNofile = 7;
   int fd = open_within_limit(path, flags, mode);
@@ -72,7 +72,7 @@ inline int ftruncate(int fd, int64_t size) { return static_cast<int>(call(SYS_ft
 inline int fallocate(int fd, int64_t offset, int64_t size) {
   return static_cast<int>(call(SYS_fallocate, fd, 0, offset, size));
 }
-// The caller's RLIMIT_FSIZE: to pass it is a signal, SIGXFSZ, and that would be ours.
+// The caller's RLIMIT_FSIZE: a write past it raises SIGXFSZ, which the core would cause.
 inline uint64_t file_size_limit() {
   uint64_t limit[2] = {~0ULL, ~0ULL};
   constexpr long kFsize = 1;
@@ -89,7 +89,7 @@ inline int mkdir(const char *path, int mode) {
 inline long readlink(const char *path, char *buf, size_t n) {
   return call(SYS_readlinkat, AT_FDCWD, pointer(path), pointer(buf), static_cast<long>(n));
 }
-// Includes the terminating zero in its count, as the kernel does.
+// The count includes the terminating zero, as the kernel's does.
 inline long getcwd(char *buf, size_t n) { return call(SYS_getcwd, pointer(buf), static_cast<long>(n)); }
 inline int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
   return static_cast<int>(call(SYS_statx, dirfd, pointer(path), flags, mask, pointer(out)));
@@ -109,7 +109,7 @@ inline void *mmap(size_t n, int prot, int flags, int fd) {
   long r = call(SYS_mmap, 0, static_cast<long>(n), prot, flags, fd, 0);
   return r < 0 && r > -4096 ? nullptr : reinterpret_cast<void *>(r);
 }
-// Zeroed memory of our own, whole pages; null when there is none.
+// Zeroed memory for the core, whole pages; null when there is none.
 inline void *allocate_pages(size_t n) { return mmap(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
 inline long futex(volatile void *word, int op, int value) { return call(SYS_futex, pointer(word), op, value, 0); }
 

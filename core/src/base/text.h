@@ -13,7 +13,7 @@ namespace tailrace {
 
 using std::string_view;
 
-// Unchecked parts of a string: string_view's own substr can throw, and the core links no C++ run time.
+// Unchecked parts of a string: string_view::substr can throw, and the core links no C++ run time.
 inline string_view slice(string_view s, size_t from, size_t n) { return {s.data() + from, n}; }
 inline bool starts_with(string_view s, string_view prefix) {
   return s.size() >= prefix.size() && memcmp(s.data(), prefix.data(), prefix.size()) == 0;
@@ -47,7 +47,7 @@ inline unsigned digit_count(uint64_t v) {
   }
 }
 
-// Exactly eight digits, v below 10^8: divisions that wait for one another only twice.
+// Exactly eight digits, v below 10^8, with only two dependent divisions.
 inline char *put_eight_digits(char *p, uint32_t v) {
   uint32_t high = v / 10000, low = v % 10000;
   memcpy(p, kDigitPairs + 2 * (high / 100), 2);
@@ -92,8 +92,8 @@ inline char *put_three_digits(char *p, unsigned v) {
   return p + 3;
 }
 
-// The eight hexadecimal digits of v, the first in the lowest byte: a byte has one digit's value, and becomes its letter
-// or figure beside the others.
+// The eight hexadecimal digits of v, the first in the lowest byte. Each byte holds one digit's value; all become
+// characters at once.
 constexpr uint64_t hex_digits(uint32_t v) {
   uint64_t x = __builtin_bswap32(v);
   x = (x & 0xFFFF0000) << 16 | (x & 0xFFFF);
@@ -119,7 +119,7 @@ inline char *put(char *p, string_view s) {
   return p + s.size();
 }
 
-// A writer that stops at its end and remembers that it did.
+// A writer that stops at the end of its buffer and remembers the overflow.
 class Writer {
  public:
   Writer(char *begin, size_t size) : begin_(begin), p_(begin), end_(begin + size) {}
@@ -147,7 +147,7 @@ class Writer {
     while (digits < 16 && v >> (4 * digits)) ++digits;
     return hex(v, digits);
   }
-  // A JSON string with its quotes. What isn't UTF-8 becomes U+FFFD.
+  // A JSON string with its quotes. Bytes that are no UTF-8 become U+FFFD.
   Writer &json(string_view s);
   // The same without the quotes.
   Writer &json_part(string_view s);
@@ -156,7 +156,7 @@ class Writer {
   string_view view() const { return {begin_, static_cast<size_t>(p_ - begin_)}; }
   size_t size() const { return static_cast<size_t>(p_ - begin_); }
   size_t room() const { return static_cast<size_t>(end_ - p_); }
-  // The next `n` bytes are there already.
+  // Takes the next `n` bytes as written.
   void extend(size_t n) {
     if (need(n)) p_ += n;
   }
@@ -164,7 +164,7 @@ class Writer {
     p_ = begin_ + size;
     overflowed_ = false;
   }
-  // Terminates what was written for a system call; on overflow the string is empty.
+  // Terminates the text for a system call; on overflow the string is empty.
   const char *c_str() {
     if (overflowed_ || p_ == end_) return "";
     *p_ = 0;
@@ -181,11 +181,11 @@ class Writer {
   bool overflowed_ = false;
 };
 
-// Length of the UTF-8 sequence at s[i] (1 to 4), or 0 when it is not one (RFC 3629: no overlong forms, no surrogates).
+// Length of the UTF-8 sequence at s[i] (1 to 4), or 0 where there is none (RFC 3629: no overlong forms, no surrogates).
 unsigned utf8_sequence(string_view s, size_t i);
 bool is_utf8(string_view s);
 
-// Decimal digits at the front of s; false when there are none or they don't fit. s is left behind them.
+// Parses decimal digits at the front of s and removes them; false when there are none or they don't fit.
 bool take_decimal(string_view &s, uint64_t &value);
 
 }  // namespace tailrace

@@ -1,4 +1,4 @@
-// A block: one gzip member whose extra field tells what is inside (docs/trace-format.md, "Block header").
+// A block: one gzip member whose extra field describes its contents (docs/trace-format.md, "Block header").
 // This file builds members, appends them to a trace file whole or not at all, and walks a file's headers.
 #pragma once
 
@@ -16,11 +16,11 @@ constexpr size_t kFrameBytes = kGzipFixedBytes + 2 + 4;
 // header.size() bytes of room before it) and the trailer behind it. Returns the whole member.
 string_view frame_member(char *deflate, size_t deflate_bytes, string_view header, uint32_t crc, size_t raw_bytes);
 
-// Appends `member` to the file, which is made when absent. On a short write the file is cut back to what it was.
+// Appends `member` to the file, which is made when absent. After a short write the file is truncated to its old size.
 // Returns 0 or -errno.
 int append_member(const char *path, string_view member);
 
-// What the walk of a trace file tells of one block.
+// One block, as the walk of a trace file returns it.
 struct BlockPlace {
   uint64_t offset;
   uint64_t member_bytes;
@@ -32,11 +32,11 @@ class BlockWalk {
  public:
   BlockWalk(int fd, uint64_t file_bytes, uint64_t offset = 0) : fd_(fd), file_bytes_(file_bytes), offset_(offset) {}
 
-  // The next whole block; false at the end of the file or where no whole block follows.
+  // The next whole block; false at the end of the file, or where no whole block follows.
   bool next(BlockPlace &place);
   uint64_t offset() const { return offset_; }
   uint64_t torn_bytes() const { return file_bytes_ - offset_; }
-  // The bytes at offset() are a gzip member, but not one of ours.
+  // The bytes at offset() are a gzip member that is no block.
   bool foreign() const { return foreign_; }
 
  private:
@@ -47,7 +47,7 @@ class BlockWalk {
   char buffer_[kFrameBytes + 65536];
 };
 
-// The number behind "key": in a header that our writer made; false when it isn't there.
+// The number behind "key": in a header of this writer; false when there is none.
 bool header_number(string_view header, string_view key, uint64_t &value);
 
 }  // namespace tailrace

@@ -26,7 +26,7 @@ void BlockSummary::add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, 
   }
 }
 
-// Tags need no escape in JSON, so their quoted form can be looked for as it is.
+// Tags need no escapes in JSON, so their quoted form can be searched for as it is.
 void BlockSummary::add_context(string_view tags) {
   size_t before = contexts_.size();
   contexts_.json(tags);
@@ -80,7 +80,7 @@ string_view BlockSummary::set_exit(int64_t code, string_view account) {
   return exit_;
 }
 
-// What stands against the kernel's account of a process that left none itself (session/ledger.h).
+// What is compared with the kernel's account of a process that reported none itself (session/ledger.h).
 static void write_ledger(Writer &h, const Ledger &l) {
   auto pair = [&](const char *key, const std::atomic<uint64_t> *n) {
     h << key;
@@ -137,7 +137,7 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate
     any = true;
   }
   if (any) h << '}';
-  // The line in the block has it all the same.
+  // The line in the block has it anyway.
   bool fits = process_.size() + kExitBytes + 64 < h.room();
   if (!process_.empty() && fits) h << ",\"process\":{" << process_ << '}';
   if (!exit_.empty()) h << ",\"exit\":{" << exit_ << '}';

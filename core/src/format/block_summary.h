@@ -1,4 +1,4 @@
-// What a block's header tells (docs/trace-format.md, "Block header"), gathered while the block's lines are written.
+// The contents of a block's header (docs/trace-format.md, "Block header"), collected while its lines are written.
 #pragma once
 
 #include "format/functions.h"
@@ -16,7 +16,7 @@ constexpr size_t kExitBytes = 512;
 // The longest tags as a string of JSON, or as the members of a line.
 constexpr size_t kContextJsonBytes = 16 * 1024 + kMaxTagsBytes * 6;
 
-// The memory for it, of the sealing's scratch.
+// Its memory, a part of SealScratch.
 struct SummaryRoom {
   char contexts[kHeaderContextBytes + kContextJsonBytes];
   char process[kHeaderProcessBytes];
@@ -38,9 +38,9 @@ class BlockSummary {
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
-  // A child that was waited for.
+  // A reaped child.
   void add_reaped(const Slot &slot);
-  // What was started and can't be traced.
+  // A started program that can't be traced.
   void add_untraced(int64_t pid, Obstacle obstacle, string_view program);
   // The members of the process record, as they are in the block's line.
   void set_process(string_view members);
@@ -50,7 +50,7 @@ class BlockSummary {
   uint64_t events() const { return events_; }
   uint64_t read_bytes() const { return read_; }
   uint64_t written_bytes() const { return written_; }
-  // Nothing more may be added.
+  // Nothing may be added after this.
   bool is_full() const {
     return contexts_.size() >= kHeaderContextBytes || reaped_.room() < 128 || untraced_.room() < 512;
   }

@@ -15,12 +15,12 @@
 namespace tailrace {
 namespace {
 
-// ISA-L's assembly returns with the upper halves of the vector registers in use, which makes all SSE code after it
-// slow, ours and the application's.
+// ISA-L's assembly returns with the upper halves of the vector registers in use, which slows down all later SSE code of
+// the core and of the application.
 #if defined(__x86_64__)
 __attribute__((target("avx"))) void clear_upper_halves() { _mm256_zeroupper(); }
-// The C library has asked the processor. GCC's own function asks again, eight times at each process's start, and in a
-// virtual machine one question can take 20 us.
+// The C library has read CPUID already. GCC's function reads it again, eight times at each process's start, and in a
+// virtual machine one read can take 20 us.
 bool has_avx() {
 #if __GLIBC_PREREQ(2, 33)
   return x86_cpu_active(x86_cpu_AVX);
@@ -43,8 +43,8 @@ struct Work {
 
 const char *const kDeflateLibrary = "isal";
 
-// The library chooses each function by the processor when it is first called, for some 50 us in a virtual machine. So a
-// process that has so little to say is spared most of them: it is as long as many have.
+// The library selects each function for the processor at its first call, which takes some 50 us in a virtual machine.
+// Short streams, as many processes have, avoid most of these functions.
 constexpr size_t kLittleBytes = 4096;
 
 // A stored block (5 bytes) for every 64 KiB is the worst case; the rest is slack for the stream's end.

@@ -1,4 +1,4 @@
-// Deflate for blocks: ISA-L where its headers were there, else zlib. Raw streams; the gzip frame is format/block.h's.
+// Deflate for blocks: ISA-L where its headers were found, else zlib. Raw streams; format/block.h makes the gzip frame.
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ extern const char *const kDeflateLibrary;
 // The most bytes that `raw` bytes can become.
 size_t deflate_bound(size_t raw);
 
-// Bytes of working memory that deflate_block needs. Zeroed or used before: both will do.
+// Bytes of working memory that deflate_block needs, zeroed or used before.
 size_t deflate_work_bytes();
 
 // One complete deflate stream. Returns its size, or 0 when it doesn't fit.

@@ -103,7 +103,7 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
   }
   if (f.shape == Shape::kChars) return p;
   p = put_field(p, ",\"ret\":", returned(slot, f, size));
-  // These libraries have errors of their own, and no errno.
+  // These libraries report errors without errno.
   if (f.shape == Shape::kObject) return p;
   if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
   return p;

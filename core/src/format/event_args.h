@@ -1,5 +1,5 @@
-// A record's fields as the args of its line, by the shape of its function (format/functions.h; docs/trace-format.md, "Event
-// lines").
+// A record's fields as the args of its line, by the shape of its function (format/functions.h; docs/trace-format.md,
+// "Event lines").
 #pragma once
 
 #include "format/functions.h"
@@ -15,10 +15,10 @@ inline char *put_field(char *p, const char (&name)[N], int64_t value) {
   return put_signed(p + N - 1, value);
 }
 
-// The slot's second file, or 0: other shapes keep other things in its place.
+// The slot's second file, or 0: some shapes keep another value in its place.
 uint64_t second_file(const Slot &slot, const Function &f);
 
-// Bytes that the call really moved.
+// Bytes that the call moved.
 int64_t moved_bytes(const Slot &slot, const Function &f);
 
 // An Obstacle as a slot keeps it; a journal may hold anything.

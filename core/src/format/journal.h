@@ -1,19 +1,40 @@
-// The journal: where a thread's records live between the call and the block.
+// The journal: where records are kept between the call and the block.
 //
-//   +--------+------+------+------+-- ... --+
-//   | header | slot | slot | slot |         |      one segment = one file, mapped MAP_SHARED by one thread at a time
-//   +--------+------+------+------+-- ... --+
-//    4 KiB    64 bytes each
+//   a traced process                                   <journal dir>/tailrace-<uid>/<run key>/   (tmpfs, mode 0700)
+//   +----------------------------------+
+//   | Session                          |               <host>-<pid>-<start>.0.tj   one file = one segment
+//   |   ledger ------------------------|--------+      +-----------------------------------------------+
+//   |   stem of the file names         |        +----->| SegmentHeader (4 KiB)                         |
+//   |                                  |               |   identity: pid, start, host, trace file      |
+//   |   Thread 1                       |    mmap       |   clock map, epoch, first_slot, losses        |
+//   |     segment ---------------------|-------------->|   Ledger: in the process's first segment only |
+//   |     next, limit -----------------|--------+      +-----------------------------------------------+
+//   |   Thread 2                       |        +----->| Slot 0    | 64 bytes each, kSegmentSlots of   |
+//   |     segment ---------------------|----+          | Slot 1    | them; allocated up to             |
+//   +----------------------------------+    |          | ...       | allocated_slots                   |
+//                                           |          +-----------------------------------------------+
+//                                           +--------> <host>-<pid>-<start>.1.tj, .2.tj, ...
+//                                                      <uid>.uid   a user whose journals of the run are sealed, too
 //
-// What holds:
-// - A slot is valid when its mark carries the segment's epoch, and the mark is written last. So a process may die at
-// any
-//   instruction, and whoever reads the file later sees every record whose call had returned, and none that is half
-//   written.
-// - The segment is emptied by counting its epoch up; nothing is erased.
-// - Names and contexts are records of their own, written before the first record of the epoch that refers to them, so
-// that a
-//   segment can be read with nothing else.
+// Who writes and reads what:
+// - A file belongs to one process at a time. It is made, grown and removed by that process (session/segment_file.h), or
+//   sealed and removed by the sealer (format/seal_dead.cc) when the process is dead. Reserve files (Holding) may pass
+//   to a forked child.
+// - A slot is written by the thread that reserved it: by moving `next`, in one instruction, so signal handlers and the
+//   code they interrupt never share a slot (session/segment.h).
+// - Everything else in the header is written under the session's locks, but for the losses and the ledger, which are
+//   atomic counters. A forked child without a journal writes the parent's `lost` and nothing else (`homeless`).
+//
+// Order of writes:
+//   file         header, then `magic` (release): a file without it is not read
+//   record       the names and the context that it refers to, then its fields, then its `mark` (release)
+//   seal         blocks appended to the trace file, then `first_slot`: a block is never written twice
+//   next epoch   clock map, thread, `first_slot` 0, then `epoch` + 1: this empties the segment, nothing is erased
+//
+// Invariants:
+// - A slot is valid when its mark carries the segment's epoch. A process may die at any instruction: a later reader of
+//   the file sees every record whose call had returned, and no half-written one.
+// - A segment can be read with nothing else: names and contexts are records of their own in each epoch.
 // - Pages are allocated (fallocate) before they are written: a full file system is an error code here, never a SIGBUS.
 // - One machine, one version of the library: the layout is no interchange format.
 #pragma once
@@ -32,7 +53,7 @@ constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
 
-// The causes of docs/trace-format.md, "Losses", as far as the core counts them.
+// The causes of docs/trace-format.md, "Losses", that the core counts.
 enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kCount };
 extern const char *const kLossNames[static_cast<int>(Loss::kCount)];
 
@@ -87,25 +108,25 @@ constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | stat
 constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
 constexpr uint16_t mark_epoch(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }
 
-// What glibc's dynamic linker reads of the beginning of a library by read(2); nearly all the rest it maps.
+// What glibc's dynamic linker reads from the beginning of a library by read(2). It maps nearly all the rest.
 constexpr int64_t kReadPerLibrary = 832;
 
-// What is taken off the kernel's account of the process (session/ledger.h). In the segment that was the process's first.
+// What is subtracted from the kernel's account of the process (session/ledger.h). In the process's first segment.
 struct Ledger {
   std::atomic<uint32_t> known{0};        // 0 in the other segments, and where the kernel gave no account
-  std::atomic<uint32_t> unseen_ring{0};  // the process has, or had, an io_uring that is not looked into
+  std::atomic<uint32_t> unseen_ring{0};  // the process has, or had, an io_uring whose requests are not recorded
   std::atomic<uint64_t> base[2]{};
   std::atomic<uint64_t> own[2]{};
   std::atomic<uint64_t> reaped[2]{};
   std::atomic<int64_t> ahead{0};
-  std::atomic<uint64_t> left[2]{};      // this image's account, when it is about to be replaced
-  std::atomic<uint64_t> done[2]{};      // the accounts of the images before
+  std::atomic<uint64_t> left[2]{};      // this image's account, before it is replaced
+  std::atomic<uint64_t> done[2]{};      // the accounts of earlier images
   std::atomic<int64_t> base_loaded{0};  // bytes that the dynamic linker has read
-  std::atomic<int64_t> loaded{0};       // the same by the last dlopen's look
+  std::atomic<int64_t> loaded{0};       // the same at the last dlopen
 };
 
-// Whose a segment is. A reserve is made by a process that is about to give up the right to make one, and taken by it or
-// by a process that it forked, whichever comes first (session/reserve.h).
+// The owner of a segment. A process makes reserve segments before it gives up the right to make any; the process or a
+// child that it forked takes them, whichever comes first (session/reserve.h).
 enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2 };
 
 struct SegmentHeader {
@@ -122,11 +143,11 @@ struct SegmentHeader {
   std::atomic<uint32_t> epoch;       // from 1; the low 16 bits are in the marks
   uint64_t from_ticks;               // where this epoch's clock map begins
   uint64_t from_ns;                  // monotonic
-  std::atomic<uint32_t> first_slot;  // slots before it are sealed already
+  std::atomic<uint32_t> first_slot;  // the first slot that is not sealed
   uint32_t first_tid;                // the thread of the first record
   std::atomic<uint32_t> holding;     // Holding
-  std::atomic<uint32_t> homeless;    // a forked child counts in `lost` what it has no journal for
-  uint64_t pid_namespace;            // whose number `pid` is, by the inode of /proc/PID/ns/pid; 0: unknown
+  std::atomic<uint32_t> homeless;    // a forked child without a journal counts its losses in `lost`
+  uint64_t pid_namespace;            // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
   uint32_t host_bytes;
@@ -144,8 +165,7 @@ constexpr size_t segment_bytes(uint32_t slots) {
   return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot);
 }
 
-// A file as a record names it.
-// kObject is no file: what lies in one (layers/layers.h), and its name is no path.
+// The type of a file that a record names. kObject is an object inside a file (layers/layers.h); its name is no path.
 enum class FileType : uint32_t {
   kNone,
   kRegular,
@@ -167,7 +187,7 @@ struct FileIdentity {
   int64_t btime_ns = 0;
 };
 
-// A file of the journal directory, <uid>.uid: journals in that user's directory of the run are ours to seal.
+// A file <uid>.uid in the journal directory: journals in that user's directory of the run are sealed by this user, too.
 constexpr string_view kUserSuffix = ".uid";
 
 // fhash: never 0.

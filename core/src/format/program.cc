@@ -64,7 +64,7 @@ class ProgramFile {
       if (s.p_type == PT_NOTE) go = go || has_go_note(part.data(), part.size());
       if (s.p_type == PT_INTERP) return part.find("/ld-musl-") == string_view::npos ? Obstacle::kNone : Obstacle::kMusl;
     }
-    // A shared object without an interpreter is the dynamic linker itself, given a program.
+    // A shared object without an interpreter is the dynamic linker, with a program as its argument.
     if (elf.e_type == ET_DYN && !is_static_pie(segments, count)) return Obstacle::kNone;
     return go ? Obstacle::kGo : Obstacle::kStatic;
   }
@@ -87,7 +87,7 @@ class ProgramFile {
   int64_t &read_bytes_;
 };
 
-// The loader is told to be careful (AT_SECURE) when the file gives the user what it has not.
+// The kernel sets AT_SECURE when the file gives the user further privileges.
 bool gives_privileges(const char *path) {
   struct statx s;
   if (sys::statx(AT_FDCWD, path, 0, STATX_MODE | STATX_UID | STATX_GID, &s) < 0) return false;
@@ -114,7 +114,7 @@ bool interpreter_of(char *head, size_t n) {
 
 Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
   int fd = sys::open(path, O_RDONLY | O_NONBLOCK);
-  // Programs that give privileges may be to execute and not to read.
+  // A program that gives privileges may be executable and not readable.
   if (fd < 0) return gives_privileges(path) ? Obstacle::kSetuid : Obstacle::kNone;
   ProgramFile file(fd, read_bytes);
   char head[256];

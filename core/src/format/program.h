@@ -1,4 +1,4 @@
-// Programs that are about to be started: what keeps this library out of them, as far as their file says.
+// Programs that are about to be started: what keeps this library out of them, by their files.
 #pragma once
 
 #include <stdint.h>
@@ -8,25 +8,25 @@
 namespace tailrace {
 
 enum class Obstacle : uint8_t {
-  kNone,      // also where the file can't be read: execve will say
+  kNone,      // also where the file can't be read: execve will report it
   kStatic,    // no dynamic linker
   kMusl,      // its dynamic linker fails on a glibc library
   kMachine,   // another processor's or word size's
-  kSetuid,    // privileges by its file: the loader takes no preloaded library
+  kSetuid,    // privileges by its file: the dynamic linker ignores preloaded libraries
   kGo,        // static, and makes its system calls itself
   kLeftOut,   // TAILRACE_UNTRACED names it
-  kDropped,   // whoever starts it took our settings out, as TAILRACE_PROPAGATE lets it
-  kConfined,  // no program: the process goes on under a filter that our calls would not survive (hooks/seccomp.h)
+  kDropped,   // the starting program removed the settings, as TAILRACE_PROPAGATE allows
+  kConfined,  // no program: a seccomp filter would kill the process for the core's calls (hooks/seccomp.h)
   kCount
 };
 // Their names in the trace (docs/trace-format.md, "Programs that are not traced").
 extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 
-// A script counts as its interpreter. What was read of files is added to `read_bytes`.
+// A script counts as its interpreter. Adds the bytes read from files to `read_bytes`.
 Obstacle find_obstacle(const char *path, int64_t &read_bytes);
 
-// With the library in its environment such a program would fail or complain, or it isn't wanted there; the others carry
-// it to those that they start.
+// Whether the library must not be in the program's environment: the program would fail or complain, or was left out by
+// a setting. The other programs pass it on to those that they start.
 inline bool breaks(Obstacle obstacle) {
   return obstacle == Obstacle::kMusl || obstacle == Obstacle::kMachine || obstacle == Obstacle::kLeftOut ||
          obstacle == Obstacle::kDropped;

@@ -1,4 +1,5 @@
-// Records into JSON lines, lines into blocks. The format is docs/trace-format.md; format/seal_dead.cc calls this for the dead.
+// Turns records into JSON lines, and lines into blocks (docs/trace-format.md). format/seal_dead.cc calls this for dead
+// processes.
 #include "format/seal.h"
 
 #include "base/sys.h"
@@ -9,7 +10,7 @@
 namespace tailrace {
 namespace {
 
-constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the slots there can be
+constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the largest number of slots
 
 struct NameEntry {
   uint64_t hash;
@@ -29,7 +30,7 @@ struct ContextEntry {
 class SealScratch {
  public:
   char raw[kBlockRawBytes + kLineSlackBytes];
-  char headroom[kFrameBytes + kMaxHeaderBytes];  // the frame is put here, right before the stream
+  char headroom[kFrameBytes + kMaxHeaderBytes];  // for the frame, right before the stream
   char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
   char header[kMaxHeaderBytes];
   SummaryRoom summary;
@@ -130,7 +131,8 @@ void Sealer::set_thread(uint32_t tid) {
 void Sealer::set_clock(ClockSample &now) {
   clock_.from_ticks = segment_.from_ticks;
   clock_.from_ns = segment_.from_ns;
-  // Below this span the reading's own jitter would show in the rate; the process's longer reference is better.
+  // Over a shorter span the jitter of the clock reading would distort the rate; the process's longer reference is
+  // better.
   constexpr uint64_t kShortSpanNs = 50'000'000;
   if (segment_.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
     bool is_short = now.monotonic_ns < segment_.from_ns + kShortSpanNs;
@@ -149,7 +151,7 @@ NameEntry *Sealer::find_name(uint64_t hash) {
 }
 
 void Sealer::index_names(uint32_t to) {
-  // As much of the table as these records can need: a short process must not touch every page of it.
+  // Only as much of the table as these records can need: a short process must not touch every page of it.
   uint32_t size = 64;
   while (size < 4 * to && size < kNameTableSize) size *= 2;
   name_mask_ = size - 1;
@@ -161,7 +163,7 @@ void Sealer::index_names(uint32_t to) {
   }
 }
 
-// An id means the last context record before it: after execve the new program image counts from 1 again.
+// An id refers to the last context record before it: after execve the new program image starts at 1 again.
 void Sealer::add_context(uint32_t index) {
   uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
   if (context_valid_ && context_id_ == id) context_valid_ = false;
@@ -176,7 +178,7 @@ void Sealer::add_context(uint32_t index) {
 string_view Sealer::text_of(uint32_t index) {
   auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(index));
   size_t n = head->text_bytes, done = 0;
-  // What a process wrote keeps these bounds; what lies in a damaged journal may not.
+  // Records of a process keep these bounds; those of a damaged journal may not.
   size_t most = mark_kind(head->mark.load(std::memory_order_relaxed)) == kNameRecord ? kPathBytes : sizeof s_.text;
   if (n > most) return {};
   for (uint32_t i = index + 1; done < n; ++i) {
@@ -230,7 +232,7 @@ void Sealer::add_file_line(NameEntry &name) {
     w << ",\"dev\":\"";
     w.number(static_cast<int64_t>(head->dev >> 32)) << ':';
     w.number(static_cast<int64_t>(head->dev & 0xFFFFFFFF)) << "\",\"ino\":";
-    // An inode number is unsigned: past 2^63 a signed number would lie.
+    // An inode number is unsigned, and may exceed 2^63.
     char digits[20];
     w << string_view(digits, static_cast<size_t>(put_decimal(digits, head->ino) - digits));
     if (head->btime_ns) w << ",\"btime\":", w.number(head->btime_ns);
@@ -244,7 +246,7 @@ void Sealer::add_file_line(NameEntry &name) {
   p_ = p + w.size();
 }
 
-// What lies in the file. A byte that is not of UTF-8 is written out, since two names must not become one.
+// The object in the file. A byte that is no UTF-8 is escaped, since two names must not become one.
 char *Sealer::put_object(char *p, uint64_t hash) {
   NameEntry *name = find_name(hash);
   if (!name->hash) {
@@ -268,7 +270,7 @@ char *Sealer::put_object(char *p, uint64_t hash) {
   return p + w.size();
 }
 
-// Lists the context in the block's header and renders its part of a line, which holds until the context changes.
+// Lists the context in the block's header and renders its part of a line, which is valid until the context changes.
 void Sealer::use_context(uint32_t id) {
   if (context_valid_ && id == context_id_) return;
   context_valid_ = true;
@@ -296,7 +298,7 @@ void Sealer::use_context(uint32_t id) {
   context_bytes_ = w.size();
 }
 
-// What a program has written over would make the block's header unreadable, and all of the block with it.
+// Text that a program has overwritten would make the block's header unreadable, and with it the block.
 bool are_members(string_view text) {
   char closing[8];
   size_t depth = 0;
@@ -396,7 +398,7 @@ void Sealer::end_block(uint32_t next_slot) {
     lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
   }
   if (summary_.events() == 0 && lost_in_all == 0) return;
-  // Blocks lie in the file in the order of their slots: behind one that failed none is written.
+  // Blocks are in the file in the order of their slots: after a failed one none is written.
   if (status_ < 0) {
     unwritten_ += summary_.events();
     return;
@@ -439,7 +441,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
     if (mark_epoch(mark) != epoch_) continue;
     uint16_t kind = mark_kind(mark);
-    // State that later records need is read even from slots that are sealed already.
+    // State that later records need is read even from sealed slots.
     if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
     if (kind == kContextRecord) add_context(i);
     if (i < from) continue;
@@ -453,7 +455,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     add_event(i);
   }
   end_block(to);
-  // The tables go back as they came: zero.
+  // The tables are returned as they came: zeroed.
   for (uint32_t i = 0; i < to; ++i) {
     if (valid(i, kNameRecord)) {
       uint64_t hash = reinterpret_cast<HeadSlot *>(segment_.slot(i))->hash;
@@ -479,7 +481,7 @@ void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid)
   segment.first_tid = tid;
   uint32_t next = segment.epoch.load(std::memory_order_relaxed) + 1;
   if ((next & 0xFFFF) == 0) {
-    // The 16 bits of the marks come round: what an old epoch of that number left must not look new.
+    // The marks' 16 bits wrap around: records of an old epoch of the same number must not be valid.
     memset(static_cast<void *>(segment.slot(0)), 0,
            segment.allocated_slots.load(std::memory_order_relaxed) * sizeof(Slot));
     ++next;

@@ -1,5 +1,5 @@
-// Sealing: a journal segment becomes blocks of JSON lines in a trace file. The traced process does it with its own
-// segments, whoever launched it with what a dead process left; both come through here.
+// Sealing: a journal segment becomes blocks of JSON lines in a trace file. The traced process seals its own segments,
+// its launcher those of dead processes; both use these functions.
 #pragma once
 
 #include "format/block.h"
@@ -27,25 +27,25 @@ struct SealTotals {
 };
 
 // Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file;
-// segment.first_slot moves on with each. `now` becomes where the next epoch's clock map begins. At the first block that
-// can't be written it stops: returns -errno, and in `unwritten` the events that are left in the segment.
+// advances segment.first_slot with each. `now` becomes the begin of the next epoch's clock map. Stops at the first
+// block that can't be written: returns -errno, and in `unwritten` the events that are left in the segment.
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
                  SealTotals *totals = nullptr, uint64_t *unwritten = nullptr);
 
 // Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`.
 void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid);
 
-// Seals what dead processes left in `directory` (write_journal_directory) and removes it.
+// Seals the journals of dead processes in `directory` (write_journal_directory) and removes them.
 struct SealedJournals {
   uint64_t sealed = 0;
   uint64_t alive = 0;
-  uint64_t failed = 0;         // kept: the run directory is full, or not ours
+  uint64_t failed = 0;         // kept: the run directory is full, or another user's
   uint64_t failed_events = 0;  // in them
   SealTotals totals;
-  uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block could tell of
+  uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block reports
 };
 // Returns 0, or -errno when the directory can't be read or isn't this user's; an absent directory is 0. Only journals
-// whose trace file lies in `trace_directory` are taken (empty: in any).
+// whose trace file is in `trace_directory` are sealed (empty: in any).
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory = {});
 
 }  // namespace tailrace

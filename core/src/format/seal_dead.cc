@@ -1,7 +1,7 @@
-// Sealing what dead processes left: run by the launcher of a node when its processes have ended, and by `tailrace
-// seal`. A journal belongs to whoever holds its lock (flock); a process that lives keeps its own. A process that
-// changed its user while it was ours has announced that user (session/segment_file.h), whose journals of the run then count as
-// ours.
+// Seals the journals of dead processes: for the launcher of a node when its processes have ended, and for `tailrace
+// seal`. The sealer that holds a journal's lock (flock) owns it; a living process keeps its own. A process that changed
+// its user has announced that user before (session/segment_file.h): the journals of the run in that user's directory
+// are sealed as well.
 #include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
@@ -29,7 +29,7 @@ uint64_t process_start_ns(int pid) {
   sys::close(fd);
   if (n <= 0) return 0;
   string_view text(stat, static_cast<size_t>(n));
-  // The name in parentheses may hold anything, blanks and parentheses too.
+  // The name in parentheses may contain any character, blanks and parentheses too.
   size_t at = text.rfind(')');
   if (at == string_view::npos || at + 2 >= text.size()) return 0;
   char state = text[at + 2];
@@ -44,7 +44,7 @@ uint64_t process_start_ns(int pid) {
     uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
     if (wanted && !take_decimal(rest, *wanted)) return 0;
   }
-  // On its way out after a kill; with more threads only the first may have left.
+  // Exiting after a kill; with more threads, only the first may have exited.
   constexpr uint64_t kExiting = 4;
   if ((flags & kExiting) && threads <= 1) return 0;
   timespec boot, now;
@@ -55,13 +55,13 @@ uint64_t process_start_ns(int pid) {
   return boot_ns + ticks * 10000000ULL;
 }
 
-// Whether any process has the file mapped or open for writing, which the kernel knows whatever namespace that process
-// lives in: only where nobody has it gives it a read lease (fcntl(2)). Where it can't say, somebody has.
+// Whether any process has the file mapped or open for writing. The kernel knows, in whatever namespace that process is:
+// it grants a read lease (fcntl(2)) only where no process has. True where it can't tell.
 bool is_mapped(int read_only_fd) {
   constexpr int kSetLease = 1024;
   struct statfs fs;
   if (sys::call(SYS_fstatfs, read_only_fd, sys::pointer(&fs)) < 0) return true;
-  // Other file systems stand between the mapping and the inode (overlayfs), or ask a server.
+  // Other file systems are layered over the inode (overlayfs), or ask a server.
   bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
                fs.f_type == BTRFS_SUPER_MAGIC;
   if (!known || sys::call(SYS_fcntl, read_only_fd, kSetLease, F_RDLCK) < 0) return true;
@@ -69,7 +69,7 @@ bool is_mapped(int read_only_fd) {
   return false;
 }
 
-// As is_mapped; a process is without its mappings while it goes from one program to the next.
+// As is_mapped; a process has no mappings for a moment during execve.
 bool stays_mapped(int read_only_fd) {
   if (is_mapped(read_only_fd)) return true;
   timespec pause{0, 20'000'000};
@@ -77,25 +77,25 @@ bool stays_mapped(int read_only_fd) {
   return is_mapped(read_only_fd);
 }
 
-// Somebody may still write to the journal.
+// Whether a process may still write to the journal.
 bool is_in_use(const SegmentHeader &segment, int read_only_fd) {
   constexpr uint64_t kSlackNs = 1'000'000'000;  // clock steps between then and now
   if (segment.holding.load() == kReserve) return stays_mapped(read_only_fd);
   if (segment.pid_namespace == 0 || segment.pid_namespace != pid_namespace()) return stays_mapped(read_only_fd);
-  // The pid is there, and it isn't a later process with the same number.
+  // The pid exists, and is no later process of the same number.
   uint64_t began = process_start_ns(segment.pid);
   if (began != 0 && began <= segment.start_realtime_ns + kSlackNs) return true;
-  // Its children count their losses there.
+  // Its children count their losses in it.
   return segment.homeless.load() && is_mapped(read_only_fd);
 }
 
-// The journal directory lies where everybody may write: what another user put there must not be believed.
+// The journal directory is in a place that is writable for all: files of another user are not trusted.
 bool is_owned_by(int fd, unsigned uid) {
   struct statx s;
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
 }
 
-// The file that the journal would have us write to is a trace file of this run.
+// Whether the file that the journal names is a trace file of this run.
 bool names_trace_file(const SegmentHeader &h, string_view trace_directory) {
   string_view path = h.trace_file();
   constexpr string_view kEnd = ".pfw.gz";
@@ -112,8 +112,8 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
          h.host_bytes <= sizeof h.host && h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
 }
 
-// Cuts a torn tail off the trace file of a dead process, and tells how far (segment, epoch) has been sealed into it.
-// False: the file is not one of ours, and nothing is done to it.
+// Cuts a torn tail off the trace file of a dead process, and finds how far (segment, epoch) has been sealed into it.
+// False: the file is no trace file, and is left as it is.
 bool take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
   BlockPlace place;
   while (walk->next(place)) {
@@ -150,12 +150,12 @@ class Sealing {
  public:
   Sealing(string_view trace_directory, SealScratch &scratch, SealedJournals &result)
       : trace_directory_(trace_directory), scratch_(scratch), result_(result) {}
-  // All journals of the directory, which must be this user's; calls other(name) for what else lies there.
+  // All journals of the directory, which must be this user's; calls other(name) for its other files.
   template <class Other>
   int seal_all(const char *directory, unsigned uid, Other other);
 
  private:
-  // kEmpty: nobody uses it any more.
+  // kEmpty: unused from now on.
   Outcome look(const char *path, unsigned uid);
   Outcome seal_one(const char *path, unsigned uid);
   Outcome seal_open(int fd, unsigned uid, size_t bytes);
@@ -175,10 +175,10 @@ Outcome Sealing::seal_journal(SegmentHeader &segment) {
   uint64_t unwritten = 0;
   int status = seal_segment(segment, segment.allocated_slots.load(), scratch_, now, &result_.totals, &unwritten);
   if (status >= 0) return Outcome::kSealed;
-  // What its process had to drop while it lived stands only in the journal.
+  // Events that the process dropped while it lived are counted in the journal alone.
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result_.unrecorded_lost[i] += segment.lost[i].load();
   if (status == -ENOENT) {
-    // The run directory was removed: nobody will ever ask for these, and the journal directory is memory.
+    // The run directory was removed: these records have no use, and the journal directory is memory.
     result_.unrecorded_lost[static_cast<int>(Loss::kNotWritten)] += unwritten;
     return Outcome::kSealed;
   }
@@ -202,7 +202,7 @@ Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
   return outcome;
 }
 
-// Looked at without the right to write, as who has that counts as somebody who uses the journal.
+// Opened without the right to write, since a writer counts as a user of the journal.
 Outcome Sealing::look(const char *path, unsigned uid) {
   int fd = sys::open(path, O_RDONLY | O_NOFOLLOW);
   if (fd < 0) return Outcome::kSkipped;
@@ -265,7 +265,7 @@ int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
     }
   }
   ::closedir(dir);
-  // Goes when it is empty; a process that starts now makes it anew.
+  // Removed only when empty; a process that starts now makes it again.
   sys::rmdir(directory);
   return 0;
 }

@@ -14,8 +14,8 @@
 namespace tailrace {
 namespace {
 
-// Whatever the core calls between its start in a process and the process's end; a test holds the list against the
-// sources. The last are what the hooks' own calls of libc's functions come to.
+// All system calls of the core between its start in a process and the process's end; a test compares the list with the
+// sources. The last ones are those of libc's functions that the hooks call.
 constexpr int kOwnCalls[] = {
     SYS_openat,
     SYS_getdents64,
@@ -78,14 +78,14 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
-// What a filter knows at one of its instructions.
+// The state of a filter at one of its instructions.
 struct State {
   size_t at = 0;
   uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {};
   bool a_known = true, x_known = true, known[BPF_MEMWORDS] = {};
 };
 
-// All ways through a filter for one call.
+// All paths through a filter for one call.
 class Walk {
  public:
   Walk(const sock_filter *code, size_t count, FilterVerdict &verdict) : code_(code), count_(count), verdict_(verdict) {}
@@ -103,7 +103,7 @@ class Walk {
   }
 
  private:
-  // Filters of libseccomp take a few hundred.
+  // Filters of libseccomp need a few hundred.
   static constexpr int kMostSteps = 1 << 16;
   static constexpr int kMostWaiting = 128;
 
@@ -119,14 +119,14 @@ class Walk {
       case SECCOMP_RET_TRACE: verdict_.refuses = true; return;
       case SECCOMP_RET_ERRNO:
         verdict_.refuses = true;
-        // Error 0 is a success of what was never done.
+        // Error 0 reports success for a call that was not made.
         verdict_.deadly = verdict_.deadly || (action & SECCOMP_RET_DATA) == 0;
         return;
       default: verdict_.deadly = true;
     }
   }
 
-  // False when the way is at its end.
+  // False at the end of the path.
   bool step(State &s) {
     if (s.at >= count_ || ++steps_ > kMostSteps) return end(SECCOMP_RET_KILL_PROCESS), false;
     const sock_filter &i = code_[s.at++];

@@ -1,6 +1,6 @@
-// What a seccomp filter does to the calls that the core makes itself. The filter is asked: it is a small program
-// without loops (seccomp(2), "SECCOMP_SET_MODE_FILTER"), and is run here for each of these calls, along every way that
-// it may take by what isn't known of the call, its arguments.
+// What a seccomp filter does to the core's own system calls. A filter is a small program without loops (seccomp(2),
+// "SECCOMP_SET_MODE_FILTER"). It is interpreted here for each of these calls, along every path that the call's unknown
+// arguments allow.
 #pragma once
 
 #include <linux/filter.h>
@@ -9,16 +9,16 @@
 namespace tailrace {
 
 struct FilterVerdict {
-  bool deadly = false;   // some call of ours ends the process, disturbs it, or is said to be done and is not
-  bool refuses = false;  // some call of ours fails
+  bool deadly = false;   // a call of the core ends the process, disturbs it, or is reported as done without being done
+  bool refuses = false;  // a call of the core fails
 };
 
-// `code` has been taken by the kernel, or will be: what it would not take is deadly.
+// `code` must be a filter that the kernel accepts; any other is deadly.
 FilterVerdict examine_filter(const struct sock_filter *code, size_t count);
 
-// How many filters the kernel says that this thread is under; -1 where it doesn't say, more than any number where the
-// question was refused. No more is called than the dynamic linker has called to load this library: openat, read, close.
-// The bytes that were read are added to `read_bytes`.
+// The number of filters that this thread is under, by the kernel; -1 where it doesn't report one, LONG_MAX where the
+// query was refused. Makes only system calls that the dynamic linker has made to load this library: openat, read,
+// close. Adds the bytes read to `read_bytes`.
 long count_filters(long &read_bytes);
 
 }  // namespace tailrace

@@ -16,7 +16,7 @@ namespace {
 constexpr string_view kPreload = "LD_PRELOAD=";
 constexpr string_view kLibrary = "libtailrace.so";
 
-// Where managers put what we would otherwise have to be told. The first that is set counts.
+// Variables in which resource managers give the job. The first that is set counts.
 constexpr string_view kJobVariables[] = {"FLUX_JOB_ID=", "SLURM_JOB_ID=", "PBS_JOBID=", "LSB_JOBID="};
 constexpr string_view kRankVariables[] = {
     "FLUX_TASK_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
@@ -62,7 +62,7 @@ void each_preload(string_view list, F f) {
   }
 }
 
-// Takes our element out of LD_PRELOAD's value where it stands: what is left is never longer. A list without us is not
+// Removes the core's element from LD_PRELOAD's value, in place: the rest is never longer. A list without it is not
 // touched. False when nothing is left.
 bool drop_own_preload(char *list) {
   bool ours = false;
@@ -178,7 +178,7 @@ bool take_changes(const StartEnvironment &start, char **environment, char *const
   bool changed = false;
   for (char **e = environment; e && *e; ++e) {
     if (is_replaced(start, *e)) continue;
-    // Other threads may be reading it.
+    // Other threads may read it at the same time.
     if (*e != *built) {
       *e = *built;
       changed = true;
@@ -192,7 +192,7 @@ char **ChildEnvironment::build(void *memory) const {
   auto **entries = static_cast<char **>(memory);
   char *text = reinterpret_cast<char *>(entries + count_ + kSettingCount + 2);
   size_t n = 0;
-  // Ours come last: programs that write their title over argv and the environment need the two side by side.
+  // The core's come last: programs that write their title over argv and the environment need the two side by side.
   for (char *const *e = environment_; e && *e; ++e) {
     if (!is_replaced(start_, *e)) entries[n++] = *e;
   }
@@ -230,7 +230,7 @@ char **ChildEnvironment::build_without(void *memory) const {
     if (is_setting(*e)) continue;
     entries[n] = *e;
     if (starts_with(*e, kPreload)) {
-      // The last one is what there is room for, and what the dynamic linker reads.
+      // There is room for the last one, and the dynamic linker reads that.
       if (string_view(*e + kPreload.size()).data() != other_preloads_.data()) continue;
       entries[n] = text;
       text = put(put(text, kPreload), other_preloads_);

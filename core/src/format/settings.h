@@ -1,5 +1,5 @@
-// The settings table (settings.def) and the environment: reading ours, hiding them, giving them to programs that are
-// started.
+// The settings table (settings.def) and the environment: reading the settings, hiding them, injecting them into
+// programs that are started.
 #pragma once
 
 #include <stddef.h>
@@ -23,37 +23,38 @@ struct SettingRow {
 };
 extern const SettingRow kSettings[kSettingCount];
 
-// What the process was started with: copies, since a program may overwrite its environment's memory (setproctitle).
+// The settings that the process was started with: copies, since a program may overwrite its environment's memory
+// (setproctitle).
 struct StartEnvironment {
   string_view values[kSettingCount];
-  string_view preload;  // the LD_PRELOAD element that is this library; empty when it came another way
+  string_view preload;  // the LD_PRELOAD element that is this library; empty when it was loaded otherwise
   string_view job;      // from the resource manager's own variables, not encoded
   string_view rank;
 
   string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
-  // Our settings are no secret, and the program's to take out.
+  // TAILRACE_PROPAGATE=environment: the settings are visible, and the program may remove them.
   bool is_exposed() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
 };
 
 // Reads `environment`. Returns false, with nothing done, when TAILRACE_RUN isn't there.
 bool read_environment(char **environment, StartEnvironment &out);
 
-// Takes our settings and our element of LD_PRELOAD out, in place: the program sees what it would see untraced.
+// Removes the settings and the core's element of LD_PRELOAD, in place: the program sees its untraced environment.
 void hide_settings(char **environment);
-// TAILRACE_PROPAGATE=environment: only what no child of the program is to have.
+// TAILRACE_PROPAGATE=environment: removes only what no child of the program may have.
 void hide_identity(char **environment);
 
-// False where the program took our settings out of the environment for a child, and that is its right.
+// False where the program removed the settings from a child's environment, as TAILRACE_PROPAGATE allows.
 bool is_wanted_in(const StartEnvironment &start, char *const *environment);
 
-// The environment for a program that is started: the caller's, with ours put back.
+// The environment for a program that is started: the caller's, with the settings injected.
 class ChildEnvironment {
  public:
   ChildEnvironment(const StartEnvironment &start, string_view tags, string_view process, char *const *environment);
   // Memory that build() needs, for alloca: a vfork child may neither allocate nor leak in its parent.
   size_t bytes() const { return bytes_; }
   char **build(void *memory) const;
-  // The caller's without ours, for a program that can't carry us.
+  // The caller's without the settings, for a program that can't be traced.
   char **build_without(void *memory) const;
   // TAILRACE_TAGS as the program itself set it in the caller's environment; empty where it did not.
   static string_view tags_in(const StartEnvironment &start, char *const *environment);
@@ -66,8 +67,8 @@ class ChildEnvironment {
   size_t count_ = 0, bytes_ = 0;
 };
 
-// The entries that were changed in what ChildEnvironment::build() made of `environment` become its own. Returns whether
-// there were any.
+// Copies the entries that were changed since ChildEnvironment::build() made its result from `environment` into
+// `environment`. Returns whether there were any.
 bool take_changes(const StartEnvironment &start, char **environment, char *const *built);
 
 }  // namespace tailrace

@@ -1,5 +1,5 @@
-// Tags: the rules, the canonical form, and laying one set over another (docs/trace-format.md, "Tags").
-// This is the one place that knows them; Python asks it through tailrace._native.
+// Tags: the rules, the canonical form, and merging two sets (docs/trace-format.md, "Tags").
+// The rules are implemented here only; Python calls these functions through tailrace._native.
 #pragma once
 
 #include "base/text.h"
@@ -32,14 +32,14 @@ struct TagSet {
 // names the key and the rule to `message`.
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
 
-// Writes the canonical form of `over` laid over `base`: false when it breaks the size rules.
+// Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.
 bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
 
-// Undoes the percent-encoding.
+// Decodes the percent-encoding.
 void decode_tag_value(string_view encoded, Writer &out);
-// Percent-encodes a raw value; an over-long one is cut, so that what came from the environment can't break the rules.
+// Percent-encodes a raw value; cuts an over-long one, so that values of the environment can't break the rules.
 void encode_tag_value(string_view raw, Writer &out);
-// Percent-encodes a raw key or value as it is, for parse_tags to say what is wrong with it.
+// Percent-encodes a raw key or value as it is; parse_tags then reports its fault.
 void quote_tag_text(string_view raw, Writer &out);
 
 // The context's part of an event line: ,"workflow":"…","tag.key":"…"

@@ -1,5 +1,5 @@
-// A journal segment in memory or in a file, filled by hand as session/record.cc fills one, and the trace file it is sealed to,
-// read back.
+// A journal segment in memory or in a file, filled by hand as session/record.cc fills one, and the trace file that it
+// is sealed to, read back.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 namespace tailrace::test {
 
-// A directory that goes away with the test.
+// A directory that is removed with the test.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -130,7 +130,7 @@ class Segment {
     s->mark.store(make_mark(static_cast<uint16_t>(fn), epoch()));
     return s;
   }
-  // A slot that was reserved and never marked: its process died there.
+  // A slot that was reserved and never marked: its process died before.
   void torn() { ++used_; }
 
   int seal(SealTotals *totals = nullptr, uint64_t *unwritten = nullptr) {

@@ -133,7 +133,7 @@ TEST_F(Blocks, AnAppendIsWholeOrNotAtAll) {
   ASSERT_EQ(symlink(path_.c_str(), (directory_ / "link").c_str()), 0);
   EXPECT_EQ(append_member((directory_ / "link").c_str(), "x"), -ELOOP) << "a link may lead anywhere";
   EXPECT_EQ(append_member("/dev/full", "x"), -ENOSPC);
-  // A limit in the middle of the member: what was there stays, and no more.
+  // A limit in the middle of the member: only the old contents stay.
   rlimit old, limited;
   getrlimit(RLIMIT_FSIZE, &old);
   limited = old;

@@ -1,4 +1,4 @@
-// Clocks: maps that never run backwards, rates without overflow, and the reference that a launcher passes on.
+// Clocks: maps that never run backwards, rates without overflow, and the reference of a launcher.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -68,7 +68,7 @@ TEST(Clock, SamplesAdvance) {
   }
 }
 
-TEST(Clock, ReferenceGoesThereAndBack) {
+TEST(Clock, ReferenceSurvivesText) {
   char text[64];
   Writer w(text, sizeof text);
   write_clock_reference(w);

@@ -1,4 +1,4 @@
-// Filters: what is found of them by examining them is what the kernel does.
+// Filters: the result of examining one agrees with the kernel.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
@@ -29,7 +29,7 @@ sock_filter op(uint16_t code, uint32_t k, uint8_t yes = 0, uint8_t no = 0) { ret
 
 FilterVerdict examine(const Code &code) { return examine_filter(code.data(), code.size()); }
 
-// What a process meets that calls getppid(argument) under the filter.
+// The result of getppid(argument) in a process under the filter.
 enum class Fate { kDone, kRefused, kDead };
 
 Fate fate_under(const Code &code, long argument) {
@@ -48,7 +48,7 @@ Fate fate_under(const Code &code, long argument) {
   return WEXITSTATUS(status) ? Fate::kRefused : Fate::kDone;
 }
 
-// The filter acts on getppid alone, which is one of ours.
+// The filter acts on getppid alone, which is one of the core's calls.
 void check(const Code &code, long argument = 0) {
   Fate fate = fate_under(code, argument);
   FilterVerdict verdict = examine(code);
@@ -70,9 +70,9 @@ TEST(Filter, ActionsAreTheKernels) {
   }
 }
 
-TEST(Filter, ASuccessThatWasNoneIsDeadly) { EXPECT_TRUE(examine(acting(SECCOMP_RET_ERRNO)).deadly); }
+TEST(Filter, AFalseSuccessIsDeadly) { EXPECT_TRUE(examine(acting(SECCOMP_RET_ERRNO)).deadly); }
 
-TEST(Filter, NobodyIsReliedOnToAnswer) { EXPECT_TRUE(examine(acting(SECCOMP_RET_USER_NOTIF)).deadly); }
+TEST(Filter, AUserNotificationIsDeadly) { EXPECT_TRUE(examine(acting(SECCOMP_RET_USER_NOTIF)).deadly); }
 
 TEST(Filter, ArithmeticIsTheKernels) {
   struct Row {
@@ -109,7 +109,7 @@ TEST(Filter, ComparisonsAreTheKernels) {
   }
 }
 
-TEST(Filter, WhatIsRememberedIsKnownAgain) {
+TEST(Filter, ScratchMemoryKeepsValues) {
   constexpr uint32_t n = SYS_getppid;
   check({op(kLoad, kNumber), op(BPF_ST, 3), op(BPF_LD | BPF_IMM, 7), op(BPF_MISC | BPF_TAX, 0),
          op(BPF_LDX | BPF_MEM, 3), op(BPF_MISC | BPF_TXA, 0), op(kEqual, n, 0, 1),
@@ -127,8 +127,8 @@ TEST(Filter, TheArchitectureIsThisMachines) {
   check(code);
 }
 
-// By an argument: one call of ours may be the one that it is deadly for.
-TEST(Filter, EveryWayThatArgumentsOpenIsGone) {
+// The action depends on an argument: the core's call may have the deadly one.
+TEST(Filter, EveryPathThatArgumentsAllowIsTaken) {
   Code code = {op(kLoad, kNumber),
                op(kEqual, SYS_getppid, 0, 4),
                op(kLoad, kFirstArgument),
@@ -144,14 +144,14 @@ TEST(Filter, EveryWayThatArgumentsOpenIsGone) {
   EXPECT_TRUE(examine(code).refuses);
 }
 
-TEST(Filter, WhatIsNoFilterIsDeadly) {
+TEST(Filter, AnInvalidFilterIsDeadly) {
   EXPECT_TRUE(examine({}).deadly);
   EXPECT_TRUE(examine({op(kLoad, kNumber)}).deadly) << "runs off its end";
   EXPECT_TRUE(examine({op(BPF_JMP | BPF_JA, 0xFFFFFFFF)}).deadly);
 }
 
-// 2^40 ways: it ends all the same, and in doubt tracing does.
-TEST(Filter, TooManyWaysAreDeadly) {
+// 2^40 paths: the examination still ends, and in doubt the filter is deadly.
+TEST(Filter, TooManyPathsAreDeadly) {
   Code code;
   for (int i = 0; i < 40; ++i) {
     code.push_back(op(kLoad, kFirstArgument + 4 * static_cast<uint32_t>(i % 12)));

@@ -69,7 +69,7 @@ TEST(Exports, FindsWhatTheDynamicLinkerFinds) {
   EXPECT_GT(others, 10);
 }
 
-TEST(Exports, WhatIsNotThereIsNotFound) {
+TEST(Exports, AbsentSymbolsAreNotFound) {
   for (const Object &object : objects()) {
     Exports exports;
     uintptr_t address = 0;

@@ -108,7 +108,7 @@ TEST_F(Seal, AContextIdMeansItsLastRecord) {
   Segment s(trace_);
   s.context(1, "task=before");
   s.event(Fn::f_fsync, 0, 0, 1);
-  s.context(1, "task=after");  // the program image after execve counts from 1 again
+  s.context(1, "task=after");  // the program image after execve starts at 1 again
   s.event(Fn::f_fsync, 0, 0, 1);
   s.event(Fn::f_fsync, 0, 0, 9);  // never described
   ASSERT_EQ(s.seal(), 0);
@@ -122,7 +122,7 @@ TEST_F(Seal, AContextIdMeansItsLastRecord) {
 TEST_F(Seal, TornAndUnnamedRecords) {
   Segment s(trace_);
   s.context(1, "stage=s");
-  s.event(Fn::f_read, 0x1234, 5, 1, 5);  // its file's name isn't there
+  s.event(Fn::f_read, 0x1234, 5, 1, 5);  // without its file's name record
   s.torn();
   s.event(Fn::f_write, 0, 6, 1, 6);
   ASSERT_EQ(s.seal(), 0);
@@ -133,7 +133,7 @@ TEST_F(Seal, TornAndUnnamedRecords) {
   EXPECT_NE(blocks[0].header.find(R"("unnamed":1)"), std::string::npos) << blocks[0].header;
 }
 
-TEST_F(Seal, TextThatIsNotWholeIsNoText) {
+TEST_F(Seal, IncompleteTextIsNoText) {
   Segment s(trace_);
   s.text_record(kContextRecord, 1, "stage=" + std::string(200, 's'));
   s.event(Fn::f_fsync, 0, 0, 1);
@@ -158,7 +158,7 @@ TEST_F(Seal, LongPathsSpanSlots) {
   EXPECT_EQ(count(blocks[0].json, "\"bytes\":\"2fff0101"), 1);
 }
 
-TEST_F(Seal, BlocksAreSplitAtAMebibyteAndEachStandsAlone) {
+TEST_F(Seal, BlocksAreSplitAtAMebibyteAndEachIsComplete) {
   Segment s(trace_);
   std::string tags = "stage=s";
   for (int i = 0; i < 5; ++i) tags += ",k" + std::to_string(i) + "=" + std::string(1000, 'v');
@@ -210,7 +210,7 @@ TEST_F(Seal, AnEmptiedSegmentBeginsAnew) {
   for (int i = 0; i < 50; ++i) s.event(Fn::f_fsync, 0, 0, 1);
   ASSERT_EQ(s.seal(), 0);
   s.empty();
-  // Fewer records than before: what lies behind them is of the old epoch.
+  // Fewer records than before: the slots after them are of the old epoch.
   s.context(1, "task=second");
   s.event(Fn::f_fsync, 0, 0, 1);
   ASSERT_EQ(s.seal(), 0);
@@ -223,7 +223,7 @@ TEST_F(Seal, AnEmptiedSegmentBeginsAnew) {
   EXPECT_GE(number(blocks[1], "t0"), number(blocks[0], "t1"));
 }
 
-TEST_F(Seal, EpochsComeRound) {
+TEST_F(Seal, EpochsWrapAround) {
   Segment s(trace_);
   s.event(Fn::f_fsync, 0, 0, 1);
   s.header()->epoch.store(0xFFFF);
@@ -233,7 +233,7 @@ TEST_F(Seal, EpochsComeRound) {
   EXPECT_EQ(s.header()->slot(0)->mark.load(), 0u);
 }
 
-TEST_F(Seal, NothingMakesNoFile) {
+TEST_F(Seal, WithoutRecordsNoFileIsMade) {
   Segment s(trace_);
   s.context(1, "stage=s");
   s.name("/unused");
@@ -266,7 +266,7 @@ TEST_F(Seal, ProcessAndExitAreInTheHeader) {
   EXPECT_EQ(count(b.json, R"("ppid":1,"exe":"/bin/x")"), 1);
 }
 
-TEST_F(Seal, AProcessRecordThatIsNoneLeavesTheHeaderReadable) {
+TEST_F(Seal, ADamagedProcessRecordLeavesTheHeaderReadable) {
   for (const char *damaged : {R"("exe":"/bin/x)", R"("argv":["x")", R"("argv":["x"}])", "\"exe\":\"a\nb\"", "]["}) {
     Segment s(trace_);
     s.text_record(kProcessRecord, 0, damaged);
@@ -278,7 +278,7 @@ TEST_F(Seal, AProcessRecordThatIsNoneLeavesTheHeaderReadable) {
   }
 }
 
-TEST_F(Seal, LossesAreTakenAlongOnce) {
+TEST_F(Seal, LossesAreReportedOnce) {
   Segment s(trace_);
   s.header()->lost[static_cast<int>(Loss::kNoJournal)].store(5);
   s.event(Fn::f_fsync, 0, 0, 1);
@@ -293,20 +293,20 @@ TEST_F(Seal, LossesAreTakenAlongOnce) {
   EXPECT_EQ(totals.lost[static_cast<int>(Loss::kNoJournal)], 5u);
 }
 
-TEST_F(Seal, WhatCannotBeWrittenStaysAndIsCounted) {
+TEST_F(Seal, UnwrittenRecordsStayAndAreCounted) {
   Segment s(directory_ / "gone/t.pfw.gz");
   for (int i = 0; i < 3; ++i) s.event(Fn::f_fsync, 0, 0, 1);
   uint64_t unwritten = 0;
   EXPECT_EQ(s.seal(nullptr, &unwritten), -ENOENT);
   EXPECT_EQ(unwritten, 3u);
   EXPECT_EQ(s.header()->first_slot.load(), 0u);
-  // Its owner says whether that is a loss.
+  // Its owner decides whether that is a loss.
   EXPECT_EQ(s.header()->lost[static_cast<int>(Loss::kNotWritten)].load(), 0u);
 }
 
-// ---- journals of the dead ----
+// ---- journals of dead processes ----
 
-// A pid that was a process's and is no more.
+// The pid of a process that has ended.
 int dead_pid() {
   int pid = fork();
   if (pid == 0) _exit(0);
@@ -314,7 +314,7 @@ int dead_pid() {
   return pid;
 }
 
-TEST_F(Seal, TheDeadAreSealedAndRemoved) {
+TEST_F(Seal, JournalsOfDeadProcessesAreSealedAndRemoved) {
   std::string journal = directory_ / "node-7-1.0.tj";
   {
     Segment s(trace_, journal, 0, dead_pid());
@@ -330,7 +330,7 @@ TEST_F(Seal, TheDeadAreSealedAndRemoved) {
   EXPECT_EQ(seal_dead_journals((directory_ / "absent").c_str(), result), 0);
 }
 
-TEST_F(Seal, InAnotherPidNamespaceWhoHasAMappingLives) {
+TEST_F(Seal, InAnotherPidNamespaceAProcessWithAMappingLives) {
   std::string journal = directory_ / "node-7-1.0.tj";
   SealedJournals result;
   {
@@ -346,7 +346,7 @@ TEST_F(Seal, InAnotherPidNamespaceWhoHasAMappingLives) {
   EXPECT_EQ(result.totals.events, 1u);
 }
 
-TEST_F(Seal, AReserveIsRemovedWhenNobodyHasIt) {
+TEST_F(Seal, AReserveIsRemovedWhenNoProcessHasIt) {
   std::string journal = directory_ / "node-7-1.1.tj";
   SealedJournals result;
   {
@@ -362,7 +362,7 @@ TEST_F(Seal, AReserveIsRemovedWhenNobodyHasIt) {
   EXPECT_NE(access(trace_.c_str(), F_OK), 0);
 }
 
-TEST_F(Seal, TheLivingKeepTheirJournals) {
+TEST_F(Seal, LivingProcessesKeepTheirJournals) {
   std::string journal = directory_ / "node-7-1.0.tj";
   Segment s(trace_, journal, 0, getpid());
   s.header()->start_realtime_ns = realtime_ns();
@@ -373,14 +373,14 @@ TEST_F(Seal, TheLivingKeepTheirJournals) {
   EXPECT_EQ(access(journal.c_str(), F_OK), 0);
 }
 
-TEST_F(Seal, WhatWasSealedBeforeItsProcessDiedIsNotSealedAgain) {
+TEST_F(Seal, RecordsSealedBeforeTheProcessDiedAreNotSealedAgain) {
   std::string journal = directory_ / "node-7-1.0.tj";
   {
     Segment s(trace_, journal, 0, dead_pid());
     s.context(1, "stage=s");
     for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
     ASSERT_EQ(s.seal(), 0);
-    s.header()->first_slot.store(0);  // the process died before it noted how far it had come
+    s.header()->first_slot.store(0);  // the process died before it stored its progress
     s.event(Fn::f_fdatasync, 0, 0, 1);
   }
   SealedJournals result;
@@ -391,7 +391,7 @@ TEST_F(Seal, WhatWasSealedBeforeItsProcessDiedIsNotSealedAgain) {
   EXPECT_EQ(count(blocks[1].json, "\"stage\":\"s\""), 1) << "state is read from slots that are sealed already";
 }
 
-TEST_F(Seal, ATornTailIsCutBeforeTheDeadAreAppended) {
+TEST_F(Seal, ATornTailIsCutBeforeBlocksAreAppended) {
   std::string journal = directory_ / "node-7-1.0.tj";
   {
     Segment s(trace_, journal, 0, dead_pid());
@@ -409,7 +409,7 @@ TEST_F(Seal, ATornTailIsCutBeforeTheDeadAreAppended) {
   EXPECT_EQ(count(blocks[1].json, "fdatasync"), 1);
 }
 
-TEST_F(Seal, WhatIsNoJournalIsLeftAlone) {
+TEST_F(Seal, FilesThatAreNoJournalsAreLeftAlone) {
   for (const char *name : {"a.tj", "b.tj", "c.txt"}) write_file(directory_ / name, std::string(8192, name[0]));
   write_file(directory_ / "empty.tj", "");
   SealedJournals result;
@@ -418,7 +418,7 @@ TEST_F(Seal, WhatIsNoJournalIsLeftAlone) {
   EXPECT_EQ(access((directory_ / "a.tj").c_str(), F_OK), 0);
 }
 
-TEST_F(Seal, AFailedSealOfTheDeadKeepsTheJournalForTheNextTry) {
+TEST_F(Seal, AFailedSealKeepsTheJournalForTheNextTry) {
   std::string journal = directory_ / "node-7-1.0.tj", place = directory_ / "place";
   {
     Segment s(place + "/t.pfw.gz", journal, 0, dead_pid());
@@ -464,7 +464,7 @@ TEST_F(Seal, AJournalThatNamesAFileOutsideTheRunIsLeftAlone) {
   EXPECT_EQ(s.st_size, 11) << "the file is as it was";
 }
 
-TEST_F(Seal, AFileThatIsNoTraceIsNeitherCutNorAddedTo) {
+TEST_F(Seal, AFileThatIsNoTraceIsNotChanged) {
   std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "t.pfw.gz";
   { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
   FILE *f = fopen(victim.c_str(), "w");

@@ -1,4 +1,4 @@
-// Settings: hidden from the program, put back for what it starts; over random environments.
+// Settings: hidden from the program, injected into the programs that it starts; over random environments.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ TEST(Settings, AChildGetsThemBack) {
   EXPECT_EQ(ChildEnvironment::tags_in(start, nullptr), "");
 }
 
-TEST(Settings, InSightTheyAreTheProgramsToTakeOut) {
+TEST(Settings, AProgramMayRemoveExposedSettings) {
   std::vector<std::string> in_sight = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
                                        "LD_PRELOAD=/x.so:/l/libtailrace.so"};
   StartEnvironment start = started(in_sight);
@@ -129,7 +129,7 @@ TEST(Settings, InSightTheyAreTheProgramsToTakeOut) {
   EXPECT_FALSE(is_wanted_in(start, nullptr));
   EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run"}), nullptr));
   EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run", "TAILRACE_PROPAGATE=never heard of"}), nullptr));
-  // What the program was started with it didn't set itself.
+  // The program did not set the values that it was started with.
   EXPECT_EQ(ChildEnvironment::tags_in(start, Environment(in_sight).get()), "");
   EXPECT_EQ(ChildEnvironment::tags_in(start, Environment({"TAILRACE_TAGS=a=2"}).get()), "a=2");
 
@@ -139,7 +139,7 @@ TEST(Settings, InSightTheyAreTheProgramsToTakeOut) {
   hide_identity(nullptr);
 }
 
-TEST(Settings, AProgramThatCanNotCarryUsGetsNoneOfThem) {
+TEST(Settings, AProgramThatCanNotBeTracedGetsNoneOfThem) {
   StartEnvironment start = started({"TAILRACE_RUN=/run", "LD_PRELOAD=/l/libtailrace.so"});
   auto without = [&](const std::vector<std::string> &entries) {
     Environment e(entries);
@@ -157,8 +157,8 @@ TEST(Settings, AProgramThatCanNotCarryUsGetsNoneOfThem) {
   EXPECT_EQ(without({"LD_PRELOAD=/x.so", "LD_PRELOAD=/l/libtailrace.so:/y.so"}), (Entries{"LD_PRELOAD=/y.so"}));
 }
 
-// Whatever the environment: hiding leaves the rest in order, restoring gives the child all of it and the settings,
-// and hiding in the child gives the program's own view again.
+// For any environment: hiding leaves the rest in order, restoring gives the child all of it and the settings, and
+// hiding in the child gives the program's own view again.
 TEST(Settings, HidingUndoesRestoringOverRandomEnvironments) {
   std::mt19937 random(6);
   static const char *const names[] = {"A",
@@ -187,7 +187,7 @@ TEST(Settings, HidingUndoesRestoringOverRandomEnvironments) {
     std::vector<std::string> entries{"TAILRACE_RUN=/run"};
     for (size_t n = random() % 12; n > 0; --n) {
       std::string name = names[random() % (sizeof names / sizeof *names)];
-      // A name given twice is its own problem: which one counts differs between programs too.
+      // A name that is there twice is left out: programs differ in which one they use.
       bool twice = false;
       for (const std::string &e : entries) twice = twice || e.compare(0, name.size() + 1, name + "=") == 0;
       if (!twice)

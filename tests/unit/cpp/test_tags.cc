@@ -1,4 +1,4 @@
-// Tags: the rules, the canonical form, laying one set over another, and values there and back.
+// Tags: the rules, the canonical form, merging two sets, and the encoding of values in both directions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -52,7 +52,7 @@ std::string decode(string_view encoded) {
   return std::string(out.view());
 }
 
-TEST(Tags, WhatKeepsTheRules) {
+TEST(Tags, ValidTags) {
   for (const char *good : {"", "a=b", "workflow=w,stage=s,task=t,job=j,rank=0,x=y", "z.y-x_1=1", "a=%2C%3D%25",
                            "a=A-z_0.9:/@+", "a=%C3%A4", "a=%20"}) {
     EXPECT_EQ(fault(good), "") << good;
@@ -61,7 +61,7 @@ TEST(Tags, WhatKeepsTheRules) {
   EXPECT_EQ(fault("k=" + std::string(1024, 'v')), "");
 }
 
-TEST(Tags, WhatBreaksARuleIsNamed) {
+TEST(Tags, ABrokenRuleIsNamed) {
   struct {
     const char *text, *says;
     size_t at;
@@ -158,7 +158,7 @@ TEST(Tags, MergingIsStable) {
   }
 }
 
-TEST(Tags, ValuesGoThereAndBack) {
+TEST(Tags, ValuesSurviveEncoding) {
   std::mt19937 random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string raw;
@@ -172,7 +172,7 @@ TEST(Tags, ValuesGoThereAndBack) {
   }
 }
 
-TEST(Tags, WhatComesFromOutsideIsMadeToKeepTheRules) {
+TEST(Tags, ValuesOfTheEnvironmentAreMadeValid) {
   std::mt19937 random(5);
   for (int i = 0; i < 5000; ++i) {
     std::string raw(1 + random() % 1500, 0);

@@ -98,7 +98,7 @@ TEST(Digits, TakeDecimalStopsAtTheLastNumberThatFits) {
   EXPECT_EQ(v, 12u);
 }
 
-TEST(Json, EscapesWhatMustBe) {
+TEST(Json, EscapesQuotesAndControls) {
   EXPECT_EQ(json(""), "\"\"");
   EXPECT_EQ(json("plain /path.txt"), "\"plain /path.txt\"");
   EXPECT_EQ(json("\"\\"), R"("\"\\")");
@@ -107,7 +107,7 @@ TEST(Json, EscapesWhatMustBe) {
   EXPECT_EQ(json("ä€🌊"), "\"ä€🌊\"");
 }
 
-TEST(Json, WhatIsNotUtf8BecomesReplacementCharacters) {
+TEST(Json, InvalidUtf8BecomesReplacementCharacters) {
   EXPECT_EQ(json("\xff"), "\"\xEF\xBF\xBD\"");
   EXPECT_EQ(json("a\xc3z"), "\"a\xEF\xBF\xBDz\"");
   EXPECT_EQ(json("\xe2\x82"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
@@ -126,7 +126,7 @@ TEST(Json, OfAnyBytesIsUtf8WithoutControls) {
 }
 
 TEST(Utf8, IsRfc3629) {
-  // Every code point is valid in its one form; surrogates and what lies past U+10FFFF are not.
+  // Every code point is valid in its one form; surrogates and values past U+10FFFF are not.
   auto encode = [](uint32_t c) {
     std::string s;
     if (c < 0x80)
