@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 COMPLETION = "_TAILRACE_COMPLETE"
-"""The variable by which the completion scripts ask for completions."""
+"""The variable with which the completion scripts request completions."""
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Errors of writing to standard output; any other error names its file."""
@@ -72,7 +72,7 @@ def group() -> None:
 
 
 def main() -> None:
-    """Runs the command line and exits; prints completions where a shell asks for them (cli/share)."""
+    """Runs the command line and exits; prints completions if a completion script requests them."""
     if instruction := os.environ.get(COMPLETION):
         sys.exit(shell_complete(group, {}, "tailrace", COMPLETION, instruction))
     if sys.stdout is None:

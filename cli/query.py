@@ -101,8 +101,8 @@ def command(
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
     run = tailrace.open(directory)
-    asked = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
-    where = {**_values(asked), **_times(run, since, until)}
+    given = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
+    where = {**_values(given), **_times(run, since, until)}
     _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output)
 
 
@@ -136,12 +136,12 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield schema.column(name).name, value
 
 
-def _values(asked: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
+def _values(given: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
     """The accepted values of each column: all values given for it, by any option."""
     from tailrace.analyzer.store import loader, schema
 
     out: dict[str, list[Any]] = {}
-    for name, value in asked:
+    for name, value in given:
         pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
         out.setdefault(name, []).append(loader.Glob(value) if pattern else value)
     return out

@@ -249,14 +249,15 @@ Verdict Policy::judge(const Job &job, Json &event, Writer &fault) const {
   Request request;
   bool plain = json_is_true(member(settings_.get(), "user-attributes"));
   if (!read_request(job.jobspec, plain, request, fault)) return Verdict::kReject;
-  if (request.ask == Request::Ask::kRefuses) return Verdict::kLeave;
-  if (request.ask == Request::Ask::kNothing && (jobs_ != Jobs::kAll || !selects(job))) return Verdict::kLeave;
+  if (request.tracing == Request::Tracing::kRefused) return Verdict::kLeave;
+  if (request.tracing == Request::Tracing::kUnspecified && (jobs_ != Jobs::kAll || !selects(job)))
+    return Verdict::kLeave;
   event = make_event(job, request);
   char canonical[kMaxTagsBytes + 1], sentence[512];
   Writer out(canonical, sizeof canonical), reason(sentence, sizeof sentence);
   if (!event || !encode_tags(member(event.get(), "tags"), out, reason)) {
     fault << "with the configured tags: " << reason.view();
-    return request.ask == Request::Ask::kWants ? Verdict::kReject : Verdict::kLeave;
+    return request.tracing == Request::Tracing::kRequested ? Verdict::kReject : Verdict::kLeave;
   }
   return Verdict::kTrace;
 }

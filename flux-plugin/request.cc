@@ -124,10 +124,10 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
     }
   }
   if (json_is_object(trace)) {
-    out.ask = Request::Ask::kWants;
+    out.tracing = Request::Tracing::kRequested;
     if (!read_trace(trace, out, fault)) return false;
   } else if (json_is_boolean(trace)) {
-    out.ask = json_is_true(trace) ? Request::Ask::kWants : Request::Ask::kRefuses;
+    out.tracing = json_is_true(trace) ? Request::Tracing::kRequested : Request::Tracing::kRefused;
   } else if (trace) {
     fault << "attributes.user.trace is " << type_of(trace)
           << ": give true, false or a table like {\"stage\": \"NAME\"}";

@@ -8,8 +8,8 @@
 namespace tailrace::flux {
 
 struct Request {
-  enum class Ask { kNothing, kRefuses, kWants };
-  Ask ask = Ask::kNothing;
+  enum class Tracing { kUnspecified, kRefused, kRequested };
+  Tracing tracing = Tracing::kUnspecified;
   Json tags;                  // object: workflow, stage, task and free tags -> string; never null
   const char *run = nullptr;  // points into the jobspec
 };

@@ -73,8 +73,8 @@ def fail(message: str) -> int:
     return 1
 
 
-def say(kind: str, **fields: Any) -> None:
-    """Writes one line."""
+def write_line(kind: str, **fields: Any) -> None:
+    """Writes a line of the output."""
     sys.stdout.write(json.dumps({kind: fields}, separators=(",", ":")) + "\n")
 
 
@@ -88,7 +88,7 @@ def write_instance(handle: Any, since: float, path: str = "") -> None:
     listed = listed_jobs(handle, owner)
     jobs = journal(handle) if owner else lookups(handle, sorted(listed), ["jobspec", "eventlog"])
     wanted = [job for job in sorted(jobs) if not over_before(jobs[job]["events"], since)]
-    say(
+    write_line(
         "instance",
         path=path,
         host=str(Hostlist(handle.attr_get("hostlist"))[0]),
@@ -106,7 +106,7 @@ def write_instance(handle: Any, since: float, path: str = "") -> None:
     execs = lookups(handle, started, ["guest.exec.eventlog"])
     for job in wanted:
         found = jobs[job]
-        say(
+        write_line(
             "job",
             instance=path,
             id=JobID(job).f58,
@@ -143,7 +143,7 @@ def follow(path: str, uri: str, user: Any, since: float) -> None:
             raise ValueError("its URI leads to the instance of {}".format(claimed))
         write_instance(handle, since, path)
     except (OSError, ValueError) as error:
-        say("unreachable", path=path, reason=str(error))
+        write_line("unreachable", path=path, reason=str(error))
 
 
 def attribute(handle: Any, name: str) -> Any:
