@@ -41,3 +41,29 @@ def test_programs_that_an_attached_process_starts_are_traced(tmp_path: Path) -> 
     assert sums.get("r", 0) + sums.get("rw", 0) == 4000, "cat may copy from file to file"
     first = run.coverage.set_index("pid").loc[run.processes["pid"].iloc[0]]
     assert first["share"] > 0.9, run.coverage.to_string()
+
+
+PROBE = """
+    import os, subprocess, sys
+    from tailrace.integrations import environment, rundir
+
+    environment.attach(rundir.open_run_directory(sys.argv[1], ["attached"]))
+    descriptor = os.open("made", os.O_RDWR | os.O_CREAT)
+    for close_fds in (False, True):
+        try:
+            subprocess.run(["no-such-program"], close_fds=close_fds, stdout=descriptor)
+        except FileNotFoundError:
+            pass
+    for _ in range(2000):
+        os.write(descriptor, b"x")
+"""
+
+
+def test_a_failed_exec_in_a_vfork_child_leaves_the_parent_as_it_was(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", dedent(PROBE), str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    run = tailrace.open(tmp_path / "run")
+    written = run.events(columns=["name", "size"], path=str((tmp_path / "made").resolve()), name="write").compute()
+    assert (len(written), written["size"].sum()) == (2000, 2000)
+    assert run.files["blocks"].sum() < 10

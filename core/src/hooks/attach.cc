@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "linker/real.h"
+#include "session/ledger.h"
+#include "session/libraries.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -50,7 +52,7 @@ size_t fill_bindings() {
   size_t n = 0;
   for (size_t i = 0; i < kWrapperCount && n < kMaxBindings; ++i) {
     auto f = static_cast<Fn>(i + 1);
-    if (f == Fn::f_dlopen || f == Fn::f_dlsym || f == Fn::f_vfork) continue;
+    if (f == Fn::f_dlopen || f == Fn::f_dlsym) continue;
     if (find_real(f)) g_bindings[n] = {kWrappers[i].symbol, kWrappers[i].wrapper, &g_handles[n]}, ++n;
   }
   return n;
@@ -60,19 +62,34 @@ size_t fill_bindings() {
 
 const char *attach_error() { return g_error; }
 
-int attach_with_gotcha() {
-  static std::atomic<bool> attached;
-  if (attached.exchange(true)) return 0;
+namespace {
+
+std::atomic<bool> g_attached;
+
+int bind_hooks() {
   void *gotcha = open_gotcha();
   if (!gotcha) {
-    attached.store(false);
+    g_attached.store(false);
     return fail("libgotcha.so.2 can't be loaded", dlerror());
   }
   auto *wrap = reinterpret_cast<int (*)(GotchaBinding *, int, const char *)>(real_dlsym(gotcha, "gotcha_wrap"));
   if (!wrap) return fail("libgotcha.so.2 has no gotcha_wrap", dlerror());
   int status = wrap(g_bindings, static_cast<int>(fill_bindings()), "tailrace");
-  constexpr int kSuccess = 0, kFunctionNotFound = 1;  // gotcha_error_t: a name that nobody calls yet is no failure
+  constexpr int kSuccess = 0, kFunctionNotFound = 1;  // gotcha_error_t: a name without a caller yet is no failure
   return status == kSuccess || status == kFunctionNotFound ? 0 : fail("gotcha_wrap", "it could not bind the hooks");
+}
+
+}  // namespace
+
+int attach_with_gotcha() {
+  if (g_attached.exchange(true)) return 0;
+  // GOTCHA reads /proc/self/auxv when it is loaded: not the program's bytes.
+  LibcCall account(enter());
+  int status = bind_hooks();
+  int64_t bytes[2];
+  count_loaded();
+  if (account.finish(bytes)) count_own(bytes[kRead], bytes[kWritten]);
+  return status;
 }
 
 }  // namespace tailrace
