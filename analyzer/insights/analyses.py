@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from glob import escape as literal
-from typing import Any
 
 import pandas as pd
 
@@ -19,6 +18,7 @@ from tailrace.analyzer.insights import conflicts, critical, declared_savings, li
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util.formatting import with_stage
+from tailrace.analyzer.util.types import Row
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Analyses:
         counts = self.inputs.m.table.counts
         return int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
 
-    def ends(self, row: pd.Series[Any]) -> tuple[str, str]:
+    def ends(self, row: Row) -> tuple[str, str]:
         """Producer and consumer of a row of `compare_declared`, as reports show tasks."""
         producer, consumer = (
             with_stage(self.inputs.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))

@@ -9,16 +9,13 @@ the graph       makespan_ns, bound_ns
 
 from __future__ import annotations
 
-from typing import Any
-
-import networkx as nx
-
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.util.types import Graph
 
 
-def annotate(out: nx.MultiDiGraph[Any], found: Analyses) -> None:
+def annotate(out: Graph, found: Analyses) -> None:
     """Adds the attributes of the module's table to a graph of the same model, in place."""
     inputs, level = found.inputs, str(out.graph["level"])
     out.graph["makespan_ns"], out.graph["bound_ns"] = inputs.makespan_ns, found.critical.bound_ns
@@ -35,7 +32,7 @@ def annotate(out: nx.MultiDiGraph[Any], found: Analyses) -> None:
         _path(out, found, names, level)
 
 
-def _tasks(out: nx.MultiDiGraph[Any], found: Analyses, ids: list[str]) -> None:
+def _tasks(out: Graph, found: Analyses, ids: list[str]) -> None:
     for name, row in zip(ids, found.critical.tasks.to_dict("records"), strict=True):
         if name in out:
             out.nodes[name].update(
@@ -43,7 +40,7 @@ def _tasks(out: nx.MultiDiGraph[Any], found: Analyses, ids: list[str]) -> None:
             )
 
 
-def _stages(out: nx.MultiDiGraph[Any], found: Analyses, ids: list[str]) -> None:
+def _stages(out: Graph, found: Analyses, ids: list[str]) -> None:
     place = dict(zip(zip(found.inputs.stages["workflow"], found.inputs.stages["stage"], strict=True), ids, strict=True))
     fans = {(row["workflow"], row["stage"]): row for row in found.fans.to_dict("records")}
     for row in found.critical.stages.to_dict("records"):
@@ -57,7 +54,7 @@ def _stages(out: nx.MultiDiGraph[Any], found: Analyses, ids: list[str]) -> None:
             )
 
 
-def _files(out: nx.MultiDiGraph[Any], found: Analyses) -> None:
+def _files(out: Graph, found: Analyses) -> None:
     wanted = {d["file"] for _, d in out.nodes(data=True) if d["kind"] == "file"}
     if not wanted:
         return
@@ -71,7 +68,7 @@ def _files(out: nx.MultiDiGraph[Any], found: Analyses) -> None:
             attributes.update({str(k): v if isinstance(v, bool) else int(v) for k, v in row.items()})
 
 
-def _path(out: nx.MultiDiGraph[Any], found: Analyses, names: dict[str, list[str]], level: str) -> None:
+def _path(out: Graph, found: Analyses, names: dict[str, list[str]], level: str) -> None:
     inputs = found.inputs
     code = range(len(inputs.tasks)) if level == "task" else inputs.tasks["stage_code"].tolist()
     rows = found.critical.path

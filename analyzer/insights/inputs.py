@@ -24,7 +24,6 @@ a version that two tasks wrote at once. So hand-overs go forward in time, and cy
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,7 +74,7 @@ class Inputs:
     works: Bools
     order: Order
     declared: pd.DataFrame = field(default_factory=pd.DataFrame)
-    tables: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def makespan_ns(self) -> int:
@@ -99,7 +98,7 @@ class Inputs:
         return str(self.stages["stage"].iat[int(self.tasks["stage_code"].to_numpy()[task])])
 
 
-def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: Any) -> Inputs:
+def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataFrame) -> Inputs:
     """The inputs of a model.
 
     Args:

@@ -11,8 +11,6 @@ caterpillar the critical path (`Critical.path`, the spine) with its side inputs,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -20,6 +18,7 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.critical import Critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.util.types import Ints
 
 SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 
@@ -58,7 +57,7 @@ def _data_flows(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _read_once(inputs: Inputs) -> pd.Series[Any]:
+def _read_once(inputs: Inputs) -> pd.Series[bool]:
     """(task, file) -> True where every byte was read once."""
     reading = inputs.m.bursts["dir"].to_numpy() == et.READ
     bursts = inputs.m.bursts[reading]
@@ -70,14 +69,14 @@ def _read_once(inputs: Inputs) -> pd.Series[Any]:
     length = pd.Series(covered[reading], index=bursts.index)
     covered_of = length.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()]).sum()
     moved, mapped = rows["bytes"].sum(), rows["mapped_bytes"].sum()
-    result: pd.Series[Any] = (moved <= covered_of) & (mapped == 0)
+    result: pd.Series[bool] = (moved <= covered_of) & (mapped == 0)
     return result
 
 
-def _first_write(inputs: Inputs) -> pd.Series[Any]:
+def _first_write(inputs: Inputs) -> pd.Series[int]:
     """(task, file) -> ns of the first write that moved bytes."""
     bursts = inputs.m.bursts[(inputs.m.bursts["dir"] == et.WRITE) & (inputs.m.bursts["bytes"] > 0)]
-    result: pd.Series[Any] = bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])[
+    result: pd.Series[int] = bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])[
         "first_ns"
     ].min()
     return result
@@ -107,7 +106,7 @@ def apart(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _host_of_task(inputs: Inputs) -> Any:
+def _host_of_task(inputs: Inputs) -> Ints:
     """The host of each task, as a code; -1 where it ran on several."""
     codes, _ = pd.factorize(inputs.m.who["host"])
     low, high = np.full(len(inputs.tasks), 2**62), np.full(len(inputs.tasks), -1)

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.inputs import Inputs
+
+Group = tuple[str, str]
+"""A workflow, and the task that is around (a Flux instance); "" where there is none."""
 
 
 class ResourceWaits:
@@ -33,7 +35,7 @@ class ResourceWaits:
         self.first[at] = order[first]  # the actor that each task began as
         self.serial: dict[int, tuple[list[int], list[int]]] = {}
         self.queued = _queued(inputs)
-        self.beside: dict[Any, tuple[list[int], list[int]]] = {}
+        self.beside: dict[Group, tuple[list[int], list[int]]] = {}
         for task in sorted(self.queued, key=lambda task: int(self.end[task])):
             ends, tasks = self.beside.setdefault(self.queued[task][0], ([], []))
             ends.append(int(self.end[task]))
@@ -79,7 +81,7 @@ class ResourceWaits:
         return -1, 0
 
 
-def _queued(inputs: Inputs) -> dict[int, tuple[Any, frozenset[str], int, int]]:
+def _queued(inputs: Inputs) -> dict[int, tuple[Group, frozenset[str], int, int]]:
     """task -> (its workflow and instance, its nodes, when it was ready, when it had them), where the manager declared
     these."""
     declared = inputs.tables.get("declared_tasks")

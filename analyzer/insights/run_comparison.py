@@ -22,15 +22,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.store import processes
+from tailrace.analyzer.util.types import Floats, Row
 from tailrace.errors import QueryError
 
 RUN = ""
@@ -96,9 +97,9 @@ class Comparison:
     sizes: tuple[int, int]
 
 
-def measure(run: Any) -> Measured:
+def measure(run: AnalyzedRun) -> Measured:
     """The figures of a run."""
-    m = run if isinstance(run, dataflow.Model) else dataflow.model(run)
+    m = dataflow.model(run)
     found = insights(run, m)
     table = stages.table(m)
     figures: dict[tuple[str, str], float] = {}
@@ -122,7 +123,7 @@ def measure(run: Any) -> Measured:
         for name in sums:
             figures[scope, name] = float(rows[name].sum())
     figures[RUN, "processes"] = float(processes.count(m.who))  # a process may work for several stages
-    own = (str(getattr(run, "meta", {}).get("cwd") or ""), str(Path(getattr(run, "path", "/")).resolve().parent))
+    own = (str(run.meta.get("cwd") or ""), str(Path(run.path).resolve().parent))
     return Measured(figures, _flows(m), _files(m, own))
 
 
@@ -166,7 +167,7 @@ def compare(a: Sequence[Measured], b: Sequence[Measured]) -> Comparison:
     return Comparison(pd.DataFrame(rows, columns=COLUMNS), _flow_rows(a, b), _file_rows(a, b), (len(a), len(b)))
 
 
-def _mean(values: Any) -> tuple[float, float, float]:
+def _mean(values: Floats) -> tuple[float, float, float]:
     """Mean, standard deviation, half the 95 % interval; the latter are NaN for one value."""
     n = len(values)
     if n < 2:
@@ -184,7 +185,7 @@ def quantile(freedom: float) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _difference(a: Any, b: Any) -> tuple[float, float, bool]:
+def _difference(a: Floats, b: Floats) -> tuple[float, float, bool]:
     """Difference of the means, its share of A's mean, and whether it is sure."""
     difference = float(b.mean() - a.mean())
     share = difference / abs(float(a.mean())) if a.mean() else float("nan")
@@ -291,7 +292,7 @@ def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
     return result
 
 
-def _value(row: Mapping[Any, Any], limit: Gate) -> tuple[float, str]:
+def _value(row: Row, limit: Gate) -> tuple[float, str]:
     """The value that is compared with the limit, and its words."""
     if not limit.change:
         return float(row["b_mean"]), ""

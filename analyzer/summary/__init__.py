@@ -9,25 +9,24 @@ with `total` beside the rows. Names are as the trace has them, unescaped: each r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages, waits
 from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, seen, stageflows, tasks
-from tailrace.analyzer.summary.limits import cut, ms, plain
+from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
+from tailrace.analyzer.util.types import Ints, Row
 
 __all__ = ["RESULT", "below", "collect", "losses"]
 
 
-def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
+def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     """The report's data; the keys are those of the dict below."""
     whole = model or dataflow.model(run)
     m = fold.folded(whole)
@@ -36,7 +35,7 @@ def collect(run: Any, model: Model | None = None) -> dict[str, Any]:
     code, parties = dataflow.parties(m, "stage")
     index = _positions(table, parties)
     declared, unread = compare.compare_declared(run, whole), stages.never_read(whole)
-    shown_tasks = tasks.tasks(m, whole, code, index, start_ns, getattr(run, "declared_tasks", None))
+    shown_tasks = tasks.tasks(m, whole, code, index, start_ns, run.declared_tasks)
     task_row = shown_tasks.pop("party")
     found, coverage = insights(run, whole, declared), seen.coverage(run, whole)
     for row, slack in insight.slack_ms(found, task_row).items():
@@ -72,7 +71,7 @@ def _workflows(m: Model) -> int:
     return int(names[names != ""].nunique())
 
 
-def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> Ints:
     """The position in the stage table (ordered by time) of each party."""
     place = pd.MultiIndex.from_frame(table[["workflow", "stage"]])
     return np.asarray(place.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "stage"]])), dtype=np.int64)
@@ -85,7 +84,7 @@ def _window(table: pd.DataFrame) -> tuple[int, int]:
     return (int(rows["first_ns"].min()), int(rows["last_ns"].max())) if len(rows) else (0, 0)
 
 
-def _stage(m: Model, row: Mapping[Any, Any], start_ns: int) -> dict[str, Any]:
+def _stage(m: Model, row: Row, start_ns: int) -> JsonObject:
     """A row of the stage table with times in ms. filters: arguments of `tailrace query` for its events, where they are
     not `--stage NAME`: for untagged processes."""
     out = {str(k): plain(v) for k, v in row.items() if not str(k).endswith("_ns")}
@@ -106,7 +105,7 @@ def _with_names(m: Model, rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _waits(run: Any, m: Model) -> list[dict[str, Any]]:
+def _waits(run: AnalyzedRun, m: Model) -> list[JsonObject]:
     """Where the tasks' time went, a row a declared stage with any known time, in ms; null where unknown."""
     table = waits.by_stage(waits.table(run, m))
     out = []

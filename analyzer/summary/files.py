@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -11,11 +9,11 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.intervals import Ints
 
 
-def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
+def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
     """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, versions, writers, readers
     (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed."""
     fates = stages.file_fates(m)
@@ -62,16 +60,16 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> dict[str, Any]:
     return {"total": len(fates), "rows": rows}
 
 
-def _units(bursts: pd.DataFrame) -> dict[Any, list[int]]:
+def _units(bursts: pd.DataFrame) -> dict[tuple[int, int], list[int]]:
     """(file, dir) -> the tasks' rows that moved most of it, at most `LIMITS`."""
     rows = bursts[bursts["task"] >= 0].groupby(["file", "dir", "task"], as_index=False).agg({"bytes": "sum"})
     rows = rows.sort_values("bytes", ascending=False, kind="stable")
     return _lists(rows[rows.groupby(["file", "dir"]).cumcount() < LIMITS["units_of_file"]], "task")
 
 
-def _lists(rows: pd.DataFrame, column: str) -> dict[Any, list[int]]:
+def _lists(rows: pd.DataFrame, column: str) -> dict[tuple[int, int], list[int]]:
     """(file, dir) -> the values of `column`, in the order of the rows."""
-    out: dict[Any, list[int]] = {}
+    out: dict[tuple[int, int], list[int]] = {}
     for file, direction, value in zip(rows["file"].tolist(), rows["dir"].tolist(), rows[column].tolist(), strict=True):
         out.setdefault((file, direction), []).append(value)
     return out

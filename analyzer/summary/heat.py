@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +10,10 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS, ms
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
 from tailrace.analyzer.summary.tasks import type_name, type_names
 from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Bools
 
 BINS = 120
 """Columns of a map over time: as many as fit a page at a width that a pointer can hit."""
@@ -21,9 +21,7 @@ BINS = 120
 Floats = npt.NDArray[np.float64]
 
 
-def over_time(
-    m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple[int, int], stages: int
-) -> dict[str, Any]:
+def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple[int, int], stages: int) -> JsonObject:
     """By stage and time bin: read and wrote (bytes, spread evenly over each access's time), busy (mean number of
     actors inside a read, write or metadata call).
 
@@ -55,7 +53,7 @@ def over_time(
     }
 
 
-def _moved(m: Model, stage: Ints, pick: Any, origin_ns: int, width: float, stages: int) -> Floats:
+def _moved(m: Model, stage: Ints, pick: Bools, origin_ns: int, width: float, stages: int) -> Floats:
     """Bytes by stage and bin: each burst's bytes, in proportion over the times of its calls."""
     times = m.table.times
     keep = pick[times.group]
@@ -92,7 +90,7 @@ def spread(row: Ints, start: Ints, end: Ints, amount: Floats, origin_ns: int, wi
     return result
 
 
-def families(m: Model, code: Ints, index: Ints, stages: int) -> dict[str, Any]:
+def families(m: Model, code: Ints, index: Ints, stages: int) -> JsonObject:
     """Which stage read and wrote how much of which family of data files: names that differ in numbers only.
 
     The families that moved most: rows name, files, read and wrote (bytes by stage).

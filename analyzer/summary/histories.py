@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from tailrace.analyzer.model import histories as states
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS, ms, plain
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
 from tailrace.analyzer.util.intervals import Ints
 
 
-def histories(m: Model, index: Ints, start_ns: int) -> dict[str, Any]:
+def histories(m: Model, index: Ints, start_ns: int) -> JsonObject:
     """`total` and `shown` (files), and rows by file and state: path, state, how, bytes, read_bytes, start (ms); wrote
     and read: the first of those who did, as {name, stage, ms}; writers and readers: how many they are.
 
@@ -41,5 +39,5 @@ def histories(m: Model, index: Ints, start_ns: int) -> dict[str, Any]:
     return {"total": len(last), "shown": int(shown["path"].nunique()), "rows": rows}
 
 
-def _first(actors: pd.DataFrame) -> list[dict[str, Any]]:
+def _first(actors: pd.DataFrame) -> list[JsonObject]:
     return [plain(row) for row in actors[["name", "stage", "ms"]].head(LIMITS["actors"]).to_dict("records")]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS, ms, plain
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
 from tailrace.analyzer.util.intervals import Ints
 
 
-def findings(found: Insights) -> dict[str, Any]:
+def findings(found: Insights) -> JsonObject:
     """`total`, and rows as `Finding.json` has them, in order of what they cost."""
     rows = found.findings()
     return {"total": len(rows), "rows": [plain(finding.json()) for finding in rows[: LIMITS["findings"]]]}
 
 
-def critical(found: Insights, start_ns: int, tasks: list[dict[str, Any]], task_row: Ints) -> dict[str, Any]:
+def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: Ints) -> JsonObject:
     """The critical path: what the makespan was spent on (ms), by stage, and its pieces, the longest when cut.
 
     Args:
@@ -82,7 +80,7 @@ def slack_ms(found: Insights, task_row: Ints) -> dict[int, float]:
     return {int(row): ms(ns) for row, ns in zip(task_row, slack, strict=True) if row >= 0}
 
 
-def footprint(found: Insights, start_ns: int) -> dict[str, Any]:
+def footprint(found: Insights, start_ns: int) -> JsonObject:
     """How much data was live and held over time: peak bytes, and steps (ms, bytes)."""
     life = found.lifetime
     steps = life.footprint

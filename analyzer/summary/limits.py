@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A part of the report; the function that makes it documents its keys."""
 
 LIMITS = {
     "tasks": 120_000,
@@ -28,12 +31,12 @@ LIMITS = {
 """A page of 10,000 tasks and as many files is below 2 MB with these, one of 100,000 tasks about 7 MB."""
 
 
-def cut(rows: pd.DataFrame, what: str) -> dict[str, Any]:
+def cut(rows: pd.DataFrame, what: str) -> JsonObject:
     """The first rows as JSON, and how many there are."""
     return {"total": len(rows), "rows": [plain(row) for row in rows.head(LIMITS[what]).to_dict("records")]}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """numpy and pandas scalars as JSON's."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}

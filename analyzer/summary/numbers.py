@@ -6,19 +6,18 @@ expression, so that each number can be computed again; a test does so for each o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import tailrace
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.summary.limits import ms
+from tailrace.analyzer.summary.limits import JsonObject, ms
 from tailrace.analyzer.summary.title import title
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
@@ -131,14 +130,14 @@ OVERVIEW = (
 )
 
 
-def about(run: Any, m: Model, start_ns: int) -> dict[str, Any]:
+def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
     """What was run, by run.json; everything may be absent. `title`: the workflow and its program; `command`: all of it;
     `cwd`: where it was started; `version`: of the tailrace that makes the report.
 
     `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
     those of `tailrace query --since` do.
     """
-    info = getattr(run, "meta", {})
+    info = run.meta
     command = info.get("command")
     argv = command if isinstance(command, list) else [command] if command else []
     begun = pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat() if start_ns else ""
@@ -146,7 +145,7 @@ def about(run: Any, m: Model, start_ns: int) -> dict[str, Any]:
         "title": title([str(part) for part in argv], sorted(set(m.who["workflow"]) - {""})),
         "command": " ".join(str(part) for part in argv),
         "cwd": str(info.get("cwd") or ""),
-        "directory": str(getattr(run, "path", "") or ""),
+        "directory": str(run.path),
         "lead_ms": ms(start_ns - first_event_ns(run, start_ns)),
         "run_id": str(info.get("run_id") or ""),
         "created": str(info.get("created") or begun),
@@ -156,14 +155,13 @@ def about(run: Any, m: Model, start_ns: int) -> dict[str, Any]:
     }
 
 
-def first_event_ns(run: Any, start_ns: int) -> int:
+def first_event_ns(run: AnalyzedRun, start_ns: int) -> int:
     """When the run's first event began, ns since the epoch; `start_ns` where the run doesn't say."""
-    info = getattr(run, "info", None)
-    first = info()["t0_ns"] if info is not None else None
-    return start_ns if first is None else int(first)
+    first = run.info().get("t0_ns")
+    return first if isinstance(first, int) else start_ns
 
 
-def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: Mapping[str, Any]) -> dict[str, Any]:
+def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: JsonObject) -> JsonObject:
     """Counts, bytes and ns (all int), shares of one; seen_share is None without the kernel's account."""
     counts = m.table.counts
     span_ns = int(table["last_ns"].max() - table["first_ns"].min()) if len(table) else 0

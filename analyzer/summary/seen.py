@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import ledger
-from tailrace.analyzer.summary.limits import LIMITS
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
 
 LOSSES = {
@@ -25,20 +23,20 @@ LOSSES = {
 """cause -> words; any other cause is shown by its name."""
 
 
-def losses(run: Any) -> list[dict[str, Any]]:
+def losses(run: AnalyzedRun) -> list[JsonObject]:
     """What the run lost, by `run.losses` (cause, unit, count): cause, unit, count, files, text."""
-    rows = getattr(run, "losses", None)
-    if rows is None or len(rows) == 0:
+    rows = run.losses
+    if len(rows) == 0:
         return []
     out = []
     for (cause, unit), group in rows.groupby(["cause", "unit"], sort=True):
         number = int(group["count"].sum())
-        text = f"{number:,} {unit} {LOSSES.get(cause, cause)}"
+        text = f"{number:,} {unit} {LOSSES.get(str(cause), cause)}"
         out.append({"cause": str(cause), "unit": str(unit), "count": number, "files": len(group), "text": text})
     return out
 
 
-def coverage(run: Any, m: Model) -> dict[str, Any]:
+def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     """How complete the trace is: `text`, and the numbers in it.
 
     The share is that of `ledger.totals`: processes without an account are counted and left out of it, processes that
@@ -52,8 +50,8 @@ def coverage(run: Any, m: Model) -> dict[str, Any]:
         if moved
         else "no bytes were moved"
     )
-    table = getattr(run, "coverage", None)
-    total = ledger.totals(table) if table is not None else {}
+    table = run.coverage
+    total = ledger.totals(table)
     kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
     captured = total.get("captured_read", 0) + total.get("captured_written", 0)
     text = f"Coverage: {named}{_share_text(total, captured, kernel)}."
@@ -66,11 +64,11 @@ def coverage(run: Any, m: Model) -> dict[str, Any]:
         "processes": total.get("processes", 0),
         "accounted": total.get("accounted", 0),
         "untraced": total.get("untraced", 0),
-        "below": below(table) if table is not None else [],
+        "below": below(table),
     }
 
 
-def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
+def _share_text(total: JsonObject, captured: int, kernel: int) -> str:
     if not kernel:
         return ""
     notes = []
@@ -85,7 +83,7 @@ def _share_text(total: Mapping[str, Any], captured: int, kernel: int) -> str:
     return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{text}"
 
 
-def below(table: pd.DataFrame) -> list[dict[str, Any]]:
+def below(table: pd.DataFrame) -> list[JsonObject]:
     """The processes of `ledger.not_whole`, those that miss most first, cut at `LIMITS`."""
     rows = []
     for row in ledger.not_whole(table).to_dict("records"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -11,12 +9,13 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject
+from tailrace.analyzer.util.types import Ints
 
 RESULT = "(left at the end)"
 
 
-def flows(m: Model, code: Any, index: Any) -> list[dict[str, Any]]:
+def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
     """Stage to stage, with its largest files; source -1 is "before the run", target -1 is "left at the end"."""
     rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
     rows = pd.concat([rows, _left(m, code)], ignore_index=True)
@@ -47,7 +46,7 @@ def _confidence(partial: set[int] | None, *parties: int) -> str:
     return "partial" if partial & {int(party) for party in parties} else "complete"
 
 
-def _task_pairs(m: Model, code: Any) -> dict[tuple[int, int], dict[str, Any]]:
+def _task_pairs(m: Model, code: Ints) -> dict[tuple[int, int], JsonObject]:
     """(producer stage, consumer stage) -> how many pairs of units the flow is made of, and the largest ones."""
     task_code, parties = dataflow.parties(m, "task")
     stage = np.zeros(len(parties), dtype=np.int64)
@@ -68,7 +67,7 @@ def _task_pairs(m: Model, code: Any) -> dict[tuple[int, int], dict[str, Any]]:
     return out
 
 
-def _left(m: Model, code: Any) -> pd.DataFrame:
+def _left(m: Model, code: Ints) -> pd.DataFrame:
     """What each stage wrote and no other unit read, without removed files: rows producer, consumer -1, file, bytes."""
     fates = stages.file_fates(m)
     kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == fileclass.DATA)).to_numpy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,9 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS, ms
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
 from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Objects, Row
 
 NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[0-9]+")
 """The part of a name in which tasks of one type differ: a number, a hash or a UUID."""
@@ -33,9 +33,7 @@ def type_names(names: Sequence[str]) -> list[str]:
     return typed
 
 
-def tasks(
-    m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame | None = None
-) -> dict[str, Any]:
+def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declared: pd.DataFrame) -> JsonObject:
     """Rows by stage, type and start: stage (position), type (position in `types`), name, start and dur (ms), io (ms
     inside reads, writes and metadata calls), read, wrote (bytes); host and pid of untagged ones, and born (the
     process's start, hex) where others had the pid; the tag where that isn't the name, and the workflow where a run has
@@ -81,16 +79,16 @@ def tasks(
     return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
 
 
-def _place(row: dict[Any, Any]) -> dict[str, Any]:
+def _place(row: Row) -> JsonObject:
     born = {"born": str(row["start"])} if row["bearers"] > 1 else {}
     return {"host": str(row["host"]), "pid": int(row["pid"]), **born}
 
 
-def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame | None) -> Any:
+def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame) -> Objects:
     """The type of each party: the name that its manager declared, without numbers where it is one task's alone; else
     its own without numbers; a process's program."""
     declared_names: dict[tuple[str, str], str] = {}
-    if declared is not None and "name" in declared:
+    if "name" in declared:
         rows = declared[declared["name"].notna()]
         keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
         declared_names = dict(zip(keys, rows["name"].astype(str), strict=True))

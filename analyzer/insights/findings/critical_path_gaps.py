@@ -30,7 +30,8 @@ def find(found: Analyses) -> Iterator[Match]:
 
 def _pieces(found: Analyses) -> pd.DataFrame:
     """The pieces of the path, those with the longest gaps first."""
-    return found.critical.path.sort_values("gap", ascending=False, kind="stable")
+    longest: pd.DataFrame = found.critical.path.sort_values("gap", ascending=False, kind="stable")
+    return longest
 
 
 def _place(found: Analyses) -> str:

@@ -15,7 +15,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows) == 0:
         return
     top = rows.iloc[0]
-    producer, consumer = found.ends(top)
+    producer, consumer = found.ends(top.to_dict())
     them = "it" if len(rows) == 1 else "them"
     gain = f"; without {them} the run could be up to {time_text(saved)} shorter" if saved else ""
     yield Match(

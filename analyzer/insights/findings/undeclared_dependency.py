@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
     if len(rows) == 0:
         return
     top = rows.iloc[0]
-    producer, consumer = found.ends(top)
+    producer, consumer = found.ends(top.to_dict())
     yield Match(
         title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote, but no dependency is declared"
         f" and nothing orders them{more(len(rows))}",
