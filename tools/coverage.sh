@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the C++ unit tests cover of the core and the readers: lines and branches by file.
 #   tools/coverage.sh [FURTHER OPTIONS OF gcovr]      --html-details build/coverage/index.html
-# For Python: pytest -m fast --cov=tailrace
+# For Python: pytest -m fast --cov
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/coverage
