@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import T0_NS, frame
+from tailrace import _native
 from tailrace.analyzer.edges import edge_table, event_fold
 
 US = 1000
@@ -187,3 +188,21 @@ def test_no_column_is_needed_but_those_that_say_who_and_when() -> None:
     bare = pd.DataFrame({"name": ["read"], "ts": [T0_NS], "dur": [US], "pid": [1]})
     table = event_fold.chunk(bare)
     assert (len(table.who), len(table.files), len(table.bursts)) == (1, 0, 0)
+
+
+def test_names_and_categories_mean_what_the_core_says() -> None:
+    bit = _native.bits()
+    names, categories = event_fold.MEANINGS["name"], event_fold.MEANINGS["cat"]
+    assert names["creat"] == bit["opens"] | bit["makes"] | bit["creat"]
+    assert names["wait"] == bit["reaps"] | bit["waits"]
+    assert names["read"] == names["close"] == 0
+    assert categories["POSIX"] == 0
+    assert categories["HDF5"] == categories["NETCDF"] == bit["upper"] | bit["not_io"]
+    assert {category for _, _, category in _native.hooks()} <= set(categories)
+    assert {name for _, name, _ in _native.hooks()} <= set(names)
+
+
+@pytest.mark.parametrize(("other", "hook"), event_fold.SYNONYMS.items())
+def test_another_tracers_name_means_what_the_hook_does(other: str, hook: str) -> None:
+    assert other not in _native.meanings()[0]
+    assert event_fold.MEANINGS["name"][other] == event_fold.MEANINGS["name"][hook] != 0
