@@ -37,8 +37,9 @@ TEST(Functions, TransfersAreOfADirection) {
     const bool moves = f.shape == Shape::kTransfer || f.shape == Shape::kItems || f.shape == Shape::kPointer ||
                        f.shape == Shape::kStatus || f.shape == Shape::kChars || f.shape == Shape::kMessages ||
                        f.shape == Shape::kDone;
-    if (moves) EXPECT_NE(f.direction, Direction::N) << f.symbol << " " << f.name;
-    if (f.shape == Shape::kPlain) EXPECT_EQ(f.direction, Direction::N) << f.symbol << " " << f.name;
+    const bool plain = f.shape == Shape::kPlain;
+    EXPECT_TRUE(!moves || f.direction != Direction::N) << f.symbol << " " << f.name;
+    EXPECT_TRUE(!plain || f.direction == Direction::N) << f.symbol << " " << f.name;
   }
 }
 
