@@ -44,7 +44,7 @@ def task(
 
 
 def diamond() -> Story:
-    """make 0..10 -> (fast 12..20, slow 15..40) -> join 45..50; `alone` 0..49 hands nothing to anyone."""
+    """make 0..10 -> (fast 12..20, slow 15..40) -> join 45..50; `alone` 0..49 hands over nothing."""
     story = Story()
     task(story, "make", 0, 10, writes="/a")
     task(story, "fast", 12, 20, reads="/a", writes="/b")
@@ -152,7 +152,7 @@ def found(story: Story, **values: Any) -> tuple[list[tuple[str, str, float, floa
 
 
 def managed(story: Story) -> Story:
-    """A manager's process around the story, 0 to 100, that computes all the time and bears no tag."""
+    """A manager's process around the story, 0 to 100, untagged, that computes all the time."""
     for at in (0, 100):
         story.write("/log", at, 1, pid=99, at_ms=at, dur=0)
     return story
@@ -237,7 +237,7 @@ class TestManager:
         ], "it had its data at 20, and its worker at 40"
         assert c.bound_ns == (10 + 25) * MS, "by no order that would have to be"
         task(story, "thread", 30, 48, pid=3, writes="/e")
-        assert found(story)[0][2] == ("two", "data", 20, 70, 25), "of two at a time, nobody knows whose place it took"
+        assert found(story)[0][2] == ("two", "data", 20, 70, 25), "of two at a time, it is unknown whose place it took"
 
     def test_nodes_that_another_job_had_made_room(self) -> None:
         story = Story()
@@ -246,16 +246,16 @@ class TestManager:
         task(story, "elsewhere", 22, 44, reads="/a", writes="/c")
         task(story, "two", 50, 70, reads="/a", writes="/d")
         names = ("make", "one", "elsewhere", "two")
-        told = declared(("make", "one"), ("make", "elsewhere"), ("make", "two"))
-        tasks = told["declared_tasks"].set_index("task").loc[list(names)].reset_index()
+        tables = declared(("make", "one"), ("make", "elsewhere"), ("make", "two"))
+        tasks = tables["declared_tasks"].set_index("task").loc[list(names)].reset_index()
         for name, values in (("t_depend_ns", (0, 20, 20, 20)), ("t_alloc_ns", (0, 21, 21, 48))):
             tasks[name] = pd.array([T0_NS + ms * MS for ms in values], dtype="Int64")
         tasks["nodes"] = pd.Series([["n1"], ["n1"], ["n2"], ["n1", "n3"]], dtype=object)
-        path, _ = found(story, **{**told, "declared_tasks": tasks})
+        path, _ = found(story, **{**tables, "declared_tasks": tasks})
         assert path == [("make", "", 0, 20, 0), ("one", "data", 20, 40, 2), ("two", "resource", 40, 70, 10)]
         ready = tasks.assign(t_depend_ns=tasks["t_depend_ns"].where(tasks["task"] != "two", T0_NS + 41 * MS))
-        path, _ = found(story, **{**told, "declared_tasks": ready})
-        assert path == [("make", "", 0, 20, 0), ("two", "data", 20, 70, 30)], "nobody had them when it was ready"
+        path, _ = found(story, **{**tables, "declared_tasks": ready})
+        assert path == [("make", "", 0, 20, 0), ("two", "data", 20, 70, 30)], "no task had them when it was ready"
 
     def test_an_instance_waits_for_what_is_in_it_and_that_waits_with_it(self) -> None:
         story = Story()
@@ -263,8 +263,8 @@ class TestManager:
         task(story, "outer", 20, 90, writes="/log")
         task(story, "inner", 30, 80, reads="/other", writes="/c")
         task(story, "last", 95, 99, reads="/other")
-        told = declared(("make", "outer"), ("outer", "last"), parents={"inner": "outer"}, inner=25.0)
-        path, c = found(story, **told)
+        tables = declared(("make", "outer"), ("outer", "last"), parents={"inner": "outer"}, inner=25.0)
+        path, c = found(story, **tables)
         assert path == [
             ("make", "", 0, 10, 0),
             ("outer", "declared", 10, 25, 10),
@@ -284,10 +284,10 @@ class TestManager:
 
 
 class TestProcessTree:
-    """Who forked whom: pids come again, and who outlives its parent gets another one."""
+    """Who forked whom: pids are reused, and an orphan gets another parent."""
 
     def handovers(self, story: Story, *processes: tuple[int, int]) -> list[tuple[str, int, int]]:
-        """(via, pid of the producer, pid of the consumer) for processes told as (pid, ppid)."""
+        """(via, pid of the producer, pid of the consumer) for processes given as (pid, ppid)."""
         rows = [{"host": "n1", "pid": p, "ppid": pp, "exe": f"/bin/p{p}", "argv": None} for p, pp in processes]
         s, c = made(story, processes=pd.DataFrame(rows))
         assert sum(c.parts.values()) == s.makespan_ns >= c.bound_ns
@@ -302,24 +302,24 @@ class TestProcessTree:
             moment(story, end, pid=pid)
         return story
 
-    def test_a_parent_that_lives_is_believed(self) -> None:
+    def test_a_living_parent_is_the_maker(self) -> None:
         assert self.handovers(self.lives((7, 0, 50), (8, 10, 20)), (7, 3), (8, 7)) == [("fork", 7, 8)]
 
-    def test_a_parent_that_was_over_before_is_another_bearer_of_its_pid(self) -> None:
+    def test_a_parent_that_was_over_before_is_another_process_with_its_pid(self) -> None:
         assert self.handovers(self.lives((7, 0, 5), (8, 10, 20)), (7, 3), (8, 7)) == []
 
-    def test_pid_1_takes_in_orphans_and_is_believed_only_where_its_fork_was_seen(self) -> None:
+    def test_pid_1_adopts_orphans_and_is_the_maker_only_where_its_fork_was_seen(self) -> None:
         story = self.lives((1, 0, 50), (8, 10, 20))
         assert self.handovers(story, (1, 0), (8, 1)) == []
         story.event("fork", at_ms=9, pid=1, cat="PROCESS", dur=0, ret=8)
         assert self.handovers(story, (1, 0), (8, 1)) == [("fork", 1, 8)]
 
-    def test_a_fork_behind_the_first_event_made_a_later_bearer_of_the_pid(self) -> None:
+    def test_a_fork_after_the_first_event_made_a_later_process_with_the_pid(self) -> None:
         story = self.lives((7, 0, 50), (8, 10, 20))
         story.event("fork", at_ms=30, pid=7, cat="PROCESS", dur=0, ret=8)
         assert self.handovers(story, (7, 3), (8, 3)) == []
 
-    def test_nobody_waits_for_a_process_older_than_itself(self) -> None:
+    def test_a_wait_for_an_older_process_is_left_out(self) -> None:
         story = self.lives((8, 0, 20), (7, 10, 50))
         story.event("wait", at_ms=40, pid=7, cat="PROCESS", dur=0, ret=8)
         assert self.handovers(story, (7, 3), (8, 3)) == []

@@ -62,13 +62,13 @@ class TestDeclared:
         assert d.empty["saved_ns"].tolist() == [0, 0]
         assert d.together_ns == 10 * MS
 
-    def test_undeclared_ones_that_nothing_orders_are_races(self) -> None:
+    def test_unordered_undeclared_dependencies_are_races(self) -> None:
         i = of(self.story(), **declared(("a", "b", "file"), ("b", "c", "file"), ("x", "z", "future")))
         found = [f for f in i.findings() if f.kind == "undeclared dependency"]
         assert [(f.evidence[0]["producer"], f.evidence[0]["consumer"]) for f in found] == [("x", "c")]
         assert found[0].cost_bytes == 100
 
-    def test_declared_files_that_were_not_touched(self) -> None:
+    def test_declared_files_that_were_not_accessed(self) -> None:
         files = (("b", "r", "/other"), ("b", "r", "/a"), ("b", "w", "/nowhere"), ("c", "r", "/c"), ("c", "w", "/b"))
         d = of(self.story(), **declared(("a", "b", "file"), ("c", "d", "file"), files=files)).declared
         states = {(r["task"], r["direction"], r["path"]): r["state"] for r in d.untouched.to_dict("records")}
@@ -108,7 +108,7 @@ class TestConflicts:
         ), "over a task without events"
         assert self.kinds(story, **declared(("b", "a", "future"))) == [("two writers", 50, False)]
 
-    def test_what_is_in_a_task_waits_with_it(self) -> None:
+    def test_inner_tasks_wait_with_their_outer_task(self) -> None:
         """before -> outer [ inner ] -> after, and beside, which nothing orders; outer itself left no events."""
         pairs = [("before", "outer", "afterok"), ("outer", "after", "afterok"), ("beside", "none", "afterok")]
         tables = declared(*pairs)
@@ -120,7 +120,7 @@ class TestConflicts:
                 story.write("/f", 0, 100, task=name, at_ms=1 + 50 * at)
             assert len(self.kinds(story, **tables)) == conflicts, others
 
-    def test_a_task_and_what_is_in_it_are_in_order(self) -> None:
+    def test_a_task_and_its_inner_tasks_are_ordered(self) -> None:
         tables = declared(("outer", "after", "afterok"))
         inner = {"workflow": "w", "stage": "i", "task": "inner", "parent": "outer"}
         tables["declared_tasks"] = pd.concat([tables["declared_tasks"], pd.DataFrame([inner])], ignore_index=True)
@@ -130,9 +130,7 @@ class TestConflicts:
         assert self.kinds(story, **tables) == []
 
     @pytest.mark.parametrize(("tag", "found"), [("", []), ("a", [("two writers", 8, False)])])
-    def test_memory_that_the_manager_shares_with_itself_is_its_own_affair(
-        self, tag: str, found: list[tuple[str, int, bool]]
-    ) -> None:
+    def test_shared_memory_of_the_manager_is_left_out(self, tag: str, found: list[tuple[str, int, bool]]) -> None:
         story = Story()
         task(story, "t", 0, 90, writes="/out")
         story.write("/dev/shm/counters", 0, 8, pid=7, at_ms=10)
@@ -146,14 +144,14 @@ class TestConflicts:
             story.write("/dev/shm/pym-7-abc", 0, 8, task=name, at_ms=at + 1)
         assert self.kinds(story) == []
 
-    def test_a_read_that_was_only_luckily_before_the_write(self) -> None:
+    def test_a_read_before_an_unordered_write(self) -> None:
         story = Story()
         story.read("/f", 0, 100, task="r", at_ms=1)
         story.create("/f", task="w", at_ms=50)
-        assert self.kinds(story) == [("read before write", 100, False)], "who truncates takes the bytes away"
+        assert self.kinds(story) == [("read before write", 100, False)], "truncation removes the bytes"
         assert self.kinds(story, **declared(("r", "w", "file"))) == []
 
-    def test_reading_after_the_write_is_what_data_is_for(self) -> None:
+    def test_a_read_after_the_write_is_no_conflict(self) -> None:
         story = Story()
         story.write("/f", 0, 100, task="w", at_ms=1)
         story.read("/f", 0, 100, task="r", at_ms=50)
@@ -187,7 +185,7 @@ class TestConflicts:
         story.write("/f", 0, 10, task="a", at_ms=20)
         assert self.kinds(story) == [("two writers", 10, False)], "what a did after the pipe is not before b"
 
-    def test_unknown_offsets_are_counted_and_not_accused(self) -> None:
+    def test_unknown_offsets_are_counted_and_not_reported(self) -> None:
         story = Story()
         story.write("/f", None, 10, task="a", at_ms=1)
         story.write("/f", None, 10, task="b", at_ms=50)
@@ -233,7 +231,7 @@ class TestLifetime:
         at = dict(zip((life.footprint["time_ns"] - T0_NS) // MS, life.footprint["live_bytes"], strict=True))
         assert (at[10], at[60]) == (300, 10)
 
-    def test_findings_say_what_was_for_nothing(self) -> None:
+    def test_findings_name_unread_and_repeated_bytes(self) -> None:
         found = {f.kind: f for f in of(self.story()).findings()}
         assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
         assert found["written, then deleted unread"].cost_bytes == 70
@@ -257,7 +255,7 @@ class TestLifetime:
         paths = dataflow.model(story.run()).paths
         assert [(paths[r.source], paths[r.target], r.bytes) for r in copies.itertuples()] == [("/a", "/b", 90)]
 
-    def test_what_one_node_uses_could_stay_there(self) -> None:
+    def test_files_of_one_node_are_node_local_candidates(self) -> None:
         story = Story()
         for name, reader in (("/stays", "n1"), ("/goes", "n2")):
             story.write(name, 0, 100, task="w", host="n1", pid=1)
@@ -341,7 +339,7 @@ class TestWhatIf:
         assert together.saved_ns == (100 + 90 - 130) * MS
         assert together.estimate_ns == (200 - 60) * MS
 
-    def test_what_can_not_be_asked_is_said(self) -> None:
+    def test_invalid_estimates_are_refused(self) -> None:
         s = of(self.story()).inputs
         for wrong in ({"factor": 2.0, "bytes_per_s": 5.0}, {}):
             with pytest.raises(QueryError, match="factor or in bytes/s"):
@@ -369,7 +367,7 @@ class TestFindings:
         for finding in found:
             assert finding.title and finding.query
 
-    def test_clocks_that_were_put_right_are_told(self) -> None:
+    def test_corrected_clocks_are_reported(self) -> None:
         story = Story()
         story.create("/f", task="a", host="n1", at_ms=100)
         story.write("/f", task="a", host="n1", at_ms=101)
@@ -377,7 +375,7 @@ class TestFindings:
         (finding,) = [f for f in of(story).findings() if f.kind == "clock skew"]
         assert "The clock of n2 is 51.0 ms behind" in finding.title
 
-    def test_names_in_a_query_are_no_patterns(self) -> None:
+    def test_names_in_a_query_are_literal(self) -> None:
         path, name = "/out dir/part[1]*.dat", "take what? 'now'"
         story = Story()
         task(story, "a", 0, 10, writes="/a")
@@ -391,5 +389,5 @@ class TestFindings:
         assert fnmatchcase(name, i.of_task(code)[1]) and not fnmatchcase(name.replace("?", "s"), i.of_task(code)[1])
         assert i.of_stage("t[0]") == ["--stage", "t[[]0]"]
 
-    def test_a_run_of_nothing_has_none(self) -> None:
+    def test_an_empty_run_has_none(self) -> None:
         assert of(Story()).findings() == []

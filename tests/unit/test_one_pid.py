@@ -36,13 +36,13 @@ def relay(**second: Any) -> Story:
     return story
 
 
-def told(**columns: list[Any]) -> pd.DataFrame:
+def reported(**columns: list[Any]) -> pd.DataFrame:
     rows = {"host": ["n1"] * 3, "pid": [7, 7, 8], "start": [FIRST, SECOND, "18ac"], "argv": [None] * 3}
     return pd.DataFrame({**rows, "exe": ["/bin/make", "/bin/sort", "/bin/uniq"], **columns})
 
 
 def drawn(level: str, **values: Any) -> set[tuple[str, str]]:
-    graph = dataflow.graph(relay().run(processes=told(), **values), level, files="none")
+    graph = dataflow.graph(relay().run(processes=reported(), **values), level, files="none")
     label = {node: data["label"] for node, data in graph.nodes(data=True)}
     return {(label[a], label[b]) for a, b in graph.edges()}
 
@@ -53,7 +53,7 @@ class TestGraph:
         assert drawn(level) == {("make n1:7", "sort n1:7#2"), ("sort n1:7#2", "uniq n1:8")}
 
     def test_names_tell_them_apart_only_where_it_is_needed(self) -> None:
-        graph = dataflow.graph(relay().run(processes=told()), "process")
+        graph = dataflow.graph(relay().run(processes=reported()), "process")
         nodes = {node: data["start"] for node, data in graph.nodes(data=True) if data["kind"] == "process"}
         stem = "process:w/%28{}%29//n1/"
         assert nodes == {
@@ -76,7 +76,7 @@ class TestGraph:
         assert labels == {"process n1:7", "process n2:7", "process n1:8"}
 
     def test_losses_and_what_was_not_seen_are_of_one(self) -> None:
-        run: Any = relay().run(processes=told(share=[1.0, 0.5, 1.0], cause=["", "", ""]))
+        run: Any = relay().run(processes=reported(share=[1.0, 0.5, 1.0], cause=["", "", ""]))
         run.lossy_processes = {("n1", 7, FIRST)}
         graph = dataflow.graph(run, "process")
         found = {
@@ -92,7 +92,7 @@ class TestGraph:
 
 class TestTables:
     def test_processes_are_counted(self) -> None:
-        m = dataflow.model(relay().run(processes=told(exe=["/bin/x"] * 3)))
+        m = dataflow.model(relay().run(processes=reported(exe=["/bin/x"] * 3)))
         assert stages.table(m)["processes"].tolist() == [3]
         assert int(insights(m, m).inputs.tasks["processes"].sum()) == 3
 
@@ -106,14 +106,14 @@ class TestTables:
         story = Story()
         for start in (FIRST, SECOND):
             story.read("/opt/tool/table.dat", pid=7, start=start)
-        frame = told()[:2].assign(exe=["/usr/bin/wc", "/opt/tool/bin"])
+        frame = reported()[:2].assign(exe=["/usr/bin/wc", "/opt/tool/bin"])
         m = dataflow.model(story.run(processes=frame))
         # A general tool was given it, a program has it for its resource.
         assert [m.who["exe"].iat[w] for w in m.bursts["who"]] == ["/usr/bin/wc", "/opt/tool/bin"]
         assert m.cls.tolist() == [0, 2]
 
     def test_a_query_of_one_selects_it(self) -> None:
-        i = insights(relay().run(processes=told()))
+        i = insights(relay().run(processes=reported()))
         asked = [i.of_task(task) for task in range(3)]
         assert asked == [
             ["--host", "n1", "--pid", "7", "--start", FIRST],
@@ -127,7 +127,7 @@ class TestTables:
 
 class TestExports:
     def test_jobs_have_names_of_their_own(self) -> None:
-        found = lineage.lineage(dataflow.model(relay().run(processes=told(t0_ns=[1, 2, 3]))))
+        found = lineage.lineage(dataflow.model(relay().run(processes=reported(t0_ns=[1, 2, 3]))))
         assert [job.key[3:] for job in found.jobs] == [("n1", "7"), ("n1", "7", SECOND), ("n1", "8")]
         assert [job.exe for job in found.jobs] == ["/bin/make", "/bin/sort", "/bin/uniq"]
         assert [sorted(job.parents) for job in found.jobs] == [[], [0], [1]]
@@ -137,7 +137,7 @@ class TestExports:
         for row in story.rows:
             row.update(stage="s", task="t")
         text = io.StringIO()
-        perfetto.write(story.run(processes=told()), text)
+        perfetto.write(story.run(processes=reported()), text)
         events = json.loads(text.getvalue())["traceEvents"]
         names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
         assert sorted(names.values()) == ["n1 7", "n1 7#2", "n1 8", "task"]

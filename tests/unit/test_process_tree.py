@@ -1,4 +1,4 @@
-"""Who made whom and who waited for whom, where pids come again: made-up machines whose truth is known.
+"""Forks and waits where pids are reused: simulated machines with a known process tree.
 
 A machine has pid namespaces, all under one host's name, with few pids each. Its processes fork, end, are killed, are
 waited for or left to the namespace's first process, and some go on as a program that has a trace of its own.
@@ -110,7 +110,7 @@ class Machine:
             status = 9 if child.exit is None else child.exit << 8
             self.waits.append((process.start, child.pid, status, child.start, self.now * MS))
 
-    def told(self) -> pd.DataFrame:
+    def reported(self) -> pd.DataFrame:
         """What `Run.processes` would say."""
         rows = [
             {"host": "n1", "pid": p.pid, "start": start, "ppid": ppid, "exe": "/bin/x", "argv": None}
@@ -122,7 +122,7 @@ class Machine:
 
     def found(self, via: str) -> set[tuple[str, str]]:
         """The handovers that the analyzer finds, as pairs of starts."""
-        s = inputs_of(dataflow.model(self.story.run(processes=self.told())))
+        s = inputs_of(dataflow.model(self.story.run(processes=self.reported())))
         start = s.tasks["start"].tolist()
         rows = s.handovers[s.handovers["via"] == via]
         return {(start[row.producer], start[row.consumer]) for row in rows.itertuples()}

@@ -98,8 +98,8 @@ class TestGate:
 
     def test_less_is_asked_for_with_the_other_sign(self) -> None:
         found = compared([run(15)], [run(10)])
-        (told,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
-        assert told.startswith("use.read_time: 0.015 -> 0.01 s (-33.3%)")
+        (sentence,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
+        assert sentence.startswith("use.read_time: 0.015 -> 0.01 s (-33.3%)")
 
     def test_noise_passes_the_gate(self) -> None:
         found = compared([run(10), run(20), run(12)], [run(15), run(21), run(16)])

@@ -100,7 +100,7 @@ class TestTasks:
 
 
 class TestFolding:
-    """A campaign: the same two stages in more workflows than a picture has room for."""
+    """A campaign: the same two stages in more workflows than a picture can show."""
 
     def campaign(self, workflows: int) -> dict[str, Any]:
         s = Story()
