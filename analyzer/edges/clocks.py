@@ -107,7 +107,9 @@ def align(table: EdgeTable, ahead: dict[str, int]) -> EdgeTable:
     return replace(
         table,
         **moved,
-        kin=table.kin.assign(ns=table.kin["ns"] - of_who[table.kin["who"].to_numpy()]),
+        process_events=table.process_events.assign(
+            ns=table.process_events["ns"] - of_who[table.process_events["who"].to_numpy()]
+        ),
         times=table.times._replace(start=table.times.start - of_burst, end=table.times.end - of_burst),
         busy=table.busy._replace(start=table.busy.start - of_busy, end=table.busy.end - of_busy),
     )

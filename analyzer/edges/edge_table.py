@@ -11,7 +11,7 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, with the ones that could not be put on a file
     facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
-    kin      (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
+    process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
 make no edge; one and the same fold (core/native/bursts.cc) makes partial tables and combines them, so the result
@@ -71,7 +71,7 @@ class Partial:
     busy: Intervals
     counts: pd.DataFrame
     facts: pd.DataFrame
-    kin: pd.DataFrame
+    process_events: pd.DataFrame
 
 
 EdgeTable = Partial
@@ -102,7 +102,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
     ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
-    aliases, edges, counts, facts, kin, busy = [], [], [], [], [], []
+    aliases, edges, counts, facts, process_events, busy = [], [], [], [], [], []
     who_at = file_at = 0
     for p in parts:
         w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
@@ -112,7 +112,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
-        kin.append(p.kin.assign(who=w[p.kin["who"].to_numpy()]))
+        process_events.append(p.process_events.assign(who=w[p.process_events["who"].to_numpy()]))
         of_kind = np.add.outer(w * len(KINDS), np.arange(len(KINDS))).ravel()
         busy.append(p.busy._replace(group=of_kind[p.busy.group]))
         who_at, file_at = who_at + len(p.who), file_at + len(p.files)
@@ -127,7 +127,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         busy=intervals.cap(busy, MAX_BUSY)[0],
         counts=sum_counts(pd.concat(counts, ignore_index=True)),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
-        kin=pd.concat(kin, ignore_index=True),
+        process_events=pd.concat(process_events, ignore_index=True),
     )
 
 

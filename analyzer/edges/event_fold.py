@@ -135,7 +135,7 @@ def chunk(frame: pd.DataFrame) -> Partial:
         busy=Intervals(*found["busy"]),
         counts=grouping.frame(found["counts"]),
         facts=_facts(events, notes),
-        kin=_kin(events, notes),
+        process_events=_process_events(events, notes),
     )
 
 
@@ -186,7 +186,7 @@ def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
     return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, "first_ns": ts, "last_ns": ts}))
 
 
-def _kin(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
+def _process_events(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
     """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
     made, ended = notes["fork"], notes["wait"]
     row = np.concatenate((made.row, ended.row))

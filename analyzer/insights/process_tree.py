@@ -1,6 +1,6 @@
 """Hand-overs between tasks by the process tree: forks, and exits that another process waited for.
 
-    starts (processes) + forks, waits (EdgeTable.kin), by time --> Family of each (host, pid) --> fork, exit
+    starts (processes) + forks, waits (EdgeTable.process_events), by time --> Family of each (host, pid) --> fork, exit
 
 Forks and waits name the child by its pid, and pids are reused: when the kernel's counter wraps, and at the same time in
 each pid namespace of a host. So the events of a pid of a host are followed in order: a fork opens a child, whose first
@@ -118,7 +118,7 @@ class _Tree:
 
     def follow(self) -> None:
         """Handles the events of all pids by time; of one moment forks, starts, waits in this order."""
-        events = self.m.table.kin
+        events = self.m.table.process_events
         made = (events["what"] == "fork").to_numpy(dtype=np.bool_)
         hosts = self.m.who["host"].to_numpy(dtype=object)[events["who"].to_numpy(dtype=np.int64)]
         places = [*self.place, *zip(hosts.tolist(), events["pid"].tolist(), strict=True)]

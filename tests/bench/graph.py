@@ -91,7 +91,9 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
         busy=intervals.make(actor * len(edge_table.KINDS), start, start + 1000),
         counts=counts,
         facts=facts,
-        kin=pd.DataFrame({"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}),
+        process_events=pd.DataFrame(
+            {"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}
+        ),
     )
 
 

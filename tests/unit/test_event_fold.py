@@ -175,10 +175,10 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
     facts = [(actors[f.who], files[f.file], f.what, f.path, f.path2) for f in table.facts.itertuples()]
     assert len(facts) == len(set(facts)) and set(facts) == wanted_facts(events)
 
-    kin = Counter((actors[k.who], k.what, k.pid, k.ns) for k in table.kin.itertuples())
+    process_events = Counter((actors[k.who], k.what, k.pid, k.ns) for k in table.process_events.itertuples())
     born = [e for e in events if e["cat"] == "PROCESS" and succeeded(e) and e["ret"] > 0]
     ends = {"fork": 0, "wait": 1}
-    assert kin == Counter((who(e), e["name"], e["ret"], e["ts"] + e["dur"] * ends[e["name"]]) for e in born)
+    assert process_events == Counter((who(e), e["name"], e["ret"], e["ts"] + e["dur"] * ends[e["name"]]) for e in born)
 
     spans = {(files[a.file], a.path): (a.first_ns, a.last_ns) for a in table.aliases.itertuples()}
     assert spans == names(events) and len(spans) == len(table.aliases)

@@ -19,7 +19,7 @@ using namespace tailrace;
 
 namespace {
 
-// H5public.h and its kin, as of HDF5 1.10: before, ids had 32 bits, and H5Dflush tells those libraries apart.
+// H5public.h and the headers beside it, as of HDF5 1.10: before, ids had 32 bits, and H5Dflush tells those libraries apart.
 using hid_t = int64_t;
 using herr_t = int;
 using hsize_t = uint64_t;
