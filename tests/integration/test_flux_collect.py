@@ -1,4 +1,4 @@
-"""`tailrace flux collect` in real Flux instances: what it writes is what Flux itself says of the jobs."""
+"""`tailrace flux collect` in real Flux instances: what it writes is what Flux reports of the jobs."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def plain(job):
 
 
 def told_by_flux(instance):
-    """What `flux jobs` says: id -> object."""
+    """The output of `flux jobs`: id -> object."""
     return {job["jobid"]: job for job in json.loads(instance.ask("jobs", "-a", "--json"))["jobs"]}
 
 
@@ -185,14 +185,14 @@ def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_pa
 
 
 def test_an_instance_without_traced_jobs_ends_without_us(start_flux, tmp_path):
-    told = tmp_path / "told"
+    called = tmp_path / "called"
     command = tmp_path / "command"
-    command.write_text(f"#!/bin/sh\ntouch {told}\n")
+    command.write_text(f"#!/bin/sh\ntouch {called}\n")
     command.chmod(0o700)
     instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "TAILRACE_COMMAND": str(command)})
     instance.wait(instance.submit("true"))
     assert instance.stop() == 0
-    assert not told.exists()
+    assert not called.exists()
 
 
 def test_a_collect_that_fails_keeps_no_instance_from_ending(start_flux, tmp_path):

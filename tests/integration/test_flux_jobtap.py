@@ -26,7 +26,7 @@ def load(instance, plugins, *conf, **options):
 
 @pytest.fixture
 def reconfigured(traced_flux, flux_plugins):
-    """Loads the plugin anew with KEY=VALUE...; as it was afterwards."""
+    """Loads the plugin again with KEY=VALUE...; restores it afterwards."""
     yield lambda *conf: load(traced_flux, flux_plugins, *conf)
     load(traced_flux, flux_plugins)
 
@@ -227,7 +227,7 @@ def test_a_table_configures_and_is_taken_whole_or_not_at_all(start_flux, flux_pl
 
     write('conf = { workflow = "w" }\n[tailrace]\njobs = "all"\nnames = ["a*"]\nworkflow = "under"\n')
     instance = start_flux(options=["-c", table], cwd=tmp_path)
-    # What is given with the load lies over the table.
+    # The keys of the load override the table.
     assert (settings(instance)["jobs"], settings(instance)["names"], settings(instance)["workflow"]) == (
         "all",
         ["a*"],

@@ -226,10 +226,10 @@ def test_over_two_nodes(start_traced_flux, work):
         assert trace.tags(trace.of(work / f"out.{rank}"), "tag.nodeid", "tag.parent") == {(rank, f"/{job}")}
 
 
-@pytest.mark.parametrize("told", ["", "{", "[]", '{"jobtap": 3}', '{"jobtap": "/none.so", "shell": "/none"}'])
-def test_an_inner_instance_starts_whatever_it_is_told(flux, flux_plugins, work, told):
+@pytest.mark.parametrize("settings", ["", "{", "[]", '{"jobtap": 3}', '{"jobtap": "/none.so", "shell": "/none"}'])
+def test_an_inner_instance_starts_whatever_its_settings_are(flux, flux_plugins, work, settings):
     modprobe = flux_plugins.root / "etc" / "modprobe"
-    environment = {**flux.env, "FLUX_MODPROBE_PATH_APPEND": str(modprobe), "TAILRACE_FLUX": told}
+    environment = {**flux.env, "FLUX_MODPROBE_PATH_APPEND": str(modprobe), "TAILRACE_FLUX": settings}
     script = work / "script.sh"
     script.write_text("#!/bin/sh\nflux run cp in out\n")
     job = flux.ask("batch", "-n1", f"--cwd={work}", f"--output={work}/output", script, env=environment)
@@ -252,12 +252,12 @@ def test_two_copies_of_the_drop_in_load_the_plugins_once(traced_flux, flux_plugi
 
 def test_what_the_inner_instance_is_told_is_whole(traced_flux, batch, flux_plugins, work):
     _, output, _ = batch("printenv TAILRACE_FLUX", OUTER, "--setattr=user.trace.workflow=w")
-    told = json.loads(output)
-    assert told["jobtap"] == str(flux_plugins.jobtap)
-    assert told["shell"] == str(flux_plugins.shell_folder)
-    assert told["conf"]["workflow"] == "w"
-    assert told["conf"]["jobs"] == "all"
-    assert Path(told["conf"]["run"]).is_dir()
+    settings = json.loads(output)
+    assert settings["jobtap"] == str(flux_plugins.jobtap)
+    assert settings["shell"] == str(flux_plugins.shell_folder)
+    assert settings["conf"]["workflow"] == "w"
+    assert settings["conf"]["jobs"] == "all"
+    assert Path(settings["conf"]["run"]).is_dir()
 
 
 @pytest.mark.parametrize("options", [(), (OUTER,)], ids=["untraced", "traced"])

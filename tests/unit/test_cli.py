@@ -1,4 +1,4 @@
-"""The command as it is called: what it says when it is held wrong, or when nobody takes its output."""
+"""The command as it is called: its usage errors, and output that can't be written."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def call(
     [("info",), ("report",), ("query", "--columns", "path"), ("graph",), ("export", "--to", "wfformat")],
     ids=lambda arguments: arguments[0],
 )
-def test_output_that_nobody_takes(run: Path, arguments: tuple[str, ...]) -> None:
+def test_output_that_cant_be_written(run: Path, arguments: tuple[str, ...]) -> None:
     name, *options = arguments
     full = call(name, run, *options, shell="> /dev/full")
     assert (full.returncode, full.stderr) == (1, b"tailrace: standard output: No space left on device\n")
@@ -64,7 +64,7 @@ def test_names_that_the_locale_cant_write(tmp_path: Path) -> None:
         (("nothing",), "No such command 'nothing'; see `tailrace --help`"),
     ],
 )
-def test_held_wrong_it_says_in_one_line_what_is_missing(arguments: tuple[str, ...], words: str) -> None:
+def test_a_usage_error_names_what_is_missing_in_one_line(arguments: tuple[str, ...], words: str) -> None:
     done = call(*arguments)
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"tailrace: {words}\n")
 

@@ -1,4 +1,4 @@
-"""The writer of declared lines: whole lines, a file a process, and losses that are counted and stop nobody."""
+"""The writer of declared lines: complete lines, one file per process; counted losses that stop no workflow."""
 
 import json
 import logging
@@ -60,19 +60,19 @@ def test_a_line_that_a_full_disk_tore_takes_no_other_with_it(tmp_path):
     assert len(torn) == 10 and [json.loads(line)["task"] for line in (first, last)] == ["1", "3"]
 
 
-def test_a_child_is_not_held_up_by_who_wrote_when_it_was_forked(tmp_path):
+def test_a_child_does_not_wait_for_a_lock_held_at_fork(tmp_path):
     log = DeclaredLog(run_directory(tmp_path), "m")
     log.write("end", **END)
-    held, done = threading.Event(), threading.Event()
+    locked, done = threading.Event(), threading.Event()
 
     def hold():
         with log._lock:
-            held.set()
+            locked.set()
             done.wait()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait()
+    locked.wait()
     child = os.fork()
     if child == 0:
         log.write("end", **{**END, "task": "child"})
@@ -83,7 +83,7 @@ def test_a_child_is_not_held_up_by_who_wrote_when_it_was_forked(tmp_path):
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
-            pytest.fail("the child waits for a lock that nobody holds")
+            pytest.fail("the child waits for a lock that no thread holds")
         time.sleep(0.01)
     texts = {path.read_text() for path in (tmp_path / "declared").iterdir()}
     assert {json.loads(text)["task"] for text in texts} == {"1", "child"}

@@ -126,13 +126,13 @@ def test_dependencies_on_jobs_are_edges_and_others_are_named() -> None:
 def test_the_plugins_word_goes_before_the_jobspecs_and_that_before_the_name() -> None:
     asked = job()
     asked["jobspec"]["attributes"]["user"] = {"trace": {"stage": "asked", "tags": {"a": "b"}}}
-    told = {**asked, "events": [*asked["events"], traced_event("/r", workflow="v", stage="told", task="t")]}
+    traced = {**asked, "events": [*asked["events"], traced_event("/r", workflow="v", stage="traced", task="t")]}
     refused = job()
     refused["jobspec"]["attributes"]["user"] = {"trace": False}
-    named = [lines(each)[1] for each in (asked, told, refused)]
+    named = [lines(each)[1] for each in (asked, traced, refused)]
     assert [(line["workflow"], line["stage"], line["task"]) for line in named] == [
         ("", "asked", "fA"),
-        ("v", "told", "t"),
+        ("v", "traced", "t"),
         ("w", "sim", "fA"),
     ]
 

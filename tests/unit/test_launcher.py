@@ -66,7 +66,8 @@ def accounts_of(tmp_path, become, command, prefix):
     return process.returncode, [json.loads(path.read_bytes()) for path in (tmp_path / "accounts").iterdir()]
 
 
-# Who changes its user may not look at itself any more, until it executes another program, or says so (prctl(2)).
+# A process that changes its user can't read its own /proc files until it executes another program or sets dumpable
+# (prctl(2)).
 ORDINARY = "os.setgroups([]); os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3); ctypes.CDLL(None).prctl(4, 1)"
 
 

@@ -1,4 +1,4 @@
-"""Run directories: what makes one, what run.json says, and what is refused."""
+"""Run directories: creation, the contents of run.json, and what is refused."""
 
 import errno
 import json
@@ -68,7 +68,7 @@ def test_the_mount_of_the_run_directory_is_among_the_mounts(tmp_path):
     number = directory.stat().st_dev
     device = f"{os.major(number)}:{os.minor(number)}"
     if f" {device} " not in Path("/proc/self/mountinfo").read_text():
-        pytest.skip("the root directory is no mount point (chroot): the kernel lists no mount for what lies in it")
+        pytest.skip("the root directory is no mount point (chroot): the kernel lists no mount for its files")
     assert device in {mount["dev"] for mount in described(directory)["mounts"]}
 
 
