@@ -1,15 +1,18 @@
-"""`tailrace demo`: traces the workflow of tailrace.parsl.demo and shows what came out."""
+"""`tailrace demo`: traces the workflow of tailrace.parsl.demo and shows its report."""
 
 import importlib.util
-import subprocess
+import os
 import sys
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+import tailrace
 from tailrace.cli.run import describe
-from tailrace.errors import CoreError, UsageError
+from tailrace.errors import CoreError, TailraceError, UsageError
 from tailrace.integrations import launcher, rundir
 
 
@@ -23,31 +26,48 @@ from tailrace.integrations import launcher, rundir
 )
 @click.option("--open", "show", is_flag=True, help="Open the page in the web browser.")
 def command(output: Path | None, show: bool) -> None:
-    """Trace a small Parsl workflow on this machine and show what came out.
+    """Trace a small Parsl workflow on this machine and show its report.
 
-    Six packages of Python's standard library go through collect, count, merge, rank and summary, on two workers.
+    Six packages of Python's standard library go through seven stages on two workers. Three problems are planted in the
+    workflow, and the report finds them: a race, a file that is read again and again, stages that wait for one file.
     """
     if importlib.util.find_spec("parsl") is None:
         raise UsageError("the demo needs Parsl: pip install 'tailrace[parsl]'")
     folder = _folder(output)
-    workflow = [sys.executable, "-m", "tailrace.parsl.demo", str(folder / "files")]
-    run_dir = rundir.open_run_directory(folder / "run", workflow)
-    page = folder / "report.html"
-    code, summary = launcher.run_traced(workflow, run_dir)
-    click.echo(f"tailrace: {describe(summary)}", err=True)
+    files, page = folder / "files", folder / "report.html"
+    files.mkdir(parents=True)
+    workflow = [sys.executable, "-m", "tailrace.parsl.demo"]
+    # The report's names are relative to the directory in which the run was started.
+    with _working_directory(files):
+        run_dir = rundir.open_run_directory(folder / "run", workflow)
+        code, summary = launcher.run_traced(workflow, run_dir)
+    click.echo(f"tailrace: {describe(summary)}\n", err=True)
     if code != 0 or summary.fault is not None:
-        logs = folder / "files" / "runinfo"
+        logs = files / "runinfo"
         raise CoreError(f"the demo workflow failed (exit code {code}): {summary.fault or f'its logs are in {logs}'}")
-    for options in ([], ["--html", str(page)]):
-        report = [sys.executable, "-m", "tailrace.cli.main", "report", str(run_dir), *options]
-        if subprocess.run(report, check=False).returncode != 0:
-            raise CoreError(f"the workflow ran, but its report failed; try: tailrace report {run_dir}")
-    click.echo(f"\nThe page: {page}\nThe run:  {run_dir}  (try: tailrace query {run_dir} --by stage --agg sum:size)")
+    try:
+        _report(run_dir, page)
+    except (TailraceError, OSError) as error:
+        raise CoreError(f"the workflow ran, but its report failed ({error}); try: tailrace report {run_dir}") from error
+    click.echo(f"\nAs a page: {_short(page)}   Run: {_short(run_dir)}   Files: {_short(files)}")
     if show:
         webbrowser.open(page.as_uri())
 
 
+def _report(run_dir: Path, page: Path) -> None:
+    """Shows the report of the run on the terminal and writes it to `page`."""
+    from rich.console import Console
+
+    from tailrace.analyzer import summary
+    from tailrace.analyzer.report import html, terminal
+
+    data = summary.collect(tailrace.open(run_dir))
+    terminal.show(data, Console())
+    html.write_page(data, page)
+
+
 def _folder(output: Path | None) -> Path:
+    """The directory for everything, absolute: a new one, or an empty one that the user gave."""
     if output is not None:
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise UsageError(f"{output} exists and is not an empty directory: give a new one")
@@ -57,3 +77,18 @@ def _folder(output: Path | None) -> Path:
         number += 1
         candidate = candidate.with_name(f"tailrace-demo-{number}")
     return candidate
+
+
+def _short(path: Path) -> str:
+    """The path from here, where it is below this directory."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+@contextmanager
+def _working_directory(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,30 +1,44 @@
 """The report as tables on a terminal.
 
-    summary.collect(run) -> show(data, console)
+    summary.collect(run) -> show(data, console) -> facts, findings, tables
 
-Invariants: names are printed as text, never as markup or control sequences; a table that leaves rows out says so.
+Invariants: names are printed as text, never as markup or control sequences (names.py). No line is wider than the
+terminal as long as its numbers fit. A list that leaves rows out says so, also where it folds the files of the workflow
+manager into one row.
 
 The same data as a web page: html.py.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tailrace.analyzer import summary
+from tailrace.analyzer.model.dataflow import UNTAGGED
+from tailrace.analyzer.report.names import Names, fit, is_manager_file, names_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
 
-TERMINAL_ROWS = 15
 LONGEST_NAME = 240
-"""Characters of a name or a sentence that a terminal shows."""
+"""Characters of a name that is not in a column of its own."""
 WIDE = 110
-SHOWN_FINDINGS = 10
+"""Columns of a terminal from which on the tables have their minor columns, too."""
+GAP = 2
+NARROWEST = 12
+"""Columns that a name keeps when a table is too wide."""
+SHOWN = {"findings": 10, "flows": 7, "files": 5, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
+"""Rows that a terminal shows of each list."""
 FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "quality": "dim"}
+COST_WIDTH = 9
+TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
+"""Blanks at which a line does not break: "4.42 s", "merge 13"."""
 ACTORS = (("wrote", "writers"), ("read", "readers"))
 PART_WORDS = {
     "compute": "computing",
@@ -39,46 +53,66 @@ STATUS_STYLES = {
     "not observed": "yellow",
     "undeclared": "magenta",
 }
-
-
-def printable(name: str, length: int = LONGEST_NAME, style: str = "") -> Text:
-    """A name as it is, for a terminal: neither markup nor controls are obeyed; of a long one both ends."""
-    return Text(visible(shortened(name, length)), style)
+MANAGER = "(workflow manager: {files})"
 
 
 def render_terminal(run: Any, console: Console) -> None:
-    """Prints the report to a rich console; long tables show their first `TERMINAL_ROWS` rows and say so."""
+    """Prints the report of a run to a rich console."""
     show(summary.collect(run), console)
 
 
 def show(data: dict[str, Any], console: Console) -> None:
-    """Prints what `summary.collect` returns."""
-    about, numbers = data["about"], data["numbers"]
-    console.print(printable(about["title"] or about["directory"], style="bold"))
-    console.print(headline(numbers))
-    console.print(coverage_text(data["coverage"]), style="dim", markup=False)
+    """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so."""
+    about, names, width = data["about"], names_of(data), console.width
+    _print(console, Text(visible(shortened(about["title"] or about["directory"], LONGEST_NAME)), "bold"))
+    for fact in _facts(data):
+        for line in _wrapped(fact, width):
+            _print(console, line)
+    _show_findings(data["findings"]["rows"], names, console)
+    for table in (_stages, _waits, _flows, _files, _histories, _never_read, _declared):
+        made = table(data, names, width)
+        if made is not None:
+            _print(console, Text())
+            for line in made.lines(width):
+                _print(console, line)
+
+
+def _print(console: Console, line: Text) -> None:
+    """One line, as it is: rich neither wraps nor cuts it."""
+    console.print(line, soft_wrap=True, highlight=False)
+
+
+def _wrapped(text: Text, width: int, indent: int = 2) -> Iterator[Text]:
+    """A sentence as lines that break between words, not before a unit; all but the first are indented."""
+    plain = text.plain
+    lines = textwrap.wrap(
+        TOGETHER.sub("\u00a0", plain),
+        max(width, 20),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    at = 0
+    for number, line in enumerate(lines):
+        words = (line if number == 0 else line[indent:]).replace("\u00a0", " ")
+        at = plain.index(words, at)
+        yield Text(" " * indent if number else "").append_text(text[at : at + len(words)])
+        at += len(words)
+
+
+# --- the facts ------------------------------------------------------------------------------------------------------
+
+
+def _facts(data: dict[str, Any]) -> Iterator[Text]:
+    yield Text(f"{headline(data['numbers'])}. {footprint_text(data['footprint'])}")
+    yield Text(coverage_text(data["coverage"]), "dim")
     for line in loss_lines(data["losses"]):
-        console.print(Text.assemble(("lost: ", "yellow"), printable(line)))
+        yield Text.assemble(("lost: ", "yellow"), visible(shortened(line, LONGEST_NAME)))
     counts = data["declared"]["counts"]
     if counts:
-        words = ", ".join(f"[{style}]{counts[s]} {s}[/]" for s, style in STATUS_STYLES.items() if counts.get(s))
-        console.print(f"Declared dependencies: {words}", highlight=False)
-    console.print(critical_text(data["critical"]), highlight=False, markup=False)
-    console.print(footprint_text(data["footprint"]), highlight=False)
-    _show_findings(data["findings"]["rows"], console)
-    tables = (
-        _stages(data, console.width),
-        _waits(data, console.width),
-        _flows(data),
-        _files(data),
-        _histories(data),
-        _never_read(data),
-        _declared(data),
-    )
-    for table in tables:
-        if table is not None:
-            console.print()
-            console.print(table)
+        parts = [(f"{counts[status]} {status}", style) for status, style in STATUS_STYLES.items() if counts.get(status)]
+        yield Text("Declared dependencies: ").append_text(Text(", ").join(Text(*part) for part in parts))
+    yield Text(critical_text(data["critical"]))
 
 
 def headline(numbers: dict[str, Any]) -> str:
@@ -109,33 +143,12 @@ def critical_text(critical: dict[str, Any]) -> str:
 
 def footprint_text(footprint: dict[str, Any]) -> str:
     """How much data there was at most."""
-    live, held = bytes_text(footprint["peak_live_bytes"]), bytes_text(footprint["peak_held_bytes"])
-    return f"Data: at most {live} in use at a time, {held} held."
-
-
-def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
-    if not findings:
-        return
-    rest = f" (the first {SHOWN_FINDINGS} of {len(findings)})" if len(findings) > SHOWN_FINDINGS else ""
-    console.print(f"\n[bold]Findings, by what they cost{rest}[/bold]")
-    for finding in findings[:SHOWN_FINDINGS]:
-        style, title, query = FINDING_STYLES[finding["about"]], str(finding["title"]), str(finding["query"])
-        console.print(Text.assemble((f"{cost_text(finding):>9} ", style), printable(title, 2 * LONGEST_NAME)))
-        console.print(Text.assemble(" " * 10, printable(str(finding["advice"]))))
-        console.print(f"{'':>9}", printable(query, len(query)), style="dim", highlight=False, soft_wrap=True)
-
-
-def cost_text(finding: dict[str, Any]) -> str:
-    """What a finding costs, in a few letters."""
-    if finding["about"] in ("race", "quality"):
-        return "race" if finding["about"] == "race" else "note"
-    cost_ns, time = finding["cost_ns"], finding["about"] == "time" or finding["cost_ns"]
-    amount = time_text(cost_ns) if time else bytes_text(finding["cost_bytes"])
-    return f"up to {amount}" if finding["estimate"] and cost_ns else amount
+    live, kept = bytes_text(footprint["peak_live_bytes"]), bytes_text(footprint["peak_held_bytes"])
+    return f"At most {live} of data in use at a time, {kept} stored."
 
 
 def coverage_text(coverage: dict[str, Any]) -> str:
-    """How much of what happened the trace can answer for."""
+    """How much of what happened is in the trace."""
     return str(coverage["text"])
 
 
@@ -144,40 +157,127 @@ def loss_lines(losses: list[dict[str, Any]]) -> list[str]:
     return [str(row["text"]) for row in losses]
 
 
-def _table(title: str, columns: tuple[tuple[str, str], ...], total: int, shown: int) -> Table:
-    rest = f" (the first {shown} of {total})" if total > shown else ""
-    table = Table(title=title + rest, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=justify == "right")  # type: ignore[arg-type]
-    return table
+# --- the findings ---------------------------------------------------------------------------------------------------
 
 
-def _stages(data: dict[str, Any], width: int) -> Table:
+def _show_findings(findings: list[dict[str, Any]], names: Names, console: Console) -> None:
+    if not findings:
+        return
+    _print(console, Text())
+    _print(console, Text("Findings, by what they cost" + _first(SHOWN["findings"], len(findings)), "bold"))
+    indent = COST_WIDTH + GAP
+    for finding in findings[: SHOWN["findings"]]:
+        cost, title = cost_and_title(finding)
+        words = f"{visible(shortened(names.sentence(title), 2 * LONGEST_NAME))}. {finding['advice']}"
+        line = Text.assemble((f"{cost:>{COST_WIDTH}}", FINDING_STYLES[finding["about"]]), " " * GAP, words)
+        for part in _wrapped(line, console.width, indent):
+            _print(console, part)
+        for part in names.query(str(finding["query"]), console.width - indent):
+            _print(console, Text(" " * indent + part, "dim"))
+
+
+def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
+    """The cost in a few letters, and the title; an amount that is in the title is said once.
+
+    A title that begins with its cost goes on after it; one that has it elsewhere stands beside what it costs.
+    """
+    title, about = str(finding["title"]), finding["about"]
+    if about in ("race", "quality"):
+        return ("race" if about == "race" else "note"), title
+    is_time = about == "time" or bool(finding["cost_ns"])
+    amount = time_text(finding["cost_ns"]) if is_time else bytes_text(finding["cost_bytes"])
+    if title.startswith(f"{amount} "):
+        return amount, title[len(amount) + 1 :]
+    if amount in title:
+        return ("time" if is_time else "bytes"), title
+    return (f"<{amount}" if finding["estimate"] and finding["cost_ns"] else amount), title
+
+
+# --- the tables -----------------------------------------------------------------------------------------------------
+
+
+def _first(shown: int, total: int) -> str:
+    return f" (first {shown} of {total})" if total > shown else ""
+
+
+@dataclass
+class Table:
+    """A table whose first column's head is its title.
+
+    columns: (head, kind); kind is "number" (never shortened), "word", or "name" (shortened where the line is too long).
+    rows: cells as texts, or `Text` with a style.
+    """
+
+    columns: Sequence[tuple[str, str]]
+    names: Names
+    rows: list[Sequence[str | Text]] = field(default_factory=list)
+
+    def lines(self, width: int) -> Iterator[Text]:
+        """The table in lines of `width` columns."""
+        room = self._room(width)
+        heads = [Text(head, "bold" if i == 0 else "dim") for i, (head, _) in enumerate(self.columns)]
+        for row in (heads, *self.rows):
+            line = Text()
+            for i, (cell, wide, (_, kind)) in enumerate(zip(row, room, self.columns, strict=True)):
+                text = cell.copy() if isinstance(cell, Text) else Text(cell)
+                if kind == "name" and row is not heads:
+                    text.plain = fit(text.plain, wide)
+                pad = " " * (wide - cell_len(text.plain))
+                line.append(" " * GAP if i else "").append(pad if kind == "number" else "").append_text(text)
+                line.append("" if kind == "number" else pad)
+            line.rstrip()
+            yield line
+
+    def _room(self, width: int) -> list[int]:
+        """The width of each column: what its cells need, names less where that is too much for the line."""
+        cells = [[head for head, _ in self.columns], *self.rows]
+        needs = [max(cell_len(str(row[i])) for row in cells) for i in range(len(self.columns))]
+        over = sum(needs) + GAP * (len(needs) - 1) - width
+        flexible = [i for i, (_, kind) in enumerate(self.columns) if kind == "name"]
+        while over > 0:
+            widest = max(flexible, key=lambda i: needs[i], default=-1)
+            if widest < 0 or needs[widest] <= max(NARROWEST, cell_len(self.columns[widest][0])):
+                break
+            needs[widest] -= 1
+            over -= 1
+        return needs
+
+
+def _stages(data: dict[str, Any], names: Names, width: int) -> Table:
     """Stages in time order; the split of I/O time is left out where the terminal is narrow."""
     split = ("read", "write", "metadata") if width >= WIDE else ()
     right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
-    columns = (("stage", "left"), *((name, "right") for name in right))
-    table = _table("Stages", columns, len(data["stages"]), len(data["stages"]))
+    table = Table((("Stages", "name"), *((name, "number") for name in right)), names)
     for s in data["stages"]:
         times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
         moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
-        table.add_row(printable(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved)
+        table.rows.append((visible(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved))
     return table
 
 
-def _waits(data: dict[str, Any], width: int) -> Table | None:
-    """Where the tasks' time went; what nobody knows is a dash. The time to start is left out on a narrow terminal."""
-    rows = data["waits"][:TERMINAL_ROWS]
+def _waits(data: dict[str, Any], names: Names, width: int) -> Table | None:
+    """Sums over the tasks of each stage: waiting for data, for predecessors, in the queue; then what they ran. Unknown
+    times are a dash. The time to start is left out on a narrow terminal."""
+    rows = data["waits"][: SHOWN["waits"]]
     if not rows:
         return None
     start = {"starting": "start"} if width >= WIDE else {}
-    names = {"on data": "data", "on order": "order", "queued": "queue", **start, "I/O": "io", "computing": "compute"}
-    columns = (("stage", "left"), ("tasks", "right"), *((name, "right") for name in names))
-    table = _table("Where the tasks' time went (sums over tasks)", columns, len(data["waits"]), len(rows))
+    keys = {
+        "wait: data": "data",
+        "predecessors": "order",
+        "queue": "queue",
+        **start,
+        "I/O": "io",
+        "computing": "compute",
+    }
+    title = ("Where time went" if width < WIDE else "Where the tasks' time went") + _first(
+        len(rows), len(data["waits"])
+    )
+    table = Table(((title, "name"), ("tasks", "number"), *((name, "number") for name in keys)), names)
     for row in rows:
-        times = [row[f"{name}_ms"] for name in names.values()]
+        times = [row[f"{name}_ms"] for name in keys.values()]
         shown = ["-" if ms is None else time_text(ms * 1e6) for ms in times]
-        table.add_row(printable(row["stage"]), str(row["tasks"]), *shown)
+        table.rows.append((visible(row["stage"]), str(row["tasks"]), *shown))
     return table
 
 
@@ -186,52 +286,83 @@ def stage_name(data: dict[str, Any], position: int, other: str) -> str:
     return str(data["stages"][position]["stage"]) if position >= 0 else other
 
 
-def _flows(data: dict[str, Any]) -> Table | None:
-    rows = sorted(data["flows"], key=lambda f: -f["bytes"])
-    if not rows:
+def _flows(data: dict[str, Any], names: Names, width: int) -> Table | None:
+    """Flows between stages, the largest first; what untagged processes pass among themselves is one row."""
+    flows = sorted(data["flows"], key=lambda flow: -flow["bytes"])
+    between = [flow for flow in flows if not _among_untagged(data, flow)]
+    among = [flow for flow in flows if _among_untagged(data, flow)]
+    if not flows:
         return None
-    columns = (("from", "left"), ("to", "left"), ("bytes", "right"), ("files", "right"), ("largest", "left"))
-    table = _table("Dataflow", columns, len(rows), min(len(rows), TERMINAL_ROWS))
-    for f in rows[:TERMINAL_ROWS]:
-        source, target = (
-            stage_name(data, f["source"], "(before the run)"),
-            stage_name(data, f["target"], summary.RESULT),
-        )
-        largest = printable(f["largest"][0]["path"] if f["largest"] else "")
-        table.add_row(printable(source), printable(target), bytes_text(f["bytes"]), str(f["files"]), largest)
+    shown = between[: SHOWN["flows"]]
+    head = "Dataflow" + _first(len(shown), len(between))
+    kinds = ((head, "name"), ("to", "name"), ("bytes", "number"), ("files", "number"), ("largest", "name"))
+    table = Table(kinds, names)
+    for flow in shown:
+        ends = stage_name(data, flow["source"], "(before the run)"), stage_name(data, flow["target"], summary.RESULT)
+        largest = visible(names.relative(flow["largest"][0]["path"])) if flow["largest"] else ""
+        table.rows.append((*map(visible, ends), bytes_text(flow["bytes"]), str(flow["files"]), largest))
+    if among:
+        moved, files = (sum(flow[key] for flow in among) for key in ("bytes", "files"))
+        table.rows.append((UNTAGGED, "(among themselves)", bytes_text(moved), str(files), ""))
     return table
 
 
-def _files(data: dict[str, Any]) -> Table | None:
-    rows = [row for row in data["files"]["rows"] if row["cls"] == "data"][:TERMINAL_ROWS]
-    total = data["numbers"]["files"]
+def _among_untagged(data: dict[str, Any], flow: dict[str, Any]) -> bool:
+    """Whether a flow has no stage at either end: the workflow manager's own."""
+    ends = {stage_name(data, flow[end], "") for end in ("source", "target")}
+    return UNTAGGED in ends and ends <= {UNTAGGED, ""}
+
+
+def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
+    rows = [row for row in data["files"]["rows"] if row["cls"] == "data"]
+    manager = [row for row in rows if is_manager_file(row["path"], (stage_name(data, s, "") for s in row["wrote"]))]
+    others = [row for row in rows if row not in manager] if manager else rows
     if not rows:
         return None
-    names = (("file", "left"), ("read", "right"), ("written", "right"), ("writers", "right"), ("readers", "right"))
-    table = _table("Files by bytes moved", names, total, len(rows))
-    for f in rows:
-        moved = (bytes_text(f["read_bytes"]), bytes_text(f["written_bytes"]))
-        table.add_row(printable(f["path"]), *moved, str(f["writers"]), str(f["readers"]))
+    shown = others[: SHOWN["files"]]
+    head = "Files by bytes moved" + _first(len(shown), data["numbers"]["files"] - len(manager))
+    numbers = ("read", "written", "writers", "readers")
+    table = Table(((head, "name"), *((name, "number") for name in numbers)), names)
+    for row in shown:
+        moved = (bytes_text(row["read_bytes"]), bytes_text(row["written_bytes"]))
+        table.rows.append((visible(names.relative(row["path"])), *moved, str(row["writers"]), str(row["readers"])))
+    if manager:
+        moved = tuple(bytes_text(sum(row[key] for row in manager)) for key in ("read_bytes", "written_bytes"))
+        table.rows.append((_of_manager(len(manager)), *moved, "", ""))
     return table
 
 
-def _histories(data: dict[str, Any]) -> Table | None:
+def _of_manager(files: int) -> str:
+    return MANAGER.format(files=count_text(files, "file"))
+
+
+def _histories(data: dict[str, Any], names: Names, width: int) -> Table | None:
+    """Files written more than once, a row a state. Those of the workflow manager alone are no table of their own."""
     rows = data["histories"]["rows"]
-    if not rows:
+    stages: dict[str, set[str]] = {}
+    for row in rows:
+        stages.setdefault(row["path"], set()).update(stage_name(data, who["stage"], "") for who in row["wrote"])
+    manager = {path for path, wrote in stages.items() if is_manager_file(path, wrote)}
+    others = [row for row in rows if row["path"] not in manager]
+    if not others:
         return None
-    names = (
-        ("file", "left"),
-        ("", "right"),
-        ("how", "left"),
-        ("by", "left"),
-        ("written", "right"),
-        ("read by", "left"),
+    shown = others[: SHOWN["histories"]]
+    head = "Files written more than once" + _first(len(shown), len(others))
+    kinds = (
+        (head, "name"),
+        ("", "number"),
+        ("how", "word"),
+        ("by", "name"),
+        ("written", "number"),
+        ("read by", "name"),
     )
-    table = _table("Files written more than once", names, len(rows), min(len(rows), TERMINAL_ROWS))
-    for row in rows[:TERMINAL_ROWS]:
-        path = printable(row["path"] if row["state"] == 1 else "")
-        wrote, read = (printable(actors_text(row[who], row[number])) for who, number in ACTORS)
-        table.add_row(path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read)
+    table = Table(kinds, names)
+    for row in shown:
+        path = visible(names.relative(row["path"])) if row["state"] == 1 else ""
+        wrote, read = (visible(actors_text(row[who], row[number])) for who, number in ACTORS)
+        table.rows.append((path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read))
+    if manager:
+        table.rows.append((_of_manager(len(manager)), "", "", "", "", ""))
     return table
 
 
@@ -241,39 +372,47 @@ def actors_text(actors: list[dict[str, Any]], number: int) -> str:
     return ", ".join(names) + (f" and {number - len(names)} more" if number > len(names) else "")
 
 
-def _never_read(data: dict[str, Any]) -> Table | None:
-    rows = [row for row in data["never_read"]["rows"] if not row["removed"]][:TERMINAL_ROWS]
-    total = data["never_read"]["total"] - data["never_read"]["removed"]
+def _never_read(data: dict[str, Any], names: Names, width: int) -> Table | None:
+    rows = [row for row in data["never_read"]["rows"] if not row["removed"]]
+    manager = [row for row in rows if is_manager_file(row["path"], row["stages"])]
+    others = [row for row in rows if row not in manager]
     if not rows:
         return None
-    names = (("file", "left"), ("written", "right"), ("by", "left"))
-    table = _table("Written, kept and never read by anyone else", names, total, len(rows))
-    for f in rows:
-        table.add_row(printable(f["path"]), bytes_text(f["written_bytes"]), printable(", ".join(f["stages"])))
+    shown = others[: SHOWN["never_read"]]
+    total = data["never_read"]["total"] - data["never_read"]["removed"] - len(manager)
+    head = "Written, kept, never read by another task" + _first(len(shown), total)
+    table = Table(((head, "name"), ("written", "number"), ("by", "name")), names)
+    for row in shown:
+        by = visible(", ".join(row["stages"]))
+        table.rows.append((visible(names.relative(row["path"])), bytes_text(row["written_bytes"]), by))
+    if manager:
+        moved = bytes_text(sum(row["written_bytes"] for row in manager))
+        table.rows.append((_of_manager(len(manager)), moved, UNTAGGED))
     return table
 
 
 def task_name(row: dict[str, Any], end: str) -> str:
-    """A declared task with its stage in front, unless it bears it already."""
+    """A declared task with its stage in front, unless the name has it already."""
     return with_stage(str(row[end]), str(row[f"{end}_stage"]))
 
 
-def _declared(data: dict[str, Any]) -> Table | None:
+def _declared(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["declared"]["rows"] if row["status"] in ("not observed", "undeclared")]
     if not rows:
         return None
-    names = (
-        ("from", "left"),
-        ("to", "left"),
-        ("declared by", "left"),
-        ("status", "left"),
-        ("bytes", "right"),
-        ("", "left"),
+    shown = rows[: SHOWN["declared"]]
+    kinds = (
+        ("Not as declared" + _first(len(shown), len(rows)), "name"),
+        ("to", "name"),
+        ("by", "word"),
+        ("status", "word"),
+        ("bytes", "number"),
+        ("", "word"),
     )
-    table = _table("Where declared and observed differ", names, len(rows), min(len(rows), TERMINAL_ROWS))
-    for row in rows[:TERMINAL_ROWS]:
-        ends = [printable(task_name(row, end)) for end in ("producer", "consumer")]
-        status = f"[{STATUS_STYLES[row['status']]}]{row['status']}[/]"
+    table = Table(kinds, names)
+    for row in shown:
+        ends = [visible(task_name(row, end)) for end in ("producer", "consumer")]
+        status = Text(row["status"], STATUS_STYLES[row["status"]])
         order = "" if row["ordered"] else "nothing orders them"
-        table.add_row(*ends, row["via"], status, bytes_text(row["bytes"]), order)
+        table.rows.append((*ends, row["via"], status, bytes_text(row["bytes"]), order))
     return table

@@ -1,13 +1,19 @@
 """A small workflow on real text, for `tailrace demo`: which words the Python standard library's sources are made of.
 
     collect (x6)   one package's .py files into one text                    read many, write a temporary, rename
-    stopwords      the keywords, which every count leaves out               the input that all share
-    count (x6)     tr | tr | sort | uniq | join                             five processes, four pipes, a rename
-    merge          sort -m over all counts                                  fan-in
-    rank           adds up, keeps the 1000 most frequent                    a Python task
-    summary        a page of text; also reads the stop words' file, by a plain path that Parsl never hears of
+    stopwords      keywords and built-in names, one sorted list             the words to leave out
+    words (x6)     tr | tr | sort                                           four processes, two pipes, a rename
+    merge          sort -m over all words | join                            fan-in
+    rank           counts, keeps the 1000 most frequent                     a Python task
+    locate (x6)    how often each of the most frequent is in one text       a Python task
+    summary        a page of text
 
-It needs Python and coreutils. The last line above is on purpose: the report names that dependency.
+It needs Python and coreutils. Three problems are on purpose, and the report names each of them:
+
+    a race          merge reads the list of stopwords by a plain path. Parsl is not told that it depends on it, and
+                    nothing else makes it wait: where the list comes late, merge fails or leaves no word out.
+    read again      locate reads its whole text anew for each word.
+    one file        rank waits until merge has written all of its file, and the six locates wait for rank's.
 """
 
 import os
@@ -46,45 +52,51 @@ def collect(package: str, outputs: tuple[File, ...] = ()) -> int:
 
 @python_app
 def stopwords(outputs: tuple[File, ...] = ()) -> int:
-    """Writes Python's keywords in lower case, sorted as `LC_ALL=C sort` does, to outputs[0]. Returns their number."""
+    """Writes Python's keywords and built-in names in lower case, sorted as `LC_ALL=C sort` does, to outputs[0]. Returns
+    their number."""
+    import builtins
     import keyword
     from pathlib import Path
 
-    words = sorted({word.lower() for word in keyword.kwlist})
-    Path(outputs[0].filepath).write_text("".join(f"{word}\n" for word in words))
-    return len(words)
+    names = sorted({name.lower() for name in (*keyword.kwlist, *dir(builtins))})
+    Path(outputs[0].filepath).write_text("".join(f"{name}\n" for name in names))
+    return len(names)
 
 
 @bash_app
-def count(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
-    """Counts the words of inputs[0] that are not in inputs[1] into outputs[0]: lines of word and count."""
-    text, stop, counts = inputs[0], inputs[1], outputs[0]
+def words(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
+    """Writes the words of inputs[0] in lower case, sorted, one a line, to outputs[0]."""
+    text, sorted_words = inputs[0], outputs[0]
     return (
         "set -o pipefail; export LC_ALL=C; "
-        f"tr -cs 'A-Za-z' '\\n' < '{text}' | tr 'A-Z' 'a-z' | sort | uniq -c | "
-        f"join -v 1 -1 2 -o 1.2,1.1 - '{stop}' > '{counts}.tmp' && mv '{counts}.tmp' '{counts}'"
+        f"tr -cs 'A-Za-z' '\\n' < '{text}' | tr 'A-Z' 'a-z' | sort > '{sorted_words}.tmp' && "
+        f"mv '{sorted_words}.tmp' '{sorted_words}'"
     )
 
 
 @bash_app
-def merge(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
-    """Merges the sorted counts of inputs into outputs[0]."""
-    counts = " ".join(f"'{file}'" for file in inputs)
-    return f"LC_ALL=C sort -m -k 1,1 {counts} > '{outputs[0]}.tmp' && mv '{outputs[0]}.tmp' '{outputs[0]}'"
+def merge(stop_path: str, inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
+    """Merges the sorted words of inputs into outputs[0], without those in the file at `stop_path`."""
+    files = " ".join(f"'{file}'" for file in inputs)
+    merged = outputs[0]
+    return (
+        "set -o pipefail; export LC_ALL=C; "
+        f"sort -m {files} | join -v 1 - '{stop_path}' > '{merged}.tmp' && mv '{merged}.tmp' '{merged}'"
+    )
 
 
 @python_app
 def rank(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> int:
-    """Adds up the counts of each word of inputs[0] and writes the 1000 most frequent. Returns the number of words."""
+    """Counts the words of inputs[0] and writes the 1000 most frequent: lines of count and word. Returns the number."""
     from collections import Counter
     from pathlib import Path
 
     totals: Counter[str] = Counter()
     with Path(inputs[0].filepath).open() as lines:
         for line in lines:
-            word, _, number = line.rpartition(" ")
-            if word:  # a text that begins with no letter has a word of none
-                totals[word] += int(number)
+            word = line.strip()
+            if len(word) > 1:  # no single letters
+                totals[word] += 1
     scratch = Path(f"{outputs[0].filepath}.tmp")
     scratch.write_text("".join(f"{number} {word}\n" for word, number in totals.most_common(1000)))
     scratch.replace(outputs[0].filepath)
@@ -92,13 +104,24 @@ def rank(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> int:
 
 
 @python_app
-def summary(stop_path: str, sizes: list[int], inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
-    """Writes a few lines of text on what was counted to outputs[0], and returns them."""
+def locate(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> None:
+    """Writes how often each of the 40 most frequent words of inputs[1] is in the text of inputs[0] to outputs[0]."""
     from pathlib import Path
 
-    left_out = len(Path(stop_path).read_text().split())
-    first = [line.split()[1] for line in Path(inputs[0].filepath).read_text().splitlines()[:10]]
-    text = f"{sum(sizes)} bytes of source, {left_out} keywords left out; most frequent: {', '.join(first)}\n"
+    words = [line.split()[1] for line in Path(inputs[1].filepath).read_text().splitlines()[:40]]
+    # The text is read again for each word: the report says how many bytes that is.
+    found = [(word, Path(inputs[0].filepath).read_bytes().count(word.encode())) for word in words]
+    Path(outputs[0].filepath).write_text("".join(f"{word} {number}\n" for word, number in found))
+
+
+@python_app
+def summary(sizes: list[int], inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
+    """Writes a few lines of text on what was found in the counts of inputs to outputs[0], and returns them."""
+    from pathlib import Path
+
+    first = [line.split()[0] for line in Path(inputs[0].filepath).read_text().splitlines()[:10]]
+    places = sum(int(line.split()[1]) for file in inputs for line in Path(file.filepath).read_text().splitlines())
+    text = f"{sum(sizes):,} bytes of source; most frequent: {', '.join(first)}; {places:,} places\n"
     Path(outputs[0].filepath).write_text(text)
     return text
 
@@ -109,24 +132,31 @@ def run_workflow(folder: Path) -> str:
     def file(name: str) -> File:
         return File(str(folder / name))
 
-    stop = stopwords(outputs=[file("stopwords.txt")])
+    stopwords(outputs=[file("stopwords.txt")])
     texts = [collect(package, outputs=[file(f"{package}.txt")]) for package in PACKAGES]
-    counts = [
-        count(inputs=[text.outputs[0], stop.outputs[0]], outputs=[file(f"{package}.counts")])
+    split = [
+        words(inputs=[text.outputs[0]], outputs=[file(f"{package}.words")])
         for package, text in zip(PACKAGES, texts, strict=True)
     ]
-    merged = merge(inputs=[task.outputs[0] for task in counts], outputs=[file("all.counts")])
+    # A plain path instead of the future's output: Parsl does not know that merge needs the list.
+    merged = merge(
+        str(folder / "stopwords.txt"), inputs=[task.outputs[0] for task in split], outputs=[file("all.words")]
+    )
     ranked = rank(inputs=[merged.outputs[0]], outputs=[file("ranked.txt")])
+    found = [
+        locate(inputs=[text.outputs[0], ranked.outputs[0]], outputs=[file(f"{package}.places")])
+        for package, text in zip(PACKAGES, texts, strict=True)
+    ]
     sizes = [text.result() for text in texts]
-    told = summary(str(folder / "stopwords.txt"), sizes, inputs=[ranked.outputs[0]], outputs=[file("summary.txt")])
-    return str(told.result())
+    page = summary(sizes, inputs=[task.outputs[0] for task in found], outputs=[file("summary.txt")])
+    return str(page.result())
 
 
 class LocalWorkers(LocalProvider):
     """Parsl's local provider, which ends its workers by ps(1); a minimal installation has none (Debian: procps)."""
 
     def cancel(self, job_ids: Sequence[object]) -> list[bool]:
-        """Ends the process groups of these jobs. True for each: what is no more needs no ending."""
+        """Ends the process groups of these jobs. Returns True for each, also for one that has ended already."""
         for job in job_ids:
             self.resources[job]["cancelled"] = True
             with suppress(ProcessLookupError):
@@ -149,10 +179,9 @@ def configuration(folder: Path) -> Config:
 
 
 def main() -> None:
-    """Runs the workflow traced, with its files in the folder that the first argument names."""
-    folder = Path(sys.argv[1]).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    # Parsl starts its programs by name, and they lie beside the Python that runs us.
+    """Runs the workflow traced, with its files in the working directory."""
+    folder = Path.cwd()
+    # Parsl starts its programs by name, and they are beside the Python of this process.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     with parsl.load(trace(configuration(folder), workflow="words")):
         sys.stdout.write(run_workflow(folder))

@@ -15,7 +15,7 @@ from test_critical import task
 
 from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
-from tailrace.analyzer.report import html, terminal
+from tailrace.analyzer.report import html, names, terminal
 from tailrace.analyzer.summary import limits
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 
@@ -148,6 +148,86 @@ class TestTerminal:
         text = shown(story_run(declared_deps=nothing))
         assert "1 undeclared" in text
         assert "s [b]u1" in text and "nothing orders them" in text
+
+
+def managed_run() -> FakeRun:
+    """A run in /home/ada/flow: tasks with a deep input and a long name, and the workflow manager's own files."""
+    s = Story()
+    s.read("/mnt/reference/genomes/human/GRCh38/chromosome_22.fasta", 0, 4096, stage="align", task="a1", pid=1)
+    s.write("/home/ada/flow/data/a1.bam", 0, 900, stage="align", task="a1", pid=1)
+    s.read("/home/ada/flow/data/a1.bam", 0, 900, stage="sort", task="s1", pid=2)
+    s.write("/home/ada/flow/data/sorted.bam", 0, 900, stage="sort", task="s1", pid=2)
+    for name in ("runinfo/000/parsl.log", "runinfo/000/workers/interchange.log", ".snakemake/log/1.log"):
+        s.write(f"/home/ada/flow/{name}", 0, 5000, pid=9)
+    return s.run(2, meta={"command": ["python3", "flow.py"], "cwd": "/home/ada/flow"})
+
+
+def shown_in(run: FakeRun, width: int) -> list[str]:
+    out = io.StringIO()
+    terminal.render_terminal(run, Console(file=out, width=width, force_terminal=False))
+    return out.getvalue().splitlines()
+
+
+class TestNames:
+    def test_paths_below_the_working_directory_are_relative(self) -> None:
+        text = "\n".join(shown_in(managed_run(), 120))
+        assert "data/a1.bam" in text
+        assert "/home/ada/flow/data/sorted.bam" not in text.replace("--path /home", "")
+        assert "/mnt/reference/genomes/human/GRCh38/chromosome_22.fasta" in text
+
+    def test_the_managers_files_are_one_row(self) -> None:
+        text = "\n".join(shown_in(managed_run(), 120))
+        assert re.search(r"\(workflow manager: 3 files\) +0 B +14.6 KiB", text)
+        assert not any("parsl.log" in line for line in text.split("Files by bytes moved")[1].splitlines())
+
+    def test_a_tasks_file_in_the_managers_directory_is_the_tasks(self) -> None:
+        s = Story()
+        s.write("/w/runinfo/000/task_logs/t1.stdout", 0, 100, stage="make", task="t1")
+        assert "runinfo/000/task_logs/t1.stdout" in shown(s.run())
+
+    @pytest.mark.parametrize("width", [76, 80, 100])
+    def test_no_line_is_wider_than_the_terminal(self, width: int) -> None:
+        lines = shown_in(managed_run(), width)
+        assert max(map(len, lines)) <= width
+        assert any("chromosome_22.fasta" in line for line in lines), "the last component stays"
+
+    @pytest.mark.parametrize(
+        ("room", "text"),
+        [
+            (60, "/mnt/reference/genomes/human/GRCh38/chromosome_22.fasta"),
+            (50, "/mnt/\u2026/genomes/human/GRCh38/chromosome_22.fasta"),
+            (35, "/mnt/\u2026/GRCh38/chromosome_22.fasta"),
+            (22, "\u2026/chromosome_22.fasta"),
+            (12, "chromo\u2026fasta"),
+        ],
+    )
+    def test_components_go_before_letters(self, room: int, text: str) -> None:
+        assert names.fit("/mnt/reference/genomes/human/GRCh38/chromosome_22.fasta", room) == text
+
+    def test_sentences_have_relative_paths(self) -> None:
+        of = names.Names("/home/ada/flow")
+        assert of.sentence("most of /home/ada/flow/a.nc, (/home/ada/flow/b)") == "most of a.nc, (b)"
+        assert of.sentence("/mnt/home/ada/flow/a and /home/ada/flows/b") == "/mnt/home/ada/flow/a and /home/ada/flows/b"
+
+    def test_a_query_can_be_pasted(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+        monkeypatch.chdir(tmp_path)
+        of = names.Names("/w", str(tmp_path / "a run"))
+        query = f"tailrace query '{tmp_path}/a run' --path '/w/x y' --by task,dir --agg sum:size"
+        assert of.query(query, 200) == ["tailrace query 'a run' --path '/w/x y' --by task,dir --agg sum:size"]
+        lines = of.query(query, 36)
+        assert [line.endswith(" \\") for line in lines] == [True, True, False]
+        joined = " ".join(line.rstrip("\\").strip() for line in lines)
+        assert joined == of.query(query, 200)[0]
+
+    def test_an_amount_is_said_once(self) -> None:
+        finding = {"about": "time", "title": "3.00 s of 4.00 s nothing ran", "cost_ns": 3 * 10**9, "estimate": False}
+        assert terminal.cost_and_title(finding) == ("3.00 s", "of 4.00 s nothing ran")
+        assert terminal.cost_and_title({**finding, "title": "up to 3.00 s less", "estimate": True})[0] == "time"
+        assert terminal.cost_and_title({**finding, "title": "x", "estimate": True}) == ("<3.00 s", "x")
+
+    def test_lines_do_not_break_before_a_unit(self) -> None:
+        first, second = terminal._wrapped(terminal.Text("it took no less than 4.42 s in all"), 24)
+        assert (first.plain, second.plain) == ("it took no less than", "  4.42 s in all")
 
 
 class _Tags(HTMLParser):

@@ -1,0 +1,109 @@
+"""Names as the terminal report shows them: relative, shortened in the middle, never obeyed by the terminal.
+
+    Names(cwd).path("/home/ada/flow/data/a.nc", 40)  ->  "data/a.nc"
+
+Invariants: what is returned is printable; a path loses whole components before a component loses letters, and the last
+one stays as long as there is room for it. A query that a user may copy is never shortened, only its directory is made
+relative to the current one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.cells import cell_len
+
+from tailrace.analyzer.model.dataflow import UNTAGGED
+from tailrace.analyzer.util.formatting import shortened, visible
+
+ELLIPSIS = "\u2026"
+MANAGER_FILES = re.compile(r"(?:^|/)(?:runinfo|\.snakemake|\.nextflow|\.parsl)/|(?:^|/)parsl\.log$")
+"""Files that workflow managers keep for themselves."""
+CONTINUED = " \\"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of a run that was started in `cwd` ("": not known) and lies in `directory`."""
+
+    cwd: str = ""
+    directory: str = ""
+
+    def relative(self, path: str) -> str:
+        """The path from the directory in which the run was started, where it is below that."""
+        prefix = self.cwd.rstrip("/") + "/"
+        return path[len(prefix) :] if self.cwd and path.startswith(prefix) and len(path) > len(prefix) else path
+
+    def path(self, path: str, room: int) -> str:
+        """A path in at most `room` columns, as far as its last component allows."""
+        return fit(visible(self.relative(path)), room)
+
+    def sentence(self, text: str) -> str:
+        """A sentence with the paths in it relative."""
+        prefix = self.cwd.rstrip("/") + "/"
+        if len(prefix) > 1:
+            text = re.sub(rf"(?<![^\s'\"(]){re.escape(prefix)}(?=[^\s/])", "", text)
+        return visible(text)
+
+    def query(self, query: str, width: int) -> list[str]:
+        """A query as lines of at most `width` columns, as far as its words allow; a shell's lines continue."""
+        here = str(Path(self.directory).relative_to(Path.cwd())) if self._is_below_here() else self.directory
+        if not query.startswith("tailrace "):
+            return [visible(query.replace(f"tailrace.open({self.directory!r})", f"tailrace.open({here!r})"))]
+        words = [here if word == self.directory else word for word in shlex.split(query)]
+        lines, line = [], shlex.join(words[:3])
+        for option in _options(words[3:]):
+            if cell_len(f"{line} {option}{CONTINUED}") > width:
+                lines.append(line + CONTINUED)
+                line = f"    {option}"
+            else:
+                line = f"{line} {option}"
+        return [visible(text) for text in (*lines, line)]
+
+    def _is_below_here(self) -> bool:
+        return bool(self.directory) and Path(self.directory).is_relative_to(Path.cwd())
+
+
+def _options(words: Iterable[str]) -> list[str]:
+    """The words of a command line, an option together with its value."""
+    out: list[list[str]] = []
+    for word in words:
+        if word.startswith("--") or not out:
+            out.append([word])
+        else:
+            out[-1].append(word)
+    return [shlex.join(option) for option in out]
+
+
+def fit(name: str, room: int) -> str:
+    """A printable name in at most `room` columns: components in the middle of a path go first, then letters."""
+    if cell_len(name) <= room:
+        return name
+    first, *parts = name.split("/")
+    if parts:
+        head = f"{first}/" if first else f"/{parts[0]}/" if len(parts) > 1 else "/"
+        for lead in (f"{head}{ELLIPSIS}/", f"{ELLIPSIS}/"):
+            for start in range(1, len(parts)):
+                kept = lead + "/".join(parts[start:])
+                if cell_len(kept) <= room:
+                    return kept
+        name = parts[-1] or name
+    length = max(room, 3)
+    while length > 3 and cell_len(shortened(name, length)) > room:
+        length -= 1
+    return shortened(name, length)
+
+
+def is_manager_file(path: str, stages: Iterable[str]) -> bool:
+    """Whether a file is the workflow manager's own: it is called so, and no task of a stage wrote it."""
+    return MANAGER_FILES.search(path) is not None and all(stage == UNTAGGED for stage in stages)
+
+
+def names_of(data: Mapping[str, Any]) -> Names:
+    """The names of what `summary.collect` returns."""
+    return Names(str(data["about"]["cwd"]), str(data["about"]["directory"]))
