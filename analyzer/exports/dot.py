@@ -1,9 +1,9 @@
 """A graph in Graphviz' DOT language (https://graphviz.org/doc/info/lang.html): `dot -Tsvg graph.dot`.
 
-Parties are boxes, files are notes, datasets cylinders, streams ellipses; an edge's width grows with the logarithm of
-its bytes. What is on the critical path is brown, with the time that it has of it; an edge whose `confidence` leaves a
-doubt is dashed and says which. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an
-escape sequence.
+Tasks, stages and processes are boxes, files are notes, datasets cylinders, streams ellipses; an edge's width grows with
+the logarithm of its bytes. The critical path is brown, with its time; an edge whose `confidence` is not exact is
+dashed, with the reason. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape
+sequence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.analyzer.util.formatting import bytes_text, time_text, with_stage
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
 CRITICAL = "#9a4006"
 SURE = ("complete", "external", "unknown")
-"""Confidences that say nothing against an edge itself."""
+"""Confidences that leave no doubt about an edge."""
 STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted", "part": "dotted"}
 
 

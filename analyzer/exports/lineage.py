@@ -1,15 +1,13 @@
-"""What a run did, as jobs and versions of files: what the exchange formats (WfFormat, RO-Crate, PROV, OpenLineage)
-share.
+"""A run as jobs and versions of files: the common part of the exchange formats (WfFormat, RO-Crate, PROV, OpenLineage).
 
     run --> dataflow.model, flow_table --> Lineage(jobs, artifacts) --> wfformat, rocrate, prov, openlineage
 
-A job is a task, or a process that no task claims; where a run has tasks, only those of its other processes count that
-exchange files with one. An artifact is a version of a data file, or a pipe; sockets and software are left out. A path
-whose file was replaced or changed has several artifacts, numbered in the order of their first use, 0 for what was there
-before the run.
+A job is a task, or an untagged process; where a run has tasks, an untagged process is a job only if it exchanges files
+with one. An artifact is a version of a data file, or a pipe; sockets and software are left out. A path whose file was
+replaced or changed has several artifacts, numbered in the order of their first use; 0 is the state before the run.
 
-What always holds: every input of a job is an artifact that other jobs wrote or that was there before; what a job reads
-of its own writing is none. `parents` may hold a cycle only where jobs ran at the same time (`acyclic`).
+Invariants: every input of a job is an artifact that another job wrote or that existed before the run; a job's own
+writing is no input of it. `parents` may have a cycle only where jobs ran at the same time (`acyclic`).
 """
 
 from __future__ import annotations
@@ -26,21 +24,22 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.formatting import clean, count_text
 
 LEFT_OUT_TYPES = ("sock", "anon")
-"""Streams that go both ways, or whose ends are one process's: they order nothing."""
+"""Streams that go both ways, or whose ends belong to one process: they order nothing."""
 
 
 @dataclass
 class Artifact:
     """A version of a file.
 
-    number: 0 for what was there before the run; `versions`: how many the path had in the run.
-    size: bytes, the end of the highest byte range that was seen; for a pipe what was written.
+    number: 0 for the state before the run; `versions`: how many the path had in the run.
+    size: bytes, the end of the highest recorded byte range; of a pipe the bytes written.
     """
 
     path: str
@@ -57,7 +56,7 @@ class Artifact:
 class Job:
     """A task, or a process of its own. Times are ns since the epoch; cpu_ns and rss_bytes are None where unknown.
 
-    command: argv of its first process; empty when a worker did the task itself.
+    command: argv of its first process; empty where a worker process ran the task itself.
     exe: the program's path; "" where it is not known.
     inputs, outputs: positions in `Lineage.artifacts`.
     """
@@ -83,21 +82,21 @@ class Job:
 
     @property
     def program(self) -> str:
-        """The name of the program, else what the job is called."""
+        """The name of the program, else the job's label."""
         return fileclass.program(self.exe) or self.label or "unknown"
 
 
 @dataclass
 class Lineage:
-    """All jobs by their first event, all artifacts, and what of the run it can't hold, in words."""
+    """All jobs by their first event, all artifacts, and notes on what is left out."""
 
     jobs: list[Job]
     artifacts: list[Artifact]
     notes: list[str]
 
 
-def lineage(run: Any) -> Lineage:
-    """The lineage of a run. `parents` are who wrote what a job read, and the dependencies that were declared."""
+def lineage(run: AnalyzedRun | Model) -> Lineage:
+    """The lineage of a run. `parents` are the writers of a job's inputs, and the declared dependencies."""
     m = run if isinstance(run, Model) else dataflow.model(run)
     code, parties = dataflow.parties(m, "task")
     flows = dataflow.flow_table(m, "task")
@@ -268,19 +267,18 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
     return out
 
 
-def _add_declared(run: Any, jobs: list[Job]) -> None:
-    """Declared dependencies between jobs become parents, and what became of the declared tasks their status."""
+def _add_declared(run: AnalyzedRun | Model, jobs: list[Job]) -> None:
+    """Adds declared dependencies between jobs to their parents, and the declared tasks' status to the jobs."""
+    if isinstance(run, Model):
+        return
     place = {(job.workflow, job.task): i for i, job in enumerate(jobs) if job.task}
-    deps = getattr(run, "declared_deps", None)
-    if deps is not None and len(deps):
-        for row in deps.to_dict("records"):
-            workflow = str(row["workflow"] or "")
-            parent, child = (place.get((workflow, str(row[end]))) for end in ("dep", "task"))
-            if parent is not None and child is not None and parent != child:
-                jobs[child].parents.add(parent)
-    tasks = getattr(run, "declared_tasks", None)
-    if tasks is not None and "status" in tasks:
-        for row in tasks.to_dict("records"):
+    for row in run.declared_deps.to_dict("records"):
+        workflow = str(row["workflow"] or "")
+        parent, child = (place.get((workflow, str(row[end]))) for end in ("dep", "task"))
+        if parent is not None and child is not None and parent != child:
+            jobs[child].parents.add(parent)
+    if "status" in run.declared_tasks:
+        for row in run.declared_tasks.to_dict("records"):
             at = place.get((str(row["workflow"] or ""), str(row["task"])))
             if at is not None and isinstance(row["status"], str):
                 jobs[at].status = row["status"]

@@ -1,6 +1,6 @@
 """A run as OpenLineage events (https://openlineage.io/spec/2-0-2/OpenLineage.json), one JSON object a line.
 
-Each job (task, or process of none) has a START and a COMPLETE or FAIL event; a parent run stands for the whole. A
+Each job (task, or untagged process) has a START and a COMPLETE or FAIL event; a parent run stands for the whole. A
 dataset is a file: namespace `file://HOST` (`file` where the job ran on several), name its path, its version in the
 facet `version`. Run ids follow from tailrace's run id and the job, so that the same run exports the same events.
 """
@@ -12,6 +12,7 @@ import uuid
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
@@ -26,7 +27,7 @@ PRODUCER = f"urn:tailrace:{tailrace.__version__}"
 NAMESPACE = "tailrace"
 
 
-def write(run: Any, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     """Writes the events in the order of their times; returns what they can't hold, in words."""
     flow = lineage(run)
     base = uuid.uuid5(uuid.NAMESPACE_URL, f"tailrace:{run.meta.get('run_id') or run.path}")

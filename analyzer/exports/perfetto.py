@@ -2,7 +2,7 @@
 
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
-A task (or process of none) is a track group, named "stage / task"; in it lie its slice, from its first event to its
+A task (or an untagged process) is a track group, named "stage / task"; it has its slice, from its first event to its
 last, and one track a thread. A flow arrow goes from the producer's write to the consumer's read, one a (producer,
 consumer, version of a file): from the last write that was over when the reading began, else from the first write to the
 last read.
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
@@ -36,7 +37,7 @@ Ends = dict[tuple[Process, str, int], list[tuple[int, str]]]
 """(process, file, ns at which the call began or ended) -> [(flow, "s" or "f")]"""
 
 
-def write(run: Any, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     """Writes {"otherData", "displayTimeUnit", "traceEvents"}, one event a line; returns what is not in it, in words."""
     m = dataflow.model(run)
     code, parties = dataflow.parties(m, "task")
@@ -81,7 +82,7 @@ class _Tracks:
         return track, True
 
 
-def _partitions(run: Any) -> Iterator[pd.DataFrame]:
+def _partitions(run: AnalyzedRun) -> Iterator[pd.DataFrame]:
     events = run.events(columns=COLUMNS)
     for number in range(events.npartitions):
         yield (

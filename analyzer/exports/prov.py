@@ -1,6 +1,6 @@
 """A run as W3C PROV in its JSON form (https://www.w3.org/submissions/prov-json/).
 
-    activity   a job (task, or process of none)         entity     a version of a file
+    activity   a job (task, or untagged process)         entity     a version of a file
     used       it read                                   wasGeneratedBy   it wrote
     wasInformedBy   a job after one that it depends on   wasDerivedFrom   a version that continues an older one
     agent      the user, for whom the jobs ran (wasAssociatedWith)
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
@@ -21,8 +22,8 @@ from tailrace.analyzer.util.formatting import clean
 NAMESPACE = "urn:tailrace:terms:"
 
 
-def write(run: Any, file: TextIO) -> list[str]:
-    """Writes one PROV document; returns what it can't hold, in words."""
+def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+    """Writes one PROV document; returns notes on what is left out."""
     flow = lineage(run)
     jobs = [f"run:job/{n}" for n in range(len(flow.jobs))]
     files = [f"run:file/{n}" for n in range(len(flow.artifacts))]

@@ -11,6 +11,7 @@ import json
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
 from tailrace.analyzer.util.formatting import clean
@@ -23,8 +24,8 @@ LICENSE = "https://spdx.org/licenses/CC0-1.0"
 FAILED = ("failed", "dep_failed")
 
 
-def write(run: Any, file: TextIO) -> list[str]:
-    """Writes ro-crate-metadata.json; returns what it can't hold, in words."""
+def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+    """Writes ro-crate-metadata.json; returns notes on what is left out."""
     flow = lineage(run)
     files = [_uri(artifact) for artifact in flow.artifacts]
     actions = [_action(job, n, files) for n, job in enumerate(flow.jobs)]
@@ -45,7 +46,7 @@ def write(run: Any, file: TextIO) -> list[str]:
     return flow.notes
 
 
-def _root(run: Any, files: list[str], actions: list[dict[str, Any]]) -> dict[str, Any]:
+def _root(run: AnalyzedRun, files: list[str], actions: list[dict[str, Any]]) -> dict[str, Any]:
     run_id = str(run.meta.get("run_id") or "without id")
     ended = [action["endTime"] for action in actions]
     return {

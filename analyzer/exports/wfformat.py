@@ -1,15 +1,15 @@
-"""A run as an instance of WfFormat 1.6 (https://wfcommons.org/format), for WfCommons, WRENCH and what else reads it.
+"""A run as an instance of WfFormat 1.6 (https://wfcommons.org/format), for WfCommons, WRENCH and other readers.
 
-Tasks are the run's tasks (and, where they exchange files with those, other processes); parents are who wrote what a
-task read, and what was declared. The format knows neither versions nor cycles nor most characters in identifiers:
+Tasks are the run's tasks (and processes that exchange files with them); parents are the writers of a task's inputs and
+the declared dependencies. The format has neither versions nor cycles, and few characters in identifiers:
 
-    a version of a file   `path` alone, or `path#1`, `path#2` for a path that changed; `path#0` was there before the run
+    a version of a file   `path` alone, or `path#1`, `path#2` for a path that changed; `path#0` is from before the run
     identifiers           every byte outside [0-9a-zA-Z-_./] as `:` and two hex digits
     a cycle               the parents that began later are left out, and counted in the notes
     an empty argument     the shell's ''; the format wants at least one character
 
-`coreCount` is how many cores the task's CPU time would fill, rounded up: what it was given is not known. It and
-`avgCPU` are left out for tasks shorter than `SHORTEST_NS`, whose CPU time the kernel doesn't know well enough.
+`coreCount` is how many cores the task's CPU time would fill, rounded up: its allocation is not known. It and
+`avgCPU` are left out for tasks shorter than `SHORTEST_NS`, whose CPU time the kernel measures too coarsely.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 from typing import Any, TextIO
 
 import tailrace
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, distinct, escaped, lineage, utc
 from tailrace.analyzer.store.mounts import descriptions
@@ -29,8 +30,8 @@ SHORTEST_NS = 100_000_000
 PLAIN = "A-Za-z0-9_./-"
 
 
-def write(run: Any, file: TextIO) -> list[str]:
-    """Writes the instance as one JSON object; returns what it can't hold, in words.
+def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+    """Writes the instance as one JSON object; returns notes on what is left out.
 
     Raises:
         RunError: the run has no task, and WfFormat wants one.
@@ -59,7 +60,7 @@ def file_id(artifact: Artifact) -> str:
     return name if artifact.versions == 1 else f"{name}#{artifact.number}"
 
 
-def _instance(run: Any, flow: Lineage, parents: list[list[int]]) -> dict[str, Any]:
+def _instance(run: AnalyzedRun, flow: Lineage, parents: list[list[int]]) -> dict[str, Any]:
     meta = run.meta
     jobs, ids = flow.jobs, task_ids(flow.jobs)
     workflows = sorted({job.workflow for job in jobs if job.workflow})
@@ -71,7 +72,7 @@ def _instance(run: Any, flow: Lineage, parents: list[list[int]]) -> dict[str, An
         "createdAt": utc(first),
         "schemaVersion": "1.6",
         "runtimeSystem": _system(run),
-        # Not of the format, which allows for more keys: how `tailrace declare` knows that identifiers are escaped.
+        # Not of the format, which allows for more keys: `tailrace declare` sees by it that identifiers are escaped.
         "tailrace": {"escape": ":", "version": "#"},
         "workflow": {
             "specification": _specification(flow, ids, parents),
@@ -85,10 +86,10 @@ def _instance(run: Any, flow: Lineage, parents: list[list[int]]) -> dict[str, An
     }
 
 
-def _system(run: Any) -> dict[str, str]:
+def _system(run: AnalyzedRun) -> dict[str, str]:
     """The workflow manager that declared the run, else tailrace, which started it."""
-    known = getattr(run, "declared_workflows", None)
-    if known is not None and len(known) == 1:
+    known = run.declared_workflows
+    if len(known) == 1:
         row = known.iloc[0]
         return {"name": str(row["manager"]) or "unknown", "version": str(row["version"] or "unknown")}
     return {"name": "tailrace", "version": tailrace.__version__}
@@ -137,15 +138,15 @@ def _execution(job: Job, name: str) -> dict[str, Any]:
 
 
 def _machines(meta: dict[str, Any], jobs: list[Job]) -> list[dict[str, Any]]:
-    """The nodes on which jobs ran, with what run.json says of them."""
+    """The nodes on which jobs ran, with their description in run.json."""
     known = {str(part.get("host")): part for part in reversed(descriptions(meta))}
     out = []
     for name in sorted({host for job in jobs for host in job.hosts}):
         machine: dict[str, Any] = {"nodeName": clean(name), "system": "linux"}
-        told = known.get(name, {})
-        if told.get("kernel"):
-            machine["release"] = str(told["kernel"])
-        cpu = told.get("cpu")
+        described = known.get(name, {})
+        if described.get("kernel"):
+            machine["release"] = str(described["kernel"])
+        cpu = described.get("cpu")
         if isinstance(cpu, dict) and isinstance(cpu.get("count"), int) and cpu["count"] > 0:
             machine["cpu"] = {"coreCount": cpu["count"]}
             if cpu.get("model"):
