@@ -1,7 +1,7 @@
-// The data block, elements, and numbers as words. Every name from the trace goes in through textContent or setAttribute on attributes
-// that hold text, never as markup; nothing is loaded and nothing leaves the page.
+// The data block, elements, and numbers as words. Names from the trace become textContent or text attributes,
+// never markup; nothing is loaded and nothing leaves the page.
 
-// Rows come as columns (html.columns): a key's name is written once, a text that comes again is a position.
+// Rows come as columns (html.columns): a key's name is written once, a repeated text is a position.
 function unpack(table) {
   const columns = Object.entries(table.rows.columns).map(([key, c]) => [key, c.texts ? c.at.map(i => c.texts[i]) : c]);
   const rows = Array.from({length: table.rows.n}, (_, i) => {
@@ -50,11 +50,11 @@ const numberText = n => n.toLocaleString("en");
 const count = (n, one, many) => `${numberText(n)} ${n === 1 ? one : many || one + "s"}`;
 const stageName = i => i < 0 ? BEFORE : data.stages[i].stage;
 const tone = i => i >= 0 && i < 10 && data.stages[i].stage !== UNTAGGED ? i : "other";
-// Of a name, what can't be seen or would turn around what stands beside it, as an escape: \n, \x1b, \u202e.
-// It is what Python calls not printable, so that the terminal shows the same, and the escapes are Python's.
-const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, SPELT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
+// Characters of a name that are invisible or reverse the text beside them become escapes: \n, \x1b, \u202e.
+// They are those that Python calls not printable, with Python's escapes, so that the terminal shows the same.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
 const hex = (c, digits) => c.codePointAt(0).toString(16).padStart(digits, "0");
-const escaped = c => SPELT[c] || (c < "\u0100" ? `\\x${hex(c, 2)}` : c.length > 1 ? `\\U${hex(c, 8)}` : `\\u${hex(c, 4)}`);
+const escaped = c => ESCAPES[c] || (c < "\u0100" ? `\\x${hex(c, 2)}` : c.length > 1 ? `\\U${hex(c, 8)}` : `\\u${hex(c, 4)}`);
 const shown = text => text.replace(UNSEEN, escaped);
 const shownLines = text => text.split("\n").map(shown).join("\n");
 const LONG = 120;  // of a name in a table or list; the panel has all of it

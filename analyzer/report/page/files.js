@@ -1,9 +1,9 @@
-// The files: searched by name (also by the names they had), by what became of them, by stage.
+// The files: searched by name (earlier names, too), by fate, by stage.
 
 const KINDS = [
   ["files", "files", f => f.cls !== "stream"], ["inputs", "inputs: read, never written", f => !f.writers && f.cls !== "stream"],
-  ["passed", "passed on: written, read by others", f => f.writers && !f.unread && f.cls !== "stream"],
-  ["unread", "written, never read by others", f => f.unread && f.cls !== "stream"], ["removed", "removed before the end", f => f.removed],
+  ["passed", "passed on: written, read by other tasks", f => f.writers && !f.unread && f.cls !== "stream"],
+  ["unread", "written, never read by other tasks", f => f.unread && f.cls !== "stream"], ["removed", "removed before the end", f => f.removed],
   ["streams", "pipes and sockets", f => f.cls === "stream"], ["all", "files, pipes and sockets", () => true],
 ];
 

@@ -1,12 +1,12 @@
-// What the run's time went to, and what is worth a look: the findings, each with its evidence and its query.
+// Where the run's time went, and the findings, each with its evidence and its query.
 
 const PARTS = {
   compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
-  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "no task of the path ran: start-up, scheduling, tasks that had their data and had not begun"],
+  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "no task of the path ran: start-up, scheduling, tasks with all their data that had not started"],
 };
 const ABOUT = {
-  race: ["Race", "Nothing orders these accesses: what comes out may depend on luck."], time: ["Time", "Time of the run."],
-  space: ["Bytes", "Bytes that need not be moved or kept."], quality: ["Note", "What the trace can't tell."],
+  race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
+  space: ["Bytes", "Bytes that need not be moved or stored."], quality: ["Note", "What the trace can't tell."],
 };
 
 function spent() {
@@ -22,11 +22,17 @@ function spent() {
   byId("spent").append(bar, make("ul", {class: "counts"}, words));
 }
 
-// What a finding costs, in a few letters.
+// The cost of a finding in a few letters.
 function costText(f) {
   if (f.about === "race" || f.about === "quality") return ABOUT[f.about][0];
   const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
   return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
+}
+
+// A title that begins with its cost goes on after it, so that the amount stands once in the line.
+function titleText(f) {
+  const cost = `${costText(f)} `;
+  return f.title.startsWith(cost) ? f.title.slice(cost.length) : f.title;
 }
 
 // A value of a row of evidence, by the unit that its key names.
@@ -57,7 +63,7 @@ function showFinding(f) {
 function findings() {
   const rows = data.findings.rows, list = byId("findings");
   if (!rows.length) { byId("findings").replaceWith(make("p", {class: "none"}, "Nothing stands out: no race, no wait and no waste worth 1 % of the run.")); return; }
-  const items = rows.map(f => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)), make("span", {class: "finding"}, f.title)], () => showFinding(f))));
+  const items = rows.map(f => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)), make("span", {class: "finding"}, titleText(f))], () => showFinding(f))));
   const more = button("", () => { items.forEach(i => { i.hidden = false; }); more.hidden = true; items[5].querySelector("button").focus(); }, {class: "more"});
   items.forEach((item, i) => { item.hidden = i >= 5 && items.length > 6; });
   more.hidden = items.length <= 6;
@@ -69,13 +75,13 @@ function findings() {
 function showPath() {
   const c = data.critical, rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
   const pieces = rows.map(p => [p.task < 0 ? p.name || (p.via === "rest" ? "(the last task was over)" : "(nothing ran yet)") : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
-  openPanel("Critical path", "Path", make("p", {class: "hint"}, "What held the run up, told backwards from its end: a task's time belongs to it back to the moment at which its last input came."),
+  openPanel("Critical path", "Path", make("p", {class: "hint"}, "The chain that set the run's length, followed backwards from its end: a task's time is on it back to the moment at which its last input arrived."),
     facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
     list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms)}, ${timeText(s.io_ms)} in I/O`])),
     list(`Pieces${c.total > rows.length ? `, the longest of ${numberText(c.total)}` : ""}`, pieces), queries("", "insights(run).critical.path"));
 }
 
-// --- live and held data over time -----------------------------------------------------------------------------------------------
+// --- live and stored data over time -----------------------------------------------------------------------------------------------
 
 function footprint() {
   const f = data.footprint, box = byId("footprint");
@@ -83,15 +89,15 @@ function footprint() {
   const narrow = box.clientWidth < 620, width = Math.max(200, box.clientWidth - 26 - (narrow ? 0 : NAME_WIDTH)), height = 90;
   const from = data.heat.from_ms, to = from + data.heat.bin_ms * (data.heat.read[0] || [0]).length, x = ms => Math.min(width, Math.max(0, (ms - from) / (to - from) * width)), y = v => height - v / f.peak_held_bytes * (height - 8);
   const steps = values => `M0,${height}` + values.map((v, i) => `L${x(f.ms[i]).toFixed(1)},${y(i ? values[i - 1] : 0).toFixed(1)}V${y(v).toFixed(1)}`).join("") + `H${width}V${height}Z`;
-  const words = `At most ${bytesText(f.peak_live_bytes)} in use at a time, ${bytesText(f.peak_held_bytes)} held.`;
-  byId("footprint-hint").textContent = `${words} In use: written or first read, and still to be read. Held: not removed, needed or not.`;
+  const words = `At most ${bytesText(f.peak_live_bytes)} in use at a time, ${bytesText(f.peak_held_bytes)} stored.`;
+  byId("footprint-hint").textContent = `${words} In use: written or first read, and still to be read. Stored: not removed, needed or not.`;
   const svg = draw("svg", {width, height, role: "img", "aria-label": words}, draw("path", {class: "held", d: steps(f.held_bytes)}), draw("path", {class: "live", d: steps(f.live_bytes)}));
   svg.addEventListener("pointermove", e => {
     const ms = from + e.offsetX / width * (to - from), at = f.ms.findLastIndex(v => v <= ms);
-    showTip(`at ${timeText(ms)}\n${bytesText(at < 0 ? 0 : f.live_bytes[at])} in use, ${bytesText(at < 0 ? 0 : f.held_bytes[at])} held`, e.clientX, e.clientY);
+    showTip(`at ${timeText(ms)}\n${bytesText(at < 0 ? 0 : f.live_bytes[at])} in use, ${bytesText(at < 0 ? 0 : f.held_bytes[at])} stored`, e.clientX, e.clientY);
   });
   svg.addEventListener("pointerleave", hideTip);
   const name = (cls, text) => make("div", {class: "tree-name"}, make("span", {class: `key ${cls}`}), make("span", {class: "name"}, text));
-  box.replaceChildren(make("div", {class: `heat${narrow ? " narrow" : ""}`}, make("div", {class: "heat-row"}, make("div", {class: "legend-names"}, name("held", "held"), name("live", "in use")), svg),
+  box.replaceChildren(make("div", {class: `heat${narrow ? " narrow" : ""}`}, make("div", {class: "heat-row"}, make("div", {class: "legend-names"}, name("held", "stored"), name("live", "in use")), svg),
     make("div", {class: "heat-row"}, make("div", {class: "tree-name"}), timeAxis(width, from, to))));
 }

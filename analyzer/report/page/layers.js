@@ -1,4 +1,4 @@
-// Where the dataflow's stages and flows stand: layers, order within a layer, ports, paths. No drawing.
+// The layout of the dataflow: layers, order within a layer, ports, paths. No drawing.
 
 // Stages in an order in which flows go forward: sources first, sinks last (Eades, Lin, Smyth 1993). A loop begins with the stage that began
 // first: the stages are in the order of their first events.
@@ -21,7 +21,7 @@ function layers(size, links) {
   const layer = new Array(size).fill(0);
   for (const node of order)
     for (const l of links) if (l.source === node && place[l.target] > place[node]) layer[l.target] = Math.max(layer[l.target], layer[node] + 1);
-  // a stage that nothing feeds stands just before its first consumer
+  // a stage without producers goes just before its first consumer
   for (const node of [...order].reverse()) {
     const after = links.filter(l => l.source === node && place[l.target] > place[node]).map(l => layer[l.target]);
     if (after.length && !links.some(l => l.target === node && place[l.source] < place[node])) layer[node] = Math.min(...after) - 1;
@@ -31,7 +31,7 @@ function layers(size, links) {
 
 const GAP = 46, DUMMY_GAP = 16, BAR = 16, STUB = 44, LABEL = 150, DRAWN_AT_MOST = 48;
 
-// The stages that are drawn: all, or those that hand on most.
+// The stages that are drawn: all, or those with the largest flows.
 function drawnStages() {
   const bytes = data.stages.map(() => 0);
   for (const f of data.flows) for (const end of [f.source, f.target]) if (end >= 0) bytes[end] += f.bytes;
@@ -91,7 +91,7 @@ function place(columns, links) {
     join(l.chain[i - 1], l.chain[i], l.width);
     join(l.chain[i], l.chain[i - 1], l.width);
   }
-  for (const c of columns) c.sort((a, b) => near.has(b) - near.has(a));  // what has no flows stands below what has some
+  for (const c of columns) c.sort((a, b) => near.has(b) - near.has(a));  // stages without flows go below the others
   const gap = n => n.dummy ? DUMMY_GAP : GAP;
   const stack = c => { let y = 0; for (const n of c) { y += gap(n); n.y = y; y += n.height; } return y; };
   const height = Math.max(...columns.map(stack));

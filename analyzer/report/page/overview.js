@@ -1,4 +1,4 @@
-// The head of the page, the ten numbers with the query behind each, and what is known to be missing.
+// The head of the page, the ten numbers with the query behind each, coverage and losses.
 
 const UNITS = {ns: v => timeText(v / 1e6), bytes: bytesText, share: shareText, count: numberText};
 
@@ -11,7 +11,7 @@ function header() {
   byId("footer").textContent = `Made by tailrace ${a.version}. This page is one file: it loads nothing and sends nothing.`;
 }
 
-// What stands small beneath a number.
+// The small line below a number.
 function note(key) {
   const n = data.numbers, part = (of, whole) => whole ? `${shareText(of / whole)} of ${bytesText(whole)}` : "of nothing";
   return {

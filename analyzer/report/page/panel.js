@@ -1,9 +1,9 @@
-// The panel at the side: what was chosen, and the query behind it. It takes the focus when it opens and gives it back at Escape.
+// The panel at the side: the selected item and its query. It takes the focus when it opens and returns it at Escape.
 
 const panel = byId("panel");
 let opener = null;
 
-// Words for a POSIX shell, whatever is in the name; what can't be seen as its bytes in $'\x1b', which bash, zsh and ksh take.
+// A name as a word of a POSIX shell; invisible characters as bytes in $'\x1b', which bash, zsh and ksh read.
 function quoted(text) {
   if (/^[\w@%+=:,./-]+$/.test(text)) return text;
   if (shown(text) !== text) {
@@ -13,22 +13,22 @@ function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// In a text that is asked for the characters *, ? and [ begin a pattern.
+// In the value of a filter the characters *, ? and [ begin a pattern.
 const literal = text => quoted(text.replace(/[*?[]/g, "[$&]"));
 const runShell = quoted(data.about.directory || "DIR");
 const shell = template => template.replaceAll("{run}", () => runShell);
-// The path as Python spells it: JSON's escapes are Python's, too.
+// The path as a Python literal: JSON's escapes are Python's, too.
 const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR").replace(UNSEEN, escaped))}\n${expression}`;
 
 const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
-// The events of a stage; what bears no tag says itself how it is asked for.
+// The events of a stage; an untagged one has filters of its own.
 const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(word => literal(word) || "''").join(" ");
 const stageQuery = i => ask(ofStage(i), "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
 const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}${t.born ? ` --start ${t.born}` : ""}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
   "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
 
-// No task claims it: it is asked for by host and pid, and by its start where others had the pid.
+// A process of no task: its query has host and pid, and its start where other processes had the pid.
 const isProcess = t => t.pid !== null && t.pid !== undefined;
 
 // A query with a button that copies it.
@@ -53,7 +53,7 @@ const queries = (shellText, pythonText) => [
 
 const facts = rows => make("dl", {class: "facts"}, ...rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 
-// rows: [name, value, class of the name, what a click does]
+// rows: [name, value, class of the name, action of a click]
 const list = (title, rows) => rows.length ? make("div", {}, make("h4", {}, title), make("ul", {class: "list"}, ...rows.map(([name, value, cls, act]) =>
   make("li", {}, act ? button(middle(name), act, {class: `link ${cls || ""}`}) : make("span", {class: cls || ""}, middle(name)), make("span", {}, value))))) : null;
 
@@ -81,13 +81,13 @@ function closePanel() {
 
 addEventListener("keydown", e => { if (e.key === "Escape") { hideTip(); closePanel(); } });
 
-// A button beside a heading that shows how to ask for what the section shows.
+// A button beside a heading that shows the query of its section.
 function queryButton(id, title, meaning, shellText, pythonText) {
   byId(id).append(button("Query", () => openPanel(title, "Query", make("p", {}, meaning), queries(shellText, pythonText)),
     {class: "small-button", "aria-label": `Query for: ${title}`}));
 }
 
-// --- what can be chosen: stages, flows, tasks, files ------------------------------------------------------------------------------
+// --- what can be selected: stages, flows, tasks, files ------------------------------------------------------------------------------
 
 const taskLine = t => `${t.name}\n${stageName(t.stage)}, ${timeText(t.dur)} from ${timeText(t.start)} on\n${timeText(t.io)} in I/O, ${bytesText(t.read)} read, ${bytesText(t.wrote)} written`;
 
@@ -103,12 +103,12 @@ function showTask(t) {
 }
 
 function showFile(f) {
-  const kinds = [f.cls === "stream" ? "pipe or socket" : "file", f.removed ? "removed" : "", f.unread ? "never read by others" : ""].filter(Boolean).join(", ");
+  const kinds = [f.cls === "stream" ? "pipe or socket" : "file", f.removed ? "removed" : "", f.unread ? "never read by other tasks" : ""].filter(Boolean).join(", ");
   const tasks = key => f[key].map(i => data.tasks.rows[i]).map(t => [t.name, stageName(t.stage), "", () => showTask(t)]);
   const more = (total, shown) => total > shown ? [[`and ${numberText(total - shown)} more`, ""]] : [];
   openPanel(make("span", {class: "path"}, f.path), "File", facts([
     ["What", kinds], ["Read", bytesText(f.read_bytes)], ["Written", bytesText(f.written_bytes)], ["Versions", numberText(f.versions)],
-    ["Written by", f.wrote.map(stageName).join(", ") || "nobody in this run"], ["Read by", f.read.map(stageName).join(", ") || "nobody in this run"],
+    ["Written by", f.wrote.map(stageName).join(", ") || "no task of this run"], ["Read by", f.read.map(stageName).join(", ") || "no task of this run"],
   ]), f.aliases.length ? list("Earlier and other names", f.aliases.map(a => [a, "", "path"])) : null,
   list("Writers", [...tasks("by"), ...more(f.writers, f.by.length)]), list("Readers", [...tasks("to"), ...more(f.readers, f.to.length)]), queries(fileQuery(f.path)));
 }
@@ -139,7 +139,7 @@ function showFlow(f) {
   if (rest > 0) files.push([`and ${count(rest, "more file")}`, ""]);
   const pairs = f.tasks.map(t => [t.producer ? `${t.producer} → ${t.consumer}` : t.consumer, bytesText(t.bytes)]);
   if (f.pairs > pairs.length) pairs.push([`and ${count(f.pairs - pairs.length, "more pair")}`, ""]);
-  const doubt = f.confidence === "partial" ? make("p", {class: "lost"}, "Partial: not all that these processes did was seen.") : null;
+  const doubt = f.confidence === "partial" ? make("p", {class: "lost"}, "Partial: some calls of these processes were not recorded.") : null;
   openPanel(flowEnds(f).join(" → "), "Flow", facts([["Bytes", bytesText(f.bytes)], ["Files", numberText(f.files)], ["Pairs of tasks", numberText(f.pairs)]]),
     doubt, list("Files, by bytes", files), list("Tasks, by bytes", pairs),
     queries(shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')"));

@@ -1,7 +1,7 @@
 // The dataflow between stages: a layered Sankey diagram. One tab stop; arrow keys go through stages and flows from left to right.
 
 const flowLabel = f => {
-  const doubt = f.confidence === "partial" ? ", partial: not all that these processes did was seen" : "";
+  const doubt = f.confidence === "partial" ? ", partial: some calls of these processes were not recorded" : "";
   return `${flowEnds(f).join(" → ")}\n${bytesText(f.bytes)} in ${count(f.files, "file")}${doubt}`;
 };
 
@@ -43,7 +43,7 @@ function sankey() {
   for (const l of links) if (l.kind === "forward" && l.width >= 9) ribbonLabel(svg, l);
   roving(stops.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(s => s[2]));
   box.replaceChildren(svg);
-  byId("sankey-cut").textContent = nodes.length < data.stages.length ? `The ${nodes.length} stages that hand on most of ${numberText(data.stages.length)} are drawn; the table has all flows.` : "";
+  byId("sankey-cut").textContent = nodes.length < data.stages.length ? `The ${nodes.length} stages with the largest flows of ${numberText(data.stages.length)} are drawn; the table has all flows.` : "";
 }
 
 function fades() {

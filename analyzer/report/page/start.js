@@ -1,18 +1,18 @@
-// Draws the page, and again what depends on its width or its colours.
+// Draws the page, and redraws the parts that depend on its width or its colours.
 
 function sectionQueries() {
-  queryButton("spent-query", "The critical path's time", "Each moment of the wall time is on the path once: computing, in I/O, blocked on pipes and sockets, or waiting for a task to start.", "", "insights(run).critical.parts");
+  queryButton("spent-query", "The critical path's time", "Each moment of the wall time is counted once: computing, in I/O, blocked on pipes and sockets, or waiting for a task to start.", "", "insights(run).critical.parts");
   queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own I/O took for so many.", shell("tailrace report {run}"), "run.findings()");
   queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
     shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')");
   queryButton("timeline-query", "Timeline", "First and last event of each task, and the bytes it moved.", shell("tailrace query {run} --by stage,task --agg min:ts --agg max:ts --agg sum:size"), "run.tasks");
   queryButton("heat-query", "Heat maps", "Bytes of each access, spread over the time of its calls; a cell has a query of its own.", shell("tailrace query {run} --by stage,path,dir --agg sum:size"), "summary.collect(run)['heat']");
   queryButton("stages-query", "Stages", "One row a stage; a stage has a query of its own.", shell("tailrace query {run} --by stage,dir,cat --agg sum:size --agg sum:dur --agg count"), "stages.table(run)");
-  queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, by what it waited for or did.", shell("tailrace report {run}"), "waits.table(run)");
+  queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, split into waiting and running.", shell("tailrace report {run}"), "waits.table(run)");
   queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
-  queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that its own writers wrote anew before anyone had read them.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
-  queryButton("declared-query", "Declared and observed", "What the workflow manager declared, held against the bytes that passed between tasks.", shell("tailrace report {run}"), "dataflow.compare_declared(run)");
-  queryButton("losses-query", "Losses and coverage", "What could not be recorded, by cause, and each process's bytes by the kernel's account.", shell("tailrace info {run}"), "run.losses, run.coverage");
+  queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that their own writers replaced before a first read.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
+  queryButton("declared-query", "Declared and observed", "The workflow manager's dependencies, compared with the bytes that passed between tasks.", shell("tailrace report {run}"), "dataflow.compare_declared(run)");
+  queryButton("losses-query", "Losses and coverage", "Events that could not be recorded, by cause, and each process's bytes by the kernel's accounting.", shell("tailrace info {run}"), "run.losses, run.coverage");
 }
 
 sectionQueries();

@@ -2,7 +2,7 @@
 
 const BARS_AT_MOST = 3000, LANES_AT_MOST = 16, TICK_WIDTH = 90;
 
-// Greedy lanes: each task, by start, goes to the lane that was free first; it takes at least `least` ms, so that bars don't touch.
+// Greedy lanes: each task, by start, goes to the first free lane; it takes at least `least` ms, so that bars don't touch.
 function lanes(tasks, least) {
   const ends = [], lane = [];
   for (const t of tasks) {

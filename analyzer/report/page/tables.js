@@ -60,7 +60,7 @@ function waitTable() {
   if (!data.waits.length) { byId("waits").hidden = true; return; }
   const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];
   table(byId("wait-table"), "Where the tasks' time went", [
-    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("On data", "data_ms"), column("On order", "order_ms"), column("Queued", "queue_ms"),
+    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("In the queue", "queue_ms"),
     column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
   ], data.waits, 50);
 }
@@ -96,7 +96,7 @@ function lossTable() {
   table(byId("loss-table"), "Losses", [["What was lost", r => r.text]], data.losses, 50);
   if (!data.losses.length) byId("loss-table").replaceChildren(make("p", {class: "none"}, "Nothing was lost."));
   if (!data.coverage.below.length) { byId("below-part").hidden = true; return; }
-  table(byId("below-table"), "Processes not fully seen", [
+  table(byId("below-table"), "Processes not fully recorded", [
     ["Process", r => `${r.host}:${r.pid}`], ["Program", r => r.exe.split("/").pop()], bytesColumn("By the kernel", "kernel_bytes"), bytesColumn("Missing", "missing_bytes"),
     ["Share", r => r.share, r => shareText(r.share), "num"], ["Cause", r => r.cause],
   ], data.coverage.below, 15);
