@@ -19,6 +19,7 @@ from typing import Any
 import jinja2
 
 from tailrace.analyzer import summary
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.util.published import published
 
 PAGE = Path(__file__).parent / "page"
@@ -40,7 +41,7 @@ SCRIPTS = (
 """page/*.js in their order: each uses what those before it define."""
 
 
-def write_html(run: Any, path: str | Path) -> None:
+def write_html(run: AnalyzedRun, path: str | Path) -> None:
     """Writes the page of a run to `path` (UTF-8).
 
     Raises:

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tailrace.analyzer import summary
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.report.names import Names, fit, is_manager_file, names_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
@@ -33,7 +34,7 @@ WIDE = 110
 GAP = 2
 NARROWEST = 12
 """Columns that a name keeps when a table is too wide."""
-SHOWN = {"findings": 10, "flows": 7, "files": 5, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
+SHOWN = {"findings": 10, "flows": 6, "files": 4, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
 """Rows that a terminal shows of each list."""
 FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "quality": "dim"}
 COST_WIDTH = 9
@@ -56,7 +57,7 @@ STATUS_STYLES = {
 MANAGER = "(workflow manager: {files})"
 
 
-def render_terminal(run: Any, console: Console) -> None:
+def render_terminal(run: AnalyzedRun, console: Console) -> None:
     """Prints the report of a run to a rich console."""
     show(summary.collect(run), console)
 
