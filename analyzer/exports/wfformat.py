@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import tailrace
@@ -137,7 +138,7 @@ def _execution(job: Job, name: str) -> dict[str, Any]:
     return out
 
 
-def _machines(meta: dict[str, Any], jobs: list[Job]) -> list[dict[str, Any]]:
+def _machines(meta: Mapping[str, object], jobs: list[Job]) -> list[dict[str, Any]]:
     """The nodes on which jobs ran, with their description in run.json."""
     known = {str(part.get("host")): part for part in reversed(descriptions(meta))}
     out = []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,8 +173,8 @@ def _show_findings(findings: list[dict[str, Any]], names: Names, console: Consol
         line = Text.assemble((f"{cost:>{COST_WIDTH}}", FINDING_STYLES[finding["about"]]), " " * GAP, words)
         for part in _wrapped(line, console.width, indent):
             _print(console, part)
-        for part in names.query(str(finding["query"]), console.width - indent):
-            _print(console, Text(" " * indent + part, "dim"))
+        for query in names.query(str(finding["query"]), console.width - indent):
+            _print(console, Text(" " * indent + query, "dim"))
 
 
 def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
@@ -199,6 +199,14 @@ def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
 
 def _first(shown: int, total: int) -> str:
     return f" (first {shown} of {total})" if total > shown else ""
+
+
+def _split(rows: list[dict[str, Any]], folded: Callable[[dict[str, Any]], bool]) -> tuple[list[Any], list[Any]]:
+    """The rows that are shown, and those that are folded into one."""
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for row in rows:
+        sides[folded(row)].append(row)
+    return sides
 
 
 @dataclass
@@ -290,8 +298,7 @@ def stage_name(data: dict[str, Any], position: int, other: str) -> str:
 def _flows(data: dict[str, Any], names: Names, width: int) -> Table | None:
     """Flows between stages, the largest first; what untagged processes pass among themselves is one row."""
     flows = sorted(data["flows"], key=lambda flow: -flow["bytes"])
-    between = [flow for flow in flows if not _among_untagged(data, flow)]
-    among = [flow for flow in flows if _among_untagged(data, flow)]
+    between, among = _split(flows, lambda flow: _among_untagged(data, flow))
     if not flows:
         return None
     shown = between[: SHOWN["flows"]]
@@ -316,8 +323,9 @@ def _among_untagged(data: dict[str, Any], flow: dict[str, Any]) -> bool:
 
 def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["files"]["rows"] if row["cls"] == "data"]
-    manager = [row for row in rows if is_manager_file(row["path"], (stage_name(data, s, "") for s in row["wrote"]))]
-    others = [row for row in rows if row not in manager] if manager else rows
+    others, manager = _split(
+        rows, lambda row: is_manager_file(row["path"], (stage_name(data, s, "") for s in row["wrote"]))
+    )
     if not rows:
         return None
     shown = others[: SHOWN["files"]]
@@ -328,8 +336,8 @@ def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
         moved = (bytes_text(row["read_bytes"]), bytes_text(row["written_bytes"]))
         table.rows.append((visible(names.relative(row["path"])), *moved, str(row["writers"]), str(row["readers"])))
     if manager:
-        moved = tuple(bytes_text(sum(row[key] for row in manager)) for key in ("read_bytes", "written_bytes"))
-        table.rows.append((_of_manager(len(manager)), *moved, "", ""))
+        sums = [bytes_text(sum(row[key] for row in manager)) for key in ("read_bytes", "written_bytes")]
+        table.rows.append((_of_manager(len(manager)), *sums, "", ""))
     return table
 
 
@@ -375,8 +383,7 @@ def actors_text(actors: list[dict[str, Any]], number: int) -> str:
 
 def _never_read(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["never_read"]["rows"] if not row["removed"]]
-    manager = [row for row in rows if is_manager_file(row["path"], row["stages"])]
-    others = [row for row in rows if row not in manager]
+    others, manager = _split(rows, lambda row: is_manager_file(row["path"], row["stages"]))
     if not rows:
         return None
     shown = others[: SHOWN["never_read"]]
