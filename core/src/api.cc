@@ -21,7 +21,7 @@ namespace {
 
 __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   start_session(argv);
-  // Collectors of garbage call it in handlers of signals, where nothing can be looked up.
+  // Garbage collectors call it in signal handlers, where no look-up is possible.
   find_real(Fn::f_mprotect);
   if (enter()) handle_exit();
   find_layers();
@@ -67,7 +67,7 @@ TAILRACE_API tailrace_context tailrace_context_switch(tailrace_context id) {
   Context *before = current_context();
   Context *next = id ? context_of(id) : nullptr;
   t_context = next;
-  // A stage's events are in the run directory soon after it is over.
+  // So that a stage's events are in the run directory soon after its end.
   if (next != before && is_worth_a_block(t)) seal_thread(t);
   return before->id;
 }
@@ -83,7 +83,7 @@ TAILRACE_API void tailrace_flush() {
   if (Thread *t = enter()) seal_thread(t);
 }
 
-// Not in tailrace.h: for the Python package, which seals and scans in processes that may be traced.
+// Not in tailrace.h: for the Python package, which seals and reads journals in processes that may be traced.
 TAILRACE_API void tailrace_count_own(uint64_t read, uint64_t written) {
   count_own(static_cast<int64_t>(read), static_cast<int64_t>(written));
 }
@@ -115,7 +115,7 @@ TAILRACE_API const char *tailrace_setting(const char *name) {
 
 TAILRACE_API int tailrace_attach() {
   State state = State::kOff;
-  // Without TAILRACE_RUN at the library's own start there was nothing to do; now there may be.
+  // TAILRACE_RUN may have been set since the library's constructor ran.
   g_session.state.compare_exchange_strong(state, State::kNew);
   start_session(nullptr);
   if (!enter()) return -1;

@@ -1,5 +1,5 @@
-// Hooks: POSIX asynchronous I/O. A request is an event without bytes; the bytes are in the event "aio_return" by which
-// the program takes the result. What is never taken is not counted.
+// Hooks: POSIX asynchronous I/O. A request is an event without bytes; the bytes are in the event "aio_return" of the call
+// that takes the result. Results that the program never takes are not counted.
 #include <aio.h>
 
 #include <atomic>
@@ -11,8 +11,8 @@ using namespace tailrace;
 
 namespace {
 
-// Which file a request under way is for: its descriptor may be closed, and its number used again, before the result is
-// taken. Direct-mapped; a request that another displaces is recorded without a file.
+// The files of pending requests: a request's descriptor may be closed, and its number used again, before the result is
+// taken. Direct-mapped; a request that another one displaces is recorded without a file.
 struct Pending {
   std::atomic<const void *> request;
   OpenFile *file;
@@ -25,7 +25,7 @@ Pending &pending_of(const void *request) {
   return g_pending[(reinterpret_cast<uintptr_t>(request) >> 4) * 2654435761u % kPending];
 }
 
-// Before the request is made: a thread that it notifies may take the result before the call is back here.
+// To be called before the request is made: a thread that it notifies may take the result before the call returns.
 void expect(const void *request, int fd) {
   OpenFile *file = file_of(fd);
   Pending &p = pending_of(request);
@@ -57,14 +57,14 @@ void record_result(const Call &call, Fn fn, const Request *request, ssize_t ret)
     e.offset = request->aio_offset;
     e.count = request->aio_nbytes;
   }
-  // The result is given back as it is in the request; errno is not set.
+  // aio_return returns the result as it is in the request, without errno.
   e.ret = ret < 0 ? -static_cast<int64_t>(request->__error_code) : ret;
   record_file(call, e, file);
 }
 
 }  // namespace
 
-// The request may be gone when the call is back: its thread may have taken the result.
+// The request may be freed when the call returns: another thread may have taken the result.
 #define REQUEST_HOOK(symbol, request_type)                          \
   TAILRACE_HOOK int symbol(struct request_type *request) noexcept { \
     Call call;                                                      \
@@ -103,7 +103,7 @@ AIO_FSYNC_HOOK(aio_fsync64, aiocb64)
 AIO_RETURN_HOOK(aio_return, aiocb)
 AIO_RETURN_HOOK(aio_return64, aiocb64)
 
-// libc looks into the list only when the mode is one of the two.
+// libc reads the list only when the mode is one of the two.
 #define LIO_HOOK(symbol, request_type)                                                                             \
   TAILRACE_HOOK int symbol(int mode, struct request_type *const list[], int n, struct sigevent *notice) noexcept { \
     Call call;                                                                                                     \

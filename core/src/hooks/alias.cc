@@ -1,5 +1,5 @@
 // Hooks: libc's second names for functions that are hooked under their first. A program that was linked against one of
-// them (old libstdc++, gnulib) closes and moves as well as any other; each goes to the hook of the first name.
+// them (old libstdc++, gnulib) closes and moves as well as any other; each calls the hook of the first name.
 #include <fcntl.h>
 #include <mntent.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ TAILRACE_HOOK int __fcntl(int fd, int command, ...) {
 PRINT_ALIAS(_IO_fprintf, (FILE * stream, const char *format, ...), stream, format)
 PRINT_ALIAS(_IO_printf, (const char *format, ...), stdout, format)
 
-// No function can stand between vfork and its caller.
+// No wrapper is possible between vfork and its caller, so this jumps.
 #if defined(__x86_64__)
 __asm__(R"(
   .text

@@ -1,5 +1,5 @@
-// See hooks/attach.h. GOTCHA's interface is three functions and one struct (its gotcha.h and gotcha_types.h); it is
-// loaded at run time, from beside this library or wherever the dynamic linker finds it.
+// See hooks/attach.h. GOTCHA's interface is three functions and one struct (gotcha.h and gotcha_types.h). It is loaded at
+// run time, from this library's directory or where the dynamic linker finds it.
 #include "hooks/attach.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ struct GotchaBinding {
 };
 
 constexpr size_t kMaxBindings = kFunctionCount;
-// GOTCHA keeps pointers into the table, so it lives as long as the process.
+// GOTCHA keeps pointers into the table, so it is never freed.
 GotchaBinding g_bindings[kMaxBindings];
 void *g_handles[kMaxBindings];
 char g_error[512];
@@ -46,8 +46,7 @@ void *open_gotcha() {
   return handle ? handle : open("libgotcha.so.2", RTLD_NOW);
 }
 
-// Only what this libc has: GOTCHA gives up a whole table for one missing name. dlopen and dlsym are GOTCHA's own to
-// wrap.
+// Only functions of this libc: GOTCHA rejects a whole table for one missing name. GOTCHA itself wraps dlopen and dlsym.
 size_t fill_bindings() {
   size_t n = 0;
   for (size_t i = 0; i < kWrapperCount && n < kMaxBindings; ++i) {

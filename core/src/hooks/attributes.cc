@@ -1,4 +1,4 @@
-// Hooks: what a file is beside its data: mode, owner, times, extended attributes; and files that are no data.
+// Hooks: the attributes of files (mode, owner, times, extended attributes), and files without data.
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -17,7 +17,7 @@ int __xmknod(int, const char *, mode_t, dev_t *);
 int __xmknodat(int, int, const char *, mode_t, dev_t *);
 }
 
-// On a path; `look` says whether a link is followed.
+// On a path; `lookup` tells whether links are followed.
 #define PATH_HOOK(type, symbol, parameters, arguments, dirfd, look) \
   TAILRACE_HOOK type symbol parameters noexcept {                   \
     Call call;                                                      \
@@ -105,7 +105,7 @@ TAILRACE_HOOK char *mkdtemp(char *pattern) noexcept {
   return ret;
 }
 
-// Named by the old root: the new one has no name for itself.
+// Named within the old root: the new one has no name for itself.
 TAILRACE_HOOK int chroot(const char *path) noexcept {
   make_reserve();
   Call call;

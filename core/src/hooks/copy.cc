@@ -1,4 +1,4 @@
-// Hooks: what copies between descriptors, or between memory and a pipe, without the bytes passing through the program.
+// Hooks: copies between descriptors, or between memory and a pipe, whose bytes do not pass through the program.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ SENDFILE_HOOK(sendfile64, off64_t)
 COPY_HOOK(copy_file_range)
 COPY_HOOK(splice)
 
-// What is in a pipe, into another: it can still be read from the first.
+// tee copies a pipe's bytes into another pipe; they can still be read from the first.
 TAILRACE_HOOK ssize_t tee(int from, int to, size_t n, unsigned flags) {
   Call call;
   ssize_t ret = REAL(tee)(from, to, n, flags);
@@ -45,7 +45,7 @@ TAILRACE_HOOK ssize_t tee(int from, int to, size_t n, unsigned flags) {
   return ret;
 }
 
-// The way of the bytes is the pipe's end: memory into the one that is written to, out of the one that is read.
+// The pipe's end gives the direction: from memory into a write end, out of a read end into memory.
 TAILRACE_HOOK ssize_t vmsplice(int fd, const struct iovec *parts, size_t n, unsigned flags) {
   Call call;
   ssize_t ret = REAL(vmsplice)(fd, parts, n, flags);
@@ -58,7 +58,7 @@ TAILRACE_HOOK ssize_t vmsplice(int fd, const struct iovec *parts, size_t n, unsi
 
 namespace {
 
-// A clone shares the blocks: no byte moves through the kernel's account, but the one file's data is the other's now.
+// A clone shares the blocks: the kernel accounts no bytes, but the data of the one file is now the other's.
 void record_clone(const Call &call, int from, int64_t from_at, int to, int64_t bytes, int ret) {
   int saved = errno;
   if (ret == 0 && bytes == 0) {
@@ -72,7 +72,7 @@ void record_clone(const Call &call, int from, int64_t from_at, int to, int64_t b
 
 }  // namespace
 
-// The third argument is a number or a pointer, whatever the command wants; it is handed on as a word.
+// The third argument is a number or a pointer, depending on the command; it is passed on as a word.
 TAILRACE_HOOK int ioctl(int fd, unsigned long command, ...) noexcept {
   va_list args;
   va_start(args, command);

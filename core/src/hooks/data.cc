@@ -1,4 +1,4 @@
-// Hooks: what moves bytes through descriptors, and what moves their positions.
+// Hooks: calls that move bytes through descriptors, and calls that move their positions.
 #include <mqueue.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ VECTOR_AT_HOOK(preadv64, off64_t)
 VECTOR_AT_HOOK(pwritev, off_t)
 VECTOR_AT_HOOK(pwritev64, off64_t)
 
-// An offset of -1 means the descriptor's position (preadv2(2)), and that is what kHere is too.
+// An offset of -1 is the descriptor's position (preadv2(2)), and so is kHere.
 #define VECTOR_AT_2_HOOK(symbol, offset_type)                                                                         \
   TAILRACE_HOOK ssize_t symbol(int fd, const struct iovec *parts, int count, offset_type at, int flags) {             \
     Call call;                                                                                                        \
@@ -124,7 +124,7 @@ TAILRACE_HOOK int __dprintf_chk(int fd, int flag, const char *format, ...) {
   return ret;
 }
 
-// Counters and message queues: descriptors whose bytes have no offsets. `moved` is what a success is worth.
+// Counters and message queues: descriptors whose bytes have no offsets. `moved`: the bytes of a successful call.
 #define MESSAGE_HOOK(type, symbol, parameters, arguments, count, moved)                                     \
   TAILRACE_HOOK type symbol parameters {                                                                    \
     Call call;                                                                                              \

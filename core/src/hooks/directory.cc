@@ -1,4 +1,4 @@
-// Hooks: directories. Each call is one event; what scandir, ftw and glob do inside is theirs.
+// Hooks: directories. Each call is one event; the calls that scandir, ftw and glob make within libc are none.
 #include <dirent.h>
 #include <ftw.h>
 #include <glob.h>
@@ -68,7 +68,7 @@ TAILRACE_HOOK ssize_t getdents64(int fd, void *buf, size_t n) noexcept {
 GETDIRENTRIES_HOOK(getdirentries, off_t)
 GETDIRENTRIES_HOOK(getdirentries64, off64_t)
 
-// A whole walk.
+// A whole walk of a tree.
 #define WALK_HOOK(symbol, parameters, arguments, dir)                    \
   TAILRACE_HOOK int symbol parameters {                                  \
     Call call;                                                           \
@@ -89,7 +89,7 @@ WALK_HOOK(nftw, (const char *path, __nftw_func_t visit, int depth, int flags), (
 WALK_HOOK(nftw64, (const char *path, __nftw64_func_t visit, int depth, int flags), (path, visit, depth, flags),
           AT_FDCWD)
 
-// A pattern is the name of no file.
+// A pattern is no file name.
 #define GLOB_HOOK(symbol, result)                                                                                    \
   TAILRACE_HOOK int symbol(const char *pattern, int flags, int (*failed)(const char *, int), result *out) noexcept { \
     Call call;                                                                                                       \

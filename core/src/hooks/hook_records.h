@@ -1,4 +1,4 @@
-// What more than one file of hooks needs to make its records.
+// Functions of single files of hooks that other files of hooks call to make records.
 #pragma once
 
 #include <sys/uio.h>
@@ -12,41 +12,41 @@ namespace tailrace {
 
 // hooks/open.cc. A call that opens `path` (null where the descriptor has none); after a failure fd is negative.
 void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, int flags);
-// A call that makes a descriptor out of no file that has a name.
+// A call that makes a descriptor without a named file.
 void record_made(const Call &call, Fn fn, int fd);
-// A call that returns a new descriptor for what an old one stands for.
+// A call that duplicates a descriptor.
 void record_dup(const Call &call, Fn fn, int oldfd, int newfd);
-// Two new descriptors whose other ends are each other.
+// Two new descriptors that are each other's peer.
 void record_pair(const Call &call, Fn fn, const int fds[2], int ret);
-// After F_SETFL: to append or not decides whose the position is.
+// After F_SETFL: in append mode only the kernel has the position.
 void set_appending(int fd, int flags);
 
-// hooks/meta.cc. A call on the file of that name.
+// hooks/meta.cc. A call on a file by name.
 void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t ret, Lookup lookup);
 
-// hooks/map.cc. The process ends: its shared mappings that can be stored to end with it.
+// hooks/map.cc. At the end of the process, with which its shared writable mappings end.
 void record_remaining_maps();
 
-// hooks/libaio.cc. Before and after io_submit(2), the result being -errno after a failure; and after io_getevents(2).
+// hooks/libaio.cc. Before and after io_submit(2), with -errno as the result of a failure; and after io_getevents(2).
 void expect_requests(long count, struct iocb **list);
 void record_submit(const Call &call, long result);
 void record_results(const Call &call, const struct io_event *results, long count);
-// Memory of the program's that may not be there.
+// Copies memory of the program that may be unmapped; false if it is.
 bool copy_if_readable(void *to, const struct iovec *from, size_t parts, size_t bytes);
 
 // hooks/uring.cc. After io_uring_setup(2).
 void record_ring_setup(const Call &call, long fd);
 
 inline uint64_t bytes_of(const struct iovec *parts, uint64_t n, int64_t ret) {
-  // After a failure nobody knows that the pointer is good.
+  // After a failure the pointer may be bad.
   if (ret < 0) return kNoCount;
   uint64_t sum = 0;
   for (uint64_t i = 0; i < n && i < 1024; ++i) sum += parts[i].iov_len;
   return sum;
 }
 
-// The offset that a copying call was given by pointer, as it was before the call moved it. A call that moved nothing
-// may not have looked at the pointer.
+// The offset that a copying call got by pointer, as it was before the call advanced it. A call that moved nothing may not
+// have read the pointer, so that it may be bad.
 template <class Offset>
 int64_t given_offset(const Offset *at, int64_t ret) {
   if (!at) return kHere;

@@ -1,8 +1,9 @@
-// Hooks: the kernel's own asynchronous requests (io_submit(2)), by libaio's functions or by number. As with POSIX's,
-// the bytes are in the event of the result, "io_getevents"; what is never taken is not counted.
+// Hooks: the kernel's own asynchronous requests (io_submit(2)), by libaio's functions or by number. As with those of POSIX,
+// the bytes are in the event of the result, "io_getevents"; results that the program never takes are not counted.
 //
-// What holds: a program may free a request as soon as it is made, so what is needed of it is kept here; and nothing of
-// it is read but by way of the kernel, which answers a bad pointer with an error.
+// Invariants:
+// - A program may free a request as soon as it is made, so what a record needs is copied before.
+// - A request is read only through the kernel, which answers a bad pointer with an error.
 #include <linux/aio_abi.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -13,7 +14,7 @@
 
 using namespace tailrace;
 
-// libaio's functions return -errno and leave errno alone.
+// libaio's functions return -errno and do not set errno.
 extern "C" {
 int io_submit(aio_context_t, long, struct iocb **);
 int io_getevents(aio_context_t, long, long, struct io_event *, struct timespec *);
@@ -43,7 +44,7 @@ Request *find_request(uint64_t id) {
   return nullptr;
 }
 
-// Where too many are under way the result's file is not known.
+// With too many pending requests the result's file is unknown.
 void keep(uint64_t id, const struct iocb &request) {
   bool reads = request.aio_lio_opcode == IOCB_CMD_PREAD || request.aio_lio_opcode == IOCB_CMD_PREADV;
   bool writes = request.aio_lio_opcode == IOCB_CMD_PWRITE || request.aio_lio_opcode == IOCB_CMD_PWRITEV;
@@ -59,7 +60,7 @@ void keep(uint64_t id, const struct iocb &request) {
   r->file = file_of(static_cast<int>(request.aio_fildes));
   r->hash = r->file ? r->file->hash.load(std::memory_order_relaxed) : 0;
   r->offset = request.aio_offset;
-  // Of a vector the number of its parts is given, not their bytes.
+  // A vectored request gives the number of its parts, not their bytes.
   bool vector = request.aio_lio_opcode == IOCB_CMD_PREADV || request.aio_lio_opcode == IOCB_CMD_PWRITEV;
   r->bytes = vector ? kNoCount : request.aio_nbytes;
   r->fn = reads ? Fn::kIoRead : Fn::kIoWritten;
@@ -115,8 +116,8 @@ void tailrace::record_results(const Call &call, const struct io_event *results, 
 
 namespace {
 
-// Where the library that the program calls can't be found by name, as it was opened for a plugin alone, its functions'
-// work is done here: they are no more than the system call.
+// Where the library that the program calls can't be found by name, because it was opened for one plugin only, its
+// functions are replaced: each is just a system call.
 template <class Real, class Raw>
 int call_library(Fn fn, Real &&real, Raw &&raw) {
   void *address = find_real(fn);
@@ -144,7 +145,7 @@ TAILRACE_HOOK int io_submit(aio_context_t context, long n, struct iocb **list) {
   if (call) expect_requests(n, list);
   uint32_t before = t_submits;
   int ret = LIBRARY_CALL(io_submit, SYS_io_submit, context, n, list);
-  // The library's may be a call of syscall, which is a hook.
+  // The library's function may call syscall, which is a hook.
   if (t_submits == before) record_submit(call, ret);
   return ret;
 }
@@ -157,7 +158,7 @@ TAILRACE_HOOK int io_getevents(aio_context_t context, long least, long n, struct
   return ret;
 }
 
-// The kernel wants the mask's size beside it.
+// The kernel takes the mask together with its size.
 TAILRACE_HOOK int io_pgetevents(aio_context_t context, long least, long n, struct io_event *results,
                                 struct timespec *patience, void *mask) {
   Call call;

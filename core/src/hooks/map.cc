@@ -1,5 +1,5 @@
-// Hooks: mappings of files. What is then loaded and stored through memory no call tells; a mapping says which bytes of
-// the file it may have been. Mappings without a file are an allocator's, and no access to data.
+// Hooks: mappings of files. Loads and stores through memory are no calls; a mapping tells which bytes of the file they can
+// have been. Mappings without a file belong to allocators and are no access to data.
 #include <stdarg.h>
 #include <sys/mman.h>
 
@@ -11,15 +11,15 @@ using namespace tailrace;
 
 namespace {
 
-// The mappings of files that hooks made, so that munmap and msync can say what they are of. Few at a time, and looked
-// through one by one; of one that finds no room nothing more is said. Changed under the table lock.
+// The mappings of files, for munmap and msync to name their files. They are few, so a scan is enough; a mapping for which
+// the table has no room has no further events. Changed under the table lock.
 struct Mapping {
   std::atomic<uintptr_t> begin;
   uintptr_t end;
   uint64_t hash;
   int64_t offset;
   uint64_t access;  // protection | flags << 32
-  int pid;          // who made it: forked children have it too
+  int pid;          // of the process that made it: forked children inherit it
   FileIdentity identity;
   char *path;
   uint32_t path_bytes;
@@ -32,8 +32,8 @@ uint64_t access_of(int protection, int flags) {
   return static_cast<uint32_t>(protection) | static_cast<uint64_t>(static_cast<uint32_t>(flags)) << 32;
 }
 
-// Table lock held, here and below.
-void let_go(Mapping &m) {
+// Call with the table lock held, here and below.
+void release(Mapping &m) {
   m.begin.store(0, std::memory_order_relaxed);
   if (m.path) pool_give(m.path, m.path_bytes);
   m.path = nullptr;
@@ -78,7 +78,7 @@ struct Part {
   int pid = 0;
 };
 
-// The part of [begin, end) that the first mapping from `i` on has; `i` is behind it then.
+// The part of [begin, end) in the first mapping from index `i` on; `i` is advanced past it.
 Part next_part(uint32_t &i, uintptr_t begin, uintptr_t end, NamedFile &file) {
   Part part;
   Locked lock(g_session.wiped->table);
@@ -94,7 +94,7 @@ Part next_part(uint32_t &i, uintptr_t begin, uintptr_t end, NamedFile &file) {
   return part;
 }
 
-// The range is mapped no longer, or anew.
+// To be called when the range is unmapped or mapped anew.
 void forget(uintptr_t begin, uintptr_t end) {
   Locked lock(g_session.wiped->table);
   for (uint32_t i = 0; i < g_mapping_count.load(std::memory_order_relaxed); ++i) {
@@ -106,13 +106,13 @@ void forget(uintptr_t begin, uintptr_t end) {
     int64_t offset = m.offset;
     uint64_t access = m.access;
     int pid = m.pid;
-    let_go(m);
+    release(m);
     if (from < begin) keep(from, begin, offset, access, rest, pid);
     if (end < to) keep(end, to, offset + static_cast<int64_t>(end - from), access, rest, pid);
   }
 }
 
-// What is stored there comes to the file.
+// Whether stores reach the file.
 bool is_shared(uint64_t access) {
   uint64_t type = access >> 32 & MAP_TYPE;
   return type == MAP_SHARED || type == MAP_SHARED_VALIDATE;
@@ -120,7 +120,7 @@ bool is_shared(uint64_t access) {
 
 bool any_mapping() { return g_mapping_count.load(std::memory_order_relaxed) != 0; }
 
-// A failure names what it was about, too.
+// A failed call is recorded with its file, too.
 void record_parts(const Call &call, Fn fn, uintptr_t begin, size_t n, int64_t ret) {
   if (!enter()) return;
   int64_t result = result_of(ret);
@@ -167,7 +167,7 @@ void record_map(const Call &call, Fn fn, int fd, void *map, size_t n, int64_t at
 MMAP_HOOK(mmap, off_t)
 MMAP_HOOK(mmap64, off64_t)
 
-// Before the call: another thread may get the addresses as soon as they are free.
+// Recorded before the call: another thread may get the addresses as soon as they are free.
 TAILRACE_HOOK int munmap(void *address, size_t n) noexcept {
   auto begin = reinterpret_cast<uintptr_t>(address);
   if (__builtin_expect(!any_mapping(), 1)) return REAL(munmap)(address, n);
@@ -182,7 +182,7 @@ TAILRACE_HOOK int munmap(void *address, size_t n) noexcept {
   return REAL(munmap)(address, n);
 }
 
-// Of what a protection does to a mapping, only that stores begin to come to the file is an access of its own.
+// A new protection is an access only if it makes a shared mapping writable.
 TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
   auto begin = reinterpret_cast<uintptr_t>(address);
   if (__builtin_expect(!any_mapping(), 1)) return REAL(mprotect)(address, n, protection);
@@ -199,7 +199,7 @@ TAILRACE_HOOK int mprotect(void *address, size_t n, int protection) noexcept {
       Event e{Fn::f_mprotect, 0, access, part.offset, part.bytes, 1};
       record_path(call, e, &file);
     }
-    // Its part stands alone from here on; it may take any place in the table, so the look begins anew.
+    // The part becomes a mapping of its own at any place in the table, so the scan starts again.
     forget(part.begin, part.begin + part.bytes);
     Locked lock(g_session.wiped->table);
     keep(part.begin, part.begin + part.bytes, part.offset, access, file);
@@ -221,7 +221,7 @@ void tailrace::record_remaining_maps() {
   }
   Locked lock(g_session.wiped->table);
   for (Mapping &m : g_mappings) {
-    if (m.begin.load(std::memory_order_relaxed)) let_go(m);
+    if (m.begin.load(std::memory_order_relaxed)) release(m);
   }
 }
 

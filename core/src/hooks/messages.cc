@@ -1,6 +1,7 @@
-// Hooks: what libc itself writes to a stream of the program's, and counts for nobody: complaints about options, entries
-// of tables. The bytes are the kernel's account of the thread around the call (LibcCall) and what is in the stream's
-// buffer after it. And what it reads: entries of tables, whose bytes the stream's position tells.
+// Hooks: calls in which libc itself writes to a stream of the program without returning the length: complaints about
+// options, entries of tables. The bytes are the kernel's account of the thread around the call (LibcCall) and what is in
+// the stream's buffer after it. And calls that read entries of tables, whose bytes are the difference of the stream's
+// positions.
 #include <argp.h>
 #include <assert.h>
 #include <execinfo.h>
@@ -34,9 +35,9 @@ struct mntent *__getmntent_r(FILE *, struct mntent *, char *, int);
 
 namespace {
 
-__thread Writing *t_writing;
+__thread MessageCall *t_message;
 
-// Whether some argument may be complained about. Most calls find none, and are not measured.
+// Whether an argument may cause a complaint. Most calls have none, and are not measured.
 bool may_complain(int argc, char *const *argv, const char *options) {
   if (!opterr || !options || !argv) return false;
   if (*options == '+' || *options == '-') ++options;
@@ -51,34 +52,34 @@ bool may_complain(int argc, char *const *argv, const char *options) {
 
 namespace tailrace {
 
-Writing::Writing(Fn fn, FILE *stream, FILE *other, FILE *input)
+MessageCall::MessageCall(Fn fn, FILE *stream, FILE *other, FILE *input)
     : fn_(fn),
       streams_{stream, other},
       input_(input ? input : stream),
-      outer_(t_writing),
+      outer_(t_message),
       thread_(enter()),
       account_(thread_) {
   for (FILE *s : streams_) {
     if (s) StreamCall(s).settle();
   }
-  for (int i = 0; i < 2; ++i) waiting_[i] = streams_[i] ? unwritten_bytes(streams_[i]) : 0;
+  for (int i = 0; i < 2; ++i) unflushed_[i] = streams_[i] ? unwritten_bytes(streams_[i]) : 0;
   unread_ = unread_bytes(input_);
   buffered_ = streams_[1] && streams_[1]->_IO_write_base;
-  t_writing = this;
+  t_message = this;
 }
 
-void Writing::finish() {
-  if (t_writing != this) return;
-  t_writing = outer_;
+void MessageCall::finish() {
+  if (t_message != this) return;
+  t_message = outer_;
   int saved = errno;
   int64_t bytes[2];
   if (t_thread == thread_ && account_.finish(bytes)) {
-    bool to_other = streams_[1] && (unwritten_bytes(streams_[1]) != waiting_[1] ||
+    bool to_other = streams_[1] && (unwritten_bytes(streams_[1]) != unflushed_[1] ||
                                     buffered_ != (streams_[1]->_IO_write_base != nullptr));
     FILE *stream = streams_[to_other];
-    int64_t n = bytes[kWritten] + unwritten_bytes(stream) - waiting_[to_other];
+    int64_t n = bytes[kWritten] + unwritten_bytes(stream) - unflushed_[to_other];
     StreamCall s(stream);
-    // A seek may have read ahead, and where texts are translated libc reads what it needs to.
+    // A seek may have read ahead, and for translated texts libc reads catalogues.
     count_ahead(bytes[kRead] - (unread_bytes(input_) - unread_));
     s.resume();
     if (n > 0) s.transferred(fn_, static_cast<uint64_t>(n), n);
@@ -88,16 +89,16 @@ void Writing::finish() {
 
 void finish_interrupted_message() {
   take_message_in();
-  if (t_writing) t_writing->finish();
+  if (t_message) t_message->finish();
 }
 
 }  // namespace tailrace
 
-// Measured only if `condition`, and where something is recorded at all.
+// Measured only if `condition`, and only where anything is recorded.
 #define MESSAGE_HOOK(type, symbol, parameters, arguments, condition, ...) \
   TAILRACE_HOOK type symbol parameters {                                  \
     if (!(condition) || !enter()) return REAL(symbol) arguments;          \
-    Writing writing(Fn::f_##symbol, __VA_ARGS__);                         \
+    MessageCall message(Fn::f_##symbol, __VA_ARGS__);                     \
     return REAL(symbol) arguments;                                        \
   }
 
@@ -128,7 +129,7 @@ MESSAGE_HOOK(int, putspent, (const struct spwd *entry, FILE *out), (entry, out),
 MESSAGE_HOOK(int, putsgent, (const struct sgrp *entry, FILE *out), (entry, out), out != nullptr, out)
 MESSAGE_HOOK(int, addmntent, (FILE * out, const struct mntent *entry) noexcept, (out, entry), out != nullptr, out)
 
-// Where the process has no terminal libc asks on stderr and reads stdin.
+// Without a terminal libc prompts on stderr and reads stdin.
 TAILRACE_HOOK char *getpass(const char *prompt) {
   if (!enter()) return REAL(getpass)(prompt);
   int terminal = sys::open("/dev/tty", O_RDWR | O_NOCTTY);
@@ -136,11 +137,11 @@ TAILRACE_HOOK char *getpass(const char *prompt) {
     sys::close(terminal);
     return in_libc(Fn::f_getpass, Leave::kBothWays, [&] { return REAL(getpass)(prompt); });
   }
-  Writing asking(Fn::kAsked, stderr, nullptr, stdin);
+  MessageCall asking(Fn::kAsked, stderr, nullptr, stdin);
   return consume(Fn::kAnswered, stdin, [&] { return REAL(getpass)(prompt); });
 }
 
-// They don't come back, and libc writes them out at once.
+// Recorded before the call: it does not return, and libc writes the message at once.
 static void record_assertion(Fn fn, const char *format, const char *file, unsigned line, const char *function,
                              const char *what) {
   int none, saved = errno;
@@ -150,7 +151,7 @@ static void record_assertion(Fn fn, const char *format, const char *file, unsign
   StreamCall s(stderr);
   s.settle();
   s.transferred(fn, static_cast<uint64_t>(n), n);
-  s.let_go();
+  s.release();
   errno = saved;
 }
 

@@ -1,4 +1,4 @@
-// A call during which libc may write to a stream of the program's. It may not come back: argp_parse exits after help.
+// A call in which libc may write to a stream of the program. It may not return: argp_parse exits after its help.
 #pragma once
 
 #include <stdio.h>
@@ -8,13 +8,13 @@
 
 namespace tailrace {
 
-class Writing {
+class MessageCall {
  public:
-  // `other` may be written to instead, never both; `input` is read by then, by a call that is recorded.
-  Writing(Fn fn, FILE *stream, FILE *other = nullptr, FILE *input = nullptr);
-  ~Writing() { finish(); }
-  Writing(const Writing &) = delete;
-  Writing &operator=(const Writing &) = delete;
+  // libc may write to `other` instead, never to both. `input` is read in the same call, which is recorded separately.
+  MessageCall(Fn fn, FILE *stream, FILE *other = nullptr, FILE *input = nullptr);
+  ~MessageCall() { finish(); }
+  MessageCall(const MessageCall &) = delete;
+  MessageCall &operator=(const MessageCall &) = delete;
 
   void finish();
 
@@ -22,18 +22,18 @@ class Writing {
   Fn fn_;
   FILE *streams_[2];
   FILE *input_;
-  int64_t waiting_[2];
+  int64_t unflushed_[2];
   int64_t unread_;
   bool buffered_;
-  Writing *outer_;
+  MessageCall *outer_;
   Thread *thread_;
   LibcCall account_;
 };
 
-// hooks/text.cc. What a message that was written down before its call has left in stderr's buffer is counted.
+// hooks/text.cc. Counts what a message that was recorded before its call has left in stderr's buffer.
 void take_message_in();
 
-// Before the account of the process: what a call that never came back has written.
+// Before the account of the process is taken: records what a call that did not return has written.
 void finish_interrupted_message();
 
 }  // namespace tailrace

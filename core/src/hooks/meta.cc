@@ -1,5 +1,5 @@
-// Hooks: what names files. The name is made absolute; what lies under it is looked up where the call itself doesn't
-// tell, before the call where the call removes it.
+// Hooks: calls that name files. The name is made absolute. The file is looked up where the call itself does not tell its
+// identity, and before the call where the call removes it.
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,11 +44,11 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 
 namespace {
 
-// The stat family tells the identity itself, but for the birth time: the file is looked up again for that only where it
-// matters, on data, so that one file has one identity.
+// The stat family returns the identity except for the birth time. The file is looked up again for that only where it
+// matters, for regular files, so that one file has one identity.
 void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret) {
   if (!call) return;
-  // Null with AT_EMPTY_PATH is as good as empty.
+  // With AT_EMPTY_PATH null is the same as empty.
   if (!path || (is_readable(path, ret) && !*path)) {
     record_fd(call, fn, dirfd, ret);
     return;
@@ -56,7 +56,7 @@ void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags
   record_named(call, fn, dirfd, path, ret, flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow);
 }
 
-// A call that takes a name away: what it was must be looked up before.
+// A call that removes a name: the file must be looked up before.
 class Removal {
  public:
   Removal(const Call &call, int dirfd, const char *path) : recorded_(call && path) {
@@ -82,7 +82,7 @@ void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, i
   e.ret = result_of(ret);
   NamedFile a, b;
   name_file(to_dir, to, ret == 0 ? Lookup::kNoFollow : Lookup::kNot, b);
-  // After the call the file lies under the new name; the old name stands for the same file.
+  // After the call the file has the new name; the record has the same identity for both.
   name_file_as(from_dir, from, b.identity, a);
   record_path(call, e, &a, &b);
 }
@@ -257,7 +257,7 @@ READLINK_HOOK(__readlink_chk, (const char *path, char *out, size_t n, size_t roo
 READLINK_HOOK(__readlinkat_chk, (int dir, const char *path, char *out, size_t n, size_t room),
               (dir, path, out, n, room), dir)
 
-// Named before: a relative path means something else afterwards.
+// Named before the call: a relative path means something else afterwards.
 TAILRACE_HOOK int chdir(const char *path) noexcept {
   Call call;
   Removal target(call, AT_FDCWD, path);

@@ -1,5 +1,5 @@
-// Hooks: what makes, copies and closes descriptors. Every path by which a descriptor can close passes here, else the
-// number, when it is used again, would credit its bytes to the old file.
+// Hooks: calls that make, copy and close descriptors. Every call that can close a descriptor must be here: otherwise the
+// bytes of the next file with that number would be attributed to the old file.
 #include <mqueue.h>
 #include <pty.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ int __open64_2(const char *, int);
 int __openat_2(int, const char *, int);
 int __openat64_2(int, const char *, int);
 mqd_t __mq_open_2(const char *, int);
-// glibc 2.36 and later, whose own header forgets to say that they are C.
+// glibc 2.36 and later, whose header lacks the linkage as C.
 int pidfd_open(pid_t, unsigned) noexcept;
 int pidfd_getfd(int, int, unsigned) noexcept;
 }
@@ -87,7 +87,7 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
 void set_appending(int fd, int flags) {
   OpenFile *file = known_file_of(fd);
   if (!file || file->append == ((flags & O_APPEND) != 0)) return;
-  // Where the position is now, only the kernel knows.
+  // Only the kernel has the position now.
   file->own_since.store(0, std::memory_order_relaxed);
   file->append = (flags & O_APPEND) != 0;
 }
@@ -110,7 +110,7 @@ bool is_lock(int command) {
 
 }  // namespace
 
-// Declares `mode`, which is there only behind flags that can make a file (open(2)).
+// Declares `mode`, which callers pass only with flags that can make a file (open(2)).
 #define TAKE_MODE(flags)         \
   mode_t mode = 0;               \
   if (takes_mode(flags)) {       \
@@ -242,7 +242,7 @@ TAILRACE_HOOK int dup3(int from, int to, int flags) noexcept {
   return ret;
 }
 
-// The third argument is a number or a pointer, whatever the command wants; it is handed on as a word.
+// The third argument is a number or a pointer, depending on the command; it is passed on as a word.
 #define FCNTL_HOOK(symbol)                                                                        \
   TAILRACE_HOOK int symbol(int fd, int command, ...) {                                            \
     va_list args;                                                                                 \
@@ -280,7 +280,7 @@ TAILRACE_HOOK int pipe2(int fds[2], int flags) noexcept {
 TAILRACE_HOOK int shm_open(const char *name, int flags, mode_t mode) {
   Call call;
   int fd = REAL(shm_open)(name, flags, mode);
-  // A name of a shared memory object is no path; the descriptor has one.
+  // The name of a shared memory object is no path; its descriptor has one.
   if (fd < 0) {
     record_plain(call, Fn::f_shm_open, fd);
   } else {
@@ -289,7 +289,7 @@ TAILRACE_HOOK int shm_open(const char *name, int flags, mode_t mode) {
   return fd;
 }
 
-// Descriptors that stand for no file: their number was another's, and is this one's now.
+// Descriptors without a file: the table forgets the previous file of their number.
 #define MAKER_HOOK(symbol, parameters, arguments) \
   TAILRACE_HOOK int symbol parameters {           \
     Call call;                                    \
@@ -355,7 +355,7 @@ TAILRACE_HOOK int openpty(int *controller, int *terminal, char *name, const stru
   return ret;
 }
 
-// The terminal becomes 0, 1 and 2, and its own number is closed.
+// The terminal becomes descriptors 0, 1 and 2, and its own number is closed.
 TAILRACE_HOOK int login_tty(int fd) noexcept {
   Call call;
   if (call) {

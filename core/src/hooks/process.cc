@@ -1,5 +1,5 @@
-// Hooks: processes and threads. Whatever starts a program gives it the calling thread's context and, if the caller
-// dropped it, the tracing itself (docs/architecture.md, "Context"). hooks/spawn.cc has system and popen, hooks/wait.cc
+// Hooks: processes and threads. Every call that starts a program gives it the calling thread's context and the hidden
+// settings (docs/architecture.md, "Context"). hooks/spawn.cc has system and popen, hooks/wait.cc
 // the waits, hooks/process_exit.cc the end of a process, linker/dynamic.cc what loads code.
 #include <alloca.h>
 #include <fcntl.h>
@@ -47,18 +47,18 @@ void record_vfork(const Call &call, long pid) {
 }
 }  // namespace
 
-// vfork's child runs on its parent's stack and memory, and returns from the function that called it: no function in C
-// can stand between. Here the return address is kept in a register, which the kernel saves, and both sides call back
-// for what they must do. ThreadSanitizer's account of a thread can't be shared by two.
+// The child of vfork runs on its parent's stack and memory and returns from the function that called vfork, so no C
+// function is possible in between. The assembly keeps the return address in a register, which the kernel saves, and calls a
+// function of ours on both sides. Not under ThreadSanitizer, whose account of a thread two processes can't share.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 #ifdef __SANITIZE_ADDRESS__
-// What the child's frames left in the account of the stack is over (libasan's own vfork, which ours replaces).
+// Clears what the child's frames left in the shadow of the stack, as libasan's own vfork does, which ours replaces.
 void __asan_handle_vfork(void *stack);
 #else
 static void __asan_handle_vfork(void *) {}
 #endif
-// When this thread's vfork began, which is before its child could do anything.
+// The begin of this thread's vfork.
 static __thread uint64_t t_vfork_began;
 __attribute__((visibility("hidden"), used)) void tailrace_before_vfork() {
   Call call;
@@ -123,7 +123,7 @@ TAILRACE_HOOK pid_t vfork() noexcept {
 }
 #endif
 
-// libc forks inside and puts /dev/null on the standard descriptors behind our back.
+// libc forks in it and puts /dev/null on the standard descriptors, without hooks.
 TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
   if (enter()) g_fork_generation.fetch_add(1, std::memory_order_relaxed);
   int ret = REAL(daemon)(nochdir, noclose);
@@ -133,7 +133,7 @@ TAILRACE_HOOK int daemon(int nochdir, int noclose) noexcept {
 
 namespace {
 
-// What is to be executed, as execveat(2) has it.
+// The program to be executed, by the arguments of execveat(2).
 struct Executable {
   int dirfd;
   const char *path;
@@ -141,7 +141,7 @@ struct Executable {
 
   bool is_descriptor() const { return (flags & AT_EMPTY_PATH) && path && reads_as_string(path) && !*path; }
 
-  // One path to it, from wherever the process is.
+  // A path to it that needs no dirfd.
   const char *whole_path(char *out, size_t size) const {
     bool whole = dirfd == AT_FDCWD || !path || !reads_as_string(path) || path[0] == '/';
     if (whole) return path;
@@ -158,7 +158,7 @@ struct Executable {
   }
 };
 
-// execve with our environment put back. In a vfork child nothing is recorded and nothing but the stack is written.
+// execve with the settings injected. In a vfork child nothing is recorded and only the stack is written.
 template <class Exec>
 int exec_traced(Fn fn, const Executable &executable, char *const *environment, Exec &&real_call) {
   if (!is_injecting()) return real_call(environment);
@@ -224,7 +224,7 @@ TAILRACE_HOOK int execv(const char *path, char *const argv[]) noexcept {
 }
 
 TAILRACE_HOOK int execvpe(const char *file, char *const argv[], char *const envp[]) noexcept {
-  // The search asks the kernel, which a program that has confined itself (hooks/seccomp.h) may not have planned for.
+  // The search makes system calls, which a seccomp filter (hooks/seccomp.h) may forbid.
   if (!is_injecting()) return REAL(execvpe)(file, argv, envp);
   char found[4096];
   return exec_traced(Fn::f_execvpe, {AT_FDCWD, search_path(file, found, sizeof found), 0}, envp,
@@ -243,7 +243,7 @@ TAILRACE_HOOK int fexecve(int fd, char *const argv[], char *const envp[]) noexce
                      [&](char *const *env) { return REAL(fexecve)(fd, argv, env); });
 }
 
-// glibc has it since 2.34; older programs call it by number.
+// In glibc since 2.34; older programs call it by number.
 extern "C" int execveat(int, const char *, char *const[], char *const[], int) noexcept;
 
 TAILRACE_HOOK int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) noexcept {
@@ -315,8 +315,8 @@ struct ThreadStart {
   Context *context;
 };
 
-// ThreadSanitizer's own beginning of a thread is the function that is called here: nothing before it can be
-// instrumented, so the block isn't given back.
+// The function called here is the one in which ThreadSanitizer begins its account of the thread. Code before it can't be
+// instrumented, so the block is not freed there.
 #ifdef __SANITIZE_THREAD__
 #define TAILRACE_BEFORE_SANITIZER __attribute__((no_sanitize("thread")))
 constexpr bool kGivesBack = false;
@@ -325,7 +325,7 @@ constexpr bool kGivesBack = false;
 constexpr bool kGivesBack = true;
 #endif
 
-// A thread begins in its creator's context.
+// A thread begins with its creator's context.
 TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   auto *start = static_cast<ThreadStart *>(raw);
   void *(*function)(void *) = start->function;

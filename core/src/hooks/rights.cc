@@ -1,5 +1,5 @@
-// Hooks: calls after which a process may no longer reach its journal and its trace: it becomes another user, or gets
-// another root. What it will need is provided before (session/reserve.h).
+// Hooks: calls after which a process may no longer reach its journal and its trace, since it becomes another user. The
+// segments that it may need are made before (session/reserve.h).
 #include <grp.h>
 #include <sys/fsuid.h>
 #include <unistd.h>

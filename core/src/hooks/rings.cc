@@ -28,7 +28,7 @@ enum Opcode : uint8_t {
   kSendMessageZeroCopy = 48,
   kReadMultishot = 49,
 };
-// Of a request, of a result, of a ring, of a splice (linux/io_uring.h).
+// Flags of a request, a result, a ring and a splice (linux/io_uring.h).
 constexpr unsigned kFixedFile = 1 << 0, kNoResultOfSuccess = 1 << 6;
 constexpr unsigned kMoreToCome = 1 << 1, kNotification = 1 << 3;
 constexpr unsigned kWideRequests = 1 << 10, kWideResults = 1 << 11;
@@ -38,36 +38,36 @@ struct Side {
   OpenFile *file;
   uint64_t hash;
   int64_t offset;
-  Fn fn;  // kNone: there is no such side
+  Fn fn;  // kNone: the request has no such side
 };
 
 struct Expected {
   Expected *next;
   uint64_t user_data;
   uint64_t count;
-  int fd;  // at whose position the bytes are; -1: at an offset
+  int fd;  // whose position the bytes are at; -1: at an offset
   Side side, other;
 };
 
 struct FixedFile {
   int fd;
-  uint64_t hash;  // what the descriptor stood for when it was listed; 0: an empty place
+  uint64_t hash;  // the descriptor's file when it was listed; 0: an empty place
 };
 
 struct Known {
-  std::atomic<const unsigned *> tail;  // by which a ring is known; null while free
+  std::atomic<const unsigned *> tail;  // identifies the ring; null while free
   const Result *results;
   unsigned mask, shift;
-  unsigned seen;       // results before it were looked at
-  unsigned submitted;  // requests before it are expected already
+  unsigned seen;       // results before it have been read
+  unsigned submitted;  // requests before it are in g_expected
   bool has_submitted;
-  bool overran;  // results were gone before they were looked at
+  bool overran;  // results were overwritten before they were read
   Expected *first, *last;
   FixedFile *files;
   unsigned file_count;
 };
 
-// All under the table lock.
+// All guarded by the table lock.
 constexpr size_t kMaxRings = 64, kMaxExpected = 4096;
 Known g_rings[kMaxRings];
 Expected g_expected[kMaxExpected];
@@ -105,7 +105,7 @@ void append(Known &known, Expected *e) {
   known.last = e;
 }
 
-// The oldest of that name; taken out unless there is more to come of it.
+// Returns the oldest request with that key, and removes it unless more results of it follow.
 bool match(Known &known, const Result &result, Expected &out) {
   Expected *before = nullptr;
   for (Expected *e = known.first; e; before = e, e = e->next) {
@@ -128,7 +128,7 @@ bool lies_in(const void *p, const char *memory, size_t bytes) {
   return at >= begin && at - begin < bytes;
 }
 
-// Whether these are the queues of a ring, whatever library of whatever version made them.
+// Whether these are the queues of a ring. Versions of the library differ, so the memory is checked.
 bool is_understood(const Ring *at, Ring &ring, unsigned &entries) {
   struct iovec whole = {const_cast<Ring *>(at), sizeof ring};
   if (!copy_if_readable(&ring, &whole, 1, sizeof ring)) return false;
@@ -172,7 +172,7 @@ Known *begin_known(const Ring *at) {
   return nullptr;
 }
 
-// One that is met for the first time was made before we traced, or copied as a whole.
+// An unknown ring was made before tracing began, or is a copy of another.
 Known *find_or_begin(const Ring *ring) {
   Known *known = find(ring);
   if (!known) known = begin_known(ring);
@@ -186,14 +186,14 @@ FixedFile fixed_file(Known &known, int place) {
   return listed ? known.files[place] : FixedFile{-1, 0};
 }
 
-// Descriptors are looked up outside of the lock, which that takes itself.
+// Descriptors are looked up outside of the table lock, which the look-up takes.
 Side side_of(Known &known, Fn fn, int fd, bool fixed, uint64_t offset) {
   Side side{nullptr, 0, static_cast<int64_t>(offset), fn};
   if (fixed) {
     FixedFile listed = fixed_file(known, fd);
     side.hash = listed.hash;
     side.file = listed.hash ? known_file_of(listed.fd) : nullptr;
-    // The descriptor may be closed by now, and its number another's.
+    // The descriptor may be closed by now, and its number used again.
     if (side.file && side.file->hash.load(std::memory_order_relaxed) != side.hash) side.file = nullptr;
   } else {
     side.file = file_of(fd);
@@ -223,7 +223,7 @@ bool describe(Known &known, const Request &request, Expected &out) {
     case kSendZeroCopy:
     case kSplice:
     case kTee: writes = true; break;
-    // As close(2): the number is another's from here on.
+    // As close(2): the number may be used again from here on.
     case kClose:
       if (!request.other_fd) forget_file(request.fd);
       return false;
@@ -262,8 +262,8 @@ struct Met {
   int64_t result;
 };
 
-// The next results that are of requests that we know, up to n. Read where the kernel writes: one that may have been
-// overwritten meanwhile is not taken.
+// Takes the next results of known requests, up to n. The kernel writes to the same memory, so a result that may have been
+// overwritten meanwhile is dropped.
 size_t next_results(Known &known, Met *out, size_t n) {
   Locked lock(g_session.wiped->table);
   const unsigned *tail_at = known.tail.load(std::memory_order_relaxed);
@@ -306,7 +306,7 @@ void drop_files(Known &known) {
 }  // namespace
 
 int begin(const Ring *ring) {
-  // A ring whose memory was unmapped behind the library's back may have lain there.
+  // A ring whose memory the program unmapped without the library may have been at that address.
   if (Known *old = find(ring)) {
     Locked lock(g_session.wiped->table);
     while (Expected *e = old->first) old->first = e->next, give_back(e);
@@ -335,7 +335,7 @@ int end(const Call &call, const Ring *ring) {
       known->first = e->next;
       give_back(e);
     }
-    // Of these the results were overwritten, or never came.
+    // The results of these were overwritten, or never came.
     if (known->overran) record_result(call, left, 0, false);
   }
   return ring->fd;
@@ -345,7 +345,7 @@ void expect(const Call &call, const Ring *ring) {
   Known *known = find_or_begin(ring);
   if (!known) return;
   int saved = errno;
-  // Their places in the ring are needed for what is to come.
+  // The places are needed for the next requests.
   collect_known(call, *known);
   const SubmissionQueue &s = ring->submission;
   unsigned from = s.first, mask = *s.mask, shift = (ring->flags & kWideRequests) != 0;

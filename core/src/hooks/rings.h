@@ -1,11 +1,11 @@
-// The io_uring rings that liburing made for this process: their requests that are under way, and which file each is of.
+// The io_uring rings that liburing made for this process, their pending requests, and the file of each request.
 #pragma once
 
 #include "session/record.h"
 
 namespace tailrace::rings {
 
-// The library's, of version 2.0 and later, as far as they are needed here.
+// The layouts of liburing 2.0 and later, as far as they are needed here.
 struct Request {  // an entry of the submission queue (io_uring_enter(2))
   uint8_t opcode;
   uint8_t flags;
@@ -32,7 +32,7 @@ struct Result {  // an entry of the completion queue
 struct SubmissionQueue {
   unsigned *head, *tail, *mask, *entries, *flags, *dropped, *array;
   Request *requests;
-  unsigned first, end;  // what was prepared and is not submitted
+  unsigned first, end;  // requests that are prepared and not submitted
   size_t bytes;
   char *memory;
   unsigned spare[4];
@@ -53,19 +53,19 @@ struct Ring {
   int fd;
 };
 
-// A ring was made. Returns its descriptor; -1 for one that is not understood, which the ledger then names.
+// After a ring was made. Returns its descriptor, or -1 for a ring of unknown layout, which the ledger then reports.
 int begin(const Ring *ring);
-// Before a ring is taken apart; returns its descriptor.
+// Before a ring is destroyed; returns its descriptor.
 int end(const Call &call, const Ring *ring);
 // Before a call that submits.
 void expect(const Call &call, const Ring *ring);
-// After a call: the results that have come since the last one.
+// After a call: records the results since the last one.
 void collect(const Call &call, const Ring *ring);
 
-// The process ends: what came since the last call.
+// At the end of the process: records the results since the last call, of all rings.
 void settle();
 
-// The list of files that requests may name by their place: a new one (without `files` of empty places), or a part.
+// The list of registered files, which requests name by index: a new list (without `files`, of empty places), or a part.
 void set_files(const Ring *ring, const int *files, unsigned n);
 void change_files(const Ring *ring, unsigned at, const int *files, unsigned n);
 

@@ -35,7 +35,7 @@ FilterVerdict examine(const void *program) {
 }  // namespace
 
 Confinement Confinement::of_filter(const void *program) {
-  // A vfork child's memory is its parent's, and no place to think: what it starts goes untraced.
+  // A vfork child may not use its parent's memory for the check, so what it starts is untraced.
   if (t_vfork || !enter()) return Confinement(Extent::kProcess);
   FilterVerdict verdict = examine(program);
   if (verdict.deadly) return Confinement(Extent::kProcess);
@@ -65,7 +65,7 @@ Confinement::Confinement(Extent extent) : extent_(extent) {
   if (Thread *t = enter()) seal_thread(t);
 }
 
-void Confinement::confined(bool succeeded) {
+void Confinement::take_effect(bool succeeded) {
   if (!succeeded || extent_ == Extent::kNone) return;
   if (extent_ == Extent::kHarmless) {
     g_session.filters.fetch_add(1, std::memory_order_relaxed);
@@ -83,7 +83,7 @@ void Confinement::confined(bool succeeded) {
 
 using namespace tailrace;
 
-// The arguments behind the option are words, as many as there are (prctl(2)).
+// The number of arguments depends on the option, and all are words (prctl(2)).
 TAILRACE_HOOK int prctl(int option, ...) noexcept {
   va_list args;
   va_start(args, option);
@@ -93,6 +93,6 @@ TAILRACE_HOOK int prctl(int option, ...) noexcept {
   auto confinement =
       Confinement::of_prctl(option, static_cast<long>(words[0]), reinterpret_cast<const void *>(words[1]));
   int ret = REAL(prctl)(option, words[0], words[1], words[2], words[3]);
-  confinement.confined(ret == 0);
+  confinement.take_effect(ret == 0);
   return ret;
 }

@@ -1,7 +1,7 @@
-// A program that confines itself (seccomp(2), PR_SET_TSC): from then on a system call or clock read that it did not
-// plan for may kill it, and ours are such. A filter is asked what it does to them (format/seccomp_filter.h); where one
-// of them would be deadly tracing ends before it: what was recorded is sealed, and nothing of us calls the kernel
-// after. A filter that the program sets by a system call of its own making is noticed by the next program only
+// A program that confines itself (seccomp(2), PR_SET_TSC): from then on unexpected system calls or clock reads may kill
+// it, and the core makes such. A filter's effect on them is computed (format/seccomp_filter.h). If one of them would be
+// deadly tracing ends before the filter is set: all records are sealed, and the core makes no system call afterwards. A
+// filter that the program sets by a raw system call is noticed only by the next program
 // (session/session.cc, may_start).
 #pragma once
 
@@ -15,11 +15,11 @@ class Confinement {
   static Confinement of_seccomp(long operation, const void *program);
 
   // After the call.
-  void confined(bool succeeded);
+  void take_effect(bool succeeded);
 
  private:
-  // kThread: strict mode and the forbidden time stamp counter are the thread's own; kProcess: a filter comes to all
-  // threads, or to all that the thread starts; kHarmless: one that leaves our calls alone.
+  // kThread: strict mode and a forbidden time stamp counter concern one thread; kProcess: a filter concerns all threads, or
+  // all processes that the thread starts; kHarmless: a filter that allows the core's system calls.
   enum class Extent { kNone, kThread, kProcess, kHarmless };
   // Before the call.
   explicit Confinement(Extent extent);

@@ -14,8 +14,8 @@ ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, sock
 
 namespace {
 
-// A received descriptor has a number that was free, and what the table said of it was forgotten when it was closed;
-// unless that happened where no hook was (another thread's own table, a closer of some other library).
+// A received descriptor has a number that was free, and closing it has emptied its entry in the table, except where no
+// hook saw the close (in a thread with a table of its own, by a raw system call of a library).
 void forget_received(const struct msghdr &message) {
   for (auto *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(const_cast<struct msghdr *>(&message), c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -28,13 +28,13 @@ void forget_received(const struct msghdr &message) {
   }
 }
 
-// The address of a message is good memory when the call succeeded; of what is received only as much as came.
+// The address of a message is readable when the call succeeded; of a received one only as much as the kernel wrote.
 struct Other {
   const struct sockaddr *address = nullptr;
   socklen_t bytes = 0;
 };
 
-// A message of a datagram socket, which goes to or comes from an address of its own.
+// A message of a datagram socket to or from an address of its own.
 void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret, Other other) {
   if (!call || !enter()) return;
   int saved = errno;
@@ -50,7 +50,7 @@ void record_message(const Call &call, Fn fn, int fd, uint64_t count, ssize_t ret
   errno = saved;
 }
 
-// Several messages in one call: `ret` is their number, the size is in each.
+// Several messages in one call: `ret` is their number, each has its size.
 void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *messages, int ret) {
   if (!call || !enter()) return;
   int saved = errno;
@@ -70,7 +70,7 @@ void record_messages(const Call &call, Fn fn, int fd, const struct mmsghdr *mess
   OpenFile *file = file_of(fd);
   if (file && file->messages == Messages::kUnbound && ret > 0) socket_changed(fd, nullptr, 0);
   if (file) e.file = file->hash.load(std::memory_order_relaxed);
-  // Where they all have one address, it is the event's.
+  // If all have the same address, the event has it.
   Other first;
   for (int i = 0; i < ret; ++i) {
     const struct msghdr &m = messages[i].msg_hdr;
@@ -103,7 +103,7 @@ TRANSFER_HOOK(recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags
 TRANSFER_HOOK(__recv_chk, (int fd, void *buf, size_t n, size_t room, int flags), (fd, buf, n, room, flags))
 TRANSFER_HOOK(send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags))
 
-// What a stream's calls name is ignored, or not filled in (`bytes` 0).
+// For connected streams the address is ignored, or not filled in (`bytes` 0).
 #define MESSAGE_HOOK(symbol, parameters, arguments, length)     \
   TAILRACE_HOOK ssize_t symbol parameters {                     \
     Call call;                                                  \
@@ -181,10 +181,10 @@ TAILRACE_HOOK int socketpair(int domain, int type, int protocol, int fds[2]) noe
   return ret;
 }
 
-// `target` is null where the address is the socket's own.
+// `target` is null where the address is that of the socket itself.
 static void record_addressed(const Call &call, Fn fn, int fd, int ret, const struct sockaddr *target, socklen_t bytes) {
   int saved = errno;
-  // A connection may be made after the call, which has failed then.
+  // A connection may be made after the call, which then has failed.
   bool pending = target && ret < 0 && (saved == EINPROGRESS || saved == EINTR);
   if (call && (ret == 0 || pending) && enter()) socket_changed(fd, target, bytes);
   errno = saved;

@@ -1,5 +1,5 @@
-// Hooks: system, popen and pclose. libc's own start /bin/sh with the process's environment, where our settings are
-// hidden, so these start it themselves, by the rules of POSIX (system(3), popen(3)).
+// Hooks: system, popen and pclose. libc's own functions start /bin/sh with the process's environment, in which the settings
+// are hidden, so the hooks start it themselves by the rules of POSIX (system(3), popen(3)).
 #include <alloca.h>
 #include <gnu/libc-version.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ pid_t wait_for(pid_t pid, int *status) {
   return got;
 }
 
-// While any system() of this process runs, SIGINT and SIGQUIT are ignored; the last one to end puts them back.
+// While any system() of this process runs, SIGINT and SIGQUIT are ignored; the last one to end restores them.
 struct IgnoredSignals {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int users = 0;
@@ -74,7 +74,7 @@ struct IgnoredSignals {
 };
 IgnoredSignals g_ignored;
 
-// What a shell of ours starts with: the caller's mask, and the two signals as they were.
+// The shell starts with the caller's mask, and the two signals as they were.
 void prepare_shell(posix_spawnattr_t &attributes, const sigset_t &mask) {
   sigset_t defaults;
   sigemptyset(&defaults);
@@ -88,8 +88,7 @@ void prepare_shell(posix_spawnattr_t &attributes, const sigset_t &mask) {
 
 constexpr int kNoShell = 127 << 8;  // as if the shell had exited with 127
 
-// A thread that is cancelled while its command runs takes the command with it, and leaves the signals as they were (as
-// glibc's).
+// A thread that is cancelled while its command runs kills the command and restores the signals, as in glibc.
 struct RunningShell {
   pid_t pid;
   sigset_t mask;
@@ -137,7 +136,7 @@ TAILRACE_HOOK int system(const char *command) {
 
 namespace {
 
-// The streams that popen made and pclose hasn't waited for.
+// The streams that popen made and that are still open.
 struct Pipeline {
   FILE *stream;
   pid_t pid;
@@ -165,8 +164,8 @@ PopenMode parse_mode(const char *mode) {
   return m;
 }
 
-// POSIX: the child closes the streams of earlier popens. Ours are close-on-exec unless they sit where the child's end
-// belongs.
+// POSIX: the child closes the streams of earlier popens. These descriptors are close-on-exec unless they have the number
+// of the child's end.
 int start_pipeline(pid_t *pid, const char *command, int child_end, int child_fd) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -243,7 +242,7 @@ bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
   StreamCall s(stream);
   s.settle_before_close();
   Closing closing(s.call(), s ? fileno_unlocked(stream) : -1);
-  s.let_go();
+  s.release();
   status = -1;
   REAL(fclose)(stream);
   if (wait_for(entry->pid, &status) != entry->pid) status = -1;
@@ -254,6 +253,6 @@ bool tailrace::close_pipeline(FILE *stream, Fn fn, int &status) {
 
 TAILRACE_HOOK int pclose(FILE *stream) {
   int status;
-  // From before we traced, or no popen'd stream at all: libc knows what to do.
+  // A stream from before tracing began, or not of popen: libc handles it.
   return close_pipeline(stream, Fn::f_pclose, status) ? status : REAL(pclose)(stream);
 }

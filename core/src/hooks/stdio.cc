@@ -1,5 +1,5 @@
-// Hooks: streams. A stdio event's size is what the call consumed or produced, not what libc then asked of the kernel;
-// see hooks/stream.h.
+// Hooks: streams. A stdio event's size is what the call consumed or produced, not what libc then read or wrote; see
+// hooks/stream.h.
 #include <mntent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int __fprintf_chk(FILE *, int, const char *, ...);
 int __vfprintf_chk(FILE *, int, const char *, va_list);
 int __printf_chk(int, const char *, ...);
 int __vprintf_chk(int, const char *, va_list);
-// The headers give C++ the C99 scanf under the old names; the symbols of both are meant here.
+// The headers declare the C99 scanf to C++ under the old names; here both symbols are needed.
 int c99_fscanf(FILE *, const char *, ...) __asm__("__isoc99_fscanf");
 int c99_vfscanf(FILE *, const char *, va_list) __asm__("__isoc99_vfscanf");
 int c99_scanf(const char *, ...) __asm__("__isoc99_scanf");
@@ -124,7 +124,7 @@ TAILRACE_HOOK FILE *fdopen(int fd, const char *mode) noexcept {
   return stream;
 }
 
-// The stream's descriptor closes, and the new one mostly gets its number.
+// The stream's descriptor is closed, and the new one usually gets its number.
 #define FREOPEN_HOOK(symbol)                                                                  \
   TAILRACE_HOOK FILE *symbol(const char *path, const char *mode, FILE *stream) {              \
     StreamCall s(stream);                                                                     \
@@ -149,7 +149,7 @@ TAILRACE_HOOK int endmntent(FILE *stream) noexcept {
   StreamCall s(stream);
   s.settle_before_close();
   Closing closing(s.call(), s ? stream->_fileno : -1);
-  bool has_descriptor = s.let_go();
+  bool has_descriptor = s.release();
   int ret = REAL(endmntent)(stream);
   if (has_descriptor) closing.record(s.call(), Fn::f_endmntent, 0);
   return ret;
@@ -161,7 +161,7 @@ TAILRACE_HOOK int fclose(FILE *stream) {
   StreamCall s(stream);
   s.settle_before_close();
   Closing closing(s.call(), s ? stream->_fileno : -1);
-  bool has_descriptor = s.let_go();
+  bool has_descriptor = s.release();
   int ret = REAL(fclose)(stream);
   if (has_descriptor) closing.record(s.call(), Fn::f_fclose, ret);
   return ret;
@@ -201,7 +201,7 @@ namespace {
 
 void record_seek(StreamCall &s, Fn fn, FILE *stream, int ret) {
   if (!s) return;
-  s.drop_pushed_back(ret == 0);
+  s.discard_pushed_back(ret == 0);
   s.resume();
   int saved = errno;
   off64_t now = ret == 0 ? ftello64(stream) : -1;
@@ -235,7 +235,7 @@ FSEEK_HOOK(fseeko64, off64_t)
 FSETPOS_HOOK(fsetpos, fpos_t)
 FSETPOS_HOOK(fsetpos64, fpos64_t)
 
-// What changes a stream's buffer and moves no bytes: what passed by in the old one is recorded before.
+// Calls that change a stream's buffer and move no bytes: what inlined calls moved in the old buffer is recorded before.
 #define BUFFER_HOOK(type, symbol, parameters, arguments) \
   TAILRACE_HOOK type symbol parameters {                 \
     StreamCall s(stream, locking_of(#symbol));           \
@@ -275,8 +275,8 @@ TAILRACE_HOOK void rewind(FILE *stream) {
   record_seek(s, Fn::f_rewind, stream, 0);
 }
 
-// Asked for in single bytes, fread and fwrite do the same and tell how many bytes they moved of an item cut short
-// (fread(3) only counts whole ones); the value returned is the one that the caller's own size would have given.
+// Called with items of one byte, fread and fwrite do the same and also return the bytes of an incomplete item (fread(3)
+// counts only whole ones). The hook returns the number of whole items of the caller's size.
 #define FREAD_BODY(symbol, real_call)                                                 \
   size_t wanted;                                                                      \
   StreamCall s(stream);                                                               \
@@ -326,7 +326,7 @@ FGETS_HOOK(fgets_unlocked, (char *buf, int size, FILE *stream), (buf, size, stre
 FGETS_HOOK(__fgets_chk, (char *buf, size_t room, int size, FILE *stream), (buf, room, size, stream))
 FGETS_HOOK(__fgets_unlocked_chk, (char *buf, size_t room, int size, FILE *stream), (buf, room, size, stream))
 
-// The line's end was consumed and is not in the line.
+// The newline was consumed but is not in the line.
 template <class Real>
 static char *get_line(Fn fn, Real &&real_call) {
   StreamCall s(stdin);
@@ -357,7 +357,7 @@ GETLINE_HOOK(getline, (char **line, size_t *n, FILE *stream), (line, n, stream))
 GETLINE_HOOK(getdelim, (char **line, size_t *n, int end, FILE *stream), (line, n, end, stream))
 GETLINE_HOOK(__getdelim, (char **line, size_t *n, int end, FILE *stream), (line, n, end, stream))
 
-// `bytes` are what the call produces when it does not fail.
+// `bytes`: what a successful call produces.
 #define PUTS_HOOK(symbol, parameters, arguments, stream, bytes)                                           \
   TAILRACE_HOOK int symbol parameters {                                                                   \
     StreamCall s(stream, locking_of(#symbol));                                                            \

@@ -7,7 +7,7 @@
 // glibc 2.32 and later: false once the process has had a second thread.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
-// ThreadSanitizer doesn't know of libc's locks of streams.
+// ThreadSanitizer does not see libc's locks of streams.
 #ifdef __SANITIZE_THREAD__
 extern "C" void __tsan_acquire(void *);
 extern "C" void __tsan_release(void *);
@@ -39,7 +39,7 @@ void StreamCall::unlock() {
   funlockfile(stream_);
 }
 
-bool StreamCall::let_go() {
+bool StreamCall::release() {
   bool had_file = file_ != nullptr;
   unlock();
   file_ = nullptr;
@@ -58,18 +58,18 @@ StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
     return;
   }
   int64_t unread = unread_bytes(stream), unwritten = unwritten_bytes(stream);
-  if (unread < file_->stream_unread) passed_reading_ = file_->stream_unread - unread;
-  // Less than before: libc itself flushed in between, and all that is there came after.
-  passed_writing_ = unwritten < file_->stream_unwritten ? unwritten : unwritten - file_->stream_unwritten;
+  if (unread < file_->stream_unread) inlined_read_ = file_->stream_unread - unread;
+  // Fewer than before: libc itself flushed in between, and all bytes in the buffer came after.
+  inlined_written_ = unwritten < file_->stream_unwritten ? unwritten : unwritten - file_->stream_unwritten;
 }
 
 int64_t StreamCall::take_position(int64_t bytes) {
-  // What the kernel's position says is the buffer's, not the call's; ours is only right while nobody else moves it.
+  // The kernel's position is that of the buffer, not of the call. The table's is valid while only this process moves it.
   if (!is_seekable(file_) || !position_is_own(file_)) return -1;
   return file_->position.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void StreamCall::emit_passed(Fn fn, int64_t bytes) {
+void StreamCall::emit_inlined(Fn fn, int64_t bytes) {
   if (fn == Fn::f_fgetc) bytes = without_pushed_back(bytes);
   if (bytes <= 0) return;
   Event e{fn,   file_->hash.load(std::memory_order_relaxed), 0, take_position(bytes), static_cast<uint64_t>(bytes),
@@ -79,19 +79,19 @@ void StreamCall::emit_passed(Fn fn, int64_t bytes) {
 
 void StreamCall::settle() {
   if (!file_) return;
-  emit_passed(Fn::f_fgetc, passed_reading_);
-  emit_passed(Fn::f_fputc, passed_writing_);
-  passed_reading_ = passed_writing_ = 0;
+  emit_inlined(Fn::f_fgetc, inlined_read_);
+  emit_inlined(Fn::f_fputc, inlined_written_);
+  inlined_read_ = inlined_written_ = 0;
   resume();
-  // A stream that is written to has nothing to read in its buffer.
+  // The buffer of a stream that is being written has nothing to read.
   end_of_buffer_ = stream_->_IO_read_end > stream_->_IO_read_base ? stream_->_offset : -1;
 }
 
-void StreamCall::drop_pushed_back(bool moved) {
+void StreamCall::discard_pushed_back(bool moved) {
   if (!file_) return;
   file_->stream_pushed = 0;
-  // Within the buffer a seek only moves the pointer; else libc drops the buffer, and may read another to seek in.
-  // Its end is not within it: to go there, libc reads the same part again.
+  // A seek within the buffer only moves the pointer; otherwise libc drops the buffer and may fill another. The buffer's
+  // end is not within it: for a seek there libc reads the same part again.
   bool filled = stream_->_IO_read_end > stream_->_IO_read_base;
   bool at_end = moved && stream_->_IO_read_ptr == stream_->_IO_read_end;
   bool refilled = filled && (stream_->_offset != end_of_buffer_ || at_end);
@@ -99,7 +99,7 @@ void StreamCall::drop_pushed_back(bool moved) {
   count_ahead(file_->stream_unread - now);
 }
 
-// Of wide characters nobody but the positions knows how many bytes they were.
+// The bytes of wide characters are only known from the positions.
 int64_t StreamCall::unread_at_close() const {
   bool is_wide = stream_->_mode > 0 && is_seekable(file_);
   if (!is_wide) return unread_bytes(stream_);
@@ -142,14 +142,14 @@ int64_t StreamCall::without_pushed_back(int64_t bytes) {
   return bytes - again;
 }
 
-// A stream that turns from reading to writing gives back what it has read ahead.
+// A stream that changes from reading to writing drops what it has read ahead.
 void StreamCall::drop_unread(int64_t unread) {
   if (unread > 0) count_ahead(unread - unread_bytes(stream_));
 }
 
 void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes) {
   if (!file_) return;
-  // The hook settled before the real call; what came before it is not this call's.
+  // The hook has called settle() before the real call, so that only the bytes of this call are left.
   if (function(fn).direction == Direction::W) drop_unread(file_->stream_unread);
   if (function(fn).direction == Direction::R) size = without_pushed_back(size);
   int64_t at = take_position(size > 0 ? size : 0);
@@ -160,9 +160,9 @@ void StreamCall::transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_
 
 void StreamCall::transferred_char(Fn fn, bool moved) {
   if (!file_) return;
-  if (fn != Fn::f_fgetc) drop_unread(file_->stream_unread - passed_reading_);
-  int64_t size = (fn == Fn::f_fgetc ? passed_reading_ : passed_writing_) + (moved ? 1 : 0);
-  emit_passed(fn, size);
+  if (fn != Fn::f_fgetc) drop_unread(file_->stream_unread - inlined_read_);
+  int64_t size = (fn == Fn::f_fgetc ? inlined_read_ : inlined_written_) + (moved ? 1 : 0);
+  emit_inlined(fn, size);
   resume();
 }
 

@@ -1,10 +1,9 @@
-// Streams: which bytes a stdio call consumed or produced, and what passed by the hooks.
+// Streams: the bytes that a stdio call consumed or produced, and those that inlined calls moved in between.
 //
-// glibc's getc and putc work in the stream's buffer, inlined or as calls that do nothing but move a pointer; to record
-// each would cost twenty times the call. So the buffer's pointers are read at every call that does reach us, and what
-// moved between two of them is one event "fgetc" or "fputc" with `calls` = `size` = the bytes moved. The buffer can't
-// be refilled or flushed without such a call (a function of ours, __uflow or __overflow), so no byte is missed, and
-// none is counted twice.
+// glibc's getc and putc work in the stream's buffer, inlined or as calls that only move a pointer; recording each would
+// cost twenty times the call. So every hook reads the buffer's pointers, and what moved since the previous hook is one
+// event "fgetc" or "fputc" with `calls` = `size` = the bytes moved. The buffer can't be refilled or flushed without a hook
+// (a stdio function, __uflow or __overflow), so no byte is missed, and none is counted twice.
 #pragma once
 
 #include <stdio.h>
@@ -14,16 +13,16 @@
 
 namespace tailrace {
 
-// -1 for a stream over memory or over functions: memory's has a 0 there, or anything (fileno(3) looks first, too).
+// -1 for a stream over memory or functions, whose _fileno has no meaning (fileno(3) checks the flag, too).
 inline int descriptor_of(const FILE *s) {
   constexpr int kIsOverFile = 0x2000;  // _IO_IS_FILEBUF of libio.h
   return (s->_flags & kIsOverFile) ? s->_fileno : -1;
 }
 
-// kTry: do without the stream when another thread has it (that thread may be waiting for input for ever).
+// kTry: skip the stream when another thread holds its lock, since that thread may wait for input for ever.
 enum class Locking { kLock, kCallerHas, kTry };
 
-// The *_unlocked functions, and what glibc's macros call with the lock held or waived.
+// kCallerHas for the *_unlocked functions and for those that glibc's macros call with the lock held or waived.
 constexpr Locking locking_of(string_view symbol) {
   for (string_view waived : {"__uflow", "__overflow", "__underflow", "__wuflow", "__woverflow"}) {
     if (symbol == waived) return Locking::kCallerHas;
@@ -32,8 +31,8 @@ constexpr Locking locking_of(string_view symbol) {
   return waived ? Locking::kCallerHas : Locking::kLock;
 }
 
-// One call on a stream. Made before the real call. In a process with threads it holds the stream's own (recursive) lock
-// until it goes: what another thread puts into the buffer in between would look like ours.
+// One call on a stream, to be made before the real call. In a process with threads it holds the stream's own (recursive)
+// lock for its lifetime: otherwise what another thread puts into the buffer would be attributed to this call.
 class StreamCall {
  public:
   explicit StreamCall(FILE *stream, Locking locking = Locking::kLock);
@@ -42,31 +41,31 @@ class StreamCall {
   StreamCall &operator=(const StreamCall &) = delete;
   explicit operator bool() const { return file_ != nullptr; }
 
-  // After the real call: `size` bytes consumed or produced of `count` asked for; negative is -errno.
+  // After the real call: `size` bytes were consumed or produced of `count` requested; negative is -errno.
   void transferred(Fn fn, uint64_t count, int64_t size, uint64_t item_bytes = 0);
-  // After a single-character call that had to refill or flush; what passed by before is in the same event.
+  // After a single-character call that had to refill or flush; bytes of inlined calls before it are in the same event.
   void transferred_char(Fn fn, bool moved);
-  // Before the real call: what passed by is recorded now, as it came before.
+  // Before the real call: records the bytes of inlined calls, which came before.
   void settle();
-  // The same before the stream is closed: the file, if a dup keeps it open, forgets its stream.
+  // The same before the stream is closed. The file, which a duplicate may keep open, forgets its stream.
   void settle_before_close();
   // After a call that changed the buffers without moving bytes.
   void resume();
-  // After a flush: of a stream that is read libc gives back to the file what it had read ahead.
+  // After a flush: libc returns what it has read ahead to the file by a seek.
   void flushed();
-  // One character was put back: to consume it again is no new byte.
+  // One character was pushed back: consuming it again is no new byte.
   void pushed_back();
-  // A seek, that succeeded if it `moved`, forgets what was put back (ungetc(3)).
-  void drop_pushed_back(bool moved);
+  // After a seek, which discards what was pushed back (ungetc(3)). `moved`: it succeeded.
+  void discard_pushed_back(bool moved);
 
   // Before a call that frees the stream. True when the stream had a descriptor.
-  bool let_go();
+  bool release();
 
   const Call &call() const { return call_; }
   OpenFile *file() const { return file_; }
 
  private:
-  void emit_passed(Fn fn, int64_t bytes);
+  void emit_inlined(Fn fn, int64_t bytes);
   int64_t take_position(int64_t bytes);
   int64_t without_pushed_back(int64_t bytes);
   void drop_unread(int64_t unread);
@@ -79,14 +78,14 @@ class StreamCall {
   OpenFile *file_ = nullptr;
   bool locked_ = false;
   void *held_before_ = nullptr;
-  // Between the last call that reached us and this one.
-  int64_t passed_reading_ = 0;
-  int64_t passed_writing_ = 0;
-  int64_t end_of_buffer_ = 0;  // where in the file what could be read in the buffer ended before the call; -1: nothing
+  // Bytes that inlined calls moved since the previous hook.
+  int64_t inlined_read_ = 0;
+  int64_t inlined_written_ = 0;
+  int64_t end_of_buffer_ = 0;  // file offset at which the read buffer ended before the call; -1: no read buffer
 };
 
-// A call that doesn't tell what it consumes. Where the file has positions, they do; else the buffer does, filled anew
-// once at most (a call that takes more than a buffer of a pipe is counted short).
+// A call that does not return what it consumed. Where the file has positions, their difference is; otherwise the buffer's
+// is, with one refill at most (a call that takes more than a buffer of a pipe is counted short).
 template <class Real>
 auto consume(Fn fn, FILE *stream, Real &&real_call) -> decltype(real_call()) {
   StreamCall s(stream);
@@ -109,9 +108,9 @@ auto consume(Fn fn, FILE *stream, Real &&real_call) -> decltype(real_call()) {
   return ret;
 }
 
-// What inlined calls left in the buffers of the streams that are open: for the end of the process.
+// Records what inlined calls moved in the buffers of all open streams; for the end of the process.
 void settle_all_streams();
-// Before all streams and their descriptors are closed.
+// To be called before all streams and their descriptors are closed.
 void forget_all_streams();
 
 }  // namespace tailrace

@@ -1,5 +1,5 @@
-// Hooks: what a program says of a file's blocks (allocate, write back, read ahead), and locks. They move no bytes; a
-// range, where one was named, is in `offset` and `count`.
+// Hooks: calls about the blocks of a file (allocate, write back, read ahead), and locks. They move no bytes; the range, if
+// there is one, is in `offset` and `count`.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ using namespace tailrace;
 
 namespace {
 
-// The posix_ functions return the error and leave errno alone.
+// The posix_ functions return the error and do not set errno.
 void record_status(const Call &call, Fn fn, int fd, int status, int64_t at, int64_t n) {
   int saved = errno;
   errno = status;
@@ -64,7 +64,7 @@ RANGE_HOOK(ssize_t, readahead, (int fd, off64_t at, size_t n) noexcept, (fd, at,
     return status;                                          \
   }
 
-// Where the file system has no such call libc writes a byte to each block, and looks at those that are there.
+// On file systems without the call libc reads the existing blocks and writes a byte to each of the others.
 #define ALLOCATE_HOOK(symbol, offset)                                                               \
   TAILRACE_HOOK int symbol(int fd, offset at, offset n) {                                           \
     Call call;                                                                                      \

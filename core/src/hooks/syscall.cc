@@ -1,6 +1,6 @@
 // Hooks: syscall(2), libc's way to call the kernel by number. Calls that move bytes, and all that open, copy or close a
-// descriptor, are recorded as what they are; every other number goes straight on, by a jump: its arguments, its stack
-// and its caller (clone, vfork) are no business of ours.
+// descriptor, are recorded like the function of that name. All other numbers jump to the real function, with untouched
+// arguments, stack and return address (clone, vfork).
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -39,7 +39,7 @@ OPEN_CALL(creat, f_creat, AT_FDCWD, a, O_CREAT | O_WRONLY | O_TRUNC)
 #endif
 OPEN_CALL(openat, f_openat, fd_in(a), b, fd_in(c))
 #ifdef SYS_openat2
-// The flags lie first in struct open_how, which the kernel has read when the call succeeds.
+// The flags are first in struct open_how, which the kernel has read when the call succeeds.
 OPEN_CALL(openat2, f_openat, fd_in(a), b, ret >= 0 ? static_cast<int>(*reinterpret_cast<const uint64_t *>(c)) : 0)
 #endif
 OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
@@ -47,18 +47,18 @@ OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
 long on_prctl(ARGUMENTS) {
   auto confinement = Confinement::of_prctl(a, b, path_in(c));
   long ret = REAL_CALL;
-  confinement.confined(ret == 0);
+  confinement.take_effect(ret == 0);
   return ret;
 }
 
 long on_seccomp(ARGUMENTS) {
   auto confinement = Confinement::of_seccomp(a, path_in(c));
   long ret = REAL_CALL;
-  confinement.confined(ret == 0);
+  confinement.take_effect(ret == 0);
   return ret;
 }
 
-// As hooks/rights.cc; the user is where the call has it.
+// As in hooks/rights.cc; the position of the user among the arguments depends on the call.
 #define RIGHTS_CALL(name, uid)                \
   long on_##name(ARGUMENTS) {                 \
     make_reserve(static_cast<unsigned>(uid)); \
@@ -241,7 +241,7 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-// Called by the assembly below: where the call goes on.
+// Called by the assembly below. Returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_syscall_target(long number) {
   for (const Row &row : kRows) {
     if (row.number == number) return reinterpret_cast<void *>(row.handler);

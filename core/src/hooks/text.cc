@@ -1,5 +1,5 @@
-// Hooks: messages to stderr, whose bytes libc counts for nobody, and wide characters, whose bytes depend on the locale.
-// A message's length is worked out by the rule of its man page (err(3), error(3), perror(3)); a wide text's by encoding
+// Hooks: messages to stderr, whose length libc does not return, and wide characters, whose bytes depend on the locale. A
+// message's length is computed by the rules of its man page (err(3), error(3), perror(3)), that of a wide text by encoding
 // it again.
 #include <err.h>
 #include <error.h>
@@ -65,7 +65,7 @@ int64_t err_bytes(const char *format, va_list args, bool with_error) {
 
 __thread bool t_said;
 
-// Written down before the real call: err and error may not come back.
+// Recorded before the real call: err and error may not return.
 class Message {
  public:
   Message(Fn fn, int64_t bytes) {
@@ -133,7 +133,7 @@ ERR_HOOK(errx, verrx, false)
 
 namespace {
 
-// error(3) has no form with a va_list, so its arguments are formatted here and handed on as text.
+// error(3) has no form with a va_list, so its arguments are formatted here and passed on as text.
 template <class Say>
 void say_error(Fn fn, int64_t prefix, int errnum, const char *format, va_list args, Say &&real_call) {
   char small[512];
@@ -147,7 +147,7 @@ void say_error(Fn fn, int64_t prefix, int errnum, const char *format, va_list ar
     if (text) vsnprintf(text, static_cast<size_t>(n) + 1, format, again);
   }
   va_end(again);
-  // libc's own flushes stdout first.
+  // libc's function flushes stdout first.
   StreamCall out(stdout);
   out.settle();
   Message message(fn, prefix + (n > 0 ? n : 0) + (errnum ? 2 + description_bytes(errnum) : 0) + 1);
@@ -201,7 +201,7 @@ TAILRACE_HOOK int getw(FILE *in) {
 
 namespace {
 
-// As the locale encodes it; what it can't encode was not moved either.
+// The text in the locale's encoding; what has no encoding was not moved either.
 int64_t encoded_bytes(const wchar_t *text, size_t n) {
   char bytes[MB_LEN_MAX];
   mbstate_t state{};
@@ -222,7 +222,7 @@ template <class Real>
 auto wide_call(Fn fn, FILE *stream, Locking locking, Real &&real_call) {
   StreamCall s(stream, locking);
   s.settle();
-  // Where a file has positions, they tell what a translation of its own makes of a text.
+  // A file with an encoding of its own (fopen's ",ccs=") has the bytes in its positions.
   bool translates = s && s.file()->translates && is_seekable(s.file());
   int64_t before = translates ? ftello64(stream) : -1;
   auto [ret, bytes] = real_call();
@@ -268,7 +268,7 @@ WIDE_CHAR_HOOK(getwchar_unlocked, (), (), stdin)
 WIDE_CHAR_HOOK(__wuflow, (FILE * in), (in), in)
 WIDE_CHAR_HOOK(__woverflow, (FILE * out, wint_t c), (out, c), out)
 
-// To look ahead and to put back moves no bytes.
+// Looking ahead and pushing back move no bytes.
 TAILRACE_HOOK wint_t __wunderflow(FILE *in) {
   StreamCall s(in, Locking::kCallerHas);
   s.settle();
@@ -309,7 +309,7 @@ FGETWS_HOOK(__fgetws_unlocked_chk, (wchar_t * buf, size_t room, int n, FILE *in)
 
 namespace {
 
-// The call tells characters; where the file has positions, they tell bytes.
+// The call returns characters; where the file has positions, their difference is the bytes.
 template <class Print>
 int print_wide(Fn fn, FILE *out, Print &&real_call) {
   StreamCall s(out);
@@ -348,7 +348,7 @@ WIDE_PRINT_HOOK(__wprintf_chk, __vwprintf_chk, (int flag, const wchar_t *format,
 
 namespace {
 
-// As print_wide. What is read from something without positions is not known, and no bytes are claimed.
+// As print_wide. Without positions the bytes are unknown, and none are recorded.
 template <class Scan>
 int scan_wide(Fn fn, FILE *in, Scan &&real_call) {
   StreamCall s(in);
@@ -365,7 +365,7 @@ int scan_wide(Fn fn, FILE *in, Scan &&real_call) {
 
 }  // namespace
 
-// The headers give C++ the C99 forms under the old names; the symbols of both are meant here.
+// The headers declare the C99 forms to C++ under the old names; here both symbols are needed.
 #define WIDE_SCAN_HOOKS(prefix, vsymbol)                                                   \
   TAILRACE_HOOK int prefix##_vfwscanf(FILE *in, const wchar_t *format, va_list args) {     \
     auto *real = reinterpret_cast<decltype(&gnu_vfwscanf)>(real_address(Fn::f_##vsymbol)); \

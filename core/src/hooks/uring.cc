@@ -1,9 +1,10 @@
-// Hooks: io_uring by liburing's exported functions. Most of that library is inlined into the program: there requests
-// are prepared and results taken. What goes by the exported functions is enough: whoever submits calls one, the
-// requests lie in the ring until then, and the results stay in theirs until it has gone round once.
+// Hooks: io_uring by the exported functions of liburing. The parts of that library that prepare requests and take results
+// are inlined into the program. The exported functions are enough: every submission calls one, requests are in the ring
+// until then, and results stay in theirs until it has wrapped around once.
 //
-// What holds: nothing is read of a ring before the kernel has answered for its addresses, since its layout is the
-// library's and not ours; one that is not understood, or that the program drives by system calls, is said to be unseen.
+// Invariants:
+// - A ring is read only after the kernel has validated its addresses, since its layout is the library's.
+// - A ring of unknown layout, or one that the program uses by system calls, is reported as unseen.
 #include <type_traits>
 
 #include "hooks/hook_records.h"
@@ -44,7 +45,7 @@ int io_uring_setup(unsigned, io_uring_params *);
 
 namespace {
 
-// The library calls itself by its public names; only the program's calls are looked at.
+// The library calls itself by its public names; only calls of the program are recorded.
 __thread uint32_t t_depth;
 class Outermost {
  public:
@@ -144,7 +145,7 @@ SUBMIT_HOOK(io_uring_submit_and_wait_min_timeout,
             (Ring * ring, Result **out, unsigned n, __kernel_timespec *time, unsigned least, void *mask), ring, out, n,
             time, least, mask)
 
-// Calls that take results, and may submit beside.
+// Calls that take results, and may also submit.
 #define TAKE_HOOK(type, symbol, submits, parameters, ...)           \
   TAILRACE_HOOK type symbol parameters {                            \
     Outermost outermost;                                            \
@@ -167,7 +168,7 @@ TAKE_HOOK(int, io_uring_wait_cqes_min_timeout, true,
 TAKE_HOOK(int, io_uring_wait_cqe_timeout, true, (Ring * ring, Result **out, __kernel_timespec *time), ring, out, time)
 TAKE_HOOK(unsigned, io_uring_peek_batch_cqe, false, (Ring * ring, Result **out, unsigned n), ring, out, n)
 
-// Descriptors that requests name by their place in a list. What is done to it when the call went well: `change`.
+// The list of registered files, which requests name by index. `change`: its update after a successful call.
 #define FILES_HOOK(symbol, parameters, change, ...) \
   TAILRACE_HOOK int symbol parameters {             \
     Outermost outermost;                            \

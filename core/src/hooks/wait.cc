@@ -1,4 +1,4 @@
-// Hooks: waits for children, which also take the kernel's account of them.
+// Hooks: waits for children, which also read the kernel's account of them.
 #include <limits.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,11 +11,11 @@ using namespace tailrace;
 
 namespace {
 
-// A child's account is taken between a look that leaves it waitable and a call that takes just this child: where
-// another thread took it in between, the look begins anew. So it is exact, whatever ended the child. The look blocks,
-// is interrupted and is cancelled as the program's call would be.
+// A child's account is read between a check that leaves the child waitable (WNOWAIT) and a call that reaps just this child.
+// If another thread reaped it in between, the check is repeated. So the account is exact, however the child ended. The
+// check blocks, is interrupted and is cancelled as the program's call would be.
 struct Peeked {
-  pid_t pid = 0;  // 0: the kernel is to answer the program's call as it stands
+  pid_t pid = 0;  // 0: the program's call is made unchanged
   bool ended = false;
 };
 
@@ -27,7 +27,7 @@ bool has_ended(const siginfo_t &info) {
   return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
 }
 
-// kNothing: the call would find nobody (WNOHANG). kInterrupted: it would fail with EINTR, which errno is.
+// kNothing: the call would find no child (WNOHANG). kInterrupted: it would fail with EINTR, and errno is EINTR.
 Found peek(idtype_t type, id_t id, int options, Peeked &out) {
   siginfo_t found;
   found.si_pid = 0;
@@ -40,7 +40,7 @@ Found peek(idtype_t type, id_t id, int options, Peeked &out) {
   return Found::kCall;
 }
 
-// `take` takes the child, and says whether it did.
+// `take` reaps the child and returns whether it did.
 template <class Take>
 void reap(const Call &call, Fn fn, const Peeked &peeked, const int &status, Take &&take) {
   if (!peeked.ended) {

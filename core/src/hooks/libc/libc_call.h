@@ -1,5 +1,5 @@
-// A call that libc answers from files of its own, which it opens and reads by ways that no hook sees: the event has the
-// call's name and no file, and as its size the kernel's account of the thread around it (LibcCall).
+// The event of a call that libc answers from files of its own, which it opens and reads without a hook: it has the call's
+// name and no file, and as its size the kernel's account of the thread around it (LibcCall).
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,9 @@
 
 namespace tailrace {
 
-// kBothWays: what the call moved against its own direction is an event "libc" beside it.
+// kBothWays: the bytes that the call moved against its own direction are an event "libc" beside it.
 enum class Leave { kAlways, kIfItRead, kBothWays };
 
-// hooks/libc/libc.cc
 void record_libc_call(const Call &call, Fn fn, LibcCall &account, int64_t ret, Leave leave);
 
 template <class T>
@@ -41,7 +40,7 @@ auto in_libc(Fn fn, Leave leave, Real &&real) -> decltype(real()) {
   }
 }
 
-// A call that reads at its first time in the process, or its first few.
+// Tells the first call, or the first few, in the process: later ones do not read.
 class FirstTimes {
  public:
   explicit constexpr FirstTimes(int times) : times_(times) {}
@@ -55,9 +54,5 @@ class FirstTimes {
   const int times_;
   std::atomic<int> taken_{0};
 };
-// hooks/libc/libc.cc. Of whatever needs the time zone first.
-extern FirstTimes g_time_zone;
-// For a call that may do without, as long as no other has read it.
-bool may_need_time_zone();
 
 }  // namespace tailrace

@@ -1,12 +1,11 @@
-// Hooks: the system's log. Where openlog asked for it libc writes a message to stderr's descriptor (LOG_PERROR) or to
-// the console (LOG_CONS) as well, by ways that no hook sees: the bytes are the kernel's account of the thread around
-// the call.
+// Hooks: the system's log. On request of openlog libc also writes a message to stderr's descriptor (LOG_PERROR) or to the
+// console (LOG_CONS), without a hook: the bytes are the kernel's account of the thread around the call.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
 
-#include "hooks/libc/libc_call.h"
+#include "hooks/libc/time_zone.h"
 #include "linker/real.h"
 
 using namespace tailrace;
@@ -18,11 +17,11 @@ void __vsyslog_chk(int, int, const char *, va_list);
 
 namespace {
 
-// As openlog had them; libc keeps the pointer, too.
+// The arguments of openlog; libc keeps the pointer, too.
 std::atomic<int> g_option;
 std::atomic<const char *> g_ident;
 
-// What a message is without its line's end: "<ident>[<pid>]: <text>".
+// The length of a message without its newline: "<ident>[<pid>]: <text>".
 int64_t message_bytes(int option, const char *format, va_list args) {
   const char *ident = g_ident.load(std::memory_order_relaxed);
   if (!ident) ident = program_invocation_short_name;
@@ -53,7 +52,7 @@ void log_message(Fn fn, const char *format, va_list args, Say &&say) {
   say();
   int64_t bytes[2];
   if (!account.finish(bytes)) return;
-  // Where there is a daemon that takes messages, or the console can't be opened, nothing goes there.
+  // With a daemon that takes messages, or without a console, nothing is written there.
   if (bytes[kWritten] < to_console || (option & LOG_PERROR && bytes[kWritten] < 2 * to_console - kConsoleLineEnd)) {
     to_console = 0;
   }
@@ -76,7 +75,7 @@ TAILRACE_HOOK void openlog(const char *ident, int option, int facility) {
   REAL(openlog)(ident, option, facility);
 }
 
-// The options stay; the name may be gone with what closes the log.
+// The options stay. The name may be in a library that is unloaded after it has closed the log.
 TAILRACE_HOOK void closelog() {
   g_ident.store(nullptr, std::memory_order_relaxed);
   REAL(closelog)();

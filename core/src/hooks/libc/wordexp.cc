@@ -1,6 +1,10 @@
-// Hooks: wordexp. For a command in its words, "$(...)", libc starts a shell by ways that no hook sees, reads what it
-// says and waits for it. What holds: the shell is traced as any child is; the pipe's bytes are those of the call
-// (LibcCall); what the shell and its children moved is no part of this process's account.
+// Hooks: wordexp. For a command in its words, "$(...)", libc starts a shell without a hook, reads its output and waits for
+// it.
+//
+// Invariants:
+// - The shell is traced as any child is (spawn/environment_exposure.h).
+// - The pipe's bytes are those of the call (LibcCall).
+// - The bytes that the shell and its children moved are no part of this process's account.
 #include <pthread.h>
 #include <string.h>
 #include <wordexp.h>
@@ -18,7 +22,7 @@ namespace {
 
 void end_exposure_after_shells(void *) { end_exposure(); }
 
-// The shells are given `environ`.
+// The shells get `environ`.
 int expand_exposed(const char *words, wordexp_t *out, int flags) {
   auto real = [&] { return in_libc(Fn::f_wordexp, Leave::kAlways, [&] { return REAL(wordexp)(words, out, flags); }); };
   if (!expose_settings("/bin/sh")) return real();
@@ -53,6 +57,6 @@ int expand(const char *words, wordexp_t *out, int flags) {
 TAILRACE_HOOK int wordexp(const char *words, wordexp_t *out, int flags) {
   // "${name?message}"
   if (!strchr(words, '?') || !enter()) return expand(words, out, flags);
-  Writing complaint(Fn::kExpanding, stderr);
+  MessageCall complaint(Fn::kExpanding, stderr);
   return expand(words, out, flags);
 }
