@@ -18,12 +18,12 @@ int __xmknodat(int, int, const char *, mode_t, dev_t *);
 }
 
 // On a path; `lookup` tells whether links are followed.
-#define PATH_HOOK(type, symbol, parameters, arguments, dirfd, look) \
-  TAILRACE_HOOK type symbol parameters noexcept {                   \
-    Call call;                                                      \
-    type ret = REAL(symbol) arguments;                              \
-    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);     \
-    return ret;                                                     \
+#define PATH_HOOK(type, symbol, parameters, arguments, dirfd, lookup) \
+  TAILRACE_HOOK type symbol parameters noexcept {                     \
+    Call call;                                                        \
+    type ret = REAL(symbol) arguments;                                \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, lookup);     \
+    return ret;                                                       \
   }
 // On a descriptor.
 #define FD_HOOK(type, symbol, parameters, arguments) \
@@ -33,12 +33,12 @@ int __xmknodat(int, int, const char *, mode_t, dev_t *);
     record_fd(call, Fn::f_##symbol, fd, ret);        \
     return ret;                                      \
   }
-#define LOOK(flags) ((flags)&AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow)
+#define LOOKUP(flags) ((flags)&AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow)
 
 PATH_HOOK(int, chmod, (const char *path, mode_t mode), (path, mode), AT_FDCWD, Lookup::kFollow)
 PATH_HOOK(int, lchmod, (const char *path, mode_t mode), (path, mode), AT_FDCWD, Lookup::kNoFollow)
 PATH_HOOK(int, fchmodat, (int dir, const char *path, mode_t mode, int flags), (dir, path, mode, flags), dir,
-          LOOK(flags))
+          LOOKUP(flags))
 FD_HOOK(int, fchmod, (int fd, mode_t mode), (fd, mode))
 
 PATH_HOOK(int, chown, (const char *path, uid_t user, gid_t group), (path, user, group), AT_FDCWD, Lookup::kFollow)
@@ -46,16 +46,16 @@ PATH_HOOK(int, lchown, (const char *path, uid_t user, gid_t group), (path, user,
 FD_HOOK(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
 
 // An empty path (AT_EMPTY_PATH) or none is the descriptor's own file.
-#define AT_HOOK(symbol, parameters, arguments, flags)                  \
-  TAILRACE_HOOK int symbol parameters noexcept {                       \
-    Call call;                                                         \
-    int ret = REAL(symbol) arguments;                                  \
-    if (!path || ((flags)&AT_EMPTY_PATH && ret == 0 && !*path)) {      \
-      record_fd(call, Fn::f_##symbol, dir, ret);                       \
-    } else {                                                           \
-      record_named(call, Fn::f_##symbol, dir, path, ret, LOOK(flags)); \
-    }                                                                  \
-    return ret;                                                        \
+#define AT_HOOK(symbol, parameters, arguments, flags)                    \
+  TAILRACE_HOOK int symbol parameters noexcept {                         \
+    Call call;                                                           \
+    int ret = REAL(symbol) arguments;                                    \
+    if (!path || ((flags)&AT_EMPTY_PATH && ret == 0 && !*path)) {        \
+      record_fd(call, Fn::f_##symbol, dir, ret);                         \
+    } else {                                                             \
+      record_named(call, Fn::f_##symbol, dir, path, ret, LOOKUP(flags)); \
+    }                                                                    \
+    return ret;                                                          \
   }
 AT_HOOK(fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags), (dir, path, user, group, flags),
         flags)

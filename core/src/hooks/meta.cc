@@ -229,12 +229,12 @@ TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
   return ret;
 }
 
-#define NAMED_HOOK(symbol, parameters, arguments, dirfd, path, look) \
-  TAILRACE_HOOK int symbol parameters noexcept {                     \
-    Call call;                                                       \
-    int ret = REAL(symbol) arguments;                                \
-    record_named(call, Fn::f_##symbol, dirfd, path, ret, look);      \
-    return ret;                                                      \
+#define NAMED_HOOK(symbol, parameters, arguments, dirfd, path, lookup) \
+  TAILRACE_HOOK int symbol parameters noexcept {                       \
+    Call call;                                                         \
+    int ret = REAL(symbol) arguments;                                  \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, lookup);      \
+    return ret;                                                        \
   }
 NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Lookup::kNoFollow)
 NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Lookup::kNoFollow)

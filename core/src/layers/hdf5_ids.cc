@@ -1,4 +1,4 @@
-// See hdf5_ids.h.
+// See layers/hdf5_ids.h.
 #include "layers/hdf5_ids.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct Unlinked {
   std::atomic<uint32_t> writes;
 };
 
-std::atomic<std::atomic<uint64_t> *> g_nameless;  // pages, once there is one
+std::atomic<std::atomic<uint64_t> *> g_nameless;  // allocated for the first nameless id
 Unlinked g_unlinked[kUnlinked];
 
 uint64_t place_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ULL >> 40; }

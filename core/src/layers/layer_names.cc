@@ -1,6 +1,6 @@
-// What the layers' files and objects are called (layers/layers.h): a library names a file as it was told to open it,
-// and the working directory or the file of that name may be another by the time of the next call. So what the name
-// meant then is kept.
+// The names of the layers' files and objects (layers/layers.h). A library returns a file's name as it was opened, but by the
+// next call the working directory or the file of that name may have changed. So the file of each name is kept from the
+// time of the open.
 #include "base/arena.h"
 #include "base/sys.h"
 #include "layers/layers.h"
@@ -19,9 +19,9 @@ struct FileRow {
 
 constexpr uint32_t kFileRows = 4096;
 constexpr uint32_t kMaxProbes = 32;
-FileRow *g_files;  // table lock held
+FileRow *g_files;  // guarded by the table lock
 
-// The row of that key, or one that is free, or else the first that was looked at.
+// The row of that key, or a free one, or else the first that was probed.
 FileRow *row_of(uint64_t key) {
   for (uint32_t i = 0; i < kMaxProbes; ++i) {
     FileRow &row = g_files[(key + i) % kFileRows];

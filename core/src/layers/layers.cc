@@ -19,13 +19,13 @@ namespace {
 constexpr unsigned kLayers = static_cast<unsigned>(Layer::kCount);
 const LayerTable *const kTables[kLayers] = {&kHdf5Layer, &kMpiIoLayer};
 
-// Written under g_scanner.
-std::atomic<uint32_t> g_seen;   // objects at the front of the dynamic linker's list that need no look
-unsigned long long g_unloaded;  // how many had gone by then: the list is another when more have
-std::atomic<int> g_scanner;     // the process whose thread looks; a forked child finds its parent's
-std::atomic<bool> g_any;        // a library is known
+// Written only by the scanning thread (g_scanner).
+std::atomic<uint32_t> g_seen;   // objects at the front of the dynamic linker's list that are scanned
+unsigned long long g_unloaded;  // objects unloaded by then: when more are, the list has changed
+std::atomic<int> g_scanner;  // pid of the process whose thread scans; 0: none. In a forked child possibly the parent's
+std::atomic<bool> g_any;     // any library of a layer is known
 
-// False where another thread looks for long, or this one does, below a signal handler.
+// False where another thread scans for long, or this thread does, interrupted by a signal handler.
 bool begin_scan() {
   int self = sys::getpid();
   constexpr struct timespec kMoment = {0, 10'000};
@@ -41,10 +41,10 @@ void end_scan() { g_scanner.store(0, std::memory_order_release); }
 
 struct Scan {
   uint32_t index = 0, from = 0;
-  bool found = false;     // a library that was not known
-  bool unloaded = false;  // objects have gone
+  bool found = false;     // a new library
+  bool unloaded = false;  // objects were unloaded
   bool confirmed[kLayers][kLibrariesPerLayer] = {};
-  // Symbols that some word will be bound to at its first call, and what everybody finds under their names.
+  // Symbols of GOT entries that are bound at their first call, and the global symbols of those names.
   bool unbound[kLayers][kMaxSymbols] = {};
   uintptr_t global[kLayers][kMaxSymbols] = {};
 };
@@ -74,7 +74,7 @@ void fill(Library &library, const LoadedObject &object, const LayerTable &table)
   library.known.store(true, std::memory_order_release);
 }
 
-// A library keeps its number for as long as it is there: words lead to the wrappers of that number.
+// A library keeps its number while it is loaded, since GOT entries have the wrappers of that number.
 void take_library(const LoadedObject &object, unsigned layer, Scan &scan) {
   Library *free = nullptr;
   for (Library &library : g_libraries[layer]) {
@@ -84,7 +84,7 @@ void take_library(const LoadedObject &object, unsigned layer, Scan &scan) {
     }
     if (!library.known && !free && &library < g_libraries[layer] + kTables[layer]->libraries) free = &library;
   }
-  // One more of a kind than there are wrappers for is traced as far as its calls of libc go.
+  // Of a library beyond the number of wrappers only the calls to libc are recorded.
   if (!free) return;
   fill(*free, object, *kTables[layer]);
   scan.confirmed[layer][free - g_libraries[layer]] = true;
@@ -134,7 +134,7 @@ size_t symbol_index(const LayerTable &table, const char *symbol) {
   return kNoSymbol;
 }
 
-// The library whose function a word holds.
+// The library whose function is at that address.
 Library *owner_of(unsigned layer, size_t symbol, uintptr_t address) {
   for (Library &library : g_libraries[layer]) {
     if (library.known && address && reinterpret_cast<uintptr_t>(library.real[symbol]) == address) return &library;
@@ -142,12 +142,12 @@ Library *owner_of(unsigned layer, size_t symbol, uintptr_t address) {
   return nullptr;
 }
 
-// The library that the dynamic linker will bind the object's import to: by the version that is asked for, else the one
-// that everybody finds, else the object's own. Null where these disagree or say nothing: then the word is left alone.
+// The library that the dynamic linker will bind the object's import to: by the required version, else the global one, else
+// the object's own. Null where these disagree or are missing: then the GOT entry is left alone.
 Library *future_owner(const LoadedObject &object, unsigned layer, size_t symbol, const Import &import,
                       uintptr_t global) {
   string_view required = object.required_of(import.index);
-  Library *everybodys = owner_of(layer, symbol, global), *own = nullptr, *only = nullptr;
+  Library *global_owner = owner_of(layer, symbol, global), *own = nullptr, *only = nullptr;
   unsigned count = 0;
   for (Library &library : g_libraries[layer]) {
     if (!library.known || !library.real[symbol]) continue;
@@ -160,8 +160,8 @@ Library *future_owner(const LoadedObject &object, unsigned layer, size_t symbol,
       return own != nullptr;
     });
   }
-  if (!required.empty() || (global && !everybodys)) return nullptr;
-  if (everybodys) return own && own != everybodys ? nullptr : everybodys;
+  if (!required.empty() || (global && !global_owner)) return nullptr;
+  if (global_owner) return own && own != global_owner ? nullptr : global_owner;
   return own ? own : count == 1 ? only : nullptr;
 }
 
@@ -170,7 +170,7 @@ void put_wrapper(unsigned layer, const Library *library, size_t symbol, uintptr_
   LoadedObject::replace(word, reinterpret_cast<uintptr_t>(wrapper));
 }
 
-// Calls visit(layer, symbol, import, address in the word) for the imports of the layers' functions.
+// Calls visit(object, layer, symbol, import, address in the GOT entry) for the imports of the layers' functions.
 template <class Visit>
 int each_layer_import(dl_phdr_info *info, Scan &scan, Visit visit) {
   if (scan.index++ < scan.from) return 0;
@@ -213,7 +213,7 @@ int wrap_unbound(dl_phdr_info *info, size_t, void *data) {
       });
 }
 
-// Not from within dl_iterate_phdr: the two take the dynamic linker's locks in different orders.
+// Not from within dl_iterate_phdr, since dlsym takes the dynamic linker's locks in another order.
 bool find_global(Scan &scan) {
   bool any = false;
   for (unsigned i = 0; i < kLayers; ++i) {
@@ -223,7 +223,7 @@ bool find_global(Scan &scan) {
       scan.global[i][k] = reinterpret_cast<uintptr_t>(real_dlsym(RTLD_DEFAULT, kTables[i]->symbols[k]));
     }
   }
-  // The program's next dlerror() is not to tell of ours.
+  // The program's next dlerror() must not report this dlsym.
   if (any) dlerror();
   return any;
 }
@@ -237,7 +237,7 @@ void scan_from(uint32_t from) {
   bool any = false;
   for (unsigned i = 0; i < kLayers; ++i) any |= any_library(i);
   if (any) {
-    // What was there before the library may have been made to use it: a plugin's host, say.
+    // An object loaded before the library may use it, as the host of a plugin does.
     if (scan.found || scan.unloaded) scan.from = 0;
     scan.index = 0;
     dl_iterate_phdr(wrap_bound, &scan);
@@ -252,7 +252,7 @@ void scan_from(uint32_t from) {
 
 void expect_layers() {
   if (g_session.state.load(std::memory_order_relaxed) != State::kOn) return;
-  // What another thread loads meanwhile is not relocated yet when it is looked at; its own look comes after.
+  // A library that another thread is loading is not relocated yet when this one scans it, so that thread scans it again.
   uint32_t seen = g_seen.load(std::memory_order_relaxed) + 1;
   if (!t_layers_expected || seen < t_layers_expected) t_layers_expected = seen;
   g_loads.fetch_add(1, std::memory_order_relaxed);

@@ -1,15 +1,16 @@
-// Libraries above libc whose calls are recorded too: HDF5, MPI-IO. They are not linked, there may be several of one
-// kind in a process (wheels bring their own), and Python loads them out of everybody's sight. So:
+// Layers: libraries above libc whose calls are recorded too, HDF5 and MPI-IO. The core does not link them, a process may
+// have several of one kind (wheels contain their own), and Python loads them with RTLD_LOCAL. So:
 //
-//   a library is loaded -> its exports say what it is -> a Library -> the words that other objects take the addresses
-//   of its functions from get a wrapper's address, which knows the Library by its own number
+//   a library is loaded ─► its exports tell its kind ─► a Library with a number
+//                                                          │
+//   GOT entries of other objects for its functions ◄───────┘  get the address of a wrapper for that number
 //
-// What holds:
-// - We export none of these symbols: who looks for MPI_Init finds one only where there is one.
-// - A word is changed only if it holds, or when it is bound will hold, the address that the library exports under that
-//   name. What another tool has put there stays.
-// - The library's calls within itself are not seen, so a call is recorded once.
-// - A process without such a library pays for the look at the exports of what it loads.
+// Invariants:
+// - The core exports none of these symbols: a look-up of MPI_Init succeeds only where there is an MPI.
+// - A GOT entry is changed only if it has, or will have once it is bound, the address that the library exports under that
+//   name. The entry of another tool stays.
+// - The library's calls within itself are not wrapped, so a call is recorded once.
+// - A process without such a library pays only for the scan of the exports of what it loads.
 #pragma once
 
 #include <atomic>
@@ -25,33 +26,33 @@ constexpr size_t kMaxSymbols = 80;
 struct Library {
   std::atomic<bool> known;
   uintptr_t begin, end;
-  char soname[128];  // a copy: the library may go away; empty where it has none
+  char soname[128];  // a copy: the library may be unloaded; empty where it has none
   void *real[kMaxSymbols];
   void *helpers[16];
 };
 
-// What is wrapped in a layer, and what the wrappers call besides.
+// The functions of a layer that are wrapped, and those that the wrappers call.
 struct LayerTable {
   const char *const *marks;  // a library of this kind exports all of them; ends with null
-  const char *prefixes[2];   // with which the names of its functions begin
+  const char *prefixes[2];   // of the names of its functions
   const char *const *symbols;
   size_t symbol_count;
-  const char *const *helpers;  // all of them must be there
+  const char *const *helpers;  // all of them are required
   size_t helper_count;
-  unsigned libraries;                    // at most so many at a time
+  unsigned libraries;                    // the limit at a time
   void *const (*wrappers)[kMaxSymbols];  // [library][symbol]
 };
 extern const LayerTable kHdf5Layer, kMpiIoLayer;
 
 extern Library g_libraries[static_cast<size_t>(Layer::kCount)][kLibrariesPerLayer];
 
-// Looks at what was loaded since the last look.
+// Scans the objects that were loaded since the last scan.
 void find_layers();
-// The calling thread is about to load a library, and has done so by the time of its next look.
+// To be called before the calling thread loads a library. Its next scan includes the library.
 void expect_layers();
 extern __thread uint32_t t_layers_expected;
 extern std::atomic<uint32_t> g_loads, g_loads_scanned;
-// Whether a library may have been loaded since the last look, by whichever thread.
+// Whether any thread may have loaded a library since the last scan.
 inline bool layers_expected() {
   return t_layers_expected ||
          g_loads.load(std::memory_order_relaxed) != g_loads_scanned.load(std::memory_order_relaxed);
@@ -59,11 +60,11 @@ inline bool layers_expected() {
 // The wrapper of a library's function; null for any other address.
 void *layer_wrapper_for(void *address);
 
-// layers/layer_names.cc. The file of that name as a library opened it just now; later, by the key alone, what it was
-// then. The key stands for how the library calls the file: by the name as given, or a handle.
+// layers/layer_names.cc. Keeps the file of that name, to be called after a library opened it, and returns it later by the
+// key alone. The key is a hash of the library's name or handle of the file.
 void keep_layer_file(uint64_t key, const char *path, NamedFile &out);
 bool layer_file_of(uint64_t key, NamedFile &out);
-// What lies inside a file: a dataset.
+// Names an object inside a file, such as a dataset.
 void name_object(string_view text, NamedFile &out);
 
 }  // namespace tailrace

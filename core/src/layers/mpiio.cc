@@ -1,11 +1,11 @@
-// Hooks: MPI-IO. What a rank asked of a file; the bytes that went through this process's descriptors, which in a
-// collective call are other ranks' too, are in the calls below. How the wrappers get in the program's way is
-// layers/layers.h's.
+// Hooks: MPI-IO. The requests of a rank to a file. The bytes that went through this process's descriptors, which in a
+// collective call include those of other ranks, are in the system calls below. layers/layers.h says how the library's
+// callers get the wrappers.
 //
-// What holds:
-// - No MPI's headers are needed: a handle is a pointer in Open MPI and a number in MPICH, and both pass through a
-// register as they are. Nothing looks into a status or a handle; the library is asked.
-// - Nothing is asked after a call that failed: an error handler may end the program.
+// Invariants:
+// - No headers of an MPI are needed: a handle is a pointer in Open MPI and a number in MPICH, and both pass through a
+//   register unchanged. Only functions of the library read a status or a handle.
+// - No function of the library is called after a call that failed: an error handler may end the program.
 #include <stdint.h>
 
 #include "base/sys.h"
@@ -47,7 +47,7 @@ enum Symbol : size_t { MPI_SYMBOLS(INDEX) kSymbols };
 static_assert(kSymbols <= kMaxSymbols, "the table of a library's functions");
 enum Helper : size_t { kTypeSize, kGetCount, kGetByteOffset, kHelpers };
 
-// --- what the library says ---
+// --- queries to the library ---
 
 constexpr unsigned kLayer = static_cast<unsigned>(Layer::kMpiIo);
 template <class Type>
@@ -62,7 +62,7 @@ int64_t bytes_of(unsigned library, Handle type, int64_t count) {
   return known && !__builtin_mul_overflow(count, static_cast<int64_t>(size), &bytes) ? bytes : kUnknownBytes;
 }
 
-// Room for the status of a call whose program wants none: 20 to 32 bytes in the libraries there are.
+// Memory for the status of a call whose caller ignores it: 20 to 32 bytes in the present libraries.
 struct OwnStatus {
   alignas(16) char room[256];
 };
@@ -109,16 +109,16 @@ class Recorder {
   void at(File file, Offset in_view) {
     if (ok_) event_.offset = byte_offset(library_, file, in_view);
   }
-  void asked(Handle type, int64_t count) {
+  void requested(Handle type, int64_t count) {
     if (!ok_) return;
     int64_t bytes = bytes_of(library_, type, count);
     if (bytes != kUnknownBytes) event_.count = static_cast<uint64_t>(bytes);
     event_.ret = bytes;
   }
-  void did(const Status *status, Handle type) {
+  void moved(const Status *status, Handle type) {
     if (ok_) event_.ret = bytes_done(library_, status, type);
   }
-  void will_do() {
+  void moves_later() {
     if (ok_) event_.ret = kUnknownBytes;
   }
   void write(File file) {
@@ -138,7 +138,7 @@ class Recorder {
   }
 
  private:
-  // ROMIO takes the kind of file system before the name, "ufs:/scratch/file".
+  // ROMIO accepts the kind of file system before the name, "ufs:/scratch/file".
   static const char *without_file_system(const char *path) {
     const char *end = path;
     while (*end >= 'a' && *end <= 'z') ++end;
@@ -159,7 +159,7 @@ bool Recorder::access_fails(const char *path) { return sys::call(SYS_faccessat, 
 
 // --- wrappers ---
 
-// Of the library of number N.
+// The wrappers of library N.
 template <unsigned N>
 struct Mpi {
 #define REAL_OF(call) reinterpret_cast<decltype(&Mpi::call)>(g_libraries[kLayer][N].real[k_##call])
@@ -172,7 +172,7 @@ struct Mpi {
   }
   static int close(File *file) {
     Call call;
-    // After a success the handle is gone, after a null pointer there was none.
+    // After a success the handle is invalid, and with a null pointer there is none.
     File closed = call && file ? *file : nullptr;
     int ret = REAL_OF(close)(file);
     if (call) Recorder(N, call, Fn::f_MPI_File_close, ret).write(closed);
@@ -198,7 +198,7 @@ struct Mpi {
   PLAIN(write_at_all_end, (File file, const void *buf, Status *status), file, buf, status)
 #undef PLAIN
 
-  // A call that reads may get less than it asked for; its status says so, the program's or, where it wants none, ours.
+  // A call that reads may get less than it requested. Its status tells, the program's or, where that is ignored, ours.
 #define READ(name, number, suffix, with_at, ...)                                 \
   Call call;                                                                     \
   OwnStatus own;                                                                 \
@@ -206,8 +206,8 @@ struct Mpi {
   int ret = REAL_OF(name##suffix)(__VA_ARGS__);                                  \
   if (call) {                                                                    \
     Recorder record(N, call, Fn::f_MPI_File_##name, ret);                        \
-    record.asked(type, count);                                                   \
-    record.did(status, type);                                                    \
+    record.requested(type, count);                                               \
+    record.moved(status, type);                                                  \
     with_at;                                                                     \
     record.write(file);                                                          \
   }                                                                              \
@@ -217,7 +217,7 @@ struct Mpi {
   int ret = REAL_OF(name##suffix)(__VA_ARGS__);           \
   if (call) {                                             \
     Recorder record(N, call, Fn::f_MPI_File_##name, ret); \
-    record.asked(type, count);                            \
+    record.requested(type, count);                        \
     later;                                                \
     with_at;                                              \
     record.write(file);                                   \
@@ -239,22 +239,22 @@ struct Mpi {
   static int name##suffix(File file, Offset at, const void *buf, number count, Handle type, Status *status) { \
     OTHER(name, suffix, record.at(file, at), , file, at, buf, count, type, status)                            \
   }
-  // What only begins here: the bytes that were moved are known elsewhere, and too late.
+  // Calls that only begin a transfer: the moved bytes are known elsewhere, and too late.
 #define BEGINS(name, suffix, number)                                                                \
   static int name##suffix(File file, const void *buf, number count, Handle type, Request request) { \
-    OTHER(name, suffix, , record.will_do(), file, buf, count, type, request)                        \
+    OTHER(name, suffix, , record.moves_later(), file, buf, count, type, request)                    \
   }
 #define BEGINS_AT(name, suffix, number)                                                                        \
   static int name##suffix(File file, Offset at, const void *buf, number count, Handle type, Request request) { \
-    OTHER(name, suffix, record.at(file, at), record.will_do(), file, at, buf, count, type, request)            \
+    OTHER(name, suffix, record.at(file, at), record.moves_later(), file, at, buf, count, type, request)        \
   }
 #define SPLITS(name, suffix, number)                                               \
   static int name##suffix(File file, const void *buf, number count, Handle type) { \
-    OTHER(name, suffix, , record.will_do(), file, buf, count, type)                \
+    OTHER(name, suffix, , record.moves_later(), file, buf, count, type)            \
   }
-#define SPLITS_AT(name, suffix, number)                                                       \
-  static int name##suffix(File file, Offset at, const void *buf, number count, Handle type) { \
-    OTHER(name, suffix, record.at(file, at), record.will_do(), file, at, buf, count, type)    \
+#define SPLITS_AT(name, suffix, number)                                                        \
+  static int name##suffix(File file, Offset at, const void *buf, number count, Handle type) {  \
+    OTHER(name, suffix, record.at(file, at), record.moves_later(), file, at, buf, count, type) \
   }
 #define BOTH(form, name) form(name, , int) form(name, _c, Count)
   BOTH(READS, read)

@@ -34,7 +34,7 @@ struct Address {
     bytes = n < sizeof room ? n : sizeof room;
     memcpy(&room, from, bytes);
   }
-  bool look(long call, int fd) {
+  bool read(long call, int fd) {
     bytes = sizeof room;
     if (sys::call(call, fd, sys::pointer(&room), sys::pointer(&bytes)) < 0) bytes = 0;
     if (bytes > sizeof room) bytes = 0;
@@ -221,10 +221,10 @@ Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own
 
 Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes) {
   Address own, peer;
-  own.look(SYS_getsockname, fd);
+  own.read(SYS_getsockname, fd);
   int family = own.family();
   if (family != AF_INET && family != AF_INET6 && family != AF_UNIX) return Messages::kNone;
-  if (!peer.look(SYS_getpeername, fd) && target) peer.copy(target, target_bytes);
+  if (!peer.read(SYS_getpeername, fd) && target) peer.copy(target, target_bytes);
   if (family == AF_UNIX) return write_unix_socket(out, fd, ino, own, peer);
   if (peer.bytes && peer.family() != AF_INET && peer.family() != AF_INET6) peer.bytes = 0;
   return write_inet_socket(out, fd, own, peer);
