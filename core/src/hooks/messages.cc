@@ -88,7 +88,7 @@ void MessageCall::finish() {
 }
 
 void finish_interrupted_message() {
-  take_message_in();
+  resume_after_message();
   if (t_message) t_message->finish();
 }
 

@@ -480,3 +480,20 @@ PUTC_HOOK(putc_unlocked, (int c, FILE *out), (c, out), out)
 PUTC_HOOK(putchar, (int c), (c), stdout)
 PUTC_HOOK(putchar_unlocked, (int c), (c), stdout)
 PUTC_HOOK(__overflow, (FILE * out, int c), (out, c), out)
+
+// Binary words.
+TAILRACE_HOOK int putw(int word, FILE *out) {
+  StreamCall s(out);
+  s.settle();
+  int ret = REAL(putw)(word, out);
+  s.transferred(Fn::f_putw, sizeof word, ret == EOF ? -static_cast<int64_t>(errno) : static_cast<int64_t>(sizeof word));
+  return ret;
+}
+
+TAILRACE_HOOK int getw(FILE *in) {
+  StreamCall s(in);
+  s.settle();
+  int ret = REAL(getw)(in);
+  s.transferred(Fn::f_getw, sizeof ret, ret == EOF && feof_unlocked(in) ? 0 : static_cast<int64_t>(sizeof ret));
+  return ret;
+}
