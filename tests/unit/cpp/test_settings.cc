@@ -115,13 +115,13 @@ TEST(Settings, AChildGetsThemBack) {
 }
 
 TEST(Settings, AProgramMayRemoveExposedSettings) {
-  std::vector<std::string> in_sight = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
+  std::vector<std::string> exposed = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
                                        "LD_PRELOAD=/x.so:/l/libtailrace.so"};
-  StartEnvironment start = started(in_sight);
+  StartEnvironment start = started(exposed);
   auto wanted = [&](const std::vector<std::string> &entries) {
     return is_wanted_in(start, Environment(entries).get());
   };
-  EXPECT_TRUE(wanted(in_sight));
+  EXPECT_TRUE(wanted(exposed));
   EXPECT_FALSE(wanted({}));
   EXPECT_FALSE(wanted({"TAILRACE_RUN=/run"}));
   EXPECT_FALSE(wanted({"TAILRACE_RUN=/run", "LD_PRELOAD=/x.so"}));
@@ -130,7 +130,7 @@ TEST(Settings, AProgramMayRemoveExposedSettings) {
   EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run"}), nullptr));
   EXPECT_TRUE(is_wanted_in(started({"TAILRACE_RUN=/run", "TAILRACE_PROPAGATE=never heard of"}), nullptr));
   // The program did not set the values that it was started with.
-  EXPECT_EQ(ChildEnvironment::tags_in(start, Environment(in_sight).get()), "");
+  EXPECT_EQ(ChildEnvironment::tags_in(start, Environment(exposed).get()), "");
   EXPECT_EQ(ChildEnvironment::tags_in(start, Environment({"TAILRACE_TAGS=a=2"}).get()), "a=2");
 
   Environment process({"A=1", "TAILRACE_PROCESS=1:2", "TAILRACE_RUN=/run"});
