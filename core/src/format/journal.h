@@ -28,7 +28,8 @@
 // Order of writes:
 //   file         header, then `magic` (release): a file without it is not read
 //   record       the names and the context that it refers to, then its fields, then its `mark` (release)
-//   seal         blocks appended to the trace file, then `first_slot`: a block is never written twice
+//   seal         blocks appended to the trace file, then `first_slot`. Where the process dies in between, the sealer
+//                finds the block by its header (segment, epoch, slots), so no record is sealed twice
 //   next epoch   clock map, thread, `first_slot` 0, then `epoch` + 1: this empties the segment, nothing is erased
 //
 // Invariants:
