@@ -121,6 +121,16 @@ FILES: list[Group] = [
         "names or locks the system's tables, and moves no bytes",
         r"utmpx?name set(ut|utx)ent lckpwdf",
     ),
+    (
+        "a small table of the system that no program of the tests or the workflows reads: the ledger reports its bytes",
+        "getpw getsg(ent|nam)(_r)? setsgent getalias(ent|byname)(_r)? setaliasent getnetgrent(_r)? setnetgrent "
+        "getrpc(ent|byname|bynumber)(_r)? setrpcent ether_(ntohost|hostton) getttyent getttynam setttyent "
+        "getfs(ent|file|spec) setfsent getdate(_r)?",
+    ),
+    (
+        "a query to a name server, for which no program of the tests or the workflows asks by this function",
+        "(__)?res_(querydomain|send|mkquery)",
+    ),
     ("reads an entry out of a text in memory", r"sget(sp|sg)ent(_r)?"),
     ("remote shells, which nobody has; by descriptors of libc's own", r"__ivaliduser"),
     ("inside of the name service, for its own modules", r"(__)?nss_\w+ _nss_\w+"),

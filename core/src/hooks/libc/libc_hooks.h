@@ -2,12 +2,12 @@
 // locale), which it opens and reads without a hook. The event has the call's name and no file; its size is the kernel's
 // account of the thread around it (LibcCall), so that the ledger of the process adds up.
 //
-//   accounts.cc       users, groups, their passwords, login names, mail aliases, netgroups, shells
-//   resolver.cc       hosts, networks, services, protocols, Ethernet addresses, name servers, remote users
-//   login_records.cc  utmp and wtmp, terminals
+//   accounts.cc       users, groups, their passwords, login names, netgroups, shells
+//   resolver.cc       hosts, networks, services, protocols, name servers, remote users
+//   login_records.cc  utmp and wtmp
 //   locale.cc         locales, message catalogues, character sets
 //   time_zone.cc      whatever reads the time zone
-//   machine.cc        processors, load, threads, file system table, named semaphores
+//   machine.cc        processors, load, threads, named semaphores
 //   syslog.cc, wordexp.cc
 //
 // Invariant: an account costs two reads of /proc (5 us), so a call that programs make often and that reads only at its

@@ -1,5 +1,4 @@
-// Hooks: the records of logins (utmp, wtmp) and the table of terminals (hooks/libc/libc_hooks.h).
-#include <ttyent.h>
+// Hooks: the records of logins, utmp and wtmp (hooks/libc/libc_hooks.h).
 #include <utmp.h>
 #include <utmpx.h>
 
@@ -34,7 +33,3 @@ ENTER_HOOK(void, updwtmpx, (const char *file, const struct utmpx *entry), (file,
 ENTER_HOOK(void, logwtmp, (const char *line, const char *name, const char *host) noexcept, (line, name, host))
 ENTER_HOOK(void, login, (const struct utmp *entry) noexcept, (entry))
 ENTER_HOOK(int, logout, (const char *line) noexcept, (line))
-
-NEXT_HOOK(struct ttyent *, getttyent, () noexcept, ())
-LIBC_HOOK(struct ttyent *, getttynam, (const char *line) noexcept, (line))
-LIBC_HOOK(int, setttyent, () noexcept, ())

@@ -1,6 +1,5 @@
-// Hooks: what libc reads of the machine and the process out of /sys and /proc, the file system table, and named semaphores
+// Hooks: what libc reads of the machine and the process out of /sys and /proc, and named semaphores
 // (hooks/libc/libc_hooks.h).
-#include <fstab.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
@@ -28,14 +27,8 @@ RARE_HOOK(int, get_nprocs, () noexcept, (), true)
 RARE_HOOK(int, get_nprocs_conf, () noexcept, (), true)
 RARE_HOOK(int, getloadavg, (double *loads, int n) noexcept, (loads, n), true)
 RARE_HOOK(long, gethostid, (), (), true)
-LIBC_HOOK(int, sethostid, (long id), (id))
 RARE_HOOK(int, pthread_getname_np, (pthread_t thread, char *name, size_t n) noexcept, (thread, name, n), true)
 RARE_HOOK(int, pthread_setname_np, (pthread_t thread, const char *name) noexcept, (thread, name), true)
-
-NEXT_HOOK(struct fstab *, getfsent, () noexcept, ())
-LIBC_HOOK(struct fstab *, getfsfile, (const char *point) noexcept, (point))
-LIBC_HOOK(struct fstab *, getfsspec, (const char *device) noexcept, (device))
-LIBC_HOOK(int, setfsent, () noexcept, ())
 
 // A new semaphore is written to /dev/shm and then mapped.
 TAILRACE_HOOK sem_t *sem_open(const char *name, int flags, ...) noexcept {

@@ -1,7 +1,5 @@
-// Hooks: hosts, networks, services, protocols, RPC programs, Ethernet addresses, name servers, and the users of remote
-// hosts (hooks/libc/libc_hooks.h).
+// Hooks: hosts, networks, services, protocols, name servers, and the users of remote hosts (hooks/libc/libc_hooks.h).
 #include <netdb.h>
-#include <netinet/ether.h>
 #include <nss.h>
 #include <stdint.h>
 
@@ -68,14 +66,6 @@ STAY_HOOK(setprotoent)
 KEY_HOOKS(protoent, getprotobyname, const char *)
 KEY_HOOKS(protoent, getprotobynumber, int)
 
-TABLE_HOOKS(rpcent, getrpcent, noexcept)
-STAY_HOOK(setrpcent, noexcept)
-KEY_HOOKS(rpcent, getrpcbyname, const char *, noexcept)
-KEY_HOOKS(rpcent, getrpcbynumber, int, noexcept)
-
-LIBC_HOOK(int, ether_ntohost, (char *name, const struct ether_addr *address) noexcept, (name, address))
-LIBC_HOOK(int, ether_hostton, (const char *name, struct ether_addr *address) noexcept, (name, address))
-
 LIBC_HOOK(int, __nss_configure_lookup, (const char *table, const char *services) noexcept, (table, services))
 
 // Name servers, whose addresses the first query reads.
@@ -87,23 +77,6 @@ QUESTION_HOOK(res_query)
 QUESTION_HOOK(res_search)
 QUESTION_HOOK(__res_query)
 QUESTION_HOOK(__res_search)
-#define DOMAIN_HOOK(symbol)                                                                                  \
-  RARE_HOOK(int, symbol, (const char *name, const char *domain, int a, int b, unsigned char *answer, int n), \
-            (name, domain, a, b, answer, n), true)
-DOMAIN_HOOK(res_querydomain)
-DOMAIN_HOOK(__res_querydomain)
-#define SEND_HOOK(symbol)                                                                      \
-  RARE_HOOK(int, symbol, (const unsigned char *query, int n, unsigned char *answer, int room), \
-            (query, n, answer, room), true)
-SEND_HOOK(res_send)
-SEND_HOOK(__res_send)
-#define MAKE_HOOK(symbol)                                                                                           \
-  RARE_HOOK(int, symbol,                                                                                            \
-            (int op, const char *name, int a, int b, const unsigned char *data, int bytes, const unsigned char *no, \
-             unsigned char *out, int room),                                                                         \
-            (op, name, a, b, data, bytes, no, out, room), true)
-MAKE_HOOK(res_mkquery)
-MAKE_HOOK(__res_mkquery)
 LIBC_HOOK(int, __res_init, () noexcept, ())
 LIBC_HOOK(int, __res_ninit, (void *state), (state))
 

@@ -53,5 +53,3 @@ RARE_HOOK(char *, strptime_l, (const char *text, const char *format, struct tm *
             (buf, n, format, at, locale), may_need_time_zone())
 FORMAT_TIME_HOOKS(strftime, strftime_l, __strftime_l, char)
 FORMAT_TIME_HOOKS(wcsftime, wcsftime_l, __wcsftime_l, wchar_t)
-LIBC_HOOK(struct tm *, getdate, (const char *text), (text))
-LIBC_HOOK(int, getdate_r, (const char *text, struct tm *out), (text, out))
