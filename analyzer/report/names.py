@@ -93,7 +93,7 @@ def fit(name: str, room: int) -> str:
                 if cell_len(kept) <= room:
                     return kept
         name = parts[-1] or name
-    length = max(room, 3)
+    length = max(min(room, len(name) - 1), 3)  # cut in any case: it is not the whole name
     while length > 3 and cell_len(shortened(name, length)) > room:
         length -= 1
     return shortened(name, length)

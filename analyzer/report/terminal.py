@@ -242,12 +242,12 @@ class Table:
         cells = [[head for head, _ in self.columns], *self.rows]
         needs = [max(cell_len(str(row[i])) for row in cells) for i in range(len(self.columns))]
         over = sum(needs) + GAP * (len(needs) - 1) - width
-        flexible = [i for i, (_, kind) in enumerate(self.columns) if kind == "name"]
-        while over > 0:
-            widest = max(flexible, key=lambda i: needs[i], default=-1)
-            if widest < 0 or needs[widest] <= max(NARROWEST, cell_len(self.columns[widest][0])):
-                break
-            needs[widest] -= 1
+        least = [
+            max(NARROWEST, cell_len(head)) if kind == "name" else wide
+            for (head, kind), wide in zip(self.columns, needs, strict=True)
+        ]
+        while over > 0 and (flexible := [i for i, wide in enumerate(needs) if wide > least[i]]):
+            needs[max(flexible, key=lambda i: needs[i])] -= 1
             over -= 1
         return needs
 

@@ -13,7 +13,8 @@ It needs Python and coreutils. Three problems are on purpose, and the report nam
     a race          merge reads the list of stopwords by a plain path. Parsl is not told that it depends on it, and
                     nothing else makes it wait: where the list comes late, merge fails or leaves no word out.
     read again      locate reads its whole text anew for each word.
-    one file        rank waits until merge has written all of its file, and the six locates wait for rank's.
+    one file        merge and rank wait until files are complete that they could read while these are written, and the
+                    six locates wait for the one file of rank.
 """
 
 import os

@@ -198,6 +198,7 @@ class TestNames:
             (50, "/mnt/\u2026/genomes/human/GRCh38/chromosome_22.fasta"),
             (35, "/mnt/\u2026/GRCh38/chromosome_22.fasta"),
             (22, "\u2026/chromosome_22.fasta"),
+            (20, "chromosom\u202622.fasta"),
             (12, "chromo\u2026fasta"),
         ],
     )
@@ -224,6 +225,13 @@ class TestNames:
         assert terminal.cost_and_title(finding) == ("3.00 s", "of 4.00 s nothing ran")
         assert terminal.cost_and_title({**finding, "title": "up to 3.00 s less", "estimate": True})[0] == "time"
         assert terminal.cost_and_title({**finding, "title": "x", "estimate": True}) == ("<3.00 s", "x")
+
+    def test_a_wide_head_leaves_the_other_names_their_share(self) -> None:
+        table = terminal.Table(
+            (("A title of some length", "name"), ("bytes", "number"), ("largest", "name")), names.Names()
+        )
+        table.rows.append(("a", "12 B", "/mnt/a/directory/with/a/long_name.nc"))
+        assert max(len(line.plain) for line in table.lines(48)) <= 48
 
     def test_lines_do_not_break_before_a_unit(self) -> None:
         first, second = terminal._wrapped(terminal.Text("it took no less than 4.42 s in all"), 24)

@@ -29,10 +29,11 @@ function costText(f) {
   return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
 }
 
-// A title that begins with its cost goes on after it, so that the amount stands once in the line.
+// A title that begins with its cost goes on after it, so that the amount stands once in the line. Paths are relative to the
+// directory in which the run was started.
 function titleText(f) {
-  const cost = `${costText(f)} `;
-  return f.title.startsWith(cost) ? f.title.slice(cost.length) : f.title;
+  const cost = `${costText(f)} `, words = f.title.startsWith(cost) ? f.title.slice(cost.length) : f.title;
+  return data.about.cwd.length > 1 ? words.replaceAll(` ${data.about.cwd.replace(/\/$/, "")}/`, " ") : words;
 }
 
 // A value of a row of evidence, by the unit that its key names.
