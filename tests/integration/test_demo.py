@@ -46,7 +46,7 @@ def test_the_demo_shows_its_stages_and_writes_its_page(tmp_path, cli, declared, 
 
 
 def test_the_report_fits_two_screens_and_names_the_planted_problems(tmp_path, cli):
-    done = cli("demo", "-o", tmp_path / "demo", timeout=300, env={**os.environ, "COLUMNS": "80"})
+    done = cli("demo", cwd=tmp_path, timeout=300, env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
     report = done.stdout[done.stdout.index("words: tailrace.parsl.demo\n") :].rpartition("\nAs a page:")[0].splitlines()
     assert len(report) <= 90
