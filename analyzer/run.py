@@ -399,10 +399,10 @@ class Run:
         datasets: bool = False,
     ) -> nx.MultiDiGraph[Any]:
         """The dataflow graph between workflows, stages, tasks or processes; with `datasets`, HDF5's datasets are nodes,
-        parts of their files, and dependencies go by them. See tailrace.analyzer.model.dataflow.graph."""
-        from tailrace.analyzer.model import dataflow
+        parts of their files, and dependencies go by them. See tailrace.analyzer.model.graphs.graph."""
+        from tailrace.analyzer.model import graphs
 
-        return dataflow.graph(self, level, files=files, stage=stage, with_datasets=datasets)
+        return graphs.graph(self, level, files=files, stage=stage, with_datasets=datasets)
 
     def insights(self) -> Insights:
         """Critical path, conflicts, lifetimes and the other analyses; see tailrace.analyzer.insights."""

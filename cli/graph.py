@@ -56,13 +56,13 @@ def command(
     from tailrace.analyzer import exports
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
-    from tailrace.analyzer.model import dataflow
+    from tailrace.analyzer.model import dataflow, graphs
     from tailrace.analyzer.util.published import published
 
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
     run = tailrace.open(directory)
-    graph = dataflow.graph(
+    graph = graphs.graph(
         run, level=level, files=files, classes=classes, packages=packages, stage=stage, with_datasets=datasets
     )
     annotate(graph, insights(run))

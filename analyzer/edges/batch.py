@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tailrace.analyzer.util.grouping import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 Texts = npt.NDArray[np.object_]
 Codes = npt.NDArray[np.int32]

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import KINDS, READ, STREAM_TYPES, EdgeTable
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 MARGIN_NS = 1000
 """How much later than its write a read is put: the order of the two must be told."""

@@ -34,7 +34,8 @@ import pandas as pd
 from tailrace import _native
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.intervals import Intervals, Ints
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Ints
 
 MAX_BURSTS = 16
 """Bursts kept for one (actor, file, direction)."""

@@ -25,7 +25,8 @@ from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Par
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.intervals import Intervals, Ints
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Ints
 
 dask: Any = untyped_dask
 """Dask says that it is typed, and is not."""

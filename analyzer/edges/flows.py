@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.intervals import Bools, Intervals, Ints
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
 
 BEFORE = -1
 """The writer of what was there before the run, or was written by something that wasn't traced."""

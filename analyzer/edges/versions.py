@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
-from tailrace.analyzer.util.intervals import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 BIRTH_SLACK_NS = 20_000_000
 """Birth times come from a clock that ticks every 4 or 10 ms."""

@@ -1,7 +1,7 @@
 """A run as files that other tools open.
 
     FORMATS[name].write(run, file) -> notes      file: a text file open for writing; notes: what it can't hold, in words
-    FORMATS[name].graph(graph, file)             the graph formats, for a graph of `dataflow.graph`
+    FORMATS[name].graph(graph, file)             the graph formats, for a graph of `graphs.graph`
     export(run, name, place) -> notes            the whole of it
 
 A format is a module of this package with a FORMAT (format.py). A new one is found here and by `tailrace export`.

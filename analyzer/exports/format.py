@@ -19,7 +19,7 @@ class Format:
     Attributes:
         write: writes a run; returns what of it the format can't hold, in words. Takes a level where `leveled`.
         what: what it is and for which tool.
-        graph: of a graph format, the writer of a graph of `dataflow.graph`.
+        graph: of a graph format, the writer of a graph of `graphs.graph`.
         file_name: the name of its file where that is fixed.
     """
 
@@ -38,9 +38,9 @@ def graph_format(graph: GraphWriter, what: str) -> Format:
     """The format of a graph writer: a run's dataflow, of tasks where no level is given."""
 
     def write(run: Any, file: TextIO, level: str = "task") -> list[str]:
-        from tailrace.analyzer.model import dataflow
+        from tailrace.analyzer.model import graphs
 
-        graph(dataflow.graph(run, level), file)
+        graph(graphs.graph(run, level), file)
         return []
 
     return Format(write, what, graph=graph)

@@ -1,7 +1,7 @@
 """A graph as one JSON object: {"format": "tailrace-graph", "version": 1, "level", "files", "nodes": [], "edges": []}.
 
 A node is {"id", "kind", "label", ...}, an edge {"source", "target", "kind", ...}, with the attributes that
-`tailrace.analyzer.model.dataflow.graph` documents; bytes and ns are integers (ns since the epoch exceed 2^53: read them
+`tailrace.analyzer.model.graphs.graph` documents; bytes and ns are integers (ns since the epoch exceed 2^53: read them
 as 64-bit).
 """
 

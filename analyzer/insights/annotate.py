@@ -1,4 +1,4 @@
-"""The analyses on the graph: attributes of `dataflow.graph`'s nodes and edges about the critical path and lifetimes.
+"""The analyses on the graph: attributes of `graphs.graph`'s nodes and edges about the critical path and lifetimes.
 
 task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack)
 stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)

@@ -30,7 +30,7 @@ from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.model.declared_vs_observed import Moment, Task
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util import intervals as iv
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
 COLUMNS = ["kind", "path", "file", "first", "second", "bytes", "start", "end", "first_ns", "second_ns", "overlap"]

@@ -43,7 +43,8 @@ from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util import intervals as iv
-from tailrace.analyzer.util.intervals import Intervals, Ints
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Ints
 
 PARTS = ("compute", "io", "stream", "gap")
 RESOURCE, REST = "resource", "rest"

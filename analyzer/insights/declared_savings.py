@@ -22,7 +22,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import csr
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 MAX_SINGLE = 200
 """Dependencies for which the saving is computed one by one."""

@@ -37,7 +37,8 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals as iv
 from tailrace.analyzer.util.formatting import with_stage
-from tailrace.analyzer.util.intervals import Bools, Intervals, Ints
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
 
 DATA = "data"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]

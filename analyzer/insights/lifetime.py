@@ -23,7 +23,7 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import intervals as iv
-from tailrace.analyzer.util.intervals import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 STEPS = 400
 """Points of the footprint that are kept."""

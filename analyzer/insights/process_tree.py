@@ -22,7 +22,7 @@ import pandas as pd
 
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 FORK, EXIT = "fork", "exit"
 COLUMNS = ["producer", "consumer", "given_ns", "taken_ns", "via"]

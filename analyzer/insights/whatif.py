@@ -24,7 +24,7 @@ from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
 from tailrace.analyzer.util import intervals as iv
-from tailrace.analyzer.util.intervals import Bools
+from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError
 
 

@@ -25,7 +25,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.event_fold import POSSIBLE
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 if TYPE_CHECKING:
     from tailrace.analyzer.model.dataflow import Model

@@ -21,7 +21,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 FIRST, REWRITTEN, ADDED, REPLACED = "first", "rewritten", "added to", "replaced"
 COLUMNS = {

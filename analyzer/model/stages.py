@@ -18,7 +18,7 @@ from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS, count
 from tailrace.analyzer.util import intervals
-from tailrace.analyzer.util.intervals import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 COLUMNS = {
     "workflow": 'the run of a workflow, "" when not set',

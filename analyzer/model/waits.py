@@ -30,7 +30,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 TIMES = {
     "depend_ns": "waiting for other tasks, or for what else held it",

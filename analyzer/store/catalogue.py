@@ -1,19 +1,17 @@
-"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared; and, once somebody asked
-for the dataflow, the edge table (edge_cache.py).
+"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared; and, once the dataflow
+was requested, the edge table (edge_cache.py).
 
-    trace/*.pfw.gz  -scan_blocks->  files, blocks, contexts, block_contexts, processes, losses
-    run.json, declared/*.jsonl  ->  meta, declared_*
+Invariants: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is scanned
+again: only its new bytes when it grew. It is built in a node-local file and published by rename in the run directory,
+so that no reader on any client sees it incomplete; a published one is never written. Where the run directory can't be
+written, or belongs to another tool (DFTracer), the local file serves this process alone. A trace can be opened while it
+is written: bytes that are not a whole block yet count as torn until they are.
 
-What always holds: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is
-looked at again: only its new bytes when it grew. It is built in a node-local file and published by rename in the run
-directory, so that no reader on any client sees it half made; a published one is never written. Where the run directory
-can't be written, or is not ours (DFTracer's), the local file serves this process alone. A trace being written can be
-opened at any time: what is not yet a whole block counts as torn until it is.
+catalogue_tables.py has the tables and fills them; layout.py finds the files.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -21,115 +19,15 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tailrace.analyzer.store import declared_tables, headers
-from tailrace.analyzer.store.headers import FileScan, Header, scan_file
-from tailrace.errors import NotARunError, RunError
+from tailrace.analyzer.store import catalogue_tables
+from tailrace.analyzer.store.layout import Layout, Source, layout
+from tailrace.errors import RunError
 
-VERSION = 4
-"""Of the tables below; a catalogue of another version is made anew."""
 FILE_NAME = "tailrace.db"
-ACCOUNTS = "accounts"
-
-_TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
-meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
-INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
-INTEGER, exe TEXT, argv TEXT,
-  cwd TEXT, uid INTEGER, facts TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
-  UNIQUE (host, pid, start));
-CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
-  raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
-  uncounted_written INTEGER);
-CREATE INDEX blocks_file ON blocks (file_id);
-CREATE INDEX blocks_time ON blocks (t0, t1);
-CREATE TABLE contexts (id INTEGER PRIMARY KEY, tags TEXT UNIQUE, workflow TEXT, stage TEXT, task TEXT, job TEXT,
-  rank TEXT, free TEXT);
-CREATE INDEX contexts_stage ON contexts (stage);
-CREATE INDEX contexts_task ON contexts (task);
-CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
-CREATE INDEX block_contexts_block ON block_contexts (block_id);
-CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
-  written INTEGER, t1 INTEGER);
-CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
-CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
-CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
-CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
-"""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file that the catalogue is made from, at `place`; `name` is relative to the run."""
-
-    name: str
-    place: str
-    size: int
-    mtime_ns: int
-    inode: int
-
-    @property
-    def path(self) -> Path:
-        return Path(self.place)
-
-    @property
-    def stamp(self) -> tuple[int, int, int]:
-        """What must be equal for the file to be unchanged."""
-        return self.size, self.mtime_ns, self.inode
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where a run's files lie. `owned`: it is tailrace's, so that the catalogue may be put there."""
-
-    directory: Path
-    trace: Path
-    owned: bool
-
-    def traces(self) -> list[Source]:
-        """The trace files, by name."""
-        return _sources(self.directory, self.trace, (".pfw.gz", ".pfw"))
-
-    def others(self) -> list[Source]:
-        """run.json, the declared files and the launchers' accounts, by name."""
-        if not self.owned:
-            return []
-        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"))
-        found = [source for name, end in folders for source in _sources(self.directory, self.directory / name, (end,))]
-        return found + [s for s in _sources(self.directory, self.directory, (".json",)) if s.name == "run.json"]
-
-
-def layout(directory: str | os.PathLike[str]) -> Layout:
-    """Where the files of the run at `directory` lie. Raises NotARunError when it holds no run and no DFTracer files."""
-    path = Path(directory)
-    if not path.is_dir():
-        what = "is a file: give the run's directory" if path.exists() else "there is no such directory"
-        raise NotARunError(f"{path}: {what}")
-    if (path / "run.json").is_file() or (path / "trace").is_dir():
-        return Layout(path, path / "trace", owned=True)
-    if any(path.glob("*.pfw")) or any(path.glob("*.pfw.gz")):
-        return Layout(path, path, owned=False)
-    raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
-
-
-def _sources(directory: Path, folder: Path, endings: tuple[str, ...]) -> list[Source]:
-    """The files of a folder whose names end so, by name; none where there is no such folder."""
-    try:
-        with os.scandir(folder) as entries:
-            named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    inside = "" if folder == directory else f"{folder.relative_to(directory)}/"
-    found = []
-    for plain, entry in named:
-        with suppress(FileNotFoundError):
-            status = entry.stat()
-            name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
-            found.append(Source(name, entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
-    return found
 
 
 class Catalogue:
@@ -155,9 +53,10 @@ class Catalogue:
             raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
 
     def keep(self, change: Callable[[sqlite3.Connection], None]) -> bool:
-        """Publishes the catalogue with what `change` puts in; this one stays as it was opened.
+        """Publishes the catalogue with what `change` inserts; this one stays as it was opened.
 
-        False where that can't be: the directory is not ours or can't be written, or somebody published a newer one.
+        False where it can't: the directory belongs to another tool or can't be written, or another process published a
+        newer catalogue.
         """
         if not self.layout.owned:
             return False
@@ -169,7 +68,9 @@ class Catalogue:
         try:
             shutil.copyfile(published, local)
             with closing(sqlite3.connect(local)) as connection:
-                if _version(connection) != VERSION or _stamps(connection) != _stamps(self._connection):
+                if catalogue_tables.version(connection) != catalogue_tables.VERSION or catalogue_tables.stamps(
+                    connection
+                ) != catalogue_tables.stamps(self._connection):
                     return False
                 change(connection)
                 connection.commit()
@@ -218,7 +119,9 @@ def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | No
         return None
     connection = _connect_read_only(path)
     try:
-        if _version(connection) == VERSION and _stamps(connection) == {s.name: s.stamp for s in sources}:
+        if catalogue_tables.version(connection) == catalogue_tables.VERSION and catalogue_tables.stamps(connection) == {
+            s.name: s.stamp for s in sources
+        }:
             return connection
     except sqlite3.Error:
         pass  # damaged: it is made anew
@@ -226,21 +129,12 @@ def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | No
     return None
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _stamps(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int]]:
-    rows = connection.execute("SELECT path, size, mtime_ns, inode FROM sources")
-    return {path: (size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
-
-
 def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[Source]) -> sqlite3.Connection:
     local = _scratch()
     try:
         if not (where.owned and _update_copy(published, local, traces, others)):
             local.write_bytes(b"")
-            _update(local, traces, others)
+            catalogue_tables.update(local, traces, others)
         if where.owned and _publish(local, published):
             return _connect_read_only(published)
         connection = _connect_read_only(local)
@@ -257,9 +151,12 @@ def _update_copy(published: Path, local: Path, traces: list[Source], others: lis
     try:
         shutil.copyfile(published, local)
         with closing(sqlite3.connect(local)) as connection:
-            if _version(connection) != VERSION or connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+            if (
+                catalogue_tables.version(connection) != catalogue_tables.VERSION
+                or connection.execute("PRAGMA quick_check").fetchone()[0] != "ok"
+            ):
                 return False
-        _update(local, traces, others)
+        catalogue_tables.update(local, traces, others)
     except (OSError, sqlite3.Error):
         return False
     return True
@@ -277,227 +174,3 @@ def _publish(local: Path, published: Path) -> bool:
             staged.unlink()
         return False
     return True
-
-
-# ---- filling the tables ----
-
-FILES_AT_ONCE = 4096
-"""So many trace files' rows are held before they are put in."""
-
-_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
-_FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
-_PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
-_PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *_PROCESS_START, "exit", "account", "ledger")
-
-
-def _set_with(key: str, name: str) -> str:
-    """Takes what came where `key` came with it: not every block has a start (with argv) or an exit (with account)."""
-    return f" {name} = CASE WHEN excluded.{key} IS NULL THEN {name} ELSE excluded.{name} END,"
-
-
-_PROCESS = (
-    f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
-    " ON CONFLICT DO UPDATE SET t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
-    " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
-    + "".join(_set_with("argv", name) for name in _PROCESS_START)
-    + "".join(_set_with("account", name) for name in ("exit", "account"))
-    + " ledger = coalesce(excluded.ledger, ledger)"
-)
-_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
-_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)"
-_LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
-
-
-def _update(path: Path, traces: list[Source], others: list[Source]) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = MEMORY")
-        connection.execute("PRAGMA synchronous = OFF")  # nothing is kept of it until it is whole
-        connection.execute("BEGIN")
-        if _version(connection) == 0:
-            for statement in (_TABLES + declared_tables.TABLES).split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        _Filler(connection).run(traces, others)
-        connection.commit()
-
-
-class _Filler:
-    """One update, in one transaction. Rows are put in by the thousand (`_put`, `_flush`), since statements of one row
-    each would cost more than reading the headers; so ids are given here."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
-        self._known = _stamps(connection)
-        self._contexts: dict[str, int] = dict(connection.execute("SELECT tags, id FROM contexts"))
-        rows = connection.execute("SELECT host, pid, start, id FROM processes")
-        self._processes: dict[tuple[str, int, str], int] = {(host, pid, start): key for host, pid, start, key in rows}
-        self._files = {row[0]: row[1:] for row in connection.execute("SELECT file, id, kind, scanned FROM files")}
-        self._ids = {name: self._last_id(name) for name in ("files", "processes", "blocks", "contexts")}
-        self._changed: dict[int, dict[str, Any]] = {}
-        self._rows: dict[str, list[tuple[Any, ...]]] = {}
-
-    def run(self, traces: list[Source], others: list[Source]) -> None:
-        names = {source.name for source in traces}
-        changed = [source for source in traces if self._known.get(source.name) != source.stamp]
-        starts = {source.name: self._start(source) for source in changed}
-        known = names | self._files.keys()
-        self._forget([*(self._files.keys() - names), *(name for name, start in starts.items() if start is None)])
-        for number, source in enumerate(changed, 1):
-            self._trace(source, starts[source.name])
-            if number % FILES_AT_ONCE == 0:
-                self._flush()
-        self._flush()
-        stamps = {source.name: source.stamp for source in others}
-        if stamps != {name: stamp for name, stamp in self._known.items() if name not in known}:
-            self._others(others)
-        self._db.execute("DELETE FROM sources")
-        rows = ((source.name, *source.stamp) for source in [*traces, *others])
-        self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
-        # Contexts and processes that only a replaced file had.
-        self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
-        self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
-
-    def _last_id(self, table: str) -> int:
-        return int(self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
-
-    def _next_id(self, table: str) -> int:
-        self._ids[table] += 1
-        return self._ids[table]
-
-    def _put(self, statement: str, *row: Any) -> None:
-        self._rows.setdefault(statement, []).append(row)
-
-    def _flush(self) -> None:
-        for process_id, row in self._changed.items():
-            self._put(_PROCESS, process_id, *map(row.get, _PROCESS_COLUMNS))
-        for statement, rows in self._rows.items():
-            self._db.executemany(statement, rows)
-        self._changed, self._rows = {}, {}
-
-    def _start(self, source: Source) -> int | None:
-        """From which byte on a changed file is new; None: all of it is."""
-        known, before = self._known.get(source.name), self._files.get(source.name)
-        if known is None or before is None or before[1] != headers.TAILRACE:
-            return None
-        return int(before[2]) if known[2] == source.inode and source.size > known[0] else None
-
-    def _forget(self, names: list[str]) -> None:
-        gone = [(name, self._files.pop(name)[0]) for name in names if name in self._files]
-        if not gone:
-            return
-        self._db.execute("CREATE TEMP TABLE gone (file TEXT PRIMARY KEY, id INTEGER)")
-        self._db.executemany("INSERT INTO gone VALUES (?, ?)", gone)
-        if self._db.execute("SELECT 1 FROM edge_files WHERE file IN (SELECT file FROM gone) LIMIT 1").fetchone():
-            # What came of one file can't be told apart in them.
-            self._db.execute("DELETE FROM edge_files")
-            self._db.execute("DELETE FROM edge_tables")
-        blocks = "SELECT id FROM blocks WHERE file_id IN (SELECT id FROM gone)"
-        self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})")
-        self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM gone)")
-        for table in ("files", "losses", "reaped", "untraced"):
-            self._db.execute(f"DELETE FROM {table} WHERE file IN (SELECT file FROM gone)")
-        self._db.execute("DROP TABLE gone")
-
-    def _trace(self, source: Source, start: int | None) -> None:
-        """A trace file from byte `start` on; None: it is not known yet."""
-        scan = scan_file(source.place, start or 0)
-        end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
-        figures = (scan.kind, source.size, source.mtime_ns, end)
-        if start is None:
-            file_id = self._next_id("files")
-            self._put(_FILE, file_id, source.name, *figures)
-        else:
-            file_id = self._files[source.name][0]
-            self._put(_FILE_GREW, *figures, file_id)
-        for header in scan.headers:
-            self._block(source.name, file_id, header)
-        if start is not None:
-            self._torn_before(source.name, file_id, start, scan)
-        for (cause, unit), count in scan.losses.items():
-            self._put(_LOSS, source.name, cause, unit, count, scan.problem)
-
-    def _torn_before(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
-        # Torn bytes are counted over the whole file each time: a tail that was torn may have been written on since.
-        self._db.execute("DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files')", (name,))
-        query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
-        (whole,) = self._db.execute(query, (file_id, start)).fetchone()
-        if start > whole:
-            self._put(_LOSS, name, "torn", "bytes", start - whole, scan.problem)
-
-    def _block(self, name: str, file_id: int, header: Header) -> None:
-        process_id, block_id = self._process(header), self._next_id("blocks")
-        place = (header.offset, header.member_bytes, header.raw, header.events, header.t0, header.t1)
-        self._put(_BLOCK, block_id, file_id, process_id, *place, header.read, header.written, *header.uncounted)
-        for child in header.reaped:
-            ends = (child.pid, child.status, child.read, child.written)
-            self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
-        for row in header.untraced:
-            self._put(_UNTRACED, name, header.host, row.pid, row.why, row.program, header.t1)
-        for tags in header.contexts:
-            self._put(_CONTEXT_OF_BLOCK, self._context(tags), block_id)
-        for cause, count in header.lost.items():
-            self._put(_LOSS, name, cause, "events", count, "")
-
-    def _context(self, tags: str) -> int:
-        if tags not in self._contexts:
-            self._contexts[tags] = self._next_id("contexts")
-            values = Header.tags_of(tags)
-            first = [values.pop(key, None) for key in ("workflow", "stage", "task", "job", "rank")]
-            self._put(_CONTEXT, self._contexts[tags], tags, *first, json.dumps(values) if values else "{}")
-        return self._contexts[tags]
-
-    def _process(self, header: Header) -> int:
-        key = (header.host, header.pid, header.start)
-        if key not in self._processes:
-            self._processes[key] = self._next_id("processes")
-        process_id = self._processes[key]
-        row = self._changed.setdefault(process_id, dict(zip(_PROCESS_KEY, key, strict=True)))
-        if header.events:
-            row.update(t0=min(row.get("t0", header.t0), header.t0), t1=max(row.get("t1", header.t1), header.t1))
-        if header.process is not None:
-            row.update(zip(_PROCESS_START, header.process.row(), strict=True))
-        if header.exit is not None:
-            row.update(exit=header.exit_code(), account=json.dumps(header.exit))
-        if header.ledger is not None:
-            row.update(ledger=json.dumps(header.ledger))
-        return process_id
-
-    def _others(self, others: list[Source]) -> None:
-        self._db.execute("DELETE FROM meta")
-        declared_tables.clear(self._db)
-        for source in others:
-            if source.name == "run.json":
-                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
-        self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
-        self._db.execute("DELETE FROM untraced WHERE file LIKE ? || '/%'", (ACCOUNTS,))
-        accounts = [source for source in others if source.name.startswith(f"{ACCOUNTS}/")]
-        for source in accounts:
-            self._launched(source)
-        rest = [(s.name, s.path) for s in others if s.name != "run.json" and s not in accounts]
-        declared_tables.fill(self._db, rest)
-
-    def _launched(self, source: Source) -> None:
-        """What `tailrace run` read of its command's end."""
-        row = _run_json(source.path)
-        totals = headers.pair([row.get("rchar"), row.get("wchar")])
-        numbers = [row.get(key) for key in ("pid", "status", "ns")]
-        if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):
-            return
-        pid, status, ns = numbers
-        values = (source.name, row["host"], pid, status, *totals, ns)
-        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?)", values)
-        if isinstance(row.get("untraced"), str) and isinstance(row.get("program"), str):
-            why = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
-            self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)
-
-
-def _run_json(path: Path) -> dict[str, Any]:
-    """run.json, or {} when it is damaged: a trace can be read without it."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 PROCESS = ["host", "pid", "start"]
 Process = tuple[str, int, str]

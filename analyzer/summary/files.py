@@ -10,7 +10,7 @@ from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 
 def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:

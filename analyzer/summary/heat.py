@@ -12,8 +12,7 @@ from tailrace.analyzer.edges import edge_table as et
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
 from tailrace.analyzer.summary.tasks import type_name, type_names
-from tailrace.analyzer.util.intervals import Ints
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.types import Bools, Ints
 
 BINS = 120
 """Columns of a map over time: as many as fit a page at a width that a pointer can hit."""

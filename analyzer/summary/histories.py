@@ -7,7 +7,7 @@ import pandas as pd
 from tailrace.analyzer.model import histories as states
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 
 def histories(m: Model, index: Ints, start_ns: int) -> JsonObject:

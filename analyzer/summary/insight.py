@@ -6,7 +6,7 @@ from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
-from tailrace.analyzer.util.intervals import Ints
+from tailrace.analyzer.util.types import Ints
 
 
 def findings(found: Insights) -> JsonObject:

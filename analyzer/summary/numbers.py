@@ -27,7 +27,7 @@ IMPORTS = """\
 import tailrace
 from tailrace.analyzer import summary
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.model import dataflow, histories, stages, waits
+from tailrace.analyzer.model import dataflow, declared_vs_observed, histories, stages, waits
 from tailrace.analyzer.store import ledger
 """
 PRELUDE = IMPORTS + "\nrun = tailrace.open({run})\n"

@@ -40,7 +40,7 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
 
 
 def _confidence(partial: set[int] | None, *parties: int) -> str:
-    """As the graph's edges have it (dataflow.graph); "" without accounts."""
+    """As the graph's edges have it (graphs.graph); "" without accounts."""
     if partial is None:
         return ""
     return "partial" if partial & {int(party) for party in parties} else "complete"

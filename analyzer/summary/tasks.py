@@ -15,8 +15,7 @@ from tailrace.analyzer.edges import file_classes as fileclass
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
-from tailrace.analyzer.util.intervals import Ints
-from tailrace.analyzer.util.types import Objects, Row
+from tailrace.analyzer.util.types import Ints, Objects, Row
 
 NUMBER = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[0-9]+")
 """The part of a name in which tasks of one type differ: a number, a hash or a UUID."""

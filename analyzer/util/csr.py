@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from tailrace.analyzer.util.intervals import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 NARROW = 48
 """A level of fewer nodes than this is taken node by node."""

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace.analyzer.edges import edge_table, event_fold
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, graphs
 from tailrace.analyzer.util import csr, intervals
 from tailrace.integrations import wfformat
 
@@ -122,7 +122,7 @@ def graph(rounds: int) -> dict[str, Any]:
     out["critical_s"], found = least(rounds, lambda: csr.longest(g, weight))
     out["slack_s"], _ = least(rounds, lambda: csr.slack(g, weight, found))
     out["model_s"], m = least(1, lambda: dataflow.build(made_table(TASKS, writer, reads)))
-    out["stage_graph_s"], stage = least(rounds, lambda: dataflow.graph(_anew(m), "stage"))
+    out["stage_graph_s"], stage = least(rounds, lambda: graphs.graph(_anew(m), "stage"))
     passed = sum(d["bytes"] for _, _, d in stage.edges(data=True))
     assert passed == 4096 * len(np.unique(reads, axis=0)), "every read is in a flow"
 

@@ -10,7 +10,7 @@ import pytest
 
 import tailrace
 from support.commands import TracedCommand
-from tailrace.analyzer.model import dataflow, datasets
+from tailrace.analyzer.model import dataflow, datasets, graphs
 from tailrace.errors import QueryError
 
 h5py = pytest.importorskip("h5py")
@@ -126,7 +126,7 @@ def test_options_that_make_no_sense(tasks: Any) -> None:
     with pytest.raises(QueryError, match="parts of file nodes"):
         run.dataflow(files="none", datasets=True)
     with pytest.raises(QueryError, match="has no events"):
-        dataflow.graph(dataflow.model(run), files="all", with_datasets=True)
+        graphs.graph(dataflow.model(run), files="all", with_datasets=True)
 
 
 def test_the_table_and_the_command(tasks: Any, cli: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 import tailrace
 from support.coverage_table import check_coverage
 from tailrace.analyzer.exports import export
-from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
+from tailrace.analyzer.model import dataflow, declared_vs_observed, graphs, stages
 from tailrace.integrations import wfformat
 
 REPLAY = Path(__file__).parents[2] / "workflows" / "replay" / "replay.py"
@@ -114,7 +114,7 @@ def test_nearly_all_bytes_are_seen(replayed, coverage_table, request):
 
 
 def test_external_inputs_are_those_of_the_instance(replayed):
-    nodes = dict(dataflow.graph(replayed.model, "task").nodes(data=True)).values()
+    nodes = dict(graphs.graph(replayed.model, "task").nodes(data=True)).values()
     external = {Path(node["path"]) for node in nodes if node["kind"] == "file" and node["external"]}
     ours = {str(path.relative_to(replayed.files)) for path in external if replayed.files in path.parents}
     assert ours == replayed.instance.external_inputs()

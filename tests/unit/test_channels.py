@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.flowcase import Story
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, graphs
 
 
 def flows(story: Story, partitions: int = 1) -> dict[tuple[str, str], int]:
@@ -86,7 +86,7 @@ class TestUnix:
             story.write(name, None, 10, **end("ask", 5))
         story.read("unix:[6]->[5] /s {x}", None, 20, **end("answer", 6))
         assert flows(story) == {("ask", "answer"): 20}
-        graph = dataflow.graph(story.run(), "process")
+        graph = graphs.graph(story.run(), "process")
         assert {d["path"] for _, d in graph.nodes(data=True) if d["kind"] == "file"} == {"unix:[5]->[6] /s {x}"}
 
     def test_inodes_are_a_host_s_own(self) -> None:

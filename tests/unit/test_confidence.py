@@ -13,12 +13,12 @@ from tailrace.analyzer.edges import confidence
 from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.annotate import annotate
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import graphs
 from tailrace.errors import QueryError
 
 
 def words(story: Story, level: str = "task", **values: Any) -> dict[tuple[str, str], str]:
-    g = dataflow.graph(story.run(2, **values), level)
+    g = graphs.graph(story.run(2, **values), level)
     return {(g.nodes[a]["label"], g.nodes[b]["label"]): d.get("confidence") for a, b, d in g.edges(data=True)}
 
 
@@ -53,10 +53,10 @@ def test_what_is_accounted_for_is_complete() -> None:
 def test_a_process_that_lost_events_says_so() -> None:
     run: Any = relay().run(processes=accounts(1.0, 1.0))
     run.lossy_processes = {("n1", 2, "")}
-    g = dataflow.graph(run, "task")
+    g = graphs.graph(run, "task")
     found = {g.nodes[b]["label"]: d["confidence"] for _, b, d in g.edges(data=True)}
     assert found == {"t1": "external", "a": "complete", "t2": "losses"}
-    stage = dataflow.graph(run, "task", files="none")
+    stage = graphs.graph(run, "task", files="none")
     assert [d["confidence"] for *_, d in stage.edges(data=True)] == ["losses"]
 
 
@@ -78,7 +78,7 @@ def crossing() -> Story:
 
 
 def test_a_cycle_that_times_can_not_resolve_is_said_and_the_graph_still_comes() -> None:
-    g = dataflow.graph(crossing().run(), "task")
+    g = graphs.graph(crossing().run(), "task")
     assert not nx.is_directed_acyclic_graph(g)
     assert g.graph["cycles"] == 1
     assert {d["confidence"] for *_, d in g.edges(data=True)} == {"unordered"}
@@ -87,7 +87,7 @@ def test_a_cycle_that_times_can_not_resolve_is_said_and_the_graph_still_comes() 
 def test_reading_back_what_one_wrote_is_no_cycle() -> None:
     story = relay()
     story.read("/a", task="t1", pid=1)
-    g = dataflow.graph(story.run(), "task")
+    g = graphs.graph(story.run(), "task")
     assert g.graph["cycles"] == 0
     assert "unordered" not in {d["confidence"] for *_, d in g.edges(data=True)}
 
@@ -98,7 +98,7 @@ def test_a_conversation_over_two_pipes_is_no_cycle() -> None:
         values = {"ftype": "fifo"}
         story.write(f"pipe:[{pipe}]", None, 5, task=writer, at_ms=10 * at, **values)
         story.read(f"pipe:[{pipe}]", None, 5, task=reader, at_ms=10 * at + 5, **values)
-    assert dataflow.graph(story.run(), "task").graph["cycles"] == 0
+    assert graphs.graph(story.run(), "task").graph["cycles"] == 0
 
 
 def test_every_word_is_documented() -> None:
@@ -142,7 +142,7 @@ def test_software_is_one_node_a_package() -> None:
         story.read(f"/venv/lib/python3.11/site-packages/pkg/{name}", 0, 10, task="t", pid=1)
     story.read("/data", task="t", pid=1)
     run = story.run()
-    plain, folded = dataflow.graph(run, "task"), dataflow.graph(run, "task", packages=("software",))
+    plain, folded = graphs.graph(run, "task"), graphs.graph(run, "task", packages=("software",))
     assert folded.number_of_nodes() == plain.number_of_nodes() + 1
     (edge,) = [d for a, _, d in folded.edges(data=True) if a == "package:pkg"]
     assert (edge["files"], edge["bytes"]) == (3, 30)
@@ -158,10 +158,10 @@ def test_a_stage_and_what_is_next_to_it() -> None:
         story.write(f"/{name}", task=f"t{name}", stage=name)
     run = story.run()
     labels = lambda g: sorted(d["label"] for _, d in g.nodes(data=True))  # noqa: E731
-    assert labels(dataflow.graph(run, "stage", stage="b")) == ["a", "b", "c"]
-    assert labels(dataflow.graph(run, "task", stage=["b"])) == ["a", "b", "tb"]
+    assert labels(graphs.graph(run, "stage", stage="b")) == ["a", "b", "c"]
+    assert labels(graphs.graph(run, "task", stage=["b"])) == ["a", "b", "tb"]
     with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b, c, d"):
-        dataflow.graph(run, "stage", stage="z")
+        graphs.graph(run, "stage", stage="z")
 
 
 def test_the_graph_knows_the_critical_path() -> None:
@@ -172,7 +172,7 @@ def test_the_graph_knows_the_critical_path() -> None:
         story.create(f"/{name}", task=name, stage=f"s{name}", at_ms=start)
         story.write(f"/{name}", task=name, stage=f"s{name}", at_ms=start + 10, dur=30 * MS if name == "b" else 1000)
     run = story.run()
-    tasks = dataflow.graph(run, "task")
+    tasks = graphs.graph(run, "task")
     annotate(tasks, insights(run))
     by_name = {d["label"]: d for _, d in tasks.nodes(data=True) if d["kind"] == "task"}
     assert (by_name["b"]["critical"], by_name["side"]["critical"]) == (True, False)
@@ -181,7 +181,7 @@ def test_the_graph_knows_the_critical_path() -> None:
         (tasks.nodes[a]["label"], tasks.nodes[b]["label"]) for a, b, d in tasks.edges(data=True) if d.get("critical")
     }
     assert len(kinds) == 2 and {"a", "b"} == {name for pair in kinds for name in pair}
-    stages = dataflow.graph(run, "stage")
+    stages = graphs.graph(run, "stage")
     annotate(stages, insights(run))
     by_stage = {d["label"]: d for _, d in stages.nodes(data=True)}
     total = sum(d[f"{part}_ns"] for d in by_stage.values() for part in ("compute", "io", "stream", "gap"))

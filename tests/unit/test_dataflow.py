@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.flowcase import MS, T0_NS, Story
 from tailrace.analyzer.edges import edge_table, event_fold, file_classes
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, declared_vs_observed, graphs
 from tailrace.errors import QueryError
 
 
@@ -129,12 +129,12 @@ class TestFlows:
         story.identities["/done"] = f"n1:8:1:5:{T0_NS + MS}"
         story.event("openat", "/done", flags=0o101, task="a")
         story.read("/done", 0, 0, task="b")
-        edges = dataflow.graph(story.run(), "task").edges(data="kind")
+        edges = graphs.graph(story.run(), "task").edges(data="kind")
         assert sorted(kind for _, _, kind in edges) == ["read", "write"]
         story.identities["/done"] = "n1:8:1:5:1600000000000000000"  # born long before the run
         before = Story(identities=story.identities)
         before.event("openat", "/done", flags=0o101, task="a")
-        assert dataflow.graph(before.run(), "task").number_of_edges() == 0
+        assert graphs.graph(before.run(), "task").number_of_edges() == 0
 
 
 def naive_versions(ops: list[tuple[str, int, int, bool, bool]]) -> list[int]:
@@ -214,7 +214,7 @@ class TestVersions:
         for step in range(4):
             story.read("/state", task=f"step{step}")
             story.write("/state", task=f"step{step}")
-        g = dataflow.graph(story.run(), "task")
+        g = graphs.graph(story.run(), "task")
         assert nx.is_directed_acyclic_graph(g)
         assert sum(1 for _, d in g.nodes(data=True) if d["kind"] == "file") == 5
 
@@ -224,7 +224,7 @@ class TestVersions:
             story.write("/f", task="a")
             story.create("/f", task="b") if truncate else None
             story.write("/f", task="b")
-            kinds = [kind for *_, kind in dataflow.graph(story.run(), "task").edges(data="kind")]
+            kinds = [kind for *_, kind in graphs.graph(story.run(), "task").edges(data="kind")]
             assert [kind for kind in kinds if kind == "base"] == wanted
 
     def test_a_read_that_begins_with_a_version_is_of_it(self) -> None:
@@ -256,7 +256,7 @@ class TestVersions:
         story.write("/f", task="a")
         story.read("/f", task="r", at_ms=10, dur=10 * MS)
         story.write("/f", task="b", at_ms=15)
-        edges = [d for *_, d in dataflow.graph(story.run(), "task").edges(data=True) if d["kind"] == "read"]
+        edges = [d for *_, d in graphs.graph(story.run(), "task").edges(data=True) if d["kind"] == "read"]
         assert [d["raced"] for d in edges] == [True]
 
 
@@ -391,7 +391,7 @@ class TestGraph:
         return story
 
     def test_stage_level_has_flows(self) -> None:
-        g = dataflow.graph(self.story().run(2))
+        g = graphs.graph(self.story().run(2))
         assert [(s, t, d["bytes"], d["files"]) for s, t, d in g.edges(data=True)] == [
             ("stage:w/make", "stage:w/use", 100, 1)
         ]
@@ -399,12 +399,12 @@ class TestGraph:
     def test_files_all_shared_and_classes(self) -> None:
         run = self.story().run()
         paths = lambda g: sorted(d["path"] for _, d in g.nodes(data=True) if d["kind"] == "file")  # noqa: E731
-        assert paths(dataflow.graph(run, "task")) == ["/d/a", "/d/private"]
-        assert paths(dataflow.graph(run, "stage", files="shared")) == ["/d/a"]
-        assert "/usr/lib/libm.so" in paths(dataflow.graph(run, "task", classes=("data", "software")))
+        assert paths(graphs.graph(run, "task")) == ["/d/a", "/d/private"]
+        assert paths(graphs.graph(run, "stage", files="shared")) == ["/d/a"]
+        assert "/usr/lib/libm.so" in paths(graphs.graph(run, "task", classes=("data", "software")))
 
     def test_edges_carry_what_was_seen(self) -> None:
-        g = dataflow.graph(self.story().run(), "process")
+        g = graphs.graph(self.story().run(), "process")
         (read,) = [d for s, _, d in g.edges(data=True) if d["kind"] == "read" and g.nodes[s]["path"] == "/d/a"]
         assert (read["bytes"], read["calls"], read["extents"], read["exact"], read["own"]) == (
             100,
@@ -421,7 +421,7 @@ class TestGraph:
     )
     def test_a_wrong_word_is_named_with_the_choices(self, values: dict[str, Any]) -> None:
         with pytest.raises(QueryError, match=r"stage|shared|software"):
-            dataflow.graph(self.story().run(), **values)
+            graphs.graph(self.story().run(), **values)
 
     def test_runs_without_stages_show_programs(self) -> None:
         story = Story()
@@ -435,7 +435,7 @@ class TestGraph:
         story = Story()
         story.write("/a", stage="x/y", task="z")
         story.write("/b", stage="x", task="y/z")
-        assert dataflow.graph(story.run(), "task", files="none").number_of_nodes() == 2
+        assert graphs.graph(story.run(), "task", files="none").number_of_nodes() == 2
 
 
 class TestDeclared:
@@ -471,7 +471,7 @@ class TestDeclared:
         return story.run(declared_tasks=tasks, declared_deps=pd.DataFrame(rows))
 
     def test_every_status(self) -> None:
-        table = dataflow.compare_declared(self.run())
+        table = declared_vs_observed.compare_declared(self.run())
         got = {(r.producer, r.consumer): (r.status, r.through.split(" ")[0], r.ordered) for r in table.itertuples()}
         assert got == {
             ("make", "use"): ("observed", "", True),
@@ -503,7 +503,7 @@ class TestDeclared:
         tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "parent": inner.get(t)} for t in names)
         deps = [{"task": t, "dep": d} for t, d in (("instance", "make"), ("end", "instance"), ("second", "first"))]
         rows = pd.DataFrame(deps).assign(workflow="w", via="afterok", path=None)
-        table = dataflow.compare_declared(story.run(declared_tasks=tasks, declared_deps=rows))
+        table = declared_vs_observed.compare_declared(story.run(declared_tasks=tasks, declared_deps=rows))
         got = {(r.producer, r.consumer): (r.status, r.through, r.bytes, r.ordered) for r in table.itertuples()}
         assert got == {
             ("make", "instance"): ("observed", "first and 1 more", 200, True),
@@ -515,4 +515,4 @@ class TestDeclared:
         }
 
     def test_nothing_declared_makes_an_empty_table(self) -> None:
-        assert len(dataflow.compare_declared(Story().run())) == 0
+        assert len(declared_vs_observed.compare_declared(Story().run())) == 0

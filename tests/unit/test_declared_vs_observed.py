@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from support.flowcase import Story
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import declared_vs_observed
 
 MAIN, COPY = 50, 60
 
@@ -16,7 +16,7 @@ def status(story: Story, managers: set[tuple[str, int]] | None = None) -> tuple[
     tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": task, "parent": None} for task in ("make", "use"))
     deps = pd.DataFrame([{"workflow": "w", "task": "use", "dep": "make", "via": "file", "path": None}])
     run = story.run(declared_tasks=tasks, declared_deps=deps, manager_processes=managers or set())
-    (row,) = dataflow.compare_declared(run).itertuples()
+    (row,) = declared_vs_observed.compare_declared(run).itertuples()
     return row.status, row.through
 
 

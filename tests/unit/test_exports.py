@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from support.flowcase import Story
 from tailrace.analyzer.exports import FORMATS, dot, graphml
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, graphs
 from tailrace.cli import graph as graph_command
 
 HOSTILE = '/d/"; evil [label="x\\"] -> \\N <b>&amp;\x01\x1b]0;\u202e</b> name\n.txt'
@@ -26,7 +26,7 @@ def hostile_graph(level: str = "task") -> nx.MultiDiGraph:
     story.create(HOSTILE, stage="a<b>", task='t"1')
     story.write(HOSTILE, stage="a<b>", task='t"1')
     story.read(HOSTILE, stage="c\\", task="t2\\")
-    return dataflow.graph(story.run(), level)
+    return graphs.graph(story.run(), level)
 
 
 def written(form: str, graph: nx.MultiDiGraph) -> str:
@@ -84,7 +84,7 @@ def test_xml_text_keeps_what_xml_can_hold() -> None:
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_an_empty_run_makes_an_empty_file(form: str) -> None:
-    assert written(form, dataflow.graph(Story().run(), "stage"))
+    assert written(form, graphs.graph(Story().run(), "stage"))
 
 
 class TestCommand:

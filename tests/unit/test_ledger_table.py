@@ -7,7 +7,7 @@ import pytest
 
 import tailrace
 from support.trace_writer import T0_US, block, event, make_run
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import graphs
 from tailrace.analyzer.store import ledger
 
 LEDGER = {"base": [1000, 0], "own": [90, 500], "reaped": [0, 0], "done": [0, 0], "ahead": 0, "loaded": 0}
@@ -158,5 +158,5 @@ def test_edges_of_a_process_not_fully_seen_are_partial(tmp_path: Path) -> None:
     unseen = process(8, [write(8, 100)], {"ledger": LEDGER}, {"rchar": 0, "wchar": 90_000})
     run = tailrace.open(make_run(tmp_path / "run", {"a": seen, "b": unseen}))
     assert ledger.partial_processes(run.processes) == {("node-1", 8, "8")}
-    kinds = {data["confidence"] for _, _, data in dataflow.graph(run, "process").edges(data=True)}
+    kinds = {data["confidence"] for _, _, data in graphs.graph(run, "process").edges(data=True)}
     assert kinds <= {"complete", "partial"}

@@ -17,7 +17,7 @@ from support import trace_writer as tw
 from support.flowcase import Story
 from tailrace.analyzer.exports import lineage, perfetto
 from tailrace.analyzer.insights import Insights, insights
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import dataflow, graphs, stages
 from tailrace.analyzer.store import processes
 
 FIRST, SECOND = "18aa", "18ab"
@@ -42,7 +42,7 @@ def reported(**columns: list[Any]) -> pd.DataFrame:
 
 
 def drawn(level: str, **values: Any) -> set[tuple[str, str]]:
-    graph = dataflow.graph(relay().run(processes=reported(), **values), level, files="none")
+    graph = graphs.graph(relay().run(processes=reported(), **values), level, files="none")
     label = {node: data["label"] for node, data in graph.nodes(data=True)}
     return {(label[a], label[b]) for a, b in graph.edges()}
 
@@ -53,7 +53,7 @@ class TestGraph:
         assert drawn(level) == {("make n1:7", "sort n1:7#2"), ("sort n1:7#2", "uniq n1:8")}
 
     def test_names_tell_them_apart_only_where_it_is_needed(self) -> None:
-        graph = dataflow.graph(relay().run(processes=reported()), "process")
+        graph = graphs.graph(relay().run(processes=reported()), "process")
         nodes = {node: data["start"] for node, data in graph.nodes(data=True) if data["kind"] == "process"}
         stem = "process:w/%28{}%29//n1/"
         assert nodes == {
@@ -66,19 +66,19 @@ class TestGraph:
         story = relay()
         for row in story.rows:
             row["start"] = None
-        graph = dataflow.graph(story.run(), "process", files="none")
+        graph = graphs.graph(story.run(), "process", files="none")
         assert {data["label"] for _, data in graph.nodes(data=True)} == {"process n1:7", "process n1:8"}
         assert all("start" not in data for _, data in graph.nodes(data=True))
 
     def test_of_one_process_in_two_hosts_is_nothing_new(self) -> None:
-        graph = dataflow.graph(relay(host="n2").run(), "process", files="none")
+        graph = graphs.graph(relay(host="n2").run(), "process", files="none")
         labels = {data["label"] for _, data in graph.nodes(data=True)}
         assert labels == {"process n1:7", "process n2:7", "process n1:8"}
 
     def test_losses_and_what_was_not_seen_are_of_one(self) -> None:
         run: Any = relay().run(processes=reported(share=[1.0, 0.5, 1.0], cause=["", "", ""]))
         run.lossy_processes = {("n1", 7, FIRST)}
-        graph = dataflow.graph(run, "process")
+        graph = graphs.graph(run, "process")
         found = {
             (data["kind"], graph.nodes[b].get("path", graph.nodes[a].get("path"))): data["confidence"]
             for a, b, data in graph.edges(data=True)

@@ -11,7 +11,7 @@ function sectionQueries() {
   queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, split into waiting and running.", shell("tailrace report {run}"), "waits.table(run)");
   queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
   queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that their own writers replaced before a first read.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
-  queryButton("declared-query", "Declared and observed", "The workflow manager's dependencies, compared with the bytes that passed between tasks.", shell("tailrace report {run}"), "dataflow.compare_declared(run)");
+  queryButton("declared-query", "Declared and observed", "The workflow manager's dependencies, compared with the bytes that passed between tasks.", shell("tailrace report {run}"), "declared_vs_observed.compare_declared(run)");
   queryButton("losses-query", "Losses and coverage", "Events that could not be recorded, by cause, and each process's bytes by the kernel's accounting.", shell("tailrace info {run}"), "run.losses, run.coverage");
 }
 

@@ -1,0 +1,228 @@
+"""NetworkX graphs of a run's dataflow, at the level asked for.
+
+    Model (dataflow.py) --> graph() --> exports, annotate.py, `Run.dataflow`
+
+Nodes are parties (`dataflow.parties`) and, on request, versions of files, packages and datasets. All sums are made in
+tables before: nothing here loops over events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import confidence, edge_table
+from tailrace.analyzer.edges.packages import package
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.model import datasets
+from tailrace.analyzer.model.dataflow import (
+    DEFAULT_CLASSES,
+    PARTY_KEYS,
+    Model,
+    access_table,
+    file_id,
+    flow_table,
+    model,
+    partial_parties,
+    parties,
+    party_id,
+)
+from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.types import Bools, Graph, Ints
+from tailrace.errors import QueryError
+
+FILES = ("none", "shared", "all")
+
+
+def graph(
+    run: AnalyzedRun | Model,
+    level: str = "stage",
+    files: str | None = None,
+    classes: Sequence[str] = DEFAULT_CLASSES,
+    packages: Sequence[str] = (),
+    stage: Sequence[str] | str = (),
+    with_datasets: bool = False,
+) -> Graph:
+    """The dataflow graph of a run (or of a `Model`).
+
+    Nodes have `kind` ("workflow", "stage", "task", "process", "file", "package", "dataset"), `label`, and by kind:
+    workflow, stage, task, host, pid, start, exe; for a file version: path, aliases, version, bytes (written; for @0 the
+    extent read), ftype, external; for a package: files; for a dataset: path, dataset, version, bytes, external
+    (datasets.py).
+    Edges have `kind`:
+        flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
+        read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced
+        write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
+        base   version -> the next one, which still holds what was not overwritten
+        part   file -> dataset in it, or the other way round where somebody was seen writing the dataset
+
+    Edges but `base` and `part` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (how many
+    times can't resolve) and `clocks_ahead_ns` (host -> ns that were taken off its times, clocks.py).
+
+    Args:
+        level: one of `LEVELS`.
+        files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
+        another;
+            default: "none" at the levels workflow and stage, "all" at task and process, and with datasets.
+        classes: which classes of files (`file_classes.CLASSES`) to show file by file; by default software and system
+        files
+            are left out.
+        packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
+        stage: only these stages, as they are shown, with the files and parties next to them.
+        with_datasets: show HDF5's datasets as parts of their files, and who wrote and read which; a look at events.
+
+    Raises:
+        QueryError: no such level, files, class or stage; stages of the level workflow; datasets without file nodes, or
+            of a `Model`.
+    """
+    m = run if isinstance(run, Model) else model(run)
+    shown = files or ("none" if level in ("workflow", "stage") and not with_datasets else "all")
+    if with_datasets and (shown == "none" or isinstance(run, Model)):
+        what = "of a model, which has no events" if isinstance(run, Model) else "without file nodes (files: none)"
+        raise QueryError(f"datasets are parts of file nodes and come from events; there are none {what}")
+    if shown not in FILES:
+        raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
+    if stage and level == "workflow":
+        raise QueryError("a workflow is no part of a stage: ask for stages at the levels stage, task and process")
+    code, table = parties(m, level)
+    out: Graph = nx.MultiDiGraph(level=level, files=shown)
+    ids = [party_id(level, row) for row in table.to_dict("records")]
+    for name, row in zip(ids, table.to_dict("records"), strict=True):
+        kind = name.split(":", 1)[0]
+        keys = (*PARTY_KEYS[kind], "exe") if kind == "process" else PARTY_KEYS[kind]
+        attributes = {k: row[k] for k in keys if str(row[k]) not in ("", "-1")}
+        out.add_node(name, kind=kind, label=row["label"], **attributes)
+    if shown == "none":
+        _add_flows(out, m, level, ids, classes)
+    else:
+        _add_files(out, m, code, ids, shown, classes)
+    if with_datasets and not isinstance(run, Model):
+        datasets.add(out, m, datasets.accesses(run, m), code, ids)
+    if packages and shown != "none":
+        _add_packages(out, m, code, ids, packages)
+    partial = partial_parties(m, code)
+    lossy = {int(party) for party in code[m.of_processes(m.lossy)]}
+    confidence.mark(out, None if partial is None else {ids[p] for p in partial}, {ids[p] for p in lossy})
+    out.graph["clocks_ahead_ns"] = dict(m.ahead)
+    return _of_stages(out, ids, table, [stage] if isinstance(stage, str) else list(stage))
+
+
+def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str]) -> Graph:
+    """The part of a graph around the parties of some stages; all of it where none is named."""
+    if not wanted:
+        return out
+    there = sorted(set(table["stage"].astype(str)))
+    for name in wanted:
+        if name not in there:
+            raise QueryError(f"there is no stage {name!r}; there are {', '.join(there)}")
+    mine = {node for node, name in zip(ids, table["stage"].astype(str), strict=True) if name in wanted}
+    near = {end for node in mine for end in (*out.predecessors(node), *out.successors(node))}
+    for edges in (out.in_edges(near, keys=True), out.out_edges(near, keys=True)):
+        near |= {end for *ends, key in edges if key == "part" for end in ends}
+    part: Graph = out.subgraph(mine | near).copy()
+    others = [edge for edge in part.edges(keys=True) if not mine & set(edge[:2]) and edge[2] not in ("base", "part")]
+    part.remove_edges_from(others)
+    return part
+
+
+def _add_packages(out: Graph, m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
+    """A node for each package of the software of `classes`, with an edge to every party that read it."""
+    pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == edge_table.READ)
+    rows = m.bursts.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
+        party=code[m.bursts["who"].to_numpy()[pick]]
+    )
+    names = {file: package(str(m.paths[file])) for file in rows["file"].unique().tolist()}
+    rows["package"] = rows["file"].map(names)
+    sums = {"bytes": ("bytes", "sum"), "calls": ("calls", "sum"), "files": ("file", "nunique")}
+    spans = {"first_ns": ("first_ns", "min"), "last_ns": ("last_ns", "max")}
+    for row in rows.groupby(["package", "party"], as_index=False).agg(**sums, **spans).to_dict("records"):
+        name, party = str(row.pop("package")), ids[int(row.pop("party"))]
+        node = "package:" + quote(name, safe="")
+        if node not in out:
+            out.add_node(node, kind="package", label=name, files=0)
+        out.nodes[node]["files"] = max(out.nodes[node]["files"], int(row["files"]))
+        out.add_edge(node, party, key="read", kind="read", **{str(k): int(v) for k, v in row.items()})
+
+
+def _add_flows(out: Graph, m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:
+    rows = flow_table(m, level, classes)
+    rows = rows[rows["producer"] >= 0]
+    key = ["producer", "consumer"]
+    hows = {"bytes": np.add, "unique_bytes": np.add, "files": np.add, "first_ns": np.minimum, "last_ns": np.maximum}
+    files = grouping.groups(grouping.pack(*(rows[name].to_numpy() for name in (*key, "file"))))
+    new_file = np.zeros(len(rows), dtype=np.int64)
+    new_file[files.order[files.at]] = 1
+    for row in edge_table.summed(rows.assign(files=new_file), key, hows).to_dict("records"):
+        source, target = ids[row.pop("producer")], ids[row.pop("consumer")]
+        out.add_edge(source, target, key="flow", kind="flow", **{str(k): int(v) for k, v in row.items()})
+
+
+def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, classes: Sequence[str]) -> None:
+    rows, extents = access_table(m, code, classes)
+    keep = _kept_versions(m, rows, shown)
+    aliases = m.table.aliases.sort_values("last_ns").groupby("file")["path"].agg(list)
+    wrote = set(
+        zip(
+            rows["version"][rows["dir"] == edge_table.WRITE],
+            rows["party"][rows["dir"] == edge_table.WRITE],
+            strict=True,
+        )
+    )
+    for row, ranges in zip(rows.to_dict("records"), extents, strict=True):
+        version = int(row["version"])
+        if not keep[version]:
+            continue
+        node = file_id(m, version)
+        if node not in out:
+            out.add_node(node, **_file_attributes(m, version, aliases), bytes=0)
+        party = ids[int(row["party"])]
+        facts: dict[str, Any] = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
+        facts.update(extents=ranges, exact=bool(row["exact"]))
+        if row["dir"] == edge_table.WRITE:
+            out.add_edge(party, node, key="write", kind="write", **facts)
+            out.nodes[node]["bytes"] += facts["bytes"]
+        else:
+            own = (version, int(row["party"])) in wrote
+            out.add_edge(node, party, key="read", kind="read", own=own, raced=bool(row["raced"]), **facts)
+            if out.nodes[node]["external"]:
+                out.nodes[node]["bytes"] = max(out.nodes[node]["bytes"], ranges[-1][1] if ranges else facts["bytes"])
+    bases = m.versions.table["base"].to_numpy()
+    for version in np.flatnonzero(keep & (bases >= 0)).tolist():
+        older, newer = file_id(m, int(bases[version])), file_id(m, version)
+        if older in out and newer in out:
+            out.add_edge(older, newer, key="base", kind="base")
+
+
+def _kept_versions(m: Model, rows: pd.DataFrame, shown: str) -> Bools:
+    """Which versions become nodes: with "shared" those whose file has a writer and a reader that differ."""
+    keep = np.zeros(len(m.versions.table), dtype=np.bool_)
+    if shown == "all":
+        keep[rows["version"].to_numpy()] = True
+        return keep
+    file = m.versions.table["file"].to_numpy()
+    pairs = rows.assign(file=file[rows["version"]])
+    both = pairs.groupby("file").agg(parties=("party", "nunique"), dirs=("dir", "nunique"))
+    shared = both.index.to_numpy()[((both["parties"] > 1) & (both["dirs"] > 1)).to_numpy()]
+    keep[np.isin(file, shared)] = True
+    return keep
+
+
+def _file_attributes(m: Model, version: int, aliases: pd.Series) -> dict[str, Any]:
+    row = m.versions.table.iloc[version]
+    code = int(row["file"])
+    path = str(m.paths[code])
+    return {
+        "kind": "file",
+        "label": path.rsplit("/", 1)[-1] or path,
+        "path": path,
+        "aliases": [str(a) for a in aliases.get(code, [])],
+        "file": str(m.table.files["file"].iat[code]),
+        "version": int(row["number"]),
+        "ftype": str(m.table.files["ftype"].iat[code]),
+        "external": int(row["number"]) == 0,
+    }

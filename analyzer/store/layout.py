@@ -1,0 +1,87 @@
+"""Where the files of a run are: trace files, run.json, declared files and the launchers' accounts.
+
+DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json; or DIR/*.pfw.gz of DFTracer
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import NotARunError
+
+ACCOUNTS = "accounts"
+"""The folder of the launchers' accounts."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that the catalogue is made from, at `place`; `name` is relative to the run."""
+
+    name: str
+    place: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.place)
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """What must be equal for the file to be unchanged."""
+        return self.size, self.mtime_ns, self.inode
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a run's files lie. `owned`: it is tailrace's, so that the catalogue may be put there."""
+
+    directory: Path
+    trace: Path
+    owned: bool
+
+    def traces(self) -> list[Source]:
+        """The trace files, by name."""
+        return _sources(self.directory, self.trace, (".pfw.gz", ".pfw"))
+
+    def others(self) -> list[Source]:
+        """run.json, the declared files and the launchers' accounts, by name."""
+        if not self.owned:
+            return []
+        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"))
+        found = [source for name, end in folders for source in _sources(self.directory, self.directory / name, (end,))]
+        return found + [s for s in _sources(self.directory, self.directory, (".json",)) if s.name == "run.json"]
+
+
+def layout(directory: str | os.PathLike[str]) -> Layout:
+    """Where the files of the run at `directory` lie. Raises NotARunError when it holds no run and no DFTracer files."""
+    path = Path(directory)
+    if not path.is_dir():
+        what = "is a file: give the run's directory" if path.exists() else "there is no such directory"
+        raise NotARunError(f"{path}: {what}")
+    if (path / "run.json").is_file() or (path / "trace").is_dir():
+        return Layout(path, path / "trace", owned=True)
+    if any(path.glob("*.pfw")) or any(path.glob("*.pfw.gz")):
+        return Layout(path, path, owned=False)
+    raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
+
+
+def _sources(directory: Path, folder: Path, endings: tuple[str, ...]) -> list[Source]:
+    """The files of a folder whose names end so, by name; none where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    inside = "" if folder == directory else f"{folder.relative_to(directory)}/"
+    found = []
+    for plain, entry in named:
+        with suppress(FileNotFoundError):
+            status = entry.stat()
+            name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
+            found.append(Source(name, entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
+    return found
