@@ -21,10 +21,11 @@ from tailrace.analyzer.store import headers, ledger, loader, schema
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
+from tailrace.analyzer.util.types import Graph
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
-    import networkx as nx
+    import dask.dataframe as dd
 
     from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.insights import Finding, Insights
@@ -69,7 +70,7 @@ def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return renumbered
 
 
-def _with_facts(table: pd.DataFrame, facts: pd.Series[Any]) -> pd.DataFrame:
+def _with_facts(table: pd.DataFrame, facts: pd.Series) -> pd.DataFrame:
     """Processes with a column for each fact of their `facts` and `account` (dicts, None where unknown)."""
     columns: dict[str, Any] = {}
     for name in ("cpus", "cgroup"):
@@ -115,7 +116,7 @@ class Run:
 
     def events(
         self, columns: Sequence[str] | None = None, *, t0: int | None = None, t1: int | None = None, **where: Any
-    ) -> Any:
+    ) -> dd.DataFrame:
         """Events as a lazy Dask DataFrame; only blocks that can hold matching ones are read.
 
         Args:
@@ -397,7 +398,7 @@ class Run:
         stage: Sequence[str] | str = (),
         files: str | None = None,
         datasets: bool = False,
-    ) -> nx.MultiDiGraph[Any]:
+    ) -> Graph:
         """The dataflow graph between workflows, stages, tasks or processes; with `datasets`, HDF5's datasets are nodes,
         parts of their files, and dependencies go by them. See tailrace.analyzer.model.graphs.graph."""
         from tailrace.analyzer.model import graphs

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from tailrace.analyzer.util.types import Bools, Ints
-
-Texts = npt.NDArray[np.object_]
-Codes = npt.NDArray[np.int32]
+from tailrace.analyzer.util.types import Bools, Codes, Ints, Objects
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,7 @@ class Text:
     """A column of texts: event i has texts[code[i]]; the texts are distinct, code 0 is "", which null becomes."""
 
     code: Codes
-    texts: Texts
+    texts: Objects
 
     def isin(self, wanted: Container[str]) -> Bools:
         """Whether each event's text is among `wanted`."""
@@ -34,11 +29,11 @@ class Text:
             return np.zeros(len(self.code), dtype=np.bool_)
         return is_wanted[self.code]
 
-    def at(self, rows: Ints) -> Texts:
+    def at(self, rows: Ints) -> Objects:
         """The texts of some events, as objects."""
         return self.texts[self.code[rows]]
 
-    def put(self, rows: Ints, texts: Texts) -> Text:
+    def put(self, rows: Ints, texts: Objects) -> Text:
         """The column with other texts, one each, at some rows."""
         known = {text: code for code, text in enumerate(self.texts)}
         code = self.code.copy()
@@ -69,7 +64,7 @@ def _nothing(count: int) -> Text:
     return Text(np.zeros(count, dtype=np.int32), np.array([""], dtype=object))
 
 
-def _text(column: pd.Series[Any]) -> Text:
+def _text(column: pd.Series) -> Text:
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes, found = column.cat.codes.to_numpy(), column.cat.categories
     else:
@@ -82,7 +77,7 @@ def _text(column: pd.Series[Any]) -> Text:
     return Text(code, texts)
 
 
-def _number(column: pd.Series[Any], null: int) -> Ints:
+def _number(column: pd.Series, null: int) -> Ints:
     if column.dtype.kind == "i" and isinstance(column.dtype, np.dtype):
         return column.to_numpy(dtype=np.int64)
     if column.isna().all():

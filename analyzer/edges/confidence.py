@@ -17,14 +17,15 @@ The tracer never samples, so no edge is an estimate by that.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import networkx as nx
+
+from tailrace.analyzer.util.types import Graph
 
 CONFIDENCES = ("unordered", "raced", "losses", "partial", "external", "complete", "unknown")
 
 
-def mark(out: nx.MultiDiGraph[Any], partial: Iterable[str] | None, lossy: Iterable[str]) -> None:
+def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> None:
     """Gives every edge but `base` and `part` its `confidence`, and the graph `cycles`: how many it has at file@version.
 
     Args:
@@ -50,10 +51,10 @@ def mark(out: nx.MultiDiGraph[Any], partial: Iterable[str] | None, lossy: Iterab
         attributes["confidence"] = next((word for word, fits in facts if fits), "complete")
 
 
-def cycles(out: nx.MultiDiGraph[Any]) -> dict[Any, int]:
+def cycles(out: Graph) -> dict[str, int]:
     """node -> number of the cycle it is on; a party that reads what it wrote itself is none, streams answer each other
     by nature and are left out."""
-    g: nx.DiGraph[Any] = nx.DiGraph()
+    g: nx.DiGraph[str] = nx.DiGraph()
     for source, target, attributes in out.edges(data=True):
         stream = any(out.nodes[end].get("ftype") in ("fifo", "sock", "anon") for end in (source, target))
         if not attributes.get("own") and not stream and attributes["kind"] != "part":

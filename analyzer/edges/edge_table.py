@@ -35,7 +35,7 @@ from tailrace import _native
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Ints, Objects
 
 MAX_BURSTS = 16
 """Bursts kept for one (actor, file, direction)."""
@@ -213,7 +213,7 @@ def _regroup(rows: Intervals, code: Ints) -> Intervals:
     return rows._replace(group=code[rows.group])
 
 
-def last_paths(table: EdgeTable) -> Any:
+def last_paths(table: EdgeTable) -> Objects:
     """The display path of each file code: the name it was last seen under, after renames of directories above it."""
     paths = np.full(len(table.files), "", dtype=object)
     seen = np.zeros(len(table.files), dtype=np.int64)

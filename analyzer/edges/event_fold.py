@@ -20,13 +20,13 @@ import pandas as pd
 
 from tailrace import _native
 from tailrace.analyzer.edges import batch, channels, edge_table
-from tailrace.analyzer.edges.batch import Batch, Texts
+from tailrace.analyzer.edges.batch import Batch
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Ints, Objects
 
 dask: Any = untyped_dask
 """Dask says that it is typed, and is not."""
@@ -147,7 +147,7 @@ def _held(column: Ints, low: int, high: int) -> Ints:
     return np.clip(column, low, high)
 
 
-def _bits(texts: Texts, meanings: Mapping[str, int]) -> npt.NDArray[np.uint32]:
+def _bits(texts: Objects, meanings: Mapping[str, int]) -> npt.NDArray[np.uint32]:
     """What each text means."""
     return np.array([meanings.get(text, 0) for text in texts], dtype=np.uint32)
 

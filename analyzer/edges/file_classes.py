@@ -35,7 +35,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from posixpath import join, normpath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +44,7 @@ import pyarrow.compute as pc
 
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE, EdgeTable, last_paths
 from tailrace.analyzer.store.processes import Process, keys, numbers
+from tailrace.analyzer.util.types import Objects
 
 DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
 CLASSES = ("data", "stream", "software", "system")
@@ -185,7 +185,7 @@ class _Undecided:
     tenth. Its patterns are RE2's, so that those of this module look neither ahead nor behind.
     """
 
-    def __init__(self, paths: Any) -> None:
+    def __init__(self, paths: Objects) -> None:
         self.out = np.full(len(paths), -1, dtype=np.int64)
         self.at = np.arange(len(paths))
         self.paths = pa.array(paths, type=pa.large_string())
@@ -211,7 +211,7 @@ class _Undecided:
 
 
 def _settled(
-    table: EdgeTable, bursts: pd.DataFrame, paths: Any, programs: Sequence[Program], scene: Scene
+    table: EdgeTable, bursts: pd.DataFrame, paths: Objects, programs: Sequence[Program], scene: Scene
 ) -> npt.NDArray[np.int64]:
     """The class of each file by rules 1 to 8, which need no reader, and by 11 where no reader could make it another;
     -1 when the reader decides."""
@@ -338,11 +338,12 @@ def _interpreter(name: str) -> tuple[str, str] | None:
     return next(((code, valued) for kind, code, valued in INTERPRETERS if re.match(kind, name)), None)
 
 
-def arguments(value: Any) -> tuple[str, ...]:
+def arguments(value: object) -> tuple[str, ...]:
     """An argv as a tuple; a catalogue hands it out as JSON text, a list, or null."""
     if isinstance(value, str):
+        text = value
         try:
-            value = json.loads(value)
+            value = json.loads(text)
         except ValueError:
-            value = value.split()
+            value = text.split()
     return tuple(str(v) for v in value) if isinstance(value, list | tuple | np.ndarray) else ()

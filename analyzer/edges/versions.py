@@ -21,7 +21,6 @@ that time forbids. What remains are units that read what they wrote themselves, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -181,7 +180,7 @@ def _bases(table: EdgeTable, out: pd.DataFrame) -> Ints:
     return base
 
 
-def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_burst: Any) -> Bools:
+def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_burst: Ints) -> Bools:
     """Reads during which the next version began."""
     next_begin = np.full(len(out), np.iinfo(np.int64).max)
     file = out["file"].to_numpy()

@@ -14,7 +14,6 @@ import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -25,7 +24,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store import ledger, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import grouping, intervals
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
 from tailrace.errors import QueryError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -59,7 +58,7 @@ class Model:
     units: pd.DataFrame
     cls: Ints
     whole: Bools
-    paths: Any
+    paths: Objects
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
     lossy: frozenset[Process] = frozenset()
@@ -203,7 +202,7 @@ def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
     ]
 
 
-def party_id(level: str, row: Mapping[Any, Any]) -> str:
+def party_id(level: str, row: Row) -> str:
     """The graph's name for a party: the kind and its key, each part percent-encoded, so that no two parties meet. The
     start of a process is part of it where another process had the pid before."""
     kind = "process" if level == "task" and not row["task"] else level

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 
@@ -25,7 +24,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.event_fold import POSSIBLE
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Graph, Ints
 
 if TYPE_CHECKING:
     from tailrace.analyzer.model.dataflow import Model
@@ -178,7 +177,7 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
     return np.array([found(v, name, ns) if way == edge_table.READ else v for v, name, ns, way in rows], dtype=np.int64)
 
 
-def add(out: nx.MultiDiGraph[Any], m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
+def add(out: Graph, m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
     """Puts the datasets of `accesses` into a graph with file nodes, in place; `code` is the party of each actor, `ids`
     the parties' nodes.
 
@@ -222,7 +221,7 @@ def _keys(rows: pd.DataFrame) -> set[tuple[int, int, int]]:
     return set(zip(*(rows[name].tolist() for name in ("party", "version", "dir")), strict=True))
 
 
-def _attributes(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _attributes(file: Mapping[str, object], name: str) -> dict[str, object]:
     label = name.rsplit("/", 1)[-1] or name
     of_file = {key: file[key] for key in ("path", "version", "external")}
     return {"kind": "dataset", "label": label, "dataset": name, "bytes": 0, **of_file}

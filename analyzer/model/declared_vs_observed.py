@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -55,18 +55,20 @@ Task = tuple[str, str]
 """(workflow, task); a task name is unique in its workflow."""
 Pair = tuple[Task, Task]
 """(producer, consumer)."""
+Endpoint = Task | str
+"""A task, or an untagged process by its label."""
 
 
 class Hop(NamedTuple):
     """What a consumer read of a version: when the producer wrote for the last time, first and last read (ns)."""
 
-    consumer: Any
+    consumer: Endpoint
     written_ns: int
     first_ns: int
     last_ns: int
 
 
-Carriers = Mapping[Any, list[Hop]]
+Carriers = Mapping[Endpoint, list[Hop]]
 """Of each producer; a task is a `Task`, an untagged process its label."""
 
 
@@ -180,13 +182,15 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
 
 def _observed(
     m: dataflow.Model, managers: Collection[Process]
-) -> tuple[dict[Pair, tuple[int, int]], dict[Any, list[Hop]]]:
+) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
     """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label.
 
     Streams of the `managers` are left out of both.
     """
     code, parties = dataflow.parties(m, "task")
-    names: list[Any] = [(r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")]
+    names: list[Endpoint] = [
+        (r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")
+    ]
     flows = dataflow.flow_table(m, "task")
     flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]
     bursts = m.bursts.assign(producer=code[m.bursts["who"].to_numpy()], version=m.version)
@@ -200,7 +204,7 @@ def _observed(
         if isinstance(producer, tuple) and isinstance(consumer, tuple) and producer != consumer:
             moved, files = direct.get((producer, consumer), (0, 0))
             direct[(producer, consumer)] = (moved + int(row["bytes"]), files + int(row["files"]))
-    after: dict[Any, list[Hop]] = {}
+    after: dict[Endpoint, list[Hop]] = {}
     for row in flows.to_dict("records"):
         first_ns, last_ns = int(row["first_ns"]), int(row["last_ns"])
         # What was added to by others is a later version, that holds what this producer wrote before.
@@ -259,7 +263,7 @@ Moment = tuple[Task, bool]
 """The beginning (False) or the end (True) of a task."""
 
 
-def successors(declared: Mapping[Pair, Any], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
+def successors(declared: Mapping[Pair, object], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
     """The moments that each moment is before, by declaration."""
     out: dict[Moment, list[Moment]] = {}
     for producer, consumer in declared:

@@ -9,7 +9,6 @@ tables before: nothing here loops over events.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 import networkx as nx
@@ -181,16 +180,16 @@ def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, cla
         if node not in out:
             out.add_node(node, **_file_attributes(m, version, aliases), bytes=0)
         party = ids[int(row["party"])]
-        facts: dict[str, Any] = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
-        facts.update(extents=ranges, exact=bool(row["exact"]))
+        sums = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
+        facts = {**sums, "extents": ranges, "exact": bool(row["exact"])}
         if row["dir"] == edge_table.WRITE:
             out.add_edge(party, node, key="write", kind="write", **facts)
-            out.nodes[node]["bytes"] += facts["bytes"]
+            out.nodes[node]["bytes"] += sums["bytes"]
         else:
             own = (version, int(row["party"])) in wrote
             out.add_edge(node, party, key="read", kind="read", own=own, raced=bool(row["raced"]), **facts)
             if out.nodes[node]["external"]:
-                out.nodes[node]["bytes"] = max(out.nodes[node]["bytes"], ranges[-1][1] if ranges else facts["bytes"])
+                out.nodes[node]["bytes"] = max(out.nodes[node]["bytes"], ranges[-1][1] if ranges else sums["bytes"])
     bases = m.versions.table["base"].to_numpy()
     for version in np.flatnonzero(keep & (bases >= 0)).tolist():
         older, newer = file_id(m, int(bases[version])), file_id(m, version)
@@ -212,7 +211,7 @@ def _kept_versions(m: Model, rows: pd.DataFrame, shown: str) -> Bools:
     return keep
 
 
-def _file_attributes(m: Model, version: int, aliases: pd.Series) -> dict[str, Any]:
+def _file_attributes(m: Model, version: int, aliases: pd.Series) -> dict[str, object]:
     row = m.versions.table.iloc[version]
     code = int(row["file"])
     path = str(m.paths[code])

@@ -7,8 +7,6 @@ once, in all classes of files; file counts are of data files only (file_classes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -120,7 +118,7 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
     passed, unread = fates["passed_on"].to_numpy(), fates["never_read"].to_numpy()
 
-    def count(party: pd.Series[Any]) -> Ints:
+    def count(party: pd.Series) -> Ints:
         return np.bincount(party, minlength=size).astype(np.int64)
 
     return {

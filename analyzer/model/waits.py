@@ -21,8 +21,6 @@ without dependencies has depend 0: what it spent before it was ready is queue ti
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -30,7 +28,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Bools, Ints
 
 TIMES = {
     "depend_ns": "waiting for other tasks, or for what else held it",
@@ -88,24 +86,24 @@ def by_stage(waits: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def _column(tasks: pd.DataFrame, name: str) -> pd.Series[Any]:
+def _column(tasks: pd.DataFrame, name: str) -> pd.Series:
     values = tasks[name] if name in tasks else pd.Series(pd.NA, index=tasks.index)
-    result: pd.Series[Any] = values.astype("Int64").reset_index(drop=True)
+    result: pd.Series = values.astype("Int64").reset_index(drop=True)
     return result
 
 
-def _span(start: pd.Series[Any], end: pd.Series[Any]) -> pd.Series[Any]:
+def _span(start: pd.Series, end: pd.Series) -> pd.Series:
     """end - start, at least 0: the clocks of two hosts may disagree by more than a short span."""
-    result: pd.Series[Any] = (end - start).clip(lower=0)
+    result: pd.Series = (end - start).clip(lower=0)
     return result
 
 
-def _nullable(values: Ints, known: Any) -> pd.Series[Any]:
-    result: pd.Series[Any] = pd.Series(pd.array(values, dtype="Int64")).where(pd.Series(known))
+def _nullable(values: Ints, known: Bools) -> pd.Series:
+    result: pd.Series = pd.Series(pd.array(values, dtype="Int64")).where(pd.Series(known))
     return result
 
 
-def _first_events(m: Model, code: Ints, size: int) -> pd.Series[Any]:
+def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
     """When the first call of each task began; null for a task without events."""
     none = np.iinfo(np.int64).max
     first = np.full(size, none, dtype=np.int64)
@@ -115,7 +113,7 @@ def _first_events(m: Model, code: Ints, size: int) -> pd.Series[Any]:
     return _nullable(first, first != none)
 
 
-def _io(m: Model, code: Ints, size: int) -> pd.Series[Any]:
+def _io(m: Model, code: Ints, size: int) -> pd.Series:
     """Wall time of each task with a call on a file running."""
     kinds = len(edge_table.KINDS)
     party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
@@ -131,7 +129,7 @@ def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
     return [[place[outer] for outer in declared_vs_observed.line_of(name, parents) if outer in place] for name in place]
 
 
-def _seen(first: pd.Series[Any], around: list[list[int]]) -> Any:
+def _seen(first: pd.Series, around: list[list[int]]) -> Bools:
     """Whether each task, or a task inside of it, left events."""
     seen = np.zeros(len(first), dtype=np.bool_)
     for at in np.flatnonzero(first.notna()).tolist():
@@ -139,7 +137,7 @@ def _seen(first: pd.Series[Any], around: list[list[int]]) -> Any:
     return seen
 
 
-def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series[Any]:
+def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series:
     """When the last byte was written that each task, or one inside of it, read of the writing of a task that is neither
     it nor inside of it; null when there was none."""
     party, parties = dataflow.parties(m, "task")
@@ -170,11 +168,11 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
     )
     # Int64 before reindex: missing rows would make it float64, which can't hold ns since the epoch.
     there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
-    result: pd.Series[Any] = there.reset_index(drop=True)
+    result: pd.Series = there.reset_index(drop=True)
     return result
 
 
-def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series[Any]:
+def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series:
     deps = run.declared_deps
     waited = np.zeros(len(tasks), dtype=np.bool_)
     if len(deps):
@@ -183,5 +181,5 @@ def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.Multi
         waited[at[at >= 0]] = True
     if "holds" in tasks:
         waited |= np.array([bool(holds) for holds in tasks["holds"]], dtype=np.bool_)
-    result: pd.Series[Any] = pd.Series(waited)
+    result: pd.Series = pd.Series(waited)
     return result

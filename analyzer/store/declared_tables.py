@@ -11,9 +11,9 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Document
 
 TABLES = """
 CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
@@ -74,7 +74,7 @@ def _refuse(db: sqlite3.Connection, name: str, number: int, problem: str) -> Non
     db.execute("INSERT INTO declared_problems VALUES (?, ?, ?)", (name, number, problem))
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes) -> Document:
     try:
         value = json.loads(line.decode("utf-8", "replace"), strict=False)
     except ValueError as error:
@@ -90,7 +90,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _add(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+def _add(db: sqlite3.Connection, value: Document) -> None:
     if value["type"] == "workflow":
         row = (*_texts(value, "workflow", "manager", "version"), _integer(value.get("t_ns")))
         db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
@@ -100,10 +100,10 @@ def _add(db: sqlite3.Connection, value: dict[str, Any]) -> None:
         _add_links(db, value)
 
 
-def _add_task(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+def _add_task(db: sqlite3.Connection, value: Document) -> None:
     key = _texts(value, "workflow", "task")
     db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
-    for name, column in _TASK_KEYS[value["type"]].items():
+    for name, column in _TASK_KEYS[str(value["type"])].items():
         stored = _stored(column, value.get(name))
         # Of several tries the first launch counts; of anything else the last word.
         kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
@@ -111,33 +111,39 @@ def _add_task(db: sqlite3.Connection, value: dict[str, Any]) -> None:
             db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
 
 
-def _stored(column: str, value: Any) -> str | int | None:
+def _stored(column: str, value: object) -> str | int | None:
     if column.startswith("t_") or column in _INTEGERS:
         return _integer(value)
     return json.dumps(value) if column in _JSON and value is not None else _text(value)
 
 
-def _add_links(db: sqlite3.Connection, value: dict[str, Any]) -> None:
+def _add_links(db: sqlite3.Connection, value: Document) -> None:
     key = _texts(value, "workflow", "task")
-    for dep in value["deps"]:
+    for dep in _list(value, "deps"):
         if not isinstance(dep, dict) or not isinstance(dep.get("task"), str):
             raise ValueError("a dependency has no task")
         db.execute("INSERT INTO declared_deps VALUES (?, ?, ?, ?, ?)", (*key, *_texts(dep, "task", "via", "path")))
     for name, direction in _DIRECTIONS.items():
-        for file in value[name]:
+        for file in _list(value, name):
             if not isinstance(file, dict):
                 raise ValueError(f"an entry of {name} is not an object")
             row = (*key, direction, *_texts(file, "path", "url"))
             db.execute("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", row)
 
 
-def _texts(value: dict[str, Any], *keys: str) -> tuple[str | None, ...]:
+def _list(value: Document, key: str) -> list[object]:
+    """The list that `_NEEDED` says is there."""
+    found = value[key]
+    return found if isinstance(found, list) else []
+
+
+def _texts(value: Document, *keys: str) -> tuple[str | None, ...]:
     return tuple(_text(value.get(key)) for key in keys)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return clean(value) if isinstance(value, str) else None
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tailrace.analyzer.store import schema
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
 
 _EVENT, _META = frozenset({"X", 1}), frozenset({"M", 4})
@@ -54,11 +54,11 @@ class _File:
     names: dict[tuple[str, str], str | None] = field(default_factory=dict)
     summary: Summary = field(default_factory=Summary)
 
-    def define(self, args: dict[str, Any], kind: str) -> None:
+    def define(self, args: Document, kind: str) -> None:
         key, name = (kind, str(args.get("value"))), str(args.get("name"))
         self.names[key] = name if self.names.get(key, name) == name else None
 
-    def name(self, kind: str, value: Any) -> str | None:
+    def name(self, kind: str, value: object) -> str | None:
         return self.names.get((kind, str(value))) if value is not None else None
 
 
@@ -114,7 +114,7 @@ def read(path: Path, columns: Sequence[str], promised_events: int) -> pa.RecordB
 # ---- lines ----
 
 
-def _load(path: Path) -> tuple[_File, list[dict[str, Any]]]:
+def _load(path: Path) -> tuple[_File, list[Document]]:
     file = _File()
     events = []
     losses = file.summary.losses
@@ -126,7 +126,7 @@ def _load(path: Path) -> tuple[_File, list[dict[str, Any]]]:
                 if text.strip(b" \t\r,[]"):
                     losses["not_json", "lines"] = losses.get(("not_json", "lines"), 0) + 1
             elif line.get("ph") in _META and line.get("name") in ("FH", "HH"):
-                file.define(_args(line), line["name"])
+                file.define(_args(line), str(line["name"]))
             elif line.get("ph") in _EVENT:
                 events.append(line)
     except OSError as error:
@@ -145,7 +145,7 @@ def _lines(path: Path, losses: dict[tuple[str, str], int]) -> Iterator[bytes]:
             losses["torn", "files"] = 1
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
+def _object(text: bytes) -> Document | None:
     try:
         line = json.loads(text.decode("utf-8", "replace").strip().rstrip(","), strict=False)
     except (ValueError, RecursionError):
@@ -153,7 +153,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return line if isinstance(line, dict) else None
 
 
-def _args(event: dict[str, Any]) -> dict[str, Any]:
+def _args(event: Document) -> Document:
     args = event.get("args")
     return args if isinstance(args, dict) else {}
 
@@ -161,7 +161,7 @@ def _args(event: dict[str, Any]) -> dict[str, Any]:
 # ---- columns ----
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -170,7 +170,7 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def _ns(value: Any) -> int:
+def _ns(value: object) -> int:
     """us as ns; 0 for what is no time."""
     if isinstance(value, float) and isfinite(value):
         return _held(round(value * 1000))
@@ -182,7 +182,7 @@ def _held(value: int, limit: int = 2**63) -> int:
     return min(max(value, -limit), limit - 1)
 
 
-def _moved(event: dict[str, Any]) -> tuple[str | None, int | None]:
+def _moved(event: Document) -> tuple[str | None, int | None]:
     """The direction of a call and the bytes that it moved; fread and fwrite return elements."""
     name, args = str(event.get("name")), _args(event)
     way = "r" if _READS.fullmatch(name) else "w" if _WRITES.fullmatch(name) else None
@@ -192,7 +192,7 @@ def _moved(event: dict[str, Any]) -> tuple[str | None, int | None]:
     return way, done * (_integer(args.get("size")) or 1) if name in _ELEMENTS else done
 
 
-def _count(event: dict[str, Any]) -> int | None:
+def _count(event: Document) -> int | None:
     args = _args(event)
     count = _integer(args.get("count"))
     if count is None or event.get("name") not in _ELEMENTS:
@@ -200,16 +200,16 @@ def _count(event: dict[str, Any]) -> int | None:
     return count * (_integer(args.get("size")) or 1)
 
 
-def _path(event: dict[str, Any], file: _File) -> str | None:
+def _path(event: Document, file: _File) -> str | None:
     return file.name("FH", _args(event).get("fhash"))
 
 
-def _identity(event: dict[str, Any], file: _File) -> str | None:
+def _identity(event: Document, file: _File) -> str | None:
     path = _path(event, file)
     return None if path is None else f"path:{path}"
 
 
-_DERIVED: dict[str, Callable[[dict[str, Any], _File], Any]] = {
+_DERIVED: dict[str, Callable[[Document, _File], object]] = {
     "name": lambda event, file: str(event.get("name")),
     "cat": lambda event, file: str(event.get("cat")),
     "ts": lambda event, file: _ns(event.get("ts")),
@@ -231,7 +231,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], _File], Any]] = {
 }
 
 
-def _value(column: schema.Column, event: dict[str, Any], file: _File) -> Any:
+def _value(column: schema.Column, event: Document, file: _File) -> str | int | None:
     derived = _DERIVED.get(column.name)
     value = _args(event).get(column.name) if derived is None else derived(event, file)
     if column.kind == schema.TEXT:

@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
 from tailrace.analyzer.store import dftracer
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
 
 TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
@@ -34,7 +35,7 @@ class Process:
     argv: list[str]
     cwd: str | None
     uid: int | None
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Document = field(default_factory=dict)
     """All other members of the start event's args, as they are."""
 
     def row(self) -> tuple[int | None, str | None, str, str | None, int | None, str]:
@@ -79,9 +80,9 @@ class Header:
     contexts: tuple[str, ...] = ("",)
     lost: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
-    exit: dict[str, Any] | None = None
+    exit: Document | None = None
     uncounted: tuple[int, int] = (0, 0)
-    ledger: dict[str, Any] | None = None
+    ledger: Document | None = None
     reaped: tuple[Reaped, ...] = ()
     untraced: tuple[Untraced, ...] = ()
 
@@ -174,15 +175,15 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         contexts=tuple(dict.fromkeys(map(clean, contexts))),
         lost={clean(key): _natural(lost, key) for key in lost} if isinstance(lost, dict) else {},
         process=_process(process) if isinstance(process, dict) else None,
-        exit=cast(dict[str, Any], end) if isinstance(end, dict) else None,
+        exit=cast(Document, end) if isinstance(end, dict) else None,
         uncounted=pair(values.get("uncounted")) or (0, 0),
-        ledger=cast(dict[str, Any], ledger) if isinstance(ledger, dict) else None,
+        ledger=cast(Document, ledger) if isinstance(ledger, dict) else None,
         reaped=tuple(_reaped(row) for row in reaped if _is_reaped(row)) if isinstance(reaped, list) else (),
         untraced=tuple(_untraced(row) for row in untraced if _is_untraced(row)) if isinstance(untraced, list) else (),
     )
 
 
-def pair(value: Any) -> tuple[int, int] | None:
+def pair(value: object) -> tuple[int, int] | None:
     """Two counts (read, written), or None when `value` isn't that."""
     if not isinstance(value, list) or len(value) != 2:
         return None
@@ -192,7 +193,7 @@ def pair(value: Any) -> tuple[int, int] | None:
     return first, second
 
 
-def _is_reaped(row: Any) -> bool:
+def _is_reaped(row: object) -> TypeGuard[list[Any]]:
     return isinstance(row, list) and len(row) == 4 and all(_optional(value) is not None for value in row[:2])
 
 
@@ -201,7 +202,7 @@ def _reaped(row: list[Any]) -> Reaped:
     return Reaped(row[0], row[1], *totals)
 
 
-def _is_untraced(row: Any) -> bool:
+def _is_untraced(row: object) -> TypeGuard[list[Any]]:
     return isinstance(row, list) and len(row) == 3 and _optional(row[0]) is not None and isinstance(row[1], str)
 
 
@@ -209,7 +210,7 @@ def _untraced(row: list[Any]) -> Untraced:
     return Untraced(row[0], clean(row[1]), clean(row[2]) if isinstance(row[2], str) else "")
 
 
-def _natural(values: dict[str, Any], key: str) -> int:
+def _natural(values: Document, key: str) -> int:
     value = values.get(key)
     most = _MAX if key in ("t0", "t1") else _MOST
     if type(value) is not int or not 0 <= value <= most:  # a bool is none
@@ -217,15 +218,16 @@ def _natural(values: dict[str, Any], key: str) -> int:
     return value
 
 
-def _string(values: dict[str, Any], key: str) -> str:
+def _string(values: Document, key: str) -> str:
     value = values.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{key} is not a string: {value!r}")
     return clean(value)
 
 
-def _process(args: dict[str, Any]) -> Process:
-    texts = {key: clean(args[key]) if isinstance(args.get(key), str) else None for key in ("exe", "cwd")}
+def _process(args: Document) -> Process:
+    found = ((key, args.get(key)) for key in ("exe", "cwd"))
+    texts = {key: clean(text) if isinstance(text, str) else None for key, text in found}
     argv = args.get("argv")
     words = [clean(str(word)) for word in argv] if isinstance(argv, list) else []
     facts = {clean(key): value for key, value in args.items() if key not in ("ppid", "exe", "argv", "cwd", "uid")}
@@ -233,7 +235,7 @@ def _process(args: dict[str, Any]) -> Process:
     return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], uid, facts)
 
 
-def _optional(value: Any) -> int | None:
+def _optional(value: object) -> int | None:
     usable = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX
     return cast(int, value) if usable else None
 

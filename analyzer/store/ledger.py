@@ -10,7 +10,6 @@ account, and a process that was waited for but has no trace is a row too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from signal import SIGABRT
 from typing import Any
 
@@ -18,7 +17,7 @@ import pandas as pd
 
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.headers import documents, pair
-from tailrace.analyzer.store.process_ends import match
+from tailrace.analyzer.store.process_ends import Row, match
 from tailrace.analyzer.store.processes import Process, keys
 
 COMPLETE_SHARE = 0.999
@@ -124,7 +123,7 @@ def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def partial_processes(processes: Any) -> set[Process] | None:
+def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
     """The processes that were not, or may not have been, fully seen; None for a run without accounts."""
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
@@ -132,7 +131,7 @@ def partial_processes(processes: Any) -> set[Process] | None:
     return set(keys(rows))
 
 
-def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
+def _processes(catalogue: Catalogue) -> list[Row]:
     query = (
         "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger, p.facts,"
         " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0),"
@@ -150,7 +149,7 @@ def _processes(catalogue: Catalogue) -> list[dict[str, Any]]:
     return rows
 
 
-def _reaped(catalogue: Catalogue) -> list[dict[str, Any]]:
+def _reaped(catalogue: Catalogue) -> list[Row]:
     names = ("process_id", "host", "pid", "status", "read", "written", "t1")
     rows = catalogue.rows(f"SELECT {', '.join(names)} FROM reaped ORDER BY t1")
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -168,7 +167,7 @@ def _obstacles(catalogue: Catalogue) -> Obstacles:
     return found
 
 
-def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstacles: Obstacles) -> dict[str, Any]:
+def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
     signal = (end["status"] & 0x7F) or None if end else None
     account, kernel = _kernel(row["account"], row["ledger"], end)
     captured = (row["read"], row["written"])
@@ -193,13 +192,13 @@ def _row(row: Mapping[str, Any], end: dict[str, Any] | None, lossy: bool, obstac
     return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
 
 
-def _last_obstacle(row: Mapping[str, Any], obstacles: Obstacles) -> str | None:
+def _last_obstacle(row: Row, obstacles: Obstacles) -> str | None:
     """What a process with a trace went on as, by its own word."""
     known = [why for _, why, _, file in obstacles.get((row["host"], row["pid"]), ()) if file in row["files"]]
     return known[-1] if known else None
 
 
-def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:
+def _figures(kernel: Totals | None, captured: Totals) -> Row:
     read, written = kernel or (None, None)
     return {
         "kernel_read": read,
@@ -209,9 +208,7 @@ def _figures(kernel: Totals | None, captured: Totals) -> dict[str, Any]:
     }
 
 
-def _kernel(
-    account: Mapping[str, Any], ledger: Mapping[str, Any], end: Mapping[str, Any] | None
-) -> tuple[str | None, Totals | None]:
+def _kernel(account: Row, ledger: Row, end: Row | None) -> tuple[str | None, Totals | None]:
     """The kernel's account of all the images of a process, and where it is from."""
     done = pair(ledger.get("done")) or (0, 0)
     own_end = pair([account.get("rchar"), account.get("wchar")])
@@ -247,11 +244,9 @@ def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
     return INSIDE_LIBC if written == 0 and read <= LIBC_BYTES else UNSEEN
 
 
-def _untraced_rows(
-    waits: list[dict[str, Any]], rows: list[dict[str, Any]], accounts: list[dict[str, Any]], obstacles: Obstacles
-) -> list[dict[str, Any]]:
+def _untraced_rows(waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles) -> list[Row]:
     """Processes that were waited for and left no trace; what their traced children did is not theirs."""
-    children: dict[tuple[str, int], list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    children: dict[tuple[str, int], list[tuple[Row, int]]] = defaultdict(list)
     for row, account in zip(rows, accounts, strict=True):
         if account["kernel_read"] is not None:
             children[row["host"], row["ppid"]].append((account, row["t1"] or 0))

@@ -28,6 +28,7 @@ from tailrace.analyzer.store import dftracer, headers, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError, TraceError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _checked(spec: schema.Column, value: Any) -> Wanted:
         raise QueryError(f"column {spec.name} holds whole numbers, {value!r} is none") from None
 
 
-def _matches(column: pd.Series[Any], wanted: tuple[Wanted, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column.isin(list(wanted)).to_numpy(dtype=bool)
     categories = column.cat.categories
@@ -116,7 +117,7 @@ def _matches(column: pd.Series[Any], wanted: tuple[Wanted, ...]) -> np.ndarray[A
     good = [text in plain or any(pattern.match(text) for pattern in patterns) for text in categories]
     # Code -1 is null: it looks up the last entry.
     chosen = np.array([*good, "" in plain], dtype=bool)
-    keep: np.ndarray[Any, np.dtype[np.bool_]] = chosen[column.cat.codes.to_numpy()]
+    keep: Bools = chosen[column.cat.codes.to_numpy()]
     return keep
 
 

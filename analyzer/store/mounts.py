@@ -9,7 +9,6 @@ better than a false one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 Mount = tuple[str, str, str, str]
 """Host, "major:minor", mount point, and the network file system's name or ""; or host, "", "", and the first name that
@@ -44,27 +43,28 @@ NETWORK_TYPES = frozenset(
 )
 
 
-def mount_rows(run_json: Mapping[str, Any]) -> list[Mount]:
+def mount_rows(run_json: Mapping[str, object]) -> list[Mount]:
     """The mounts of the hosts that run.json knows: of the run itself and of its restarts."""
     rows: dict[Mount, None] = {}
     names: dict[str, str] = {}
     for part in descriptions(run_json):
         host = str(part.get("host", run_json.get("host")) or "")
-        if isinstance(part.get("mounts"), list):
-            rows.update(dict.fromkeys(_rows_of_host(host, part["mounts"])))
+        mounts = part.get("mounts")
+        if isinstance(mounts, list):
+            rows.update(dict.fromkeys(_rows_of_host(host, mounts)))
         boot = part.get("boot_id")
         if isinstance(boot, str) and names.setdefault(boot, host) != host:
             rows[host, "", "", names[boot]] = None
     return list(rows)
 
 
-def descriptions(run_json: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def descriptions(run_json: Mapping[str, object]) -> list[Mapping[str, object]]:
     """What run.json says of each run in the directory and of each host: itself, and its restarts."""
     restarts = run_json.get("restarts")
     return [run_json, *(r for r in (restarts if isinstance(restarts, list) else ()) if isinstance(r, Mapping))]
 
 
-def _rows_of_host(host: str, mounts: list[Any]) -> list[Mount]:
+def _rows_of_host(host: str, mounts: list[object]) -> list[Mount]:
     keys = ("dev", "point", "source", "root", "fstype")
     known = [m for m in mounts if isinstance(m, Mapping) and all(isinstance(m.get(k), str) for k in keys)]
     # A part of a file system that is mounted again elsewhere has the same device: the mount nearest to its root names

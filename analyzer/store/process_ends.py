@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Row = dict[str, Any]
+"""A process or a wait, as SQLite gives it."""
 
 
 class Ends(NamedTuple):

@@ -202,12 +202,12 @@ def _partial(
     return folded.reset_index(), gathered
 
 
-def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
+def _plain(column: pd.Series) -> pd.Series:
     """Categories as objects: two partitions have different ones."""
     return column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
 
 
-def _key(column: pd.Series[Any]) -> pd.Series[Any]:
+def _key(column: pd.Series) -> pd.Series:
     """A column to group by, in one dtype whatever it holds: Int64, or text as "=text" with "" for null."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column.astype("Int64")
@@ -220,7 +220,7 @@ def _key_names(by: Sequence[str]) -> list[str]:
     return [f"by:{name}" for name in by] or ["by:"]
 
 
-def _unkey(keys: pd.Series[Any]) -> pd.Series[Any]:
+def _unkey(keys: pd.Series) -> pd.Series:
     """What `_key` was given, text as objects with None for null."""
     if keys.dtype == "Int64":
         return keys

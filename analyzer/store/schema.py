@@ -120,7 +120,7 @@ def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
     return frame
 
 
-def _series(spec: Column, array: pa.Array) -> pd.Series[Any]:
+def _series(spec: Column, array: pa.Array) -> pd.Series:
     values: Any
     if spec.kind == TEXT:
         codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -132,5 +132,5 @@ def _series(spec: Column, array: pa.Array) -> pd.Series[Any]:
         values = pd.arrays.IntegerArray(np.array(array.fill_null(0)), np.array(mask))
     else:
         values = np.array(array)
-    series: pd.Series[Any] = pd.Series(values, copy=False)
+    series: pd.Series = pd.Series(values, copy=False)
     return series

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tailrace.analyzer.util.types import Array, Bools, Ints
 
 _WORD_BITS = 63
 
 
-def order(*keys: npt.NDArray[Any]) -> Ints:
+def order(*keys: Array) -> Ints:
     """The stable order of rows by integer or bool keys of one length, the last one first: `np.lexsort(keys)`."""
     count = len(keys[0])
     row_bits = max(count - 1, 1).bit_length()
@@ -60,7 +57,7 @@ def _pass(word: Ints, row_bits: int, before: Ints | None) -> Ints:
     return words if before is None else before[words]
 
 
-def first_of_run(*columns: npt.NDArray[Any]) -> Bools:
+def first_of_run(*columns: Array) -> Bools:
     """True for a row that differs from the one before in any column."""
     new = np.ones(len(columns[0]), dtype=np.bool_)
     new[1:] = columns[0][1:] != columns[0][:-1]
@@ -69,7 +66,7 @@ def first_of_run(*columns: npt.NDArray[Any]) -> Bools:
     return new
 
 
-def pack(*columns: npt.NDArray[Any]) -> Ints:
+def pack(*columns: Array) -> Ints:
     """One key for the rows of several columns of integers or objects: equal where all are; its order is theirs.
 
     Objects are ordered by their first appearance.
@@ -102,7 +99,7 @@ def numbered(key: Ints) -> tuple[Ints, Ints]:
     return code, firsts(of_head, len(distinct), heads)
 
 
-def firsts(code: npt.NDArray[Any], count: int, row: Ints | None = None) -> Ints:
+def firsts(code: Array, count: int, row: Ints | None = None) -> Ints:
     """For each code 0 .. count - 1 the number (or `row`) of the first row that has it; -1 for none."""
     row = np.arange(len(code), dtype=np.int64) if row is None else row
     found = np.full(count, -1, dtype=np.int64)
@@ -110,7 +107,7 @@ def firsts(code: npt.NDArray[Any], count: int, row: Ints | None = None) -> Ints:
     return found
 
 
-def frame(columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
+def frame(columns: Mapping[str, Array]) -> pd.DataFrame:
     """A frame of the arrays themselves; pandas' own constructor copies them, and makes Arrow strings of objects."""
     index = pd.RangeIndex(len(next(iter(columns.values()))))
     series = {name: pd.Series(values, index, values.dtype, copy=False) for name, values in columns.items()}
@@ -125,13 +122,13 @@ class Groups:
     order: Ints
     at: Ints
 
-    def first(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def first(self, column: Array) -> Array:
         """The value of each group's first row."""
         return column[self.order[self.at]]
 
-    def reduce(self, how: np.ufunc, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def reduce(self, how: np.ufunc, column: Array) -> Array:
         """`np.add`, `np.minimum`, `np.maximum` of each group."""
-        rows: npt.NDArray[Any] = column[self.order]
+        rows: Array = column[self.order]
         return np.asarray(how.reduceat(rows, self.at)) if len(rows) else rows
 
 

@@ -19,10 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailrace import _native
-from tailrace.analyzer.util import grouping
-
-Ints = grouping.Ints
-Bools = grouping.Bools
+from tailrace.analyzer.util.types import Ints
 
 
 class Intervals(NamedTuple):
