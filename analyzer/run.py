@@ -1,6 +1,6 @@
 """A run, opened: what the catalogue knows at once, and events, dataflow and report when they are asked for.
 
-What always holds: a Run is what the directory held when it was opened (`refresh` looks again). Tables are pandas frames
+Invariants: a Run is what the directory held when it was opened (`refresh` looks again). Tables are pandas frames
 made on first use, in a stable order; times are ns since the epoch, sizes bytes. Figures of stages and tasks are exact:
 headers give them for blocks of one context, and only blocks that mix contexts are parsed.
 """

@@ -9,7 +9,7 @@ read after it was written: d <= read begin - last write. What is taken off is th
 correction under which every file is handed over whole. Where that assumption contradicts itself (a file read while it
 grew), the first bounds decide.
 
-What always holds: a run of one host, or of hosts that never contradict one another, is left as it is.
+Invariants: a run of one host, or of hosts that never contradict one another, is left as it is.
 """
 
 from __future__ import annotations

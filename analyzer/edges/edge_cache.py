@@ -7,7 +7,7 @@ in SQLite, not rows of it. `edge_files` says up to which byte of each trace file
 same `fold` that builds the table (edge_table.py), so a table that grew equals one built anew, but where a cap
 coarsened.
 
-What always holds: a trace file that was replaced or went away drops the table (catalogue.py); so does another
+Invariants: a trace file that was replaced or went away drops the table (catalogue.py); so does another
 `VERSION`. Where the catalogue can't be written the table is built each time.
 """
 

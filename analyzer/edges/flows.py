@@ -6,7 +6,7 @@ A reader's bytes go, in this order, to the writers of the version it read, where
 continues; then to "before the run" (writer -1). Bytes at unknown offsets are shared among the version's writers in
 proportion to what they wrote.
 
-What always holds: the bytes of all writers of a (reader, version) sum up to what the reader read of it; nothing is
+Invariants: the bytes of all writers of a (reader, version) sum up to what the reader read of it; nothing is
 counted twice. A writer whose bytes nobody read has no row. Re-reading counts again, as the reads did.
 """
 

@@ -8,7 +8,7 @@
     /usr/share/hmmer/x.tab                                       hmmer
     /usr/bin/hmmsearch                                           hmmsearch
 
-What always holds: two versions of one library in one run stay one package, since dynamic linkers open them under
+Invariants: two versions of one library in one run stay one package, since dynamic linkers open them under
 several names; where no rule fits, the package is the directory.
 """
 

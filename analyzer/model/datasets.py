@@ -6,7 +6,7 @@ The bytes of a file are those of the calls below (edge_table.py), and stay so: a
 and in a collective call one rank writes what others have. So datasets are parts of a file's node, on request, and
 nothing else is summed up from them.
 
-What always holds: an access is on the version of its file that the reader saw, or that the writer's bytes became; a
+Invariants: an access is on the version of its file that the reader saw, or that the writer's bytes became; a
 dataset that a version's writers left alone is still the one of the version before (`Versions.table.base`). A file that
 no call below touched has no datasets (HDF5 keeps files in memory, too).
 """

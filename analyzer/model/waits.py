@@ -15,7 +15,7 @@ script need not touch the data that its jobs are for. `run` is divided into `io`
 file running in the task, and `compute`, the rest; waiting on pipes and sockets is in the rest, it is another's
 computing or I/O.
 
-What always holds: data + order = depend, io + compute = run, nothing is negative, and what nobody knows is null. A task
+Invariants: data + order = depend, io + compute = run, nothing is negative, and what nobody knows is null. A task
 without dependencies has depend 0: what it spent before it was ready is queue time.
 """
 

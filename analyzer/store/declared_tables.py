@@ -1,6 +1,6 @@
 """What workflow managers declared (docs/declared-dag.md), as tables of the catalogue.
 
-What always holds: a line that can't be used is a row of declared_problems with its file and number (0: the file as a
+Invariants: a line that can't be used is a row of declared_problems with its file and number (0: the file as a
 whole), and the others are used; an object of a type that is not known is left alone, since types may be added. Tasks
 are told apart by (workflow, task); whatever files their `task`, `try` and `end` lines stand in, they become one row.
 """

@@ -1,6 +1,6 @@
 """DFTracer's own files (1.x and 2.x; .pfw or any gzip form) with the columns of tailrace. A slower path: plain Python.
 
-What always holds: one file is read as one block, since DFTracer's files say nothing of their insides. Times are us
+Invariants: one file is read as one block, since DFTracer's files say nothing of their insides. Times are us
 there and ns here. A name is found by its hash; DFTracer 1.x has 16 bits for it, and where a file gives one hash to two
 names, events with that hash have no path (a missing name is better than a false one) and are counted as `ambiguous`.
 Identities are unknown to DFTracer, so `file` is "path:" and the name. `size` is worked out from what the calls return.

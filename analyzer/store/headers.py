@@ -1,6 +1,6 @@
 """Block headers as the catalogue wants them: checked, typed, and for every kind of trace file.
 
-What always holds: a header that leaves here keeps docs/trace-format.md in the types and ranges of what the catalogue
+Invariants: a header that leaves here keeps docs/trace-format.md in the types and ranges of what the catalogue
 stores; one that doesn't is a loss (`damaged`), named, and its block is never read. A file that is neither tailrace's
 nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one of `version`.
 """

@@ -2,7 +2,7 @@
 
     processes (exit, ledger) + reaped (what their parents read of them) + blocks  -->  table()  -->  totals()
 
-What always holds: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv,
+Invariants: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv,
 splice and the like are left out of both sides, and mappings are in neither. A share is only given where there is an
 account, and a process that was waited for but has no trace is a row too.
 """

@@ -3,7 +3,7 @@ exactly.
 
     Where -> blocks(catalogue) -> partitions -> dask.dataframe.from_map(read_partition)
 
-What always holds: a block is left out only when its header rules it out; every row that is handed out matches; only the
+Invariants: a block is left out only when its header rules it out; every row that is handed out matches; only the
 columns that are asked for, or that a predicate needs, are parsed. A partition raises when a block breaks its promise.
 """
 

@@ -1,6 +1,6 @@
 """Which files are one file on every host: the mount table of run.json, as the readers want it.
 
-What always holds: a file on a network file system is identified by the mount's source and root, any other by machine
+Invariants: a file on a network file system is identified by the mount's source and root, any other by machine
 and device number (docs/trace-format.md, "run.json"). A machine is a running kernel: the containers on it have names of
 their own and its device numbers. Rows that are not understood are left out, so their files are local: a missed match is
 better than a false one.

@@ -3,7 +3,7 @@
     aggregate: partition -> partial table (one row a group) -> one table
     rows:      partition -> its matching rows -> the caller, before the next are read
 
-What always holds: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
+Invariants: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
 as they come; `nunique` and percentiles need the values, so these columns are gathered (only they, and only of matching
 rows). Nulls are left out of every aggregate, as pandas does; `count` alone counts events.
 """

@@ -2,7 +2,7 @@
 
     COLUMNS -> arrow_schema() for batches -> frame_of() for pandas -> empty_frame() for Dask's meta
 
-What always holds: every reader (native, oracle, DFTracer's files) gives these columns with these types. Text repeats,
+Invariants: every reader (native, oracle, DFTracer's files) gives these columns with these types. Text repeats,
 so it is a category (Arrow: dictionary with int32 indices); an integer that may be absent is pandas' nullable Int64 or
 Int32, never a float and never a sentinel. An integer that its column can't hold reads as the nearest one that it can;
 text that is not UTF-8 reads with U+FFFD. A free tag `<key>` is the column `tag.<key>`, nullable text.

@@ -7,7 +7,7 @@ levels with numpy while they are wide, and single nodes through memoryviews of t
 chain of a million tasks would be a million numpy calls. Why not scipy: it has no longest path, and that is what is
 needed.
 
-What always holds: weights are int64 (ns, bytes), never floats, so that equal sums are equal; nodes in or behind a cycle
+Invariants: weights are int64 (ns, bytes), never floats, so that equal sums are equal; nodes in or behind a cycle
 are never guessed at, they are named (`Longest.reached` is False).
 """
 

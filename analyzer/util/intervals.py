@@ -5,7 +5,7 @@ function takes parallel arrays (one element an interval) and returns parallel ar
 is a dense or sparse int64 code; intervals of different groups never meet. Nothing here loops over intervals in Python:
 unions are core/native/intervals.cc's.
 
-What always holds: a union is idempotent and associative, so partial unions may be united in any order and any grouping
+Invariants: a union is idempotent and associative, so partial unions may be united in any order and any grouping
 (`tests/unit/test_edge_table.py` checks it against sets of integers). `cap` is the only lossy step; it closes the
 smallest gaps first, so it never loses a byte or an instant that was covered.
 """
