@@ -114,11 +114,11 @@ TAILRACE_API const char *tailrace_setting(const char *name) {
 }
 
 TAILRACE_API int tailrace_attach() {
-  State state = State::kOff;
   // TAILRACE_RUN may have been set since the library's constructor ran.
-  g_session.state.compare_exchange_strong(state, State::kNew);
-  start_session(nullptr);
+  State state = g_session.state.load();
+  start_session(nullptr, state == State::kOff ? State::kOff : State::kNew);
   if (!enter()) return -1;
+  watch_thread_end();
   if (state == State::kOff) handle_exit();
   find_layers();
   return attach_with_gotcha();

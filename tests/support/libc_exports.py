@@ -157,7 +157,7 @@ NO_FILES: list[Group] = [
     ("memory", r"posix_memalign (__)?s?brk sstk mall\w+"),
     ("memory", r"mcheck\w* mprobe _?_?obstack\w* __libc_free\w* __default_morecore"),
     ("memory", r"__libc_(memalign|realloc|calloc|malloc)\w* malloc_\w+"),
-    ("threads", r"_?_?pthread_\w+ (mtx|cnd|thrd|tss|sem)_\w+ call_once __register_atfork __libc_\w+ __cxa\w+"),
+    ("threads", r"_?_?pthread_\w+ (mtx|cnd|thrd|tss|sem)_\w+ call_once __libc_\w+ __cxa\w+"),
     ("signals", r"(__)?sig\w+ (__)?\w*signal (__xpg|bsd|sysv|g|s)_?signal __sigpause"),
     ("signals", r"__xpg_sig\w+ kill(pg)? raise tgkill"),
     ("signals", r"psig\w+ (_|__sig)?setjmp _?_?(sig)?longjmp(_chk)? (get|set|make|swap)context pause alarm ualarm"),

@@ -1,6 +1,8 @@
 // See format/settings.h.
 #include "format/settings.h"
 
+#include <elf.h>
+
 #include "base/arena.h"
 
 namespace tailrace {
@@ -115,25 +117,38 @@ bool read_environment(char **environment, StartEnvironment &out) {
   return true;
 }
 
+// Ends an environment at `to` that ended at `end`. The kernel puts the auxiliary vector behind it, a list of pairs, and
+// there Go's runtime looks for it: what is left over in between becomes pairs to ignore, or where it makes no whole
+// pairs the end of a vector without any, which sends Go to /proc/self/auxv.
+static void end_environment(char **to, char **end) {
+  size_t left = static_cast<size_t>(end - to);
+  *to = nullptr;
+  for (size_t i = 1; i <= left; ++i) {
+    bool is_type = left % 2 == 0 && i % 2 == 1;
+    to[i] = reinterpret_cast<char *>(uintptr_t{is_type ? AT_IGNORE : AT_NULL});
+  }
+}
+
 void hide_settings(char **environment) {
   if (!environment) return;
-  char **to = environment;
-  for (char **from = environment; *from; ++from) {
+  char **to = environment, **from = environment;
+  for (; *from; ++from) {
     if (is_setting(*from)) continue;
     *to = *from;
     if (starts_with(*from, kPreload) && !drop_own_preload(*from + kPreload.size())) continue;
     ++to;
   }
-  *to = nullptr;
+  end_environment(to, from);
 }
 
 void hide_identity(char **environment) {
+  if (!environment) return;
   string_view ignored;
-  char **to = environment;
-  for (char **from = environment; from && *from; ++from) {
+  char **to = environment, **from = environment;
+  for (; *from; ++from) {
     if (!value_of(*from, row_of(Setting::TAILRACE_PROCESS).name, ignored)) *to++ = *from;
   }
-  if (to) *to = nullptr;
+  end_environment(to, from);
 }
 
 bool is_wanted_in(const StartEnvironment &start, char *const *environment) {

@@ -22,6 +22,8 @@
 #include "session/segment.h"
 #include "spawn/injection.h"
 
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
+
 using namespace tailrace;
 
 TAILRACE_HOOK pid_t fork() noexcept {
@@ -331,7 +333,10 @@ TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   void *(*function)(void *) = start->function;
   void *argument = start->argument;
   t_context = start->context;
-  if (kGivesBack) give_thread_start(start);
+  if (kGivesBack) {
+    give_thread_start(start);
+    watch_thread_end();
+  }
   return function(argument);
 }
 
@@ -347,3 +352,12 @@ TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attrib
   if (ret != 0) give_thread_start(start);
   return ret;
 }
+
+// What pthread_atfork calls; it is a part of each object that uses it. Our handlers come before the first of all. Under
+// a sanitizer this is called before the runtime is up.
+#ifndef TAILRACE_SANITIZED
+TAILRACE_HOOK int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object) {
+  register_fork_handlers();
+  return REAL(__register_atfork)(prepare, parent, child, object);
+}
+#endif

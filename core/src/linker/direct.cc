@@ -10,9 +10,9 @@
 
 #include <atomic>
 
+#include "base/sys.h"
 #include "linker/real.h"
 #include "session/session.h"
-#include "base/sys.h"
 
 namespace {
 constexpr int kWays = 64;

@@ -9,16 +9,16 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "base/sys.h"
 #include "hooks/attach.h"
-#include "linker/direct.h"
 #include "layers/layers.h"
-#include "session/ledger.h"
+#include "linker/direct.h"
 #include "linker/libc_memory.h"
-#include "session/libraries.h"
 #include "linker/lookup.h"
 #include "linker/real.h"
+#include "session/ledger.h"
+#include "session/libraries.h"
 #include "session/record.h"
-#include "base/sys.h"
 
 // The linker's.
 extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
@@ -29,31 +29,21 @@ std::atomic<void *> g_real[kFunctionCount];
 
 namespace {
 
-std::atomic<void *> g_libc;
-
 using DlsymFunction = void *(void *, const char *);
 
 DlsymFunction *libc_dlsym() {
   static std::atomic<void *> known;
   void *p = known.load(std::memory_order_relaxed);
   if (p) return reinterpret_cast<DlsymFunction *>(p);
-  // dlvsym is no hook of ours. The versions: glibc 2.34 and later, x86_64 before, aarch64 before.
-  for (const char *version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
-    if (!p) p = dlvsym(RTLD_NEXT, "dlsym", version);
-  }
-  for (const char *version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
-    if (!p) p = dlvsym(RTLD_DEFAULT, "dlsym", version);
+  p = find_in_libc("dlsym");
+  // Before glibc 2.34 it is libdl's. dlvsym is no hook of ours. The versions: of x86_64, of aarch64.
+  for (void *where : {RTLD_NEXT, RTLD_DEFAULT}) {
+    for (const char *version : {"GLIBC_2.2.5", "GLIBC_2.17"}) {
+      if (!p) p = dlvsym(where, "dlsym", version);
+    }
   }
   known.store(p, std::memory_order_relaxed);
   return reinterpret_cast<DlsymFunction *>(p);
-}
-
-void *libc_handle() {
-  void *h = g_libc.load(std::memory_order_relaxed);
-  if (h) return h;
-  h = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen))("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  g_libc.store(h, std::memory_order_relaxed);
-  return h;
 }
 
 // By the linker's marks around this library. dladdr looks through a library's whole symbol table: 60 us for libc.
@@ -63,20 +53,16 @@ bool is_ours(void *address) { return address >= __ehdr_start && address < _end; 
 
 void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
 
-void *libc_symbol(const char *symbol) {
-  if (uintptr_t address = find_in_libc(symbol)) return reinterpret_cast<void *>(address);
-  return real_dlsym(libc_handle(), symbol);
-}
-
 void *find_real(Fn f) {
   std::atomic<void *> &known = g_real[static_cast<size_t>(f)];
   if (void *p = known.load(std::memory_order_relaxed)) return p;
   // A string_view of the table ends with a zero: it was made from a literal.
   const char *symbol = function(f).symbol.data();
-  void *p = reinterpret_cast<void *>(find_next(symbol));
+  void *p = find_next(symbol);
+  // Of a library that was loaded later, so no allocator calls it; or this library was, and looks all functions up while
+  // it is attached.
   if (!p) p = real_dlsym(RTLD_NEXT, symbol);
-  if ((!p || is_ours(p)) && f != Fn::f_dlopen) p = libc_symbol(symbol);
-  if (p && is_ours(p)) p = nullptr;
+  if (!p || is_ours(p)) p = find_in_libc(symbol);
   known.store(p, std::memory_order_relaxed);
   return p;
 }
@@ -109,7 +95,7 @@ void *wrapper_for(const char *name, void *address) {
     void *real = find_real(f), *wrapper = kWrappers[i].wrapper;
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.
-    bool is_libcs = real && libc_symbol(name) == address;
+    bool is_libcs = real && find_in_libc(name) == address;
     return is_libcs ? direct_way(f, wrapper, real, address) : nullptr;
   }
   return nullptr;

@@ -4,6 +4,8 @@
 // a report that was made under one. A core that is built with a sanitizer itself wants to be looked at.
 #include "linker/libc_memory.h"
 
+#include "linker/lookup.h"
+
 #ifdef TAILRACE_SANITIZED
 
 void tailrace::use_libc_memory() {}
@@ -46,7 +48,7 @@ std::atomic<Fill> g_memset{fill};
 
 template <class Function>
 void take(std::atomic<Function> &function, const char *symbol) {
-  void *address = tailrace::libc_symbol(symbol);
+  void *address = tailrace::find_in_libc(symbol);
   if (address) function.store(reinterpret_cast<Function>(address), std::memory_order_relaxed);
 }
 

@@ -3,6 +3,9 @@
 
 #include <linux/futex.h>
 #include <sys/auxv.h>
+#if defined(__aarch64__)
+#include <sys/ifunc.h>
+#endif
 
 #include "base/sys.h"
 
@@ -27,6 +30,7 @@ bool Exports::read(uintptr_t base, const ElfW(Dyn) * dynamic) {
       case DT_SYMTAB: symbols_ = at<ElfW(Sym)>(d->d_un.d_ptr); break;
       case DT_STRTAB: strings_ = at<char>(d->d_un.d_ptr); break;
       case DT_GNU_HASH: hash_ = at<uint32_t>(d->d_un.d_ptr); break;
+      case DT_HASH: old_hash_ = at<uint32_t>(d->d_un.d_ptr); break;
       case DT_VERSYM: versions_ = at<uint16_t>(d->d_un.d_ptr); break;
       case DT_SONAME: soname_ = d->d_un.d_val; break;
       default: break;
@@ -64,14 +68,28 @@ bool LoadedObject::read(const dl_phdr_info &info) {
   return true;
 }
 
-Exports::Found Exports::find(const char *symbol, uintptr_t &address) const {
-  if (!hash_) return Found::kUnknown;
+bool Exports::is_default(uint32_t index, const char *symbol) const {
+  const ElfW(Sym) &s = symbols_[index];
+  bool is_hidden = versions_ && versions_[index] & kHiddenVersion;
+  return s.st_shndx != SHN_UNDEF && !is_hidden && is_same_name(strings_ + s.st_name, symbol);
+}
+
+Exports::Found Exports::take(uint32_t index, uintptr_t &address) const {
+  const ElfW(Sym) &s = symbols_[index];
+  const auto type = ELF64_ST_TYPE(s.st_info);
+  bool is_function = type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC;
+  if (!is_function || s.st_shndx == SHN_ABS) return Found::kOther;
+  address = base_ + s.st_value;
+  return type == STT_GNU_IFUNC ? Found::kResolver : Found::kFunction;
+}
+
+Exports::Found Exports::find_by_gnu_hash(const char *symbol, uintptr_t &address) const {
   uint32_t h = 5381;
   for (const char *c = symbol; *c; ++c) h = h * 33 + static_cast<unsigned char>(*c);
   const uint32_t buckets = hash_[0], first = hash_[1], words = hash_[2], shift = hash_[3];
   auto *bloom = reinterpret_cast<const ElfW(Addr) *>(hash_ + 4);
   auto *bucket = reinterpret_cast<const uint32_t *>(bloom + words);
-  if (!buckets || !words) return Found::kUnknown;
+  if (!buckets || !words) return Found::kNone;
   constexpr uint32_t kBits = 8 * sizeof(ElfW(Addr));
   ElfW(Addr) seen = bloom[h / kBits % words];
   if (!(seen >> (h % kBits) & seen >> ((h >> shift) % kBits) & 1)) return Found::kNone;
@@ -80,15 +98,44 @@ Exports::Found Exports::find(const char *symbol, uintptr_t &address) const {
   const uint32_t *chain = bucket + buckets;
   for (;; ++i) {
     uint32_t other = chain[i - first];
-    const ElfW(Sym) &s = symbols_[i];
-    bool is_default = s.st_shndx != SHN_UNDEF && !(versions_ && versions_[i] & kHiddenVersion);
-    if ((other | 1) == (h | 1) && is_default && strcmp(strings_ + s.st_name, symbol) == 0) {
-      if (ELF64_ST_TYPE(s.st_info) != STT_FUNC) return Found::kUnknown;
-      address = base_ + s.st_value;
-      return Found::kFunction;
-    }
+    if ((other | 1) == (h | 1) && is_default(i, symbol)) return take(i, address);
     if (other & 1) return Found::kNone;
   }
+}
+
+Exports::Found Exports::find_by_old_hash(const char *symbol, uintptr_t &address) const {
+  uint32_t h = 0;
+  for (const char *c = symbol; *c; ++c) {
+    h = (h << 4) + static_cast<unsigned char>(*c);
+    h = (h ^ (h >> 24 & 0xF0)) & 0xFFFFFFF;
+  }
+  const uint32_t buckets = old_hash_[0];
+  const uint32_t *bucket = old_hash_ + 2, *chain = bucket + buckets;
+  if (!buckets) return Found::kNone;
+  for (uint32_t i = bucket[h % buckets]; i; i = chain[i]) {
+    if (is_default(i, symbol)) return take(i, address);
+  }
+  return Found::kNone;
+}
+
+Exports::Found Exports::find(const char *symbol, uintptr_t &address) const {
+  if (hash_) return find_by_gnu_hash(symbol, address);
+  if (old_hash_) return find_by_old_hash(symbol, address);
+  return Found::kNone;
+}
+
+uintptr_t Exports::resolve(uintptr_t resolver) {
+#if defined(__aarch64__)
+  // "Calling an IFUNC resolver", SYSVABI64 of Arm; glibc's sysdeps/aarch64/dl-irel.h.
+  __ifunc_arg_t features{};
+  features._size = sizeof features;
+  features._hwcap = getauxval(AT_HWCAP);
+  features._hwcap2 = getauxval(AT_HWCAP2);
+  auto *choose = reinterpret_cast<uintptr_t (*)(uint64_t, const __ifunc_arg_t *)>(resolver);
+  return choose(features._hwcap | _IFUNC_ARG_HWCAP, &features);
+#else
+  return reinterpret_cast<uintptr_t (*)()>(resolver)();
+#endif
 }
 
 // What is not defined comes before what is hashed; where nothing is hashed, binutils says 1, whatever there is.

@@ -1,8 +1,8 @@
 // A loaded object (program or library) as its own tables describe it: what it exports, what it imports, and where the
 // addresses of its imports stand (System V ABI, "Dynamic Linking"; the GNU hash section is binutils').
 //
-// What holds: nothing here allocates, locks or calls the dynamic linker, so it may run in dl_iterate_phdr's callback,
-// which is where objects can't go away.
+// Invariants: nothing here allocates, locks or calls the dynamic linker, so it may run in dl_iterate_phdr's callback,
+// where objects can't go away, and inside the program's allocator.
 #pragma once
 
 #include <link.h>
@@ -19,17 +19,26 @@ struct Import {
   bool may_be_lazy;  // bound at its first call; until then the word leads into the object itself
 };
 
+// strcmp without libc's: a sanitizer replaces that, and looks functions up before its own is ready.
+inline bool is_same_name(const char *a, const char *b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
 // What an object exports.
 class Exports {
  public:
-  enum class Found { kNone, kFunction, kUnknown };
+  // kResolver: a function that returns the function's address (STT_GNU_IFUNC). kOther: a symbol that is no function.
+  enum class Found { kNone, kFunction, kResolver, kOther };
 
   // False where it has no tables.
   bool read(uintptr_t base, const ElfW(Dyn) * dynamic);
-  // The function's address, in its default version. Unknown: only the dynamic linker can tell, as the object has no GNU
-  // hash, or a function of it chooses the address (STT_GNU_IFUNC).
+  // The address of the function or its resolver, in its default version.
   Found find(const char *symbol, uintptr_t &address) const;
-  string_view soname() const { return soname_ ? string_view(strings_ + soname_) : string_view(); }
+  // Calls a resolver as the dynamic linker does. Its object must be relocated.
+  static uintptr_t resolve(uintptr_t resolver);
+  // Null where it has none.
+  const char *soname() const { return soname_ && strings_ ? strings_ + soname_ : nullptr; }
 
  private:
   friend class LoadedObject;
@@ -39,10 +48,16 @@ class Exports {
     return reinterpret_cast<const Address *>(address < base_ ? base_ + address : address);
   }
 
+  bool is_default(uint32_t index, const char *symbol) const;
+  Found take(uint32_t index, uintptr_t &address) const;
+  Found find_by_gnu_hash(const char *symbol, uintptr_t &address) const;
+  Found find_by_old_hash(const char *symbol, uintptr_t &address) const;
+
   uintptr_t base_ = 0;
   const ElfW(Sym) *symbols_ = nullptr;
   const char *strings_ = nullptr;
-  const uint32_t *hash_ = nullptr;
+  const uint32_t *hash_ = nullptr;      // DT_GNU_HASH
+  const uint32_t *old_hash_ = nullptr;  // DT_HASH
   const uint16_t *versions_ = nullptr;
   size_t soname_ = 0;
 };
@@ -52,16 +67,15 @@ class LoadedObject {
   // False where it has no tables.
   bool read(const dl_phdr_info &info);
 
-  // The address that the object exports under that name; 0 for none, and where it has no GNU hash.
+  // The address of the function that the object exports by that name; 0 for none, and where a resolver chooses it.
   uintptr_t find_export(const char *symbol) const {
     uintptr_t address = 0;
-    exports_.find(symbol, address);
-    return address;
+    return exports_.find(symbol, address) == Exports::Found::kFunction ? address : 0;
   }
   bool holds(uintptr_t address) const { return address >= begin_ && address < end_; }
   uintptr_t begin() const { return begin_; }
   uintptr_t end() const { return end_; }
-  string_view soname() const { return exports_.soname(); }
+  string_view soname() const { return exports_.soname() ? string_view(exports_.soname()) : string_view(); }
 
   // Whether any undefined symbol's name begins so; true where that takes a look at all imports.
   bool imports_prefix(string_view prefix) const;

@@ -1,70 +1,111 @@
 // See linker/lookup.h.
 //
-// What holds: the objects are noted at the first lookup, which is one of the first things that this library does, so
-// before the program can load or unload any. What a process began with is never unloaded. Nothing is allocated or
-// locked.
+// Invariants:
+// - The objects are noted at the first lookup, which is one of the first things that this library does, so before the
+//   program can load or unload any. What a process began with is never unloaded.
+// - Nothing is allocated with malloc or locked.
 #include "linker/lookup.h"
 
 #include <link.h>
 
 #include <atomic>
 
+#include "base/sys.h"
 #include "linker/loaded.h"
 
 namespace tailrace {
 namespace {
 
-constexpr size_t kMostObjects = 256;  // behind them it is dlsym's
-
-Exports g_libc_exports;
-Exports g_next[kMostObjects];
-size_t g_next_count;
+// In the order of the search, which for these objects is that of the list.
+Exports *g_objects;
+size_t g_object_count;
+Exports g_libc;
 enum class Noted { kNone, kNow, kYes };
 std::atomic<Noted> g_noted;
 
-// In the order of the search, which for these objects is that of the list.
-void note_objects() {
+bool is_libc(const Exports &exports) { return exports.soname() && is_same_name(exports.soname(), "libc.so.6"); }
+
+bool is_own(const link_map *m) { return m->l_ld == _DYNAMIC; }
+
+// Calls visit(exports, comes_next) for the objects that have tables until it returns true. Behind libc, a library that
+// was loaded into a running program finds itself: nothing comes next to it.
+template <class Visit>
+void each_object(Visit visit) {
   bool behind = false;
   for (const link_map *m = _r_debug.r_map; m; m = m->l_next) {
     Exports exports;
-    if (m->l_ld == _DYNAMIC) {
+    if (is_own(m)) {
       behind = true;
-    } else if (exports.read(m->l_addr, m->l_ld)) {
-      bool is_libc = exports.soname() == "libc.so.6";
-      if (is_libc) g_libc_exports = exports;
-      // This library was loaded later, into a running program.
-      if (is_libc && !behind) return;
-      if (behind && g_next_count < kMostObjects) g_next[g_next_count++] = exports;
+    } else if (exports.read(m->l_addr, m->l_ld) && visit(exports, behind)) {
+      return;
+    } else if (is_libc(exports) && !behind) {
+      return;
     }
   }
 }
 
-// False while another call, of a signal handler say, is at it.
+void note_objects() {
+  size_t most = 0;
+  for (const link_map *m = _r_debug.r_map; m; m = m->l_next) ++most;
+  auto *objects = static_cast<Exports *>(sys::allocate_pages(most * sizeof(Exports)));
+  if (!objects) return;
+  size_t count = 0;
+  each_object([&](const Exports &exports, bool comes_next) {
+    if (is_libc(exports)) g_libc = exports;
+    if (comes_next && count < most) objects[count++] = exports;
+    return false;
+  });
+  g_objects = objects;
+  g_object_count = count;
+}
+
+// False while another call has not finished noting them, one that a signal handler interrupted for example.
 bool are_noted() {
   Noted noted = g_noted.load(std::memory_order_acquire);
   if (noted == Noted::kNone && g_noted.compare_exchange_strong(noted, Noted::kNow)) {
     note_objects();
-    g_noted.store(Noted::kYes, std::memory_order_release);
-    return true;
+    g_noted.store(g_objects ? Noted::kYes : Noted::kNone, std::memory_order_release);
+    return g_objects != nullptr;
   }
   return noted == Noted::kYes;
 }
 
-}  // namespace
-
-uintptr_t find_next(const char *symbol) {
-  if (!are_noted()) return 0;
-  uintptr_t address = 0;
-  for (size_t i = 0; i < g_next_count; ++i) {
-    if (g_next[i].find(symbol, address) != Exports::Found::kNone) break;
-  }
-  return address;
+// True where the object ends the search.
+bool search(const Exports &exports, const char *symbol, uintptr_t &address) {
+  Exports::Found found = exports.find(symbol, address);
+  if (found == Exports::Found::kResolver) address = Exports::resolve(address);
+  return found != Exports::Found::kNone;
 }
 
-uintptr_t find_in_libc(const char *symbol) {
+}  // namespace
+
+void *find_next(const char *symbol) {
   uintptr_t address = 0;
-  if (are_noted()) g_libc_exports.find(symbol, address);
-  return address;
+  if (are_noted()) {
+    for (size_t i = 0; i < g_object_count && !search(g_objects[i], symbol, address);) ++i;
+  } else {
+    each_object(
+        [&](const Exports &exports, bool comes_next) { return comes_next && search(exports, symbol, address); });
+  }
+  return reinterpret_cast<void *>(address);
+}
+
+void *find_in_libc(const char *symbol) {
+  uintptr_t address = 0;
+  if (are_noted()) {
+    search(g_libc, symbol, address);
+  } else {
+    each_object(
+        [&](const Exports &exports, bool) { return is_libc(exports) && (search(exports, symbol, address), true); });
+  }
+  return reinterpret_cast<void *>(address);
+}
+
+const char *library_path() {
+  for (const link_map *m = _r_debug.r_map; m; m = m->l_next) {
+    if (is_own(m)) return m->l_name && *m->l_name ? m->l_name : nullptr;
+  }
+  return nullptr;
 }
 
 }  // namespace tailrace

@@ -1,7 +1,18 @@
 // The life of a session: start, a thread's first event, fork, the end. Segments are in session/segment.cc.
+//
+// Invariants: a session, and a thread's part in it, may begin inside the program's allocator: in the allocator's first
+// call, under its lock (jemalloc reads its settings there), or in a thread's. So nothing on the way from enter() to the
+// first record allocates with malloc, opens a library, or takes the lock that the dynamic linker holds while it loads:
+// - Functions are looked up in the tables of loaded objects (linker/lookup.h), memory is the arena's, calls are raw.
+// - pthread_key_create never allocates. pthread_setspecific does for keys from kInlineKeys, so there it waits for a
+//   place that no allocator calls: the start of a thread, or tailrace_attach (watch_thread_end).
+// - pthread_atfork has room for 48 handlers before it allocates (glibc). It can't wait: a thread in the allocator may
+//   wait for our locks, so our handler has to take them when the allocator's handler has taken its own. Handlers run in
+//   reverse order before a fork, so ours is registered before any other (hooks/process.cc, __register_atfork).
+// - dl_iterate_phdr takes only the lock of the list of objects, under which the dynamic linker does not allocate.
+// - What can only allocate (on_exit, the search for layers) is the library's constructor's to do.
 #include "session/session.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/utsname.h>
@@ -13,6 +24,7 @@
 #include "base/sys.h"
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
+#include "linker/lookup.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
 #include "session/path_buffer.h"
@@ -40,6 +52,8 @@ __thread void *t_held_stream = nullptr;
 namespace {
 
 pthread_key_t g_thread_key;
+// Their values lie in the thread's descriptor (glibc's PTHREAD_KEY_2NDLEVEL_SIZE); all others' are allocated.
+constexpr pthread_key_t kInlineKeys = 32;
 char **g_argv;
 
 // PTHREAD_DESTRUCTOR_ITERATIONS. In the last round ThreadSanitizer ends its own account of the thread.
@@ -171,14 +185,9 @@ bool adopt_process() {
 }
 
 void find_own_library() {
-  if (!g_session.environment.preload.empty()) return;
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void *>(&g_session), &info) || !info.dli_fname) return;
-  size_t n = strlen(info.dli_fname);
-  auto *copy = static_cast<char *>(arena_allocate(n + 1));
-  if (!copy) return;
-  memcpy(copy, info.dli_fname, n);
-  g_session.environment.preload = {copy, n};
+  if (g_session.environment.preload.empty()) {
+    if (const char *path = library_path()) g_session.environment.preload = string_view(path);
+  }
 }
 
 bool prepare() {
@@ -199,7 +208,7 @@ bool prepare() {
   begin_process();
   if (!adopt_process()) begin_process();
   if (pthread_key_create(&g_thread_key, thread_ends) != 0) return false;
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  register_fork_handlers();
   return true;
 }
 
@@ -253,7 +262,7 @@ Thread *begin_thread() {
     // Not under the table lock, since it may seal and the sealing lock comes first.
     if (continues) note_thread(t);
   }
-  pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
+  if (g_thread_key < kInlineKeys) watch_thread_end();
   if (first) record_process_start(t);
   return t;
 }
@@ -267,6 +276,11 @@ Thread *new_thread() {
   t->next_thread = g_session.threads;
   g_session.threads = t;
   return t;
+}
+
+void watch_thread_end() {
+  if (g_session.state.load(std::memory_order_acquire) != State::kOn) return;
+  if (!pthread_getspecific(g_thread_key)) pthread_setspecific(g_thread_key, reinterpret_cast<void *>(uintptr_t{1}));
 }
 
 Thread *enter_slowly() {
@@ -283,7 +297,7 @@ Thread *enter_slowly() {
     become_child();
   }
   if (t_thread) return t_thread;
-  // pthread_setspecific may allocate, and an allocator may do I/O, whose hook calls this function again.
+  // What begins a thread may come back here.
   static __thread bool t_beginning;
   if (t_beginning) return nullptr;
   t_beginning = true;
@@ -314,8 +328,8 @@ static bool may_start() {
   return true;
 }
 
-void start_session(char **argv) {
-  State expected = State::kNew;
+void start_session(char **argv, State from) {
+  State expected = from;
   if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
     if (argv && !g_argv) g_argv = argv;
     return;
@@ -375,19 +389,23 @@ void write_process_identity(Writer &out, bool same) {
 }
 
 namespace {
-// Used by the forking thread only, which blocks all signals before it writes it.
+// Used by the forking thread only, which blocks all signals before it writes them.
 uint64_t g_mask_before_fork;
-}  // namespace
+bool g_held_for_fork;
 
 void before_fork() {
+  if (!g_session.wiped) return;
   uint64_t all = ~0ULL, saved = 0;
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&all), sys::pointer(&saved), sizeof saved);
   g_session.wiped->sealing.lock();
   g_session.wiped->table.lock();
   g_mask_before_fork = saved;
+  g_held_for_fork = true;
 }
 
 void after_fork_in_parent() {
+  if (!g_held_for_fork) return;
+  g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
   g_session.wiped->table.unlock();
   g_session.wiped->sealing.unlock();
@@ -395,11 +413,20 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
+  if (!g_held_for_fork) return;
+  g_held_for_fork = false;
   uint64_t saved = g_mask_before_fork;
   new (g_session.wiped) WipedOnFork{};
   g_session.wiped->by_libc = true;
   inherit_libraries(true);
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::pointer(&saved), 0, sizeof saved);
+}
+
+}  // namespace
+
+void register_fork_handlers() {
+  static std::atomic<bool> registered;
+  if (!registered.exchange(true)) pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 }  // namespace tailrace

@@ -165,8 +165,8 @@ inline Context *current_context() {
   return g_session.root;
 }
 
-// Starts the session if the environment has TAILRACE_RUN. argv may be null: it is found.
-void start_session(char **argv);
+// Starts the session if the environment has TAILRACE_RUN and its state is `from`. argv may be null: it is found.
+void start_session(char **argv, State from = State::kNew);
 
 // A Thread without a segment. Call with the table lock held, or before any thread runs.
 Thread *new_thread();
@@ -176,6 +176,8 @@ bool make_room(Thread *t, uint32_t slots);
 void seal_thread(Thread *t);
 // Seals the segments of this thread and of ended threads, at the end of the process.
 void seal_for_exit();
+// Calls release_thread when the calling thread ends. May allocate.
+void watch_thread_end();
 // The calling thread ends: a later thread uses its Thread and segment.
 void release_thread(Thread *t);
 
@@ -188,9 +190,7 @@ void stop_tracing();
 // process (`same`), its identity and segments, so that the image continues the same journal.
 void write_process_identity(Writer &out, bool same);
 
-// Handlers of libc's fork (pthread_atfork): take the locks, and release them in the parent and in the child.
-void before_fork();
-void after_fork_in_parent();
-void after_fork_in_child();
+// Takes the locks around fork (pthread_atfork); once a process. The handlers do nothing before the session starts.
+void register_fork_handlers();
 
 }  // namespace tailrace
