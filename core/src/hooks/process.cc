@@ -1,6 +1,6 @@
 // Hooks: processes and threads. Every call that starts a program gives it the calling thread's context and the hidden
 // settings (docs/architecture.md, "Context"). hooks/shell.cc has system and popen, hooks/wait.cc
-// the waits, hooks/process_exit.cc the end of a process, linker/dynamic.cc what loads code.
+// the waits, hooks/process_exit.cc the end of a process, hooks/dlfcn.cc what loads code.
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>

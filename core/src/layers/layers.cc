@@ -183,7 +183,7 @@ int each_layer_import(dl_phdr_info *info, Scan &scan, Visit visit) {
     if (!imports || !any_library(i)) continue;
     object.each_import([&](const Import &import) {
       size_t symbol = symbol_index(table, import.symbol);
-      if (symbol != kNoSymbol) visit(object, i, symbol, import, __atomic_load_n(import.word, __ATOMIC_ACQUIRE));
+      if (symbol != kNoSymbol) visit(object, i, symbol, import, __atomic_load_n(import.entry, __ATOMIC_ACQUIRE));
     });
   }
   return 0;
@@ -195,7 +195,7 @@ int wrap_bound(dl_phdr_info *info, size_t, void *data) {
       info, scan,
       [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
         if (Library *library = owner_of(layer, symbol, address)) {
-          put_wrapper(layer, library, symbol, import.word);
+          put_wrapper(layer, library, symbol, import.entry);
         } else if (import.may_be_lazy && object.holds(address)) {
           scan.unbound[layer][symbol] = true;
         }
@@ -209,7 +209,7 @@ int wrap_unbound(dl_phdr_info *info, size_t, void *data) {
       [&](const LoadedObject &object, unsigned layer, size_t symbol, const Import &import, uintptr_t address) {
         if (!import.may_be_lazy || !object.holds(address)) return;
         Library *library = future_owner(object, layer, symbol, import, scan.global[layer][symbol]);
-        if (library) put_wrapper(layer, library, symbol, import.word);
+        if (library) put_wrapper(layer, library, symbol, import.entry);
       });
 }
 

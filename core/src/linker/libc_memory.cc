@@ -1,7 +1,7 @@
 // memcpy, memmove and memset of libc itself, for the core alone (they are hidden). In a program that is built with a
-// sanitizer its runtime replaces these functions, and would look at the core's accesses: it sees none of the atomic
-// ones that order them, reports races that there are not, and waits for the core's own locks where it opens files for
-// a report that was made under one. A core that is built with a sanitizer itself wants to be looked at.
+// sanitizer the runtime replaces these functions and checks the core's accesses: it misses the atomic operations that
+// order them, reports races that do not exist, and waits for the core's own locks where it opens files for a report
+// that was made under one. A core that is itself built with a sanitizer is checked.
 #include "linker/libc_memory.h"
 
 #include "linker/lookup.h"
@@ -47,7 +47,7 @@ std::atomic<Copy> g_memcpy{copy_forwards}, g_memmove{copy};
 std::atomic<Fill> g_memset{fill};
 
 template <class Function>
-void take(std::atomic<Function> &function, const char *symbol) {
+void use(std::atomic<Function> &function, const char *symbol) {
   void *address = tailrace::find_in_libc(symbol);
   if (address) function.store(reinterpret_cast<Function>(address), std::memory_order_relaxed);
 }
@@ -63,9 +63,9 @@ OWN void *memmove(void *to, const void *from, size_t n) {
 OWN void *memset(void *to, int value, size_t n) { return g_memset.load(std::memory_order_relaxed)(to, value, n); }
 
 void tailrace::use_libc_memory() {
-  take(g_memcpy, "memcpy");
-  take(g_memmove, "memmove");
-  take(g_memset, "memset");
+  use(g_memcpy, "memcpy");
+  use(g_memmove, "memmove");
+  use(g_memset, "memset");
 }
 
 #endif

@@ -138,7 +138,7 @@ uintptr_t Exports::resolve(uintptr_t resolver) {
 #endif
 }
 
-// What is not defined comes before what is hashed; where nothing is hashed, binutils says 1, whatever there is.
+// Undefined symbols come before hashed ones. Where none is hashed binutils writes 1, whatever the table holds.
 bool LoadedObject::imports_prefix(string_view prefix) const {
   const uint32_t *hash = exports_.hash_;
   if (!hash || hash[1] <= 1) return true;
@@ -163,24 +163,24 @@ string_view LoadedObject::required_of(uint32_t symbol_index) const {
   }
 }
 
-// Whether the word can be written, asked of the kernel by adding nothing to it: /proc/self/maps would be a file, and
-// another thread may be about to protect the page.
-static bool is_writable(uintptr_t *word) {
-  static uint32_t nobody_waits;
+// Whether the entry is writable: the kernel adds 0 to it. /proc/self/maps would be a file, and another thread may
+// protect the page in between.
+static bool is_writable(uintptr_t *entry) {
+  static uint32_t unused;
   constexpr long kAddNothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
-  long ret = sys::call(SYS_futex, sys::pointer(&nobody_waits), FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
-                       sys::pointer(word), kAddNothing);
+  long ret = sys::call(SYS_futex, sys::pointer(&unused), FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, sys::pointer(entry),
+                       kAddNothing);
   return ret >= 0;
 }
 
-bool LoadedObject::replace(uintptr_t *word, uintptr_t value) {
-  if (reinterpret_cast<uintptr_t>(word) % sizeof *word) return false;
+bool LoadedObject::replace(uintptr_t *entry, uintptr_t value) {
+  if (reinterpret_cast<uintptr_t>(entry) % sizeof *entry) return false;
   const auto bytes = static_cast<long>(getauxval(AT_PAGESZ));
-  const auto page = static_cast<long>(reinterpret_cast<uintptr_t>(word) & -static_cast<uintptr_t>(bytes));
-  bool protect = !is_writable(word);
-  // It is only protected when its relocation is over.
+  const auto page = static_cast<long>(reinterpret_cast<uintptr_t>(entry) & -static_cast<uintptr_t>(bytes));
+  bool protect = !is_writable(entry);
+  // It is protected only when relocation is complete.
   if (protect && sys::call(SYS_mprotect, page, bytes, PROT_READ | PROT_WRITE) < 0) return false;
-  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  __atomic_store_n(entry, value, __ATOMIC_RELEASE);
   if (protect) sys::call(SYS_mprotect, page, bytes, PROT_READ);
   return true;
 }

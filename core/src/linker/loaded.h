@@ -11,12 +11,12 @@
 
 namespace tailrace {
 
-// One import: the word that the object takes the symbol's address from.
+// One import: the entry (of the GOT or in data) that holds the symbol's address.
 struct Import {
   const char *symbol;
   uint32_t index;  // in the object's symbol table
-  uintptr_t *word;
-  bool may_be_lazy;  // bound at its first call; until then the word leads into the object itself
+  uintptr_t *entry;
+  bool may_be_lazy;  // bound at its first call; until then the entry points into the object itself
 };
 
 // strcmp without libc's: a sanitizer replaces that, and looks functions up before its own is ready.
@@ -77,15 +77,15 @@ class LoadedObject {
   uintptr_t end() const { return end_; }
   string_view soname() const { return exports_.soname() ? string_view(exports_.soname()) : string_view(); }
 
-  // Whether any undefined symbol's name begins so; true where that takes a look at all imports.
+  // Whether any undefined symbol's name has the prefix; true where only a scan of all imports could say.
   bool imports_prefix(string_view prefix) const;
-  // Calls visit(import) for each word of an import.
+  // Calls visit(import) for each entry of an import.
   template <class Visit>
   void each_import(Visit visit) const {
     walk(jump_relocations_, jump_bytes_, true, visit);
     walk(relocations_, relocation_bytes_, false, visit);
   }
-  // The library that the symbol is required of, by its version; empty where it has none.
+  // The library that the symbol is required from, by its version; empty where it has none.
   string_view required_of(uint32_t symbol_index) const;
   template <class Visit>
   void each_needed(Visit visit) const {
@@ -94,8 +94,8 @@ class LoadedObject {
     }
   }
 
-  // Puts `value` into a word of an import, which may lie in memory that is read-only since it was relocated.
-  static bool replace(uintptr_t *word, uintptr_t value);
+  // Writes `value` into the entry of an import, which may be in memory that is read-only since relocation.
+  static bool replace(uintptr_t *entry, uintptr_t value);
 
  private:
   template <class Visit>
@@ -103,8 +103,8 @@ class LoadedObject {
     for (size_t i = 0; i < bytes / sizeof *rows; ++i) {
       const auto index = static_cast<uint32_t>(ELF64_R_SYM(rows[i].r_info));
       if (!index || !is_address(ELF64_R_TYPE(rows[i].r_info)) || rows[i].r_addend) continue;
-      auto *word = reinterpret_cast<uintptr_t *>(exports_.base_ + rows[i].r_offset);
-      visit(Import{exports_.strings_ + exports_.symbols_[index].st_name, index, word, jumps});
+      auto *entry = reinterpret_cast<uintptr_t *>(exports_.base_ + rows[i].r_offset);
+      visit(Import{exports_.strings_ + exports_.symbols_[index].st_name, index, entry, jumps});
     }
   }
   static bool is_address(uint64_t type);

@@ -1,7 +1,7 @@
 // The functions behind the hooks. REAL(read)(fd, buf, n) calls the one that the program would have called without us.
 //
-// What holds: an address is looked up at its first use (constructors of other libraries call hooks before ours has
-// run), with RTLD_NEXT, so that other preloaded tools keep their place, and from libc itself where nothing comes next
+// Invariants: an address is found at its first use (constructors of other libraries call hooks before ours has run), as
+// RTLD_NEXT finds it, so that other preloaded tools keep their place, and in libc itself where nothing comes next
 // (attached, not preloaded).
 #pragma once
 
@@ -15,23 +15,21 @@ namespace tailrace {
 
 extern std::atomic<void *> g_real[kFunctionCount];
 
-// Ends the process with a message when there is no such function: to go on would be to do nothing where the program
-// asked for a call.
+// Ends the process with a message when there is no such function, since the program's call could only be dropped.
 void *resolve_real(Fn f);
 // The same, but null.
 void *find_real(Fn f);
-// The same for a function of another library, that perhaps only the calling code can reach: a plugin's own.
+// The same for a function of another library that perhaps only the calling code reaches: a plugin's own.
 void *find_real_for(Fn f, void *caller);
-// dlsym as the dynamic linker has it: ours is a hook.
-void *real_dlsym(void *handle, const char *symbol);
+// The C library's dlsym; the name is that of a hook here. Takes the dynamic linker's lock.
+using DlsymFunction = void *(void *, const char *);
+DlsymFunction *libc_dlsym();
+inline void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
 
 inline void *real_address(Fn f) {
   void *p = g_real[static_cast<size_t>(f)].load(std::memory_order_relaxed);
   return __builtin_expect(p != nullptr, 1) ? p : resolve_real(f);
 }
-
-// The wrapper of the hook whose symbol is `name`, if `address` is what it wraps; else null.
-void *wrapper_for(const char *name, void *address);
 
 struct WrapperRow {
   const char *symbol;

@@ -1,5 +1,5 @@
-// The address of every hook's wrapper, for dlsym on a handle and for GOTCHA. Declared without types here, as only
-// addresses are wanted and the true types are many.
+// The address of every hook's wrapper, for dlsym on a handle and for GOTCHA. Declared without their many types, since only
+// the addresses are used.
 #include <stddef.h>
 
 namespace tailrace {

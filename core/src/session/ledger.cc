@@ -24,7 +24,7 @@ __thread int64_t t_ahead;
 constexpr int64_t kMaxRejected = 16 * kReadPerLibrary;
 
 // A dlopen of this thread whose hook ran: the state before it. The hook jumps into the real function
-// (linker/dynamic.cc), so nothing runs when it is over.
+// (hooks/dlfcn.cc), so nothing runs when it is over.
 struct Loading {
   Thread *thread;
   int64_t read, captured, ahead;

@@ -1,93 +1,32 @@
-// Hooks and addresses of loaded code: where the real functions are, dlsym and dlopen, and GOTCHA for what symbol
-// interposition misses (libraries loaded with RTLD_DEEPBIND, and a process that was started without the preload).
+// Hooks: dlsym, dlopen and dlmopen. A program gets wrappers for hooked functions that it looks up by a handle, and what
+// it loads is accounted for. GOTCHA (hooks/attach.h) binds libraries that are loaded with RTLD_DEEPBIND.
 //
-// What holds:
-// - dlsym and dlopen judge by their caller (RTLD_NEXT, RUNPATH, $ORIGIN), so ours leave by a jump wherever the caller
-// matters: the
-//   dynamic linker sees the program as the caller.
+// Invariants:
+// - The dynamic linker treats dlsym and dlopen by their caller (RTLD_NEXT, RUNPATH, $ORIGIN). So the hooks leave by a
+//   jump where the caller matters, and the dynamic linker sees the program as the caller.
 // - GOTCHA is loaded only where it is needed; its set-up costs more than all the rest of a process's start.
 #include <dlfcn.h>
-#include <stdlib.h>
 
-#include "base/sys.h"
 #include "hooks/attach.h"
+#include "hooks/trampolines.h"
 #include "layers/layers.h"
-#include "linker/direct.h"
-#include "linker/libc_memory.h"
 #include "linker/lookup.h"
 #include "linker/real.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
-#include "session/record.h"
+#include "session/session.h"
 
-// The linker's.
-extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
-
-namespace tailrace {
-
-std::atomic<void *> g_real[kFunctionCount];
+using namespace tailrace;
 
 namespace {
 
-using DlsymFunction = void *(void *, const char *);
+// A library was loaded whose own symbols come before ours. It is bound at the next dlsym, when it is loaded.
+std::atomic<bool> g_deepbind_pending;
+// A library was loaded that the ledger has not counted; a child that is forked now would count it as its own.
+std::atomic<bool> g_uncounted;
 
-DlsymFunction *libc_dlsym() {
-  static std::atomic<void *> known;
-  void *p = known.load(std::memory_order_relaxed);
-  if (p) return reinterpret_cast<DlsymFunction *>(p);
-  p = find_in_libc("dlsym");
-  // Before glibc 2.34 it is libdl's. dlvsym is no hook of ours. The versions: of x86_64, of aarch64.
-  for (void *where : {RTLD_NEXT, RTLD_DEFAULT}) {
-    for (const char *version : {"GLIBC_2.2.5", "GLIBC_2.17"}) {
-      if (!p) p = dlvsym(where, "dlsym", version);
-    }
-  }
-  known.store(p, std::memory_order_relaxed);
-  return reinterpret_cast<DlsymFunction *>(p);
-}
-
-// By the linker's marks around this library. dladdr looks through a library's whole symbol table: 60 us for libc.
-bool is_ours(void *address) { return address >= __ehdr_start && address < _end; }
-
-}  // namespace
-
-void *real_dlsym(void *handle, const char *symbol) { return libc_dlsym()(handle, symbol); }
-
-void *find_real(Fn f) {
-  std::atomic<void *> &known = g_real[static_cast<size_t>(f)];
-  if (void *p = known.load(std::memory_order_relaxed)) return p;
-  // A string_view of the table ends with a zero: it was made from a literal.
-  const char *symbol = function(f).symbol.data();
-  void *p = find_next(symbol);
-  // Of a library that was loaded later, so no allocator calls it; or this library was, and looks all functions up while
-  // it is attached.
-  if (!p) p = real_dlsym(RTLD_NEXT, symbol);
-  if (!p || is_ours(p)) p = find_in_libc(symbol);
-  known.store(p, std::memory_order_relaxed);
-  return p;
-}
-
-void *find_real_for(Fn f, void *caller) {
-  if (void *p = find_real(f)) return p;
-  Dl_info calling;
-  if (!dladdr(caller, &calling) || !calling.dli_fname) return nullptr;
-  auto *open = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen));
-  void *handle = open(calling.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  // It is called, so it is there already, and stays for as long as its caller does.
-  void *p = handle ? real_dlsym(handle, function(f).symbol.data()) : nullptr;
-  if (handle) dlclose(handle);
-  return p && !is_ours(p) ? p : nullptr;
-}
-
-void *resolve_real(Fn f) {
-  if (void *p = find_real(f)) return p;
-  char message[256];
-  Writer w(message, sizeof message);
-  w << "tailrace: this C library has no " << function(f).symbol << ", which the program calls\n";
-  sys::write(2, w.view().data(), w.size());
-  abort();
-}
-
+// The wrapper of the hook whose symbol is `name` if `address` is what it wraps, a trampoline to it if `address` is
+// libc's function behind another tool's; else null.
 void *wrapper_for(const char *name, void *address) {
   for (size_t i = 0; i < kWrapperCount; ++i) {
     if (string_view(kWrappers[i].symbol) != name) continue;
@@ -96,25 +35,16 @@ void *wrapper_for(const char *name, void *address) {
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.
     bool is_libcs = real && find_in_libc(name) == address;
-    return is_libcs ? direct_way(f, wrapper, real, address) : nullptr;
+    return is_libcs ? make_trampoline(f, wrapper, real, address) : nullptr;
   }
   return nullptr;
 }
 
-namespace {
-// A library was loaded whose own symbols come before ours; it is bound at the next dlsym, by which time it is there.
-std::atomic<bool> g_deepbind_pending;
-// A library was loaded that the ledger has not counted: a child that is forked now would take it for its own.
-std::atomic<bool> g_uncounted;
 }  // namespace
-
-}  // namespace tailrace
-
-using namespace tailrace;
 
 extern "C" {
 
-// Called by the assembly below: the address to jump to, and for a plain handle the answer itself.
+// Called by the assembly below. The targets are addresses to jump to; for a plain handle the result is dlsym's own.
 __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_target() {
   if (__builtin_expect(g_deepbind_pending.load(std::memory_order_relaxed), 0)) {
     g_deepbind_pending.store(false);
@@ -141,7 +71,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlsym_handle(void *ha
 
 __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const char *name, int flags) {
   if (flags & RTLD_DEEPBIND) g_deepbind_pending.store(true);
-  // Without a name it is the program itself.
+  // Without a name it means the program itself.
   if (name) expect_library();
   count_loaded();
   g_uncounted.store(true, std::memory_order_relaxed);
@@ -150,7 +80,7 @@ __attribute__((visibility("hidden"), used)) void *tailrace_dlopen_target(const c
   return real_address(Fn::f_dlopen);
 }
 
-// What is loaded into another name space is nothing to bind.
+// A library in another name space is not bound.
 __attribute__((visibility("hidden"), used)) void *tailrace_dlmopen_target(Lmid_t, const char *name, int) {
   if (name) expect_library();
   return real_address(Fn::f_dlmopen);
