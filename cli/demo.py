@@ -13,7 +13,7 @@ import click
 import tailrace
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, TailraceError, UsageError
-from tailrace.integrations import launcher, rundir
+from tailrace.integrations import environment, launcher, rundir
 
 
 @click.command()
@@ -33,6 +33,7 @@ def command(output: Path | None, show: bool) -> None:
     """
     if importlib.util.find_spec("parsl") is None:
         raise UsageError("the demo needs Parsl: pip install 'tailrace[parsl]'")
+    environment.library_path()  # else the workflow would run untraced, and fail at its end
     folder = _folder(output)
     files, page = folder / "files", folder / "report.html"
     files.mkdir(parents=True)
