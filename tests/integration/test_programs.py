@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.harm import Harm, Outcome, Program
+from support.ordinary_user import reach
 
 GIVEN = len("given to the program\n")
 
@@ -370,11 +371,11 @@ def test_small_limits(harm: Harm, limits: str) -> None:
     ids=["mounts", "shm", "pids", "users", "nobody", "setuid"],
 )
 @pytest.mark.root("makes namespaces and other users' processes")
-def test_namespaces_and_other_users(harm: Harm, how: str) -> None:
+def test_namespaces_and_other_users(harm: Harm, how: str, tmp_path: Path) -> None:
     need("unshare", "setpriv")
     if subprocess.run(["unshare", "-m", "-p", "-f", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine gives no namespaces")
-    harm("sh", "-c", how, same_stderr=True)
+    harm("sh", "-c", how, same_stderr=True, prefix=reach(tmp_path) if "--reuid" in how else ())
 
 
 @pytest.fixture
