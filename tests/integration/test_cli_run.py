@@ -131,7 +131,7 @@ def test_a_run_within_a_run_can_not_go_elsewhere(tmp_path, cli, read_trace):
     inner = [*TAILRACE, "run", "-o", str(tmp_path / "other"), "cat", "/etc/hostname"]
     done = cli("run", "-o", tmp_path / "run", "--", *inner)
     assert done.returncode == 0
-    assert f"recorded there, not in {tmp_path}/other" in done.stderr
+    assert f"recording there, not in {tmp_path}/other" in done.stderr
     assert not (tmp_path / "other").exists()
     assert read_trace(tmp_path / "run").of("/etc/hostname", {"read"})
 
@@ -169,7 +169,7 @@ def test_a_directory_that_holds_other_things_is_left_alone(tmp_path, cli):
     (tmp_path / "thesis.tex").write_text("x")
     done = cli("run", "-o", tmp_path, "true")
     assert done.returncode == 2
-    assert "not empty" in done.stderr
+    assert "neither empty nor a run directory" in done.stderr
 
 
 @pytest.mark.parametrize("subcommand", ["seal", "info", "report"])
