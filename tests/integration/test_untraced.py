@@ -38,4 +38,4 @@ def test_a_program_that_is_left_out_is_untraced_with_all_that_it_starts(tmp_path
     assert "TAILRACE_RUN" not in seen and "libtailrace" not in seen
     coverage = tailrace.open(tmp_path / "run").info()["coverage"]
     assert coverage["left_out"] == 1 and coverage["untraced"] == 0
-    assert "left out by TAILRACE_UNTRACED" in run_cli("info", tmp_path / "run").stdout
+    assert "excluded by TAILRACE_UNTRACED" in run_cli("info", tmp_path / "run").stdout
