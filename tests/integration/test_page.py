@@ -119,9 +119,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages, written once."""
     folder = tmp_path_factory.mktemp("pages")
     out = {}
-    for name, told in (("story", story()), ("crowd", crowd()), ("long", long()), ("empty", Story())):
+    for name, made in (("story", story()), ("crowd", crowd()), ("long", long()), ("empty", Story())):
         out[name] = folder / f"{name}.html"
-        out[name].write_text(html.page_text(summary.collect(told.run(2))), encoding="utf-8")
+        out[name].write_text(html.page_text(summary.collect(made.run(2))), encoding="utf-8")
     return out
 
 
@@ -152,7 +152,7 @@ def show(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
 def test_it_draws_everything_inside_the_figure(show: Any) -> None:
     page = show()
     counts = {part: page.tab.locator(f"#sankey .{part}").count() for part in ("node", "ribbon", "stub")}
-    assert counts == {"node": 4, "ribbon": 3, "stub": 3}, "a process that no stage claims has no flows"
+    assert counts == {"node": 4, "ribbon": 3, "stub": 3}, "an untagged process has no flows"
     assert page.tab.locator("#bars [role=row]").count() == 5, "the critical path and four stages"
     assert page.tab.locator("#numbers li").count() == 10
     assert page.tab.locator("#heat-time canvas").count() >= 4
@@ -363,16 +363,16 @@ def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Pa
     assert sum(row["sum_size"] for row in ask("cell")) == 4096, "the second cell has the write"
 
 
-def test_the_queries_of_what_bears_no_tag_and_of_what_is_called_otherwise(
+def test_the_queries_of_untagged_processes_and_of_renamed_tasks(
     show: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
     """A run without stages shows programs in their place; a job has a name beside its tag."""
     lines = {}
     for pid, task in ((7, None), (8, None), (9, "f9")):
         start = {"ppid": 1, "exe": f"/bin/p{pid}", "argv": [], "cwd": "/", "uid": 0}
-        told = {} if task is None else {"task": task, "workflow": "w"}
-        moved = {"fhash": "a1", "offset": 0, "size": pid, "count": pid, "ret": pid, "dir": "w", **told}
-        events = [tw.event("start", tw.T0_US, pid=pid, cat="PROCESS", **start, **told)]
+        tags = {} if task is None else {"task": task, "workflow": "w"}
+        moved = {"fhash": "a1", "offset": 0, "size": pid, "count": pid, "ret": pid, "dir": "w", **tags}
+        events = [tw.event("start", tw.T0_US, pid=pid, cat="PROCESS", **start, **tags)]
         events.append(tw.event("write", tw.T0_US + pid, pid=pid, **moved))
         lines[f"h-{pid}-1"] = tw.block([tw.host_line(), tw.file_line("a1", "/d"), *events])
     job = {"type": "task", "workflow": "w", "stage": "sim", "task": "f9", "name": "big sim", "deps": []}

@@ -1,4 +1,4 @@
-// Strips: a row of time drawn on a canvas. Tasks are bars in lanes while they can be told apart, else the number that runs at once.
+// Strips: a row of time drawn on a canvas. Tasks are bars in lanes while they are distinct, else the number that runs at once.
 
 const BARS_AT_MOST = 3000, LANES_AT_MOST = 16, TICK_WIDTH = 90;
 

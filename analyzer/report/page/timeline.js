@@ -162,7 +162,7 @@ function zoom(from, to) {
 
 function timelineTools() {
   const cut = data.tasks.total > data.tasks.rows.length ? ` The ${numberText(data.tasks.rows.length)} longest of ${numberText(data.tasks.total)} are here.` : "";
-  byId("timeline-hint").textContent = `A bar is a task, or a process that no task claims, from its first event to its last; where there are too many, the height is how many run at once.${cut} ` +
+  byId("timeline-hint").textContent = `A bar is a task, or an untagged process, from its first event to its last; where there are too many, the height is how many run at once.${cut} ` +
     "Open a stage for its types of task and its tasks; drag to zoom in.";
   const span = () => view.to - view.from, by = (factor, shift) => () => zoom(view.from + span() * (shift - factor), view.to + span() * (shift + factor));
   const tools = byId("timeline-tools"), home = () => { const r = view.stagesOnly && inStages ? inStages : whole; zoom(r.from, r.to); };
