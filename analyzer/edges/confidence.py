@@ -52,7 +52,8 @@ def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> Non
 
 
 def cycles(out: Graph) -> dict[str, int]:
-    """node -> number of the cycle it is on; a party that reads what it wrote itself is none, streams answer each other
+    """node -> number of the cycle it is on; an activity that reads what it wrote itself is none, streams answer each
+    other
     by nature and are left out."""
     g: nx.DiGraph[str] = nx.DiGraph()
     for source, target, attributes in out.edges(data=True):

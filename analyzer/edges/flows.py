@@ -28,14 +28,15 @@ COLUMNS = ["reader", "version", "writer", "bytes", "unique_bytes", "first_ns", "
 
 @dataclass(frozen=True)
 class Side:
-    """All reads, or all writes: one row a (version, party), sorted by them, and the union of byte extents of each row.
+    """All reads, or all writes: one row a (version, activity), sorted by them, and the union of byte extents of each
+    row.
 
-    Parallel int64 arrays: version, party, bytes, loose_bytes (at unknown offsets), first_ns, last_ns. The extents of
+    Parallel int64 arrays: version, activity, bytes, loose_bytes (at unknown offsets), first_ns, last_ns. The extents of
     row i are ranges[at[i]:at[i + 1]]; `ranges` has shape (n, 2), `at` one element more than there are rows.
     """
 
     version: Ints
-    party: Ints
+    activity: Ints
     bytes: Ints
     loose_bytes: Ints
     first_ns: Ints
@@ -53,10 +54,11 @@ class Side:
         return np.asarray(upto[self.at[1:]] - upto[self.at[:-1]], dtype=np.int64)
 
 
-def side(bursts: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents: Intervals) -> Side:
-    """The rows of `bursts` under `pick`, summed by (version, party); `extents` are grouped by position in `bursts`."""
+def side(bursts: pd.DataFrame, version: Ints, activity: Ints, pick: Bools, extents: Intervals) -> Side:
+    """The rows of `bursts` under `pick`, summed by (version, activity); `extents` are grouped by position in
+    `bursts`."""
     at_burst = np.flatnonzero(pick)
-    key = grouping.pack(version[at_burst], party[at_burst])
+    key = grouping.pack(version[at_burst], activity[at_burst])
     groups = grouping.groups(key)
     group_of_burst = np.full(len(bursts), -1, dtype=np.int64)
     group_of_burst[at_burst[groups.order]] = np.cumsum(grouping.first_of_run(key[groups.order])) - 1
@@ -67,7 +69,7 @@ def side(bursts: pd.DataFrame, version: Ints, party: Ints, pick: Bools, extents:
     columns = {name: groups.reduce(how, bursts[name].to_numpy()[at_burst]) for name, how in hows.items()}
     return Side(
         version=groups.first(version[at_burst]),
-        party=groups.first(party[at_burst]),
+        activity=groups.first(activity[at_burst]),
         **columns,
         at=np.searchsorted(united.group, np.arange(len(groups.at) + 1)).astype(np.int64),
         ranges=np.column_stack((united.start, united.end)),
@@ -86,7 +88,7 @@ def project(reads: Side, writes: Side, base: Ints, whole: Bools) -> pd.DataFrame
     nobody = (writers == 0) & (base[reads.version] < 0)
     simple = (writers == 1) & whole[reads.version]
     writer = np.full(len(reads.version), BEFORE, dtype=np.int64)
-    writer[simple] = writes.party[bounds[reads.version[simple]]]
+    writer[simple] = writes.activity[bounds[reads.version[simple]]]
     easy = np.flatnonzero(nobody | simple)
     out = [_rows(reads, easy, writer[easy], reads.bytes[easy], reads.unique_bytes()[easy])]
     for row in np.flatnonzero(~nobody & ~simple).tolist():
@@ -97,7 +99,7 @@ def project(reads: Side, writes: Side, base: Ints, whole: Bools) -> pd.DataFrame
 
 
 def _rows(reads: Side, row: Ints, writer: Ints, moved: Ints, unique: Ints) -> pd.DataFrame:
-    columns = (reads.party[row], reads.version[row], writer, moved, unique, reads.first_ns[row], reads.last_ns[row])
+    columns = (reads.activity[row], reads.version[row], writer, moved, unique, reads.first_ns[row], reads.last_ns[row])
     result: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
     return result
 
@@ -118,7 +120,7 @@ def _trace(row: int, reads: Side, writes: Side, bounds: Ints, base: Ints) -> dic
     placed = int(reads.bytes[row]) - loose
     shares = _split(placed, taken)
     if loose or not shares:
-        wrote = {int(writes.party[w]): int(writes.bytes[w]) for w in own} or {BEFORE: 1}
+        wrote = {int(writes.activity[w]): int(writes.bytes[w]) for w in own} or {BEFORE: 1}
         for who, moved in _split(loose if shares else placed + loose, wrote).items():
             shares[who] = shares.get(who, 0) + moved
     return {who: (moved, taken.get(who, 0)) for who, moved in shares.items()}
@@ -132,14 +134,14 @@ def _take(left: Ints, mine: list[int], writes: Side, taken: dict[int, int]) -> I
     for w in mine:
         got = intervals.intersect(left, writes.extents(w))
         if len(got):
-            party = int(writes.party[w])
-            taken[party] = taken.get(party, 0) + intervals.total(got)
+            activity = int(writes.activity[w])
+            taken[activity] = taken.get(activity, 0) + intervals.total(got)
             left = intervals.subtract(left, got)
     loose = next((w for w in mine if writes.loose_bytes[w] > 0), None)
     if loose is None or not len(left):
         return left
-    party = int(writes.party[loose])
-    taken[party] = taken.get(party, 0) + intervals.total(left)
+    activity = int(writes.activity[loose])
+    taken[activity] = taken.get(activity, 0) + intervals.total(left)
     return left[:0]
 
 

@@ -98,15 +98,15 @@ class Lineage:
 def lineage(run: AnalyzedRun | Model) -> Lineage:
     """The lineage of a run. `parents` are the writers of a job's inputs, and the declared dependencies."""
     m = run if isinstance(run, Model) else dataflow.model(run)
-    code, parties = dataflow.parties(m, "task")
+    code, activities = dataflow.activities(m, "task")
     flows = dataflow.flow_table(m, "task")
     flows = flows[~_left_out(m)[flows["file"].to_numpy()]]
-    kept = _kept(parties, flows, m, code)
-    jobs = _jobs(m, code, parties, kept)
-    order = sorted(kept, key=lambda party: (jobs[party].first_ns, jobs[party].key))
-    position = {party: i for i, party in enumerate(order)}
+    kept = _kept(activities, flows, m, code)
+    jobs = _jobs(m, code, activities, kept)
+    order = sorted(kept, key=lambda activity: (jobs[activity].first_ns, jobs[activity].key))
+    position = {activity: i for i, activity in enumerate(order)}
     artifacts = _link(m, code, flows, jobs, position)
-    ordered = [jobs[party] for party in order]
+    ordered = [jobs[activity] for activity in order]
     _add_declared(run, ordered)
     notes = _notes(m, kept)
     return Lineage(ordered, artifacts, notes)
@@ -116,45 +116,45 @@ def _left_out(m: Model) -> Any:
     return m.table.files["ftype"].isin(LEFT_OUT_TYPES).to_numpy()
 
 
-def _kept(parties: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) -> set[int]:
-    """The parties that become jobs."""
-    tagged = set(np.flatnonzero((parties["task"] != "").to_numpy()).tolist())
+def _kept(activities: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) -> set[int]:
+    """The activities that become jobs."""
+    tagged = set(np.flatnonzero((activities["task"] != "").to_numpy()).tolist())
     if tagged:
         data = ~m.table.files["ftype"].isin(et.STREAM_TYPES).to_numpy()
         ends = flows[data[flows["file"].to_numpy()]][["producer", "consumer"]].to_numpy().tolist()
-        near = {party for pair in ends if not tagged.isdisjoint(pair) for party in pair}
+        near = {activity for pair in ends if not tagged.isdisjoint(pair) for activity in pair}
         return tagged | (near - {-1})
     pick = m.classed(dataflow.DEFAULT_CLASSES) & ~_left_out(m)[m.bursts["file"].to_numpy()]
     return set(code[m.bursts["who"].to_numpy()[pick]].tolist())
 
 
-def _jobs(m: Model, code: Any, parties: pd.DataFrame, kept: set[int]) -> dict[int, Job]:
-    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()]).groupby("party")
+def _jobs(m: Model, code: Any, activities: pd.DataFrame, kept: set[int]) -> dict[int, Job]:
+    counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()]).groupby("activity")
     figures = counts.agg({"first_ns": "min", "last_ns": "max", "read_bytes": "sum", "written_bytes": "sum"})
-    numbers = {int(row.pop("party")): row for row in figures.reset_index().to_dict("records")}
-    who = m.who.assign(party=code)
-    hosts = who.groupby("party")["host"].agg(lambda values: sorted(set(values)))
+    numbers = {int(row.pop("activity")): row for row in figures.reset_index().to_dict("records")}
+    who = m.who.assign(activity=code)
+    hosts = who.groupby("activity")["host"].agg(lambda values: sorted(set(values)))
     processes = _own_processes(m, who)
     out = {}
-    for party in kept:
-        row = parties.iloc[party]
-        own, whole = processes.get(party, ([], False))
+    for activity in kept:
+        row = activities.iloc[activity]
+        own, whole = processes.get(activity, ([], False))
         first = min(own, key=lambda p: p["t0_ns"], default=None)
         argv = list(map(str, first["argv"])) if first is not None and isinstance(first["argv"], list) else []
         exe = str(row["exe"]) if first is None else str(first["exe"] or "")
-        out[party] = Job(
+        out[activity] = Job(
             key=(str(row["workflow"]), str(row["stage"]) if row["task"] else "", str(row["task"]))
             + (() if row["task"] else _process_key(row)),
             workflow=str(row["workflow"]),
             stage=str(row["stage"]) if row["task"] else "",
             task=str(row["task"]),
             label=str(row["label"]),
-            hosts=[host for host in hosts[party] if host],
+            hosts=[host for host in hosts[activity] if host],
             command=argv,
             exe=exe,
             cpu_ns=_account(own, whole, lambda a: int(a["utime"]) + int(a["stime"]), sum),
             rss_bytes=_account(own, whole, lambda a: int(a["maxrss"]) * 1024, max),
-            **_sums(numbers.get(party)),
+            **_sums(numbers.get(activity)),
         )
     return out
 
@@ -172,19 +172,19 @@ def _sums(figures: dict[Any, Any] | None) -> Any:
 
 
 def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[dict[Any, Any]], bool]]:
-    """party -> (the processes that worked for it alone, whether these are all that worked for it)."""
+    """activity -> (the processes that worked for it alone, whether these are all that worked for it)."""
     if not len(m.processes):
         return {}
-    parties_of: dict[Process, set[int]] = {}
-    for key, party in zip(keys(who), who["party"].tolist(), strict=True):
-        parties_of.setdefault(key, set()).add(party)
+    activities_of: dict[Process, set[int]] = {}
+    for key, activity in zip(keys(who), who["activity"].tolist(), strict=True):
+        activities_of.setdefault(key, set()).add(activity)
     out: dict[int, tuple[list[dict[Any, Any]], bool]] = {}
     rows = dict(zip(keys(m.processes), m.processes.to_dict("records"), strict=True))
-    for key, parties in parties_of.items():
-        for party in parties:
-            own, whole = out.get(party, ([], True))
-            mine = len(parties) == 1 and key in rows and "t0_ns" in rows[key]
-            out[party] = ([*own, rows[key]] if mine else own, whole and mine)
+    for key, activities in activities_of.items():
+        for activity in activities:
+            own, whole = out.get(activity, ([], True))
+            mine = len(activities) == 1 and key in rows and "t0_ns" in rows[key]
+            out[activity] = ([*own, rows[key]] if mine else own, whole and mine)
     return out
 
 
@@ -202,11 +202,11 @@ def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], positi
     """Puts inputs, outputs and parents into the jobs; returns the artifacts that these name."""
     rows, extents = dataflow.access_table(m, code, dataflow.DEFAULT_CLASSES)
     rows = rows.assign(end=[ranges[-1][1] if ranges else 0 for ranges in extents])
-    keep = ~_left_out(m)[m.versions.table["file"].to_numpy()[rows["version"]]] & rows["party"].isin(list(jobs))
+    keep = ~_left_out(m)[m.versions.table["file"].to_numpy()[rows["version"]]] & rows["activity"].isin(list(jobs))
     rows = rows[keep]
     wrote: dict[int, set[int]] = {}
-    for party, version in rows.loc[rows["dir"] == et.WRITE, ["party", "version"]].to_numpy().tolist():
-        wrote.setdefault(version, set()).add(party)
+    for activity, version in rows.loc[rows["dir"] == et.WRITE, ["activity", "version"]].to_numpy().tolist():
+        wrote.setdefault(version, set()).add(activity)
     reads: dict[int, set[int]] = {}
     base = m.versions.table["base"].to_numpy()
     for producer, consumer, version in flows[["producer", "consumer", "version"]].to_numpy().tolist():
@@ -221,10 +221,10 @@ def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], positi
     used = sorted(set(wrote) | set(reads))
     artifacts = _artifacts(m, rows, used)
     for number, version in enumerate(used):
-        for party in sorted(wrote.get(version, ()), key=position.__getitem__):
-            jobs[party].outputs.append(number)
-        for party in sorted(reads.get(version, ()), key=position.__getitem__):
-            jobs[party].inputs.append(number)
+        for activity in sorted(wrote.get(version, ()), key=position.__getitem__):
+            jobs[activity].outputs.append(number)
+        for activity in sorted(reads.get(version, ()), key=position.__getitem__):
+            jobs[activity].inputs.append(number)
     return artifacts
 
 

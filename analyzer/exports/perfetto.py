@@ -40,20 +40,20 @@ Ends = dict[tuple[Process, str, int], list[tuple[int, str]]]
 def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     """Writes {"otherData", "displayTimeUnit", "traceEvents"}, one event a line; returns what is not in it, in words."""
     m = dataflow.model(run)
-    code, parties = dataflow.parties(m, "task")
+    code, activities = dataflow.activities(m, "task")
     counts = m.table.counts
     origin = int(counts["first_ns"].min()) if len(counts) else 0
     ends, flows = _flow_ends(m, code)
     pids = zip(processes.keys(m.who), processes.pid_texts(m.who), strict=True)
     called = {key: f"{key[0]} {pid}" for key, pid in pids}
-    party_of = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
+    activity_of = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
     about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
-    file.write(",\n".join(_tasks(m, code, parties, origin)))
+    file.write(",\n".join(_tasks(m, code, activities, origin)))
     tracks = _Tracks()
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
-        for line in _lines(events, party_of, called, origin, ends, tracks, drawn):
+        for line in _lines(events, activity_of, called, origin, ends, tracks, drawn):
             file.write(",\n" + line)
     file.write("\n]}\n")
     missing = flows - sum(len(way) == 2 for way in drawn.values())
@@ -102,14 +102,14 @@ def _text(value: Any) -> str:
     return json.dumps(clean(str(value)))
 
 
-def _tasks(m: Model, code: Any, parties: pd.DataFrame, origin: int) -> Iterator[str]:
+def _tasks(m: Model, code: Any, activities: pd.DataFrame, origin: int) -> Iterator[str]:
     """The names of the track groups, in the order of their first events, and each one's own slice."""
-    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()])
-    spans = counts.groupby("party").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
-    for rank, (party, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
-        row = parties.iloc[int(party)]
+    counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
+    spans = counts.groupby("activity").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
+    for rank, (activity, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
+        row = activities.iloc[int(activity)]
         name = f"{row['stage']} / {row['label']}" if row["task"] else str(row["label"])
-        group = int(party) + 1
+        group = int(activity) + 1
         head = f'"pid":{group},"tid":{group}'
         yield f'{{"ph":"M","name":"process_name",{head},"args":{{"name":{_text(name)}}}}}'
         yield f'{{"ph":"M","name":"process_sort_index",{head},"args":{{"sort_index":{rank}}}}}'
@@ -121,7 +121,7 @@ def _tasks(m: Model, code: Any, parties: pd.DataFrame, origin: int) -> Iterator[
 
 def _lines(
     events: pd.DataFrame,
-    party_of: dict[tuple[Any, ...], int],
+    activity_of: dict[tuple[Any, ...], int],
     called: dict[Process, str],
     origin: int,
     ends: Ends,
@@ -145,7 +145,7 @@ def _lines(
         strict=True,
     )
     for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno in rows:
-        group = party_of[who] + 1
+        group = activity_of[who] + 1
         process = who[3:]
         track, new = tracks.of((group, process, tid))
         if new:
@@ -173,10 +173,10 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
     """Where each flow's arrow begins and ends, and how many flows there are."""
     rows = dataflow.flow_table(m, "task")
     rows = rows[(rows["producer"] >= 0)]
-    bursts = m.bursts.assign(party=code[m.bursts["who"].to_numpy()])
-    wrote = bursts[bursts["dir"] == et.WRITE].groupby(["party", "file"]).indices
+    bursts = m.bursts.assign(activity=code[m.bursts["who"].to_numpy()])
+    wrote = bursts[bursts["dir"] == et.WRITE].groupby(["activity", "file"]).indices
     read = bursts[bursts["dir"] == et.READ].assign(version=m.version[(bursts["dir"] == et.READ).to_numpy()])
-    read_at = read.groupby(["party", "version"]).indices
+    read_at = read.groupby(["activity", "version"]).indices
     writes = bursts[bursts["dir"] == et.WRITE]
     identities = m.table.files["file"].to_numpy()
     process_of = processes.keys(m.who)

@@ -20,8 +20,8 @@ def annotate(out: Graph, found: Analyses) -> None:
     inputs, level = found.inputs, str(out.graph["level"])
     out.graph["makespan_ns"], out.graph["bound_ns"] = inputs.makespan_ns, found.critical.bound_ns
     names = {
-        "task": [dataflow.party_id("task", row) for row in inputs.tasks.to_dict("records")],
-        "stage": [dataflow.party_id("stage", row) for row in inputs.stages.to_dict("records")],
+        "task": [dataflow.activity_id("task", row) for row in inputs.tasks.to_dict("records")],
+        "stage": [dataflow.activity_id("stage", row) for row in inputs.stages.to_dict("records")],
     }
     if level == "task":
         _tasks(out, found, names["task"])

@@ -49,12 +49,13 @@ HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "take
 class Inputs:
     """The inputs of every analysis.
 
-    tasks: one row a task (position = code): the columns of `dataflow.parties` (workflow, stage, task, host, pid, start,
+    tasks: one row a task (position = code): the columns of `dataflow.activities` (workflow, stage, task, host, pid,
+    start,
         exe, label, ...) and start_ns, end_ns (ns since the epoch), stage_code (position in `stages`), active (it moved
         data), processes (how many).
     works: whether each task has a stage or task tag; True for all where none has.
     order: the declared order.
-    stages: the parties of level `stage`.
+    stages: the activities of level `stage`.
     handovers: columns `HANDOVER` and held, int64 but via; producer and consumer are positions in `tasks`, version is a
         position in `m.versions.table` or -1.
     of_who: the task of each actor; lives: when each was seen.
@@ -106,8 +107,8 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
         declared: `declared_vs_observed.compare_declared` of the run.
         tables: other tables of the run (declared_tasks, declared_files).
     """
-    of_who, tasks = dataflow.parties(m, "task")
-    stage_of_who, stages = dataflow.parties(m, "stage")
+    of_who, tasks = dataflow.activities(m, "task")
+    stage_of_who, stages = dataflow.activities(m, "stage")
     tasks = _timed(m, of_who, tasks)
     stage = np.zeros(len(tasks), dtype=np.int64)
     stage[of_who] = stage_of_who

@@ -128,7 +128,7 @@ def measure(run: AnalyzedRun) -> Measured:
 
 
 def _flows(m: dataflow.Model) -> dict[tuple[str, str], float]:
-    names = [*dataflow.parties(m, "stage")[1]["stage"].astype(str), dataflow.BEFORE_RUN]
+    names = [*dataflow.activities(m, "stage")[1]["stage"].astype(str), dataflow.BEFORE_RUN]
     rows = dataflow.flow_table(m, "stage").groupby(["producer", "consumer"], as_index=False)["bytes"].sum()
     out: dict[tuple[str, str], float] = {}
     for producer, consumer, moved in rows.itertuples(index=False):

@@ -1,9 +1,10 @@
 """The dataflow of a run: a model of integer tables, and who consumed whose bytes at the level asked for.
 
-    EdgeTable (event_fold.py) + versions (versions.py) + classes (file_classes.py) --> Model --> parties(),
+    EdgeTable (event_fold.py) + versions (versions.py) + classes (file_classes.py) --> Model --> activities(),
     flow_table() --> graphs.py, stages.py
 
-Parties are the endpoints of flows: workflows, stages, tasks or processes, by the level. An untagged process is a party
+Activities are the endpoints of flows: workflows, stages, tasks or processes, by the level. An untagged process is an
+activity
 of its own at level `task`; at level `stage` it belongs to "(untagged)", or, in a run without any stage tag, to its
 program's name in parentheses. All joins are over numpy arrays.
 """
@@ -31,7 +32,7 @@ LEVELS = ("workflow", "stage", "task", "process")
 UNTAGGED = "(untagged)"
 BEFORE_RUN = "(before the run)"
 DEFAULT_CLASSES = ("data", "stream")
-PARTY_KEYS = {
+ACTIVITY_KEYS = {
     "workflow": ["workflow"],
     "stage": ["workflow", "stage"],
     "task": ["workflow", "stage", "task", *PROCESS],
@@ -64,7 +65,7 @@ class Model:
     lossy: frozenset[Process] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
-    _parties: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _activities: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
     def of_processes(self, wanted: Collection[Process]) -> Bools:
         """True for the actors of these processes."""
@@ -160,8 +161,9 @@ def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:
     return dict(zip(zip(picked["workflow"], picked["task"], strict=True), picked["name"].astype(str), strict=True))
 
 
-def parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
-    """The party of each actor at a level, and the parties: workflow, stage (as shown), task, host, pid, start, exe,
+def activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
+    """The activity of each actor at a level, and the activities: workflow, stage (as shown), task, host, pid, start,
+    exe,
     label, bearer and bearers (of the pid; 1 where it is no process).
 
     Raises:
@@ -169,28 +171,28 @@ def parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     """
     if level not in LEVELS:
         raise QueryError(f"no level {level!r}; levels are {', '.join(LEVELS)}")
-    if level not in m._parties:
-        m._parties[level] = _parties(m, level)
-    codes, table = m._parties[level]
+    if level not in m._activities:
+        m._activities[level] = _activities(m, level)
+    codes, table = m._activities[level]
     return codes, table.copy()
 
 
-def _parties(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
+def _activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     out = m.who.drop(columns="label").assign(stage=m.who["label"])
     if level == "stage":
-        out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one party
+        out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one activity
     if level == "task":
         tagged = out["task"] != ""
         out.loc[tagged, ["host", "start"]] = ""
         out.loc[tagged, "pid"] = -1
         out.loc[tagged, ["bearer", "bearers"]] = 1
-    codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in PARTY_KEYS[level])))
+    codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in ACTIVITY_KEYS[level])))
     table = out.iloc[first].reset_index(drop=True)
-    table["label"] = _party_labels(m, level, table)
+    table["label"] = _activity_labels(m, level, table)
     return codes, table
 
 
-def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
+def _activity_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
     if level == "workflow":
         return [str(name) or UNTAGGED for name in table["workflow"]]
     if level == "stage":
@@ -202,11 +204,12 @@ def _party_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
     ]
 
 
-def party_id(level: str, row: Row) -> str:
-    """The graph's name for a party: the kind and its key, each part percent-encoded, so that no two parties meet. The
+def activity_id(level: str, row: Row) -> str:
+    """The graph's name for an activity: the kind and its key, each part percent-encoded, so that no two activities
+    meet. The
     start of a process is part of it where another process had the pid before."""
     kind = "process" if level == "task" and not row["task"] else level
-    keys = PARTY_KEYS[kind][:3] if kind == "task" else PARTY_KEYS[kind]
+    keys = ACTIVITY_KEYS[kind][:3] if kind == "task" else ACTIVITY_KEYS[kind]
     parts = (row[key] for key in keys if key != "start" or row["bearer"] > 1)
     return kind + ":" + "/".join(quote(str(part), safe="") for part in parts)
 
@@ -220,7 +223,7 @@ def file_id(m: Model, version: int) -> str:
 def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -> pd.DataFrame:
     """Who consumed whose bytes: one row a (producer, consumer, version).
 
-    Columns: producer and consumer (positions in `parties(m, level)`, producer -1: before the run), version, file
+    Columns: producer and consumer (positions in `activities(m, level)`, producer -1: before the run), version, file
     (code), bytes (read by the consumer of what the producer wrote), unique_bytes (each byte once), first_ns, last_ns
     (of the reads). What a unit (task, or process without one) reads of its own writing is no flow.
     """
@@ -231,22 +234,22 @@ def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -
 
 
 def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
-    code, _ = parties(m, level)
+    code, _ = activities(m, level)
     pick = m.classed(classes)
-    party = code[m.bursts["who"].to_numpy()]
+    activity = code[m.bursts["who"].to_numpy()]
     reading = m.bursts["dir"].to_numpy() == edge_table.READ
     # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
-    pair, first = grouping.numbered(grouping.pack(m.unit, party))
+    pair, first = grouping.numbered(grouping.pack(m.unit, activity))
     reads = flows.side(m.bursts, m.version, pair, pick & reading, m.table.extents)
     writes = flows.side(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
     rows = flows.project(reads, writes, m.versions.table["base"].to_numpy(), m.whole)
-    unit, group = m.unit[first], party[first]
+    unit, group = m.unit[first], activity[first]
     before = rows["writer"].to_numpy() == flows.BEFORE
     own = ~before & (unit[rows["reader"]] == unit[rows["writer"]])
     rows["consumer"] = group[rows["reader"]]
     rows["producer"] = np.where(before, flows.BEFORE, group[rows["writer"]])
     rows["file"] = m.versions.table["file"].to_numpy()[rows["version"]]
-    process_level = level == "process"  # there a task's processes are parties of their own
+    process_level = level == "process"  # there a task's processes are activities of their own
     rows = rows[~own | (process_level & (rows["consumer"] != rows["producer"]))]
     out = edge_table.summed(
         rows,
@@ -259,11 +262,11 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
 
 
 def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:
-    """One row an edge (party, version, dir) with its sums, and the byte extents of each row."""
+    """One row an edge (activity, version, dir) with its sums, and the byte extents of each row."""
     pick = m.classed(classes)
-    bursts = m.bursts[pick].assign(version=m.version[pick], party=code[m.bursts["who"].to_numpy()[pick]])
+    bursts = m.bursts[pick].assign(version=m.version[pick], activity=code[m.bursts["who"].to_numpy()[pick]])
     bursts["raced"] = m.versions.raced[pick]
-    grouped = bursts.groupby(["party", "version", "dir"], sort=True)
+    grouped = bursts.groupby(["activity", "version", "dir"], sort=True)
     sums = {"bytes": "sum", "calls": "sum", "first_ns": "min", "last_ns": "max", "exact": "all", "raced": "any"}
     rows = grouped.agg(sums).reset_index()
     group = np.full(len(m.bursts), -1, dtype=np.int64)
@@ -276,9 +279,9 @@ def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataF
     return rows, [part.tolist() for part in parts]
 
 
-def partial_parties(m: Model, code: Ints) -> set[int] | None:
-    """The parties of which a process was not fully seen; None where the run has no accounts."""
+def partial_activities(m: Model, code: Ints) -> set[int] | None:
+    """The activities of which a process was not fully seen; None where the run has no accounts."""
     partial = ledger.partial_processes(m.processes)
     if partial is None:
         return None
-    return {int(party) for party in code[m.of_processes(partial)]}
+    return {int(activity) for activity in code[m.of_processes(partial)]}

@@ -178,27 +178,29 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
 
 
 def add(out: Graph, m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
-    """Puts the datasets of `accesses` into a graph with file nodes, in place; `code` is the party of each actor, `ids`
-    the parties' nodes.
+    """Puts the datasets of `accesses` into a graph with file nodes, in place; `code` is the activity of each actor,
+    `ids`
+    the activities' nodes.
 
     A dataset is a node of kind "dataset" (path, dataset, version, external, bytes written) with edges read and write
     like a file's (bytes, calls, unsized, first_ns, last_ns), and an edge of kind "part" to its file, or from it where
     nobody was seen writing the dataset: the way that data takes to who reads, or from who wrote, the file as a whole. A
-    party's edge to the file itself goes where all that it did there in this direction was to datasets of known names;
+    activity's edge to the file itself goes where all that it did there in this direction was to datasets of known
+    names;
     what else the library reads and writes for them (headers, indices) is then not shown.
     """
     files = {(d["file"], d["version"]): node for node, d in out.nodes(data=True) if d["kind"] == "file"}
     v = m.versions.table
     keys = zip(m.table.files["file"].to_numpy()[v["file"]], v["number"].tolist(), strict=True)
     nodes = {at: files[key] for at, key in enumerate(keys) if key in files}
-    rows = table.assign(at=held(m, table), party=code[table["who"].to_numpy()])
+    rows = table.assign(at=held(m, table), activity=code[table["who"].to_numpy()])
     rows = rows[rows["at"].isin(list(nodes)) & rows["version"].isin(list(nodes))]
     named = rows[rows["object"] != UNNAMED]
     writes = named[named["dir"] == edge_table.WRITE]
-    wrote = set(zip(*(writes[name] for name in ("party", "at", "object")), strict=True))
+    wrote = set(zip(*(writes[name] for name in ("activity", "at", "object")), strict=True))
     made = {(at, name) for _, at, name in wrote}
-    for row in named.groupby(["party", "at", "object", "dir"], as_index=False).agg(_SUMS).to_dict("records"):
-        file, party = nodes[int(row["at"])], ids[int(row["party"])]
+    for row in named.groupby(["activity", "at", "object", "dir"], as_index=False).agg(_SUMS).to_dict("records"):
+        file, activity = nodes[int(row["at"])], ids[int(row["activity"])]
         node = f"dataset:{file.removeprefix('file:')}#{quote(str(row['object']), safe='/')}"
         if node not in out:
             out.add_node(node, **_attributes(out.nodes[file], str(row["object"])))
@@ -206,11 +208,11 @@ def add(out: Graph, m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str
             out.add_edge(source, target, key="part", kind="part")
         facts = {name: int(row[name]) for name in _SUMS}
         if row["dir"] == edge_table.WRITE:
-            out.add_edge(party, node, key="write", kind="write", **facts)
+            out.add_edge(activity, node, key="write", kind="write", **facts)
             out.nodes[node]["bytes"] += facts["bytes"]
         else:
-            own = (row["party"], row["at"], row["object"]) in wrote
-            out.add_edge(node, party, key="read", kind="read", own=own, **facts)
+            own = (row["activity"], row["at"], row["object"]) in wrote
+            out.add_edge(node, activity, key="read", kind="read", own=own, **facts)
     for task, version, way in _keys(named) - _keys(rows[rows["object"] == UNNAMED]):
         edge = (ids[task], nodes[version], "write") if way == edge_table.WRITE else (nodes[version], ids[task], "read")
         if out.has_edge(*edge):
@@ -218,7 +220,7 @@ def add(out: Graph, m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str
 
 
 def _keys(rows: pd.DataFrame) -> set[tuple[int, int, int]]:
-    return set(zip(*(rows[name].tolist() for name in ("party", "version", "dir")), strict=True))
+    return set(zip(*(rows[name].tolist() for name in ("activity", "version", "dir")), strict=True))
 
 
 def _attributes(file: Mapping[str, object], name: str) -> dict[str, object]:

@@ -187,9 +187,9 @@ def _observed(
 
     Streams of the `managers` are left out of both.
     """
-    code, parties = dataflow.parties(m, "task")
+    code, activities = dataflow.activities(m, "task")
     names: list[Endpoint] = [
-        (r["workflow"], r["task"]) if r["task"] else r["label"] for r in parties.to_dict("records")
+        (r["workflow"], r["task"]) if r["task"] else r["label"] for r in activities.to_dict("records")
     ]
     flows = dataflow.flow_table(m, "task")
     flows = flows[(flows["producer"] >= 0) & ~flows["version"].isin(_manager_streams(m, managers))]

@@ -2,7 +2,8 @@
 
     Model (dataflow.py) --> graph() --> exports, annotate.py, `Run.dataflow`
 
-Nodes are parties (`dataflow.parties`) and, on request, versions of files, packages and datasets. All sums are made in
+Nodes are activities (`dataflow.activities`) and, on request, versions of files, packages and datasets. All sums are
+made in
 tables before: nothing here loops over events.
 """
 
@@ -20,16 +21,16 @@ from tailrace.analyzer.edges.packages import package
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import datasets
 from tailrace.analyzer.model.dataflow import (
+    ACTIVITY_KEYS,
     DEFAULT_CLASSES,
-    PARTY_KEYS,
     Model,
     access_table,
+    activities,
+    activity_id,
     file_id,
     flow_table,
     model,
-    partial_parties,
-    parties,
-    party_id,
+    partial_activities,
 )
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.types import Bools, Graph, Ints
@@ -55,8 +56,9 @@ def graph(
     (datasets.py).
     Edges have `kind`:
         flow   producer -> consumer: bytes, unique_bytes, files, first_ns, last_ns (of the reads)
-        read   file -> party: bytes, calls, first_ns, last_ns, extents, exact, own (the party wrote this version), raced
-        write  party -> file: bytes, calls, first_ns, last_ns, extents, exact
+        read   file -> activity: bytes, calls, first_ns, last_ns, extents, exact, own (the activity wrote this
+               version), raced
+        write  activity -> file: bytes, calls, first_ns, last_ns, extents, exact
         base   version -> the next one, which still holds what was not overwritten
         part   file -> dataset in it, or the other way round where somebody was seen writing the dataset
 
@@ -65,14 +67,15 @@ def graph(
 
     Args:
         level: one of `LEVELS`.
-        files: "none" for flows between parties, "all" for file nodes, "shared" for those that pass from one party to
+        files: "none" for flows between activities, "all" for file nodes, "shared" for those that pass from one
+        activity to
         another;
             default: "none" at the levels workflow and stage, "all" at task and process, and with datasets.
         classes: which classes of files (`file_classes.CLASSES`) to show file by file; by default software and system
         files
             are left out.
         packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
-        stage: only these stages, as they are shown, with the files and parties next to them.
+        stage: only these stages, as they are shown, with the files and activities next to them.
         with_datasets: show HDF5's datasets as parts of their files, and who wrote and read which; a look at events.
 
     Raises:
@@ -88,12 +91,12 @@ def graph(
         raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
     if stage and level == "workflow":
         raise QueryError("a workflow is no part of a stage: ask for stages at the levels stage, task and process")
-    code, table = parties(m, level)
+    code, table = activities(m, level)
     out: Graph = nx.MultiDiGraph(level=level, files=shown)
-    ids = [party_id(level, row) for row in table.to_dict("records")]
+    ids = [activity_id(level, row) for row in table.to_dict("records")]
     for name, row in zip(ids, table.to_dict("records"), strict=True):
         kind = name.split(":", 1)[0]
-        keys = (*PARTY_KEYS[kind], "exe") if kind == "process" else PARTY_KEYS[kind]
+        keys = (*ACTIVITY_KEYS[kind], "exe") if kind == "process" else ACTIVITY_KEYS[kind]
         attributes = {k: row[k] for k in keys if str(row[k]) not in ("", "-1")}
         out.add_node(name, kind=kind, label=row["label"], **attributes)
     if shown == "none":
@@ -104,15 +107,15 @@ def graph(
         datasets.add(out, m, datasets.accesses(run, m), code, ids)
     if packages and shown != "none":
         _add_packages(out, m, code, ids, packages)
-    partial = partial_parties(m, code)
-    lossy = {int(party) for party in code[m.of_processes(m.lossy)]}
+    partial = partial_activities(m, code)
+    lossy = {int(activity) for activity in code[m.of_processes(m.lossy)]}
     confidence.mark(out, None if partial is None else {ids[p] for p in partial}, {ids[p] for p in lossy})
     out.graph["clocks_ahead_ns"] = dict(m.ahead)
     return _of_stages(out, ids, table, [stage] if isinstance(stage, str) else list(stage))
 
 
 def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str]) -> Graph:
-    """The part of a graph around the parties of some stages; all of it where none is named."""
+    """The part of a graph around the activities of some stages; all of it where none is named."""
     if not wanted:
         return out
     there = sorted(set(table["stage"].astype(str)))
@@ -130,22 +133,22 @@ def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str
 
 
 def _add_packages(out: Graph, m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
-    """A node for each package of the software of `classes`, with an edge to every party that read it."""
+    """A node for each package of the software of `classes`, with an edge to every activity that read it."""
     pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == edge_table.READ)
     rows = m.bursts.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
-        party=code[m.bursts["who"].to_numpy()[pick]]
+        activity=code[m.bursts["who"].to_numpy()[pick]]
     )
     names = {file: package(str(m.paths[file])) for file in rows["file"].unique().tolist()}
     rows["package"] = rows["file"].map(names)
     sums = {"bytes": ("bytes", "sum"), "calls": ("calls", "sum"), "files": ("file", "nunique")}
     spans = {"first_ns": ("first_ns", "min"), "last_ns": ("last_ns", "max")}
-    for row in rows.groupby(["package", "party"], as_index=False).agg(**sums, **spans).to_dict("records"):
-        name, party = str(row.pop("package")), ids[int(row.pop("party"))]
+    for row in rows.groupby(["package", "activity"], as_index=False).agg(**sums, **spans).to_dict("records"):
+        name, activity = str(row.pop("package")), ids[int(row.pop("activity"))]
         node = "package:" + quote(name, safe="")
         if node not in out:
             out.add_node(node, kind="package", label=name, files=0)
         out.nodes[node]["files"] = max(out.nodes[node]["files"], int(row["files"]))
-        out.add_edge(node, party, key="read", kind="read", **{str(k): int(v) for k, v in row.items()})
+        out.add_edge(node, activity, key="read", kind="read", **{str(k): int(v) for k, v in row.items()})
 
 
 def _add_flows(out: Graph, m: Model, level: str, ids: list[str], classes: Sequence[str]) -> None:
@@ -168,7 +171,7 @@ def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, cla
     wrote = set(
         zip(
             rows["version"][rows["dir"] == edge_table.WRITE],
-            rows["party"][rows["dir"] == edge_table.WRITE],
+            rows["activity"][rows["dir"] == edge_table.WRITE],
             strict=True,
         )
     )
@@ -179,15 +182,15 @@ def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, cla
         node = file_id(m, version)
         if node not in out:
             out.add_node(node, **_file_attributes(m, version, aliases), bytes=0)
-        party = ids[int(row["party"])]
+        activity = ids[int(row["activity"])]
         sums = {name: int(row[name]) for name in ("bytes", "calls", "first_ns", "last_ns")}
         facts = {**sums, "extents": ranges, "exact": bool(row["exact"])}
         if row["dir"] == edge_table.WRITE:
-            out.add_edge(party, node, key="write", kind="write", **facts)
+            out.add_edge(activity, node, key="write", kind="write", **facts)
             out.nodes[node]["bytes"] += sums["bytes"]
         else:
-            own = (version, int(row["party"])) in wrote
-            out.add_edge(node, party, key="read", kind="read", own=own, raced=bool(row["raced"]), **facts)
+            own = (version, int(row["activity"])) in wrote
+            out.add_edge(node, activity, key="read", kind="read", own=own, raced=bool(row["raced"]), **facts)
             if out.nodes[node]["external"]:
                 out.nodes[node]["bytes"] = max(out.nodes[node]["bytes"], ranges[-1][1] if ranges else sums["bytes"])
     bases = m.versions.table["base"].to_numpy()
@@ -205,8 +208,8 @@ def _kept_versions(m: Model, rows: pd.DataFrame, shown: str) -> Bools:
         return keep
     file = m.versions.table["file"].to_numpy()
     pairs = rows.assign(file=file[rows["version"]])
-    both = pairs.groupby("file").agg(parties=("party", "nunique"), dirs=("dir", "nunique"))
-    shared = both.index.to_numpy()[((both["parties"] > 1) & (both["dirs"] > 1)).to_numpy()]
+    both = pairs.groupby("file").agg(activities=("activity", "nunique"), dirs=("dir", "nunique"))
+    shared = both.index.to_numpy()[((both["activities"] > 1) & (both["dirs"] > 1)).to_numpy()]
     keep[np.isin(file, shared)] = True
     return keep
 

@@ -93,19 +93,21 @@ def _writers(version: Ints, unit: Ints, size: int) -> Ints:
 
 
 def actors(m: Model, versions: Ints) -> pd.DataFrame:
-    """Who wrote each of these versions, and who else read it: one row a (version, party of level task), in the order of
+    """Who wrote each of these versions, and who else read it: one row a (version, activity of level task), in the
+    order of
     first accesses, writers first.
 
-    Columns: version; name (as people call it); stage (position in `dataflow.parties(m, "stage")`); reads (False for a
+    Columns: version; name (as people call it); stage (position in `dataflow.activities(m, "stage")`); reads (False for
+    a
     writer, who may have read it, too); first_ns (first write, of others first read).
     """
-    code, parties = dataflow.parties(m, "task")
+    code, activities = dataflow.activities(m, "task")
     who = m.bursts["who"].to_numpy()
-    rows = m.bursts[["first_ns"]].assign(version=m.version, party=code[who])
-    rows["stage"] = dataflow.parties(m, "stage")[0][who]
+    rows = m.bursts[["first_ns"]].assign(version=m.version, activity=code[who])
+    rows["stage"] = dataflow.activities(m, "stage")[0][who]
     rows["reads"] = m.bursts["dir"].to_numpy() == edge_table.READ
     rows = rows[rows["version"].isin(versions)].sort_values(["reads", "first_ns"], kind="stable")
-    rows = rows.drop_duplicates(["version", "party"])
-    rows["name"] = parties["label"].astype(str).to_numpy()[rows["party"]]
+    rows = rows.drop_duplicates(["version", "activity"])
+    rows["name"] = activities["label"].astype(str).to_numpy()[rows["activity"]]
     result: pd.DataFrame = rows[["version", "name", "stage", "reads", "first_ns"]].reset_index(drop=True)
     return result

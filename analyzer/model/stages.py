@@ -50,9 +50,9 @@ COLUMNS = {
 def table(run: AnalyzedRun | Model) -> pd.DataFrame:
     """One row a stage, in the order of first events; columns `COLUMNS` (int64 but workflow and stage)."""
     m = run if isinstance(run, Model) else dataflow.model(run)
-    code, stages = dataflow.parties(m, "stage")
+    code, stages = dataflow.activities(m, "stage")
     out = stages[["workflow", "stage"]].copy()
-    who = m.who.assign(party=code)
+    who = m.who.assign(activity=code)
     out["tasks"] = _distinct(who[who["task"] != ""], ["workflow", "stage", "task"], len(out))
     out["processes"] = _distinct(who, PROCESS, len(out))
     for name, values in {**_sums(m, code, len(out)), **_times(m, code, len(out)), **_files(m, code, len(out))}.items():
@@ -63,17 +63,17 @@ def table(run: AnalyzedRun | Model) -> pd.DataFrame:
 
 
 def _distinct(who: pd.DataFrame, key: list[str], size: int) -> Ints:
-    pairs = who[["party", *key]].drop_duplicates()
-    return np.bincount(pairs["party"], minlength=size).astype(np.int64)
+    pairs = who[["activity", *key]].drop_duplicates()
+    return np.bincount(pairs["activity"], minlength=size).astype(np.int64)
 
 
 def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
-    counts = m.table.counts.assign(party=code[m.table.counts["who"].to_numpy()])
-    by_party = counts.groupby("party")
+    counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
+    by_activity = counts.groupby("activity")
     every = range(size)
 
     def pick(column: str, how: str = "sum", rows: pd.DataFrame | None = None) -> Ints:
-        groups = by_party if rows is None else rows.groupby("party")
+        groups = by_activity if rows is None else rows.groupby("activity")
         return groups[column].agg(how).reindex(every, fill_value=0).to_numpy(dtype=np.int64)
 
     out = {"first_ns": pick("first_ns", "min"), "last_ns": pick("last_ns", "max"), "failed_calls": pick("failed")}
@@ -85,18 +85,18 @@ def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
 
 def _times(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     kinds = len(edge_table.KINDS)
-    party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
+    activity, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
     out = {}
     for number, name in enumerate(("read_ns", "write_ns", "metadata_ns", "stream_ns")):
-        out[name] = covered(m, party, kind == number, size)
-    out["io_ns"] = covered(m, party, kind < edge_table.STREAM, size)
+        out[name] = covered(m, activity, kind == number, size)
+    out["io_ns"] = covered(m, activity, kind < edge_table.STREAM, size)
     return out
 
 
-def covered(m: Model, party: Ints, pick: Bools, size: int) -> Ints:
-    """Wall time (ns) in the busy intervals of `pick`, by party 0 .. size - 1; both arrays are parallel to them."""
+def covered(m: Model, activity: Ints, pick: Bools, size: int) -> Ints:
+    """Wall time (ns) in the busy intervals of `pick`, by activity 0 .. size - 1; both arrays are parallel to them."""
     busy = m.table.busy
-    rows = intervals.make(party[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
+    rows = intervals.make(activity[pick], busy.start[pick], busy.end[pick], busy.weight[pick])
     return intervals.length(intervals.union(rows), size)
 
 
@@ -110,7 +110,7 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     fates = file_fates(m)
     data = m.classed(("data",))
     bursts = pd.DataFrame(
-        {"party": code[m.bursts["who"].to_numpy()], "file": m.bursts["file"], "dir": m.bursts["dir"]}
+        {"activity": code[m.bursts["who"].to_numpy()], "file": m.bursts["file"], "dir": m.bursts["dir"]}
     )[data]
     pairs = bursts.drop_duplicates()
     wrote, read = pairs[pairs["dir"] == edge_table.WRITE], pairs[pairs["dir"] == edge_table.READ]
@@ -118,15 +118,15 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
     external = flows[flows["producer"] < 0][["consumer", "file"]].drop_duplicates()
     passed, unread = fates["passed_on"].to_numpy(), fates["never_read"].to_numpy()
 
-    def count(party: pd.Series) -> Ints:
-        return np.bincount(party, minlength=size).astype(np.int64)
+    def count(activity: pd.Series) -> Ints:
+        return np.bincount(activity, minlength=size).astype(np.int64)
 
     return {
-        "files_read": count(read["party"]),
-        "files_written": count(wrote["party"]),
-        "files_passed_on": count(wrote["party"][passed[wrote["file"].to_numpy()]]),
+        "files_read": count(read["activity"]),
+        "files_written": count(wrote["activity"]),
+        "files_passed_on": count(wrote["activity"][passed[wrote["file"].to_numpy()]]),
         "files_external": count(external["consumer"]),
-        "files_never_read": count(wrote["party"][unread[wrote["file"].to_numpy()]]),
+        "files_never_read": count(wrote["activity"][unread[wrote["file"].to_numpy()]]),
     }
 
 
@@ -174,7 +174,7 @@ def never_read(m: Model) -> pd.DataFrame:
     """
     fates = file_fates(m)
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
-    code, stages = dataflow.parties(m, "stage")
+    code, stages = dataflow.activities(m, "stage")
     wrote = (m.bursts["dir"].to_numpy() == edge_table.WRITE) & np.isin(
         m.bursts["file"].to_numpy(), rows.index.to_numpy()
     )

@@ -116,9 +116,9 @@ def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
 def _io(m: Model, code: Ints, size: int) -> pd.Series:
     """Wall time of each task with a call on a file running."""
     kinds = len(edge_table.KINDS)
-    party, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
-    # Whoever is no declared task's is one more party, which nobody asks for.
-    io = stages.covered(m, np.where(party < 0, size, party), kind < edge_table.STREAM, size + 1)[:size]
+    activity, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
+    # Whoever is no declared task's is one more activity, which nobody asks for.
+    io = stages.covered(m, np.where(activity < 0, size, activity), kind < edge_table.STREAM, size + 1)[:size]
     return _nullable(io, np.ones(size, dtype=np.bool_))
 
 
@@ -140,12 +140,12 @@ def _seen(first: pd.Series, around: list[list[int]]) -> Bools:
 def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series:
     """When the last byte was written that each task, or one inside of it, read of the writing of a task that is neither
     it nor inside of it; null when there was none."""
-    party, parties = dataflow.parties(m, "task")
-    position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "task"]].astype(str))))
+    activity, activities = dataflow.activities(m, "task")
+    position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(activities[["workflow", "task"]].astype(str))))
     wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
     writes = pd.DataFrame(
         {
-            "producer": party[m.bursts["who"].to_numpy()[wrote]],
+            "producer": activity[m.bursts["who"].to_numpy()[wrote]],
             "version": m.version[wrote],
             "written_ns": m.bursts["last_ns"].to_numpy()[wrote],
         }

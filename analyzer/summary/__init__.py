@@ -32,11 +32,11 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     m = fold.folded(whole)
     table = stages.table(m)
     start_ns = int(table["first_ns"].min()) if len(table) else 0
-    code, parties = dataflow.parties(m, "stage")
-    index = _positions(table, parties)
+    code, activities = dataflow.activities(m, "stage")
+    index = _positions(table, activities)
     declared, unread = compare.compare_declared(run, whole), stages.never_read(whole)
     shown_tasks = tasks.tasks(m, whole, code, index, start_ns, run.declared_tasks)
-    task_row = shown_tasks.pop("party")
+    task_row = shown_tasks.pop("activity")
     found, coverage = insights(run, whole, declared), seen.coverage(run, whole)
     for row, slack in insight.slack_ms(found, task_row).items():
         shown_tasks["rows"][row]["slack"] = slack
@@ -71,10 +71,10 @@ def _workflows(m: Model) -> int:
     return int(names[names != ""].nunique())
 
 
-def _positions(table: pd.DataFrame, parties: pd.DataFrame) -> Ints:
-    """The position in the stage table (ordered by time) of each party."""
+def _positions(table: pd.DataFrame, activities: pd.DataFrame) -> Ints:
+    """The position in the stage table (ordered by time) of each activity."""
     place = pd.MultiIndex.from_frame(table[["workflow", "stage"]])
-    return np.asarray(place.get_indexer(pd.MultiIndex.from_frame(parties[["workflow", "stage"]])), dtype=np.int64)
+    return np.asarray(place.get_indexer(pd.MultiIndex.from_frame(activities[["workflow", "stage"]])), dtype=np.int64)
 
 
 def _window(table: pd.DataFrame) -> tuple[int, int]:

@@ -22,7 +22,7 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
     fates = fates.assign(moved=moved).sort_values("moved", ascending=False, kind="stable")
     shown = fates.head(LIMITS["files"])
     who = m.bursts["who"].to_numpy()
-    task_code, _ = dataflow.parties(m, "task")
+    task_code, _ = dataflow.activities(m, "task")
     bursts = pd.DataFrame(
         {
             "file": m.bursts["file"].to_numpy(),

@@ -17,13 +17,13 @@ STAGES = 48
 
 def folded(m: Model) -> Model:
     """The model with its workflows folded into one, their names in front of the tasks'; `m` where that isn't needed."""
-    _, parties = dataflow.parties(m, "stage")
-    if len(parties) <= STAGES or parties["stage"].nunique() == len(parties):
+    _, activities = dataflow.activities(m, "stage")
+    if len(activities) <= STAGES or activities["stage"].nunique() == len(activities):
         return m
     tagged = m.who["task"] != ""
     task = m.who["task"].where(~tagged, m.who["workflow"] + "/" + m.who["task"])
     stages.file_fates(m)  # with it the flows between tasks, which the folded model has in common
     kept = {name: table for name, table in m._flows.items() if name == "fates" or name.startswith("task|")}
-    made = replace(m, who=m.who.assign(workflow="", task=task), _flows=kept, _parties={})
-    same = len(dataflow.parties(made, "task")[1]) == len(dataflow.parties(m, "task")[1])
+    made = replace(m, who=m.who.assign(workflow="", task=task), _flows=kept, _activities={})
+    same = len(dataflow.activities(made, "task")[1]) == len(dataflow.activities(m, "task")[1])
     return made if same else m  # task "b/c" of "a" and task "c" of "a/b" would be one

@@ -20,7 +20,7 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
     rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
     rows = pd.concat([rows, _left(m, code)], ignore_index=True)
     pairs = _task_pairs(m, code)
-    partial = dataflow.partial_parties(m, code)
+    partial = dataflow.partial_activities(m, code)
     out = []
     for (producer, consumer), group in rows.groupby(["producer", "consumer"], sort=True):
         files = group.groupby("file")["bytes"].sum().sort_values(ascending=False, kind="stable")
@@ -39,23 +39,23 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
     return out
 
 
-def _confidence(partial: set[int] | None, *parties: int) -> str:
+def _confidence(partial: set[int] | None, *activities: int) -> str:
     """As the graph's edges have it (graphs.graph); "" without accounts."""
     if partial is None:
         return ""
-    return "partial" if partial & {int(party) for party in parties} else "complete"
+    return "partial" if partial & {int(activity) for activity in activities} else "complete"
 
 
 def _task_pairs(m: Model, code: Ints) -> dict[tuple[int, int], JsonObject]:
     """(producer stage, consumer stage) -> how many pairs of units the flow is made of, and the largest ones."""
-    task_code, parties = dataflow.parties(m, "task")
-    stage = np.zeros(len(parties), dtype=np.int64)
+    task_code, activities = dataflow.activities(m, "task")
+    stage = np.zeros(len(activities), dtype=np.int64)
     stage[task_code] = code
     rows = dataflow.flow_table(m, "task").groupby(["producer", "consumer"], as_index=False).agg({"bytes": "sum"})
     rows["source"] = np.where(rows["producer"] < 0, -1, stage[rows["producer"]])
     rows["target"] = stage[rows["consumer"]]
     rows = rows.sort_values("bytes", ascending=False, kind="stable")
-    labels = parties["label"].to_numpy()
+    labels = activities["label"].to_numpy()
     out = {}
     for (source, target), group in rows.groupby(["source", "target"]):
         largest = group.head(LIMITS["tasks_of_flow"]).to_dict("records")

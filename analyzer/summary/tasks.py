@@ -38,26 +38,26 @@ def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declar
     process's start, hex) where others had the pid; the tag where that isn't the name, and the workflow where a run has
     several. `whole` is `m` before its workflows were folded (fold.py): names are those of its tasks.
 
-    The longest are kept when they have to be cut. `party` gives the row of each party at level "task", -1: cut.
+    The longest are kept when they have to be cut. `activity` gives the row of each activity at level "task", -1: cut.
     """
-    task_code, parties = dataflow.parties(whole, "task")
-    counts = m.table.counts.assign(party=task_code[m.table.counts["who"].to_numpy()])
-    sums = counts.groupby("party").agg(
+    task_code, activities = dataflow.activities(whole, "task")
+    counts = m.table.counts.assign(activity=task_code[m.table.counts["who"].to_numpy()])
+    sums = counts.groupby("activity").agg(
         first=("first_ns", "min"), last=("last_ns", "max"), read=("read_bytes", "sum"), wrote=("written_bytes", "sum")
     )
-    stage = np.zeros(len(parties), dtype=np.int64)
+    stage = np.zeros(len(activities), dtype=np.int64)
     stage[task_code] = index[code]
-    io_ns = _io_ns(m, task_code, len(parties))
-    types = _types(whole, parties, declared)
+    io_ns = _io_ns(m, task_code, len(activities))
+    types = _types(whole, activities, declared)
     longest = (sums["last"] - sums["first"]).sort_values(ascending=False, kind="stable").index[: LIMITS["tasks"]]
     kept = sums.loc[longest].assign(stage=stage[longest], type=types[longest]).sort_values(["stage", "type", "first"])
     names, numbers = np.unique(types[kept.index], return_inverse=True)
     kept["type"] = numbers
     order = kept.index.to_numpy()
-    party = np.full(len(parties), -1, dtype=np.int64)
-    party[order] = np.arange(len(kept))
-    labels, workflows, tags = (parties[key].to_numpy(dtype=object) for key in ("label", "workflow", "task"))
-    untagged = parties[["host", "pid", "start", "bearers"]].to_dict("records")
+    activity = np.full(len(activities), -1, dtype=np.int64)
+    activity[order] = np.arange(len(kept))
+    labels, workflows, tags = (activities[key].to_numpy(dtype=object) for key in ("label", "workflow", "task"))
+    untagged = activities[["host", "pid", "start", "bearers"]].to_dict("records")
     several = len(set(workflows[workflows != ""])) > 1
     rows = [
         {
@@ -75,7 +75,7 @@ def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declar
         }
         for code, row in zip(order.tolist(), kept.to_dict("records"), strict=True)
     ]
-    return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "party": party}
+    return {"total": len(sums), "types": [str(name) for name in names], "rows": rows, "activity": activity}
 
 
 def _place(row: Row) -> JsonObject:
@@ -83,8 +83,8 @@ def _place(row: Row) -> JsonObject:
     return {"host": str(row["host"]), "pid": int(row["pid"]), **born}
 
 
-def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame) -> Objects:
-    """The type of each party: the name that its manager declared, without numbers where it is one task's alone; else
+def _types(m: Model, activities: pd.DataFrame, declared: pd.DataFrame) -> Objects:
+    """The type of each activity: the name that its manager declared, without numbers where it is one task's alone; else
     its own without numbers; a process's program."""
     declared_names: dict[tuple[str, str], str] = {}
     if "name" in declared:
@@ -92,7 +92,7 @@ def _types(m: Model, parties: pd.DataFrame, declared: pd.DataFrame) -> Objects:
         keys = zip(rows["workflow"].fillna("").astype(str), rows["task"].astype(str), strict=True)
         declared_names = dict(zip(keys, rows["name"].astype(str), strict=True))
     declared_names.update({key: type_name(name) for key, name in m.names.items() if key in declared_names})
-    workflows, tags, programs = (parties[name].astype(str).tolist() for name in ("workflow", "task", "exe"))
+    workflows, tags, programs = (activities[name].astype(str).tolist() for name in ("workflow", "task", "exe"))
     out = [
         (declared_names.get((workflow, tag)) or kind) if tag else fileclass.program(exe) or "process"
         for workflow, tag, kind, exe in zip(workflows, tags, type_names(tags), programs, strict=True)

@@ -144,7 +144,7 @@ def _anew(m: dataflow.Model) -> dataflow.Model:
     """The model without what it remembers."""
     from dataclasses import replace
 
-    return replace(m, _flows={}, _parties={})
+    return replace(m, _flows={}, _activities={})
 
 
 LARGE = """

@@ -210,8 +210,8 @@ def test_what_passes_between_steps_is_what_they_hand_each_other(campaign):
 def test_an_addition_is_handed_on_to_all_later_rounds(campaign):
     """The flows go through the bases: each round reads the lines that the rounds before had added."""
     model = dataflow.model(campaign.run)
-    _, parties = dataflow.parties(model, "task")
-    names = [campaign.names.get(task, task) for task in parties["task"]]
+    _, activities = dataflow.activities(model, "task")
+    names = [campaign.names.get(task, task) for task in activities["task"]]
     flows = dataflow.flow_table(model, "task")
     table = flows[model.paths[flows["file"]] == str(campaign.files / "feedback" / "observations.csv")]
     ends = zip(table["producer"], table["consumer"], strict=True)

@@ -158,8 +158,8 @@ def observed(run, folder, pids):
             return steps[pid]
         return (steps[parents[pid]], exes[pid].rsplit("/", 1)[-1]) if parents[pid] in steps else None
 
-    _, parties = dataflow.parties(m, "process")
-    roles = [role(int(pid)) for pid in parties["pid"]]
+    _, activities = dataflow.activities(m, "process")
+    roles = [role(int(pid)) for pid in activities["pid"]]
     out = {}
     for row in dataflow.flow_table(m, "process").itertuples():
         path = str(m.paths[row.file])

@@ -64,10 +64,10 @@ class Replayed:
 
     def edges(self):
         """(producer, consumer) with at least one byte passed."""
-        _, parties = dataflow.parties(self.model, "task")
+        _, activities = dataflow.activities(self.model, "task")
         rows = dataflow.flow_table(self.model, "task")
         rows = rows[(rows["producer"] >= 0) & (rows["bytes"] > 0)]
-        names = parties["task"].to_numpy()
+        names = activities["task"].to_numpy()
         return set(zip(names[rows["producer"]], names[rows["consumer"]], strict=True))
 
     def declared_edges(self):

@@ -61,10 +61,10 @@ class Done:
     def passed(self, producer, consumer):
         """Names of the files whose bytes went from one stage's tasks to another's."""
         model = dataflow.model(self.run)
-        _, parties = dataflow.parties(model, "stage")
+        _, activities = dataflow.activities(model, "stage")
         rows = dataflow.flow_table(model, "stage")
         rows = rows[rows["producer"] >= 0]
-        stages = parties["stage"].to_numpy()
+        stages = activities["stage"].to_numpy()
         ends = (stages[rows["producer"]] == producer) & (stages[rows["consumer"]] == consumer)
         return sorted({Path(path).name for path in model.paths[rows["file"][ends]]})
 

@@ -95,9 +95,9 @@ def seen_edges(run, below):
     from tailrace.analyzer.model import dataflow
 
     model = dataflow.model(run)
-    _, parties = dataflow.parties(model, "process")
+    _, activities = dataflow.activities(model, "process")
     rows = dataflow.flow_table(model, "process", ("data", "software", "system"))
-    pids = parties["pid"].to_numpy()
+    pids = activities["pid"].to_numpy()
     found = {
         (int(pids[producer]), int(pids[consumer]), str(model.paths[file]))
         for producer, consumer, file in rows[["producer", "consumer", "file"]].to_numpy().tolist()

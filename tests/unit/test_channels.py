@@ -11,9 +11,9 @@ from tailrace.analyzer.model import dataflow, graphs
 def flows(story: Story, partitions: int = 1) -> dict[tuple[str, str], int]:
     """(producer task, consumer task) -> bytes."""
     m = dataflow.model(story.run(partitions))
-    _, parties = dataflow.parties(m, "task")
+    _, activities = dataflow.activities(m, "task")
     rows = dataflow.flow_table(m, "task")
-    names = parties["task"].to_numpy()
+    names = activities["task"].to_numpy()
     sums = rows[rows["producer"] >= 0].groupby(["producer", "consumer"])["bytes"].sum()
     return {(str(names[p]), str(names[c])): int(moved) for (p, c), moved in sums.items()}
 

@@ -20,7 +20,7 @@ from tailrace.errors import QueryError
 def flow_sums(run: Any, level: str = "task", column: str = "bytes") -> dict[tuple[str, str], int]:
     """(producer label, consumer label) -> bytes."""
     m = dataflow.model(run)
-    labels = [*dataflow.parties(m, level)[1]["label"], dataflow.BEFORE_RUN]  # position -1 is "before the run"
+    labels = [*dataflow.activities(m, level)[1]["label"], dataflow.BEFORE_RUN]  # position -1 is "before the run"
     out: dict[tuple[str, str], int] = {}
     for row in dataflow.flow_table(m, level).itertuples():
         key = (labels[row.producer], labels[row.consumer])
@@ -431,7 +431,7 @@ class TestGraph:
         story.read("pipe:[1]", None, ftype="fifo", pid=2)
         assert flow_sums(story.run(), "stage") == {("(sort)", "(uniq)"): 100}
 
-    def test_names_of_parties_can_not_meet(self) -> None:
+    def test_names_of_activities_are_distinct(self) -> None:
         story = Story()
         story.write("/a", stage="x/y", task="z")
         story.write("/b", stage="x", task="y/z")

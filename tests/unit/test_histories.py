@@ -87,10 +87,10 @@ class TestNames:
             for s, t in (("step", "t1"), ("step", "t2"), ("end", "t3"))
         )
         model = dataflow.model(loop(declared_tasks=tasks))
-        _, parties = dataflow.parties(model, "task")
+        _, activities = dataflow.activities(model, "task")
         # That of t3 says no more than its stage.
-        assert sorted(parties["label"]) == ["step-1", "step-2", "t3"]
-        assert sorted(parties["task"]) == ["t1", "t2", "t3"]
+        assert sorted(activities["label"]) == ["step-1", "step-2", "t3"]
+        assert sorted(activities["task"]) == ["t1", "t2", "t3"]
 
     def test_a_name_that_several_tasks_have_says_nothing(self) -> None:
         tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "name": "again"} for t in ("t1", "t2"))
