@@ -241,18 +241,18 @@ def in_a_child(step: Callable[[], int]) -> dict[str, float]:
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         begin, used = time.perf_counter(), time.process_time()
         result = step()
         cost = {"wall_s": time.perf_counter() - begin, "cpu_s": time.process_time() - used, "result": result}
-        cost["peak_gib"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) * 1024 / GIB
+        cost["peak_gib"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / GIB
         os.write(write, json.dumps(cost).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        told = pipe.read()
+        text = pipe.read()
     assert os.waitpid(pid, 0)[1] == 0, "the measured step failed"
-    cost = json.loads(told)
+    cost = json.loads(text)
     assert isinstance(cost, dict)
     return cost
 
@@ -299,15 +299,15 @@ def report(instances: list[Path], tasks: int, files: int, directory: Path | None
     with tempfile.TemporaryDirectory(prefix="tailrace-graph-", dir=directory) as made:
         run = Path(made) / "run"
         workflows = [wfformat.read(path) for path in instances] or [replay.montage(2000)]
-        told = replay.write_many(run, workflows, tasks, files)
+        written = replay.write_many(run, workflows, tasks, files)
         times = {}
         for step in ("first", "again"):
             begin = time.perf_counter()
             done = subprocess.run(["tailrace", "report", str(run)], capture_output=True, text=True, check=True)
             times[f"report_{step}_s"] = time.perf_counter() - begin
-            assert f"{told['tasks']} tasks" in " ".join(done.stdout.replace(",", "").split())
+            assert f"{written['tasks']} tasks" in " ".join(done.stdout.replace(",", "").split())
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / GIB
-        return {**told, **times, "peak_gib": peak}
+        return {**written, **times, "peak_gib": peak}
 
 
 def main() -> int:

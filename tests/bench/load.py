@@ -6,7 +6,7 @@
 
 Why that is fair: every reader gets what its own tracer wrote of the same calls, from the page cache, and may use all
 processors. It is asked for the same eight things where its trace has them, and what it returns is counted, so that a
-reader that drops rows is seen. Imports are not timed. The peak is of resident memory, less what the process held before
+reader that drops rows is detected. Imports are not timed. The peak is of resident memory, less what the process used before
 the step began.
 """
 
@@ -38,11 +38,11 @@ def status(key):
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 {imports}
-held = status("VmRSS:")
+before = status("VmRSS:")
 start = time.perf_counter_ns()
 {body}
 wall_ns = time.perf_counter_ns() - start
-print(json.dumps({{"wall_ns": wall_ns, "rows": rows, "peak_bytes": max(status("VmHWM:") - held, 0)}}))
+print(json.dumps({{"wall_ns": wall_ns, "rows": rows, "peak_bytes": max(status("VmHWM:") - before, 0)}}))
 """
 
 OUR_COLUMNS = ["name", "cat", "pid", "ts", "dur", "path", "offset", "size"]

@@ -83,7 +83,7 @@ class Figure:
 class Result:
     """What one variant measured in one case.
 
-    events: the fewest that any round's trace held, None where no reader is here; expected: those that were asked for.
+    events: the smallest number in any round's trace, None without a reader; expected: the number of calls made.
     """
 
     case: str

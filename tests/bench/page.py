@@ -95,9 +95,9 @@ def _first(browser: Any, page: Path) -> float:
 def measure(tasks: int, workflows: int, folder: Path) -> dict[str, float]:
     each = max(tasks // workflows, 8)
     run = folder / f"run-{tasks}-{workflows}"
-    told = replay.write_many(run, [replay.montage(each)], tasks, FILES_PER_TASK * tasks)
+    written = replay.write_many(run, [replay.montage(each)], tasks, FILES_PER_TASK * tasks)
     page = folder / f"page-{tasks}-{workflows}.html"
-    return {"files": told["files"], **report(run, page), **opened(page)}
+    return {"files": written["files"], **report(run, page), **opened(page)}
 
 
 def main() -> int:

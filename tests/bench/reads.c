@@ -6,8 +6,8 @@
 //   reads open DIR CALLS       open(2) and close(2) of DIR/0, DIR/1, ... DIR/999, over and over; a pair is one call
 //   reads stat DIR CALLS       stat(2) of the same files
 //
-// Prints the loop's time in ns. The calls are as cheap as the kernel makes them, so that what a tracer adds is seen and
-// not hidden behind a disk. Files are made by whoever runs it.
+// Prints the loop's time in ns. The calls are as cheap as the kernel makes them, so that no disk hides what
+// a tracer adds. The caller makes the files.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -42,7 +42,7 @@ def put(target: str, name: str, data: bytes) -> None:
 
 
 def run(work: Path, end: str) -> tuple[list[Path], list[Path]]:
-    """A small program under the core alone, so that nobody seals what it leaves: its trace files and its journals."""
+    """A small program under the core, without a sealer: its trace files and the journals that it leaves."""
     (work / "run" / "trace").mkdir(parents=True)
     (work / "journal").mkdir()
     library = installation.PACKAGE / "lib" / "libtailrace.so"

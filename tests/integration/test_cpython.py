@@ -1,7 +1,7 @@
 """CPython's own test suite has the same results traced as untraced, test by test.
 
-The suite drives the hooks as hard as any program does: thousands of odd calls whose results are checked by somebody
-else. Each module runs twice, untraced and traced, each in a process of its own; the outcomes of the single tests are
+The suite drives the hooks as hard as any program does: thousands of odd calls whose results CPython's
+developers check. Each module runs twice, untraced and traced, each in a process of its own; the outcomes of the single tests are
 compared, and those of the tests that don't pass untraced (no network, another locale, a slow machine) are not.
 
 A few quick modules are in every run. All of them, which takes about half an hour; the run ends with a table of both
@@ -85,7 +85,7 @@ MODULES = [
     Module("test_largefile"),
     Module("test_mailbox"),
     Module("test_concurrent_futures", seconds=900),
-    # What reaches for the world outside waits for it in vain where there is no network.
+    # Without a network, tests that connect to other machines wait until they time out.
     Module("test_socket", only=("*Pair*", "*Unix*", "*SCM*", "*Sendfile*", "GeneralModuleTests"), without=("*Host*",)),
     Module("test_asyncio", only=("*test_subprocess*", "*test_unix_events*", "*test_streams*"), seconds=600),
     Module("test_multiprocessing_fork", seconds=900),

@@ -145,7 +145,7 @@ def test_a_lost_node_takes_no_trace_with_it_and_the_others_go_on(start_traced_fl
     assert instance.events(single, "finish")[0]["context"]["status"] == 0
     after = submit(instance, work, "-n1", "--requires=rank:1", "cp", "in", "after")
     instance.wait(after)
-    # The lost node's task runs on alone; when it has ended, whoever is there seals.
+    # The lost node's task continues alone; when it has ended, any process on the node may seal.
     seal_all(work / "run")
     trace = Trace(work / "run")
     for rank in NODES:

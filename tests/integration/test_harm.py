@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         if condition():
             return
         time.sleep(0.05)
-    pytest.fail(f"waited in vain: {what}")
+    pytest.fail(f"timed out: {what}")
 
 
 # ---- deaths --------------------------------------------------------------------------------------------------------

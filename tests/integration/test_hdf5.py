@@ -49,7 +49,7 @@ def hdf5_events(run: Path, *names: str) -> list[dict[str, Any]]:
 
 
 def moved(run: Path) -> Iterator[tuple[str, str, int]]:
-    """(call, object, bytes) of what was moved: "-" for no name, -1 bytes where nobody knows."""
+    """(call, object, bytes) of what was moved: "-" for no name, -1 bytes where the size is unknown."""
     for event in hdf5_events(run):
         args = event["args"]
         if "dir" in args or event["name"] == "H5Olink":
@@ -59,8 +59,8 @@ def moved(run: Path) -> Iterator[tuple[str, str, int]]:
 @pytest.mark.parametrize("binding", ["hdf5", "hdf5_now"])
 def test_datasets_have_their_names_and_bytes(program: Program, tmp_path: Path, binding: str) -> None:
     done = both(tmp_path, hdf5_program(program, binding), "write", "out.h5")
-    told = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
-    expected = [(call, name, int(size)) for words, size in told for call, name in [words.split(" ", 1)]]
+    printed = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    expected = [(call, name, int(size)) for words, size in printed for call, name in [words.split(" ", 1)]]
     assert [(call, name.replace("\n", "|"), size) for call, name, size in moved(tmp_path / "run")] == expected
     assert "the same id again: 1" in done.stderr
     seen = read_run(tmp_path / "run")

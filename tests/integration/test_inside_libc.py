@@ -86,7 +86,7 @@ def test_a_wordexp_that_is_cancelled_leaves_the_environment(program: Program, wo
 
 
 def test_messages_of_syslog_are_writes_to_stderr(program: Program, work: Path, tmp_path: Path, read_trace: Any) -> None:
-    # The shell opens the file and becomes the program: nobody else has the position.
+    # The shell opens the file and becomes the program: no other process shares the position.
     said = ["sh", "-c", f"exec {program('messages')} logged 2> "]
     untraced(work, *said[:2], said[2] + "bare")
     traced(work, tmp_path / "run", *said[:2], said[2] + "said")

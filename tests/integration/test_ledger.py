@@ -1,6 +1,6 @@
 """The coverage ledger: what the trace has of a process against the kernel's account, for real programs.
 
-What always holds: where every call goes through libc the two agree to the byte, and where one does not the ledger names
+Invariants: where every call goes through libc the two agree to the byte, and where one does not the ledger names
 how much is missing.
 """
 
@@ -100,7 +100,7 @@ def test_real_programs_are_seen_whole(traced: Run, user: list[str], name: str) -
             pytest.skip(f"no {tool}")
     rows = programs(traced(*user, "bash", "-c", SCRIPTS[name]))
     assert rows["share"].notna().all(), show(rows)
-    # Of one that SIGPIPE ended nobody knows what it had read ahead.
+    # What a process that SIGPIPE ended had read ahead is unknown.
     alive = rows[rows["signal"].isna()]
     assert all(exact(row) for row in alive.to_dict("records")), show(rows)
     assert ledger.totals(alive)["share"] == 1.0
@@ -273,7 +273,7 @@ def test_every_child_has_its_account_whichever_thread_takes_it(
 
 
 def test_in_a_pid_namespace_with_the_proc_of_another_one(traced: Run) -> None:
-    """There /proc/PID is whoever has that number outside."""
+    """There /proc/PID is the process with that number outside."""
     inside = ["unshare", "--pid", "--fork", "sh", "-c", "head -c 5000 /dev/zero > a; cat a > b; true"]
     if subprocess.run([*inside[:3], "true"], capture_output=True, check=False).returncode:
         pytest.skip("no pid namespace can be made here")

@@ -1,4 +1,4 @@
-"""The kernel's asynchronous requests: every result with its bytes, whoever asked for it and however."""
+"""The kernel's asynchronous requests: every result with its bytes, however it is requested."""
 
 import subprocess
 from collections.abc import Callable

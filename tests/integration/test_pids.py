@@ -101,16 +101,16 @@ def test_a_pid_that_comes_again(tmp_path: Path) -> None:
     probe([*NAMESPACES["unshare"], "sh", "-c", "echo 299 > /proc/sys/kernel/ns_last_pid"])
     (tmp_path / "in").write_bytes(b"x" * 500)
     run = traced(tmp_path, '"$@"', "sh", *NAMESPACES["unshare"], "sh", "-c", AGAIN)
-    bearers = run.processes[run.processes["pid"] == 300].sort_values("t0_ns")
+    of_pid = run.processes[run.processes["pid"] == 300].sort_values("t0_ns")
     scripts = ["A", "B", "C", "D", "E"]
-    assert len(bearers) == 5 and bearers["host"].nunique() == 1 and bearers["start"].is_unique
-    assert [" ".join(argv).split()[-1] for argv in bearers["argv"].iloc[:2]] == ["in", "A"]
-    assert bearers["exit"].tolist()[:2] == [0, 0] and bearers["exit"].iloc[3] == 3
-    assert bearers["signal"].fillna(0).tolist() == [0, 0, 9, 0, 0]
+    assert len(of_pid) == 5 and of_pid["host"].nunique() == 1 and of_pid["start"].is_unique
+    assert [" ".join(argv).split()[-1] for argv in of_pid["argv"].iloc[:2]] == ["in", "A"]
+    assert of_pid["exit"].tolist()[:2] == [0, 0] and of_pid["exit"].iloc[3] == 3
+    assert of_pid["signal"].fillna(0).tolist() == [0, 0, 9, 0, 0]
     coverage = run.coverage[(run.coverage["pid"] == 300)]
     assert coverage["traced"].all() and len(coverage) == 5
     assert not coverage["cause"].isin([ledger.WENT_ON_AS_ANOTHER]).any()
-    order = {(r.host, int(r.pid), r.start): name for r, name in zip(bearers.itertuples(), scripts, strict=True)}
+    order = {(r.host, int(r.pid), r.start): name for r, name in zip(of_pid.itertuples(), scripts, strict=True)}
     parents = {(r.host, int(r.pid), r.start): int(r.ppid) for r in run.processes.itertuples()}
     # What a step's shell starts is the step's.
     starts = sorted((key[2], name) for key, name in order.items())

@@ -26,7 +26,7 @@ GIVEN = sorted(Path(os.environ["TAILRACE_WFINSTANCES"]).glob("*.json")) if "TAIL
 
 
 def made(seed, tasks=40):
-    """An instance with chains, fans, external inputs and outputs that nobody reads, all by chance."""
+    """An instance with chains, fans, external inputs and outputs that no task reads, at random."""
     chance = random.Random(seed)
     files, listed = {f"in{n}.dat": chance.randrange(1, 5000) for n in range(4)}, []
     for number in range(tasks):
@@ -77,9 +77,9 @@ class Replayed:
         """status -> {(producer, consumer)} after `tailrace declare` of an instance."""
         changed = self.folder / "declared.json"
         changed.write_text(json.dumps(data))
-        told = cli("declare", self.run_dir, "--from", changed, "--root", self.files, "--replace")
-        assert told.returncode == 0, told.stderr
-        assert "not in the trace" not in told.stderr
+        done = cli("declare", self.run_dir, "--from", changed, "--root", self.files, "--replace")
+        assert done.returncode == 0, done.stderr
+        assert "not in the trace" not in done.stderr
         rows = declared_vs_observed.compare_declared(self.run.refresh(), self.model)
         found = {status: set() for status in declared_vs_observed.STATUSES}
         for status, producer, consumer in rows[["status", "producer", "consumer"]].itertuples(index=False):
@@ -133,9 +133,9 @@ def test_the_critical_path_is_no_longer_than_the_run(replayed):
     span = {name: int(tasks["t1_ns"][name]) - int(tasks["t0_ns"][name]) for name in ordered}
     info = replayed.run.info()
     assert 0 < longest(span, replayed.edges()) <= info["t1_ns"] - info["t0_ns"]
-    told = {name: task.runtime_s for name, task in replayed.instance.tasks.items()}
-    path = longest(told, replayed.edges())
-    assert path == longest(told, replayed.declared_edges()) <= replayed.instance.makespan_s
+    runtimes = {name: task.runtime_s for name, task in replayed.instance.tasks.items()}
+    path = longest(runtimes, replayed.edges())
+    assert path == longest(runtimes, replayed.declared_edges()) <= replayed.instance.makespan_s
 
 
 def test_the_instance_itself_is_all_observed(replayed, cli):

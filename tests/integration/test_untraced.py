@@ -1,4 +1,4 @@
-"""TAILRACE_UNTRACED: programs that are left out are started as if nobody traced, whatever name they are called by."""
+"""TAILRACE_UNTRACED: excluded programs start as in an untraced run, by whichever name they are called."""
 
 import os
 import shutil

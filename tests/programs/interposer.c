@@ -1,4 +1,4 @@
-/* Another tool in LD_PRELOAD: counts reads, and hands them on to whoever comes next. */
+/* Another tool in LD_PRELOAD: counts reads, and passes them to the next library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <unistd.h>

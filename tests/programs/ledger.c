@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     fputc('y', f);
     fclose(f);
   } else if (!strcmp(mode, "waits")) {
-    /* Every form, and what must not change: no child, nobody yet, a bad option. */
+    /* Every form, and what must not change: no child, none ended yet, a bad option. */
     int status = 0;
     siginfo_t info;
     printf("%d\n", (int)waitpid(-1, &status, 0));

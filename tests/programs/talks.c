@@ -1,6 +1,6 @@
-// Processes that talk to each other: argv[1] says by what sockets. One sends `kSent` bytes, its pid first, and the
-// other sends `kAnswered` back, so that the directions can be told apart by their sums. Whoever answers prints both
-// pids.
+// Processes that talk to each other: argv[1] names the kind of sockets. One sends `kSent` bytes, its pid first, and the
+// other sends `kAnswered` back, so that the directions differ in their sums. The answering process
+// prints both pids.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -127,13 +127,13 @@ static void tcp(int nonblocking) {
 static void again(void) {
   int server = listener(0), from = 0;
   for (int i = 0; i < 2; ++i) {
-    int told[2];
-    check(pipe(told) == 0, "pipe");
+    int ports[2];
+    check(pipe(ports) == 0, "pipe");
     if (fork() == 0) {
       int port = port_of(server);
       close(server);
       int fd = connected(port, from, 0), mine = port_of(fd);
-      check(write(told[1], &mine, sizeof mine) == sizeof mine, "write");
+      check(write(ports[1], &mine, sizeof mine) == sizeof mine, "write");
       sign();
       give(fd, kSent);
       take(fd, kAnswered);
@@ -152,9 +152,9 @@ static void again(void) {
       }
       exit(0);
     }
-    check(read(told[0], &from, sizeof from) == sizeof from, "read");
-    close(told[0]);
-    close(told[1]);
+    check(read(ports[0], &from, sizeof from) == sizeof from, "read");
+    close(ports[0]);
+    close(ports[1]);
     while (wait(NULL) > 0) {
     }
   }

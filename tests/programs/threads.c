@@ -67,7 +67,7 @@ static void *with_keys(void *unused) {
   pthread_exit(unused);
 }
 
-/* Each begins when the one before it is likely over, but nothing orders them: nobody joins. */
+/* Each begins when the one before it is likely over, but nothing orders them: no thread is joined. */
 static void one_after_the_other(void) {
   enum { kCount = 30 };
   pthread_attr_t detached;

@@ -14,7 +14,7 @@ enum { N = 16, SIZE = 4096 };
 static struct io_uring ring;
 static char buffer[N][SIZE];
 
-/* The request that is to be told by its number. */
+/* The request, to be recognized by its number. */
 static struct io_uring_sqe *numbered(struct io_uring_sqe *sqe, unsigned long number) {
   sqe->user_data = number;
   return sqe;

@@ -94,7 +94,7 @@ class FakeRun:
 
 @dataclass
 class Story:
-    """Events in the order they are told."""
+    """Events in the order in which they are added."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     identities: dict[str, str] = field(default_factory=dict)

@@ -100,7 +100,7 @@ class FluxInstance:
             stderr=subprocess.PIPE,
             env=self.env,
             cwd=cwd,
-            # Its brokers and shells are ours to kill, and nobody else's.
+            # A session of its own: close() kills its brokers and shells, and no other process.
             start_new_session=True,
             user=owner,
             extra_groups=[] if owner else None,

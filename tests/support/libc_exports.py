@@ -132,7 +132,7 @@ FILES: list[Group] = [
         "(__)?res_(querydomain|send|mkquery)",
     ),
     ("reads an entry out of a text in memory", r"sget(sp|sg)ent(_r)?"),
-    ("remote shells, which nobody has; by descriptors of libc's own", r"__ivaliduser"),
+    ("remote shells, which are out of use; by descriptors of libc's own", r"__ivaliduser"),
     ("inside of the name service, for its own modules", r"(__)?nss_\w+ _nss_\w+"),
 ]
 

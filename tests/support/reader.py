@@ -1,6 +1,6 @@
 """The trace format in plain Python: slow, short, and the oracle that the native reader is compared with.
 
-What always holds: `scan_blocks` and `read_blocks` give what their namesakes in tailrace._native give, for every file
+Invariants: `scan_blocks` and `read_blocks` give what their namesakes in tailrace._native give, for every file
 that keeps docs/trace-format.md and for every damaged one that the tests think of; nothing here is shared with the C++
 code.
 """
@@ -237,8 +237,8 @@ def _text(value: Any) -> str | None:
     return str(value.text)
 
 
-def _held(value: int, limit: int = 2**63) -> int:
-    """`value`, held at the ends of what its column can store."""
+def _clamped(value: int, limit: int = 2**63) -> int:
+    """`value`, clamped to the range of its column."""
     return min(max(value, -limit), limit - 1)
 
 
@@ -247,7 +247,8 @@ def _default(value: Any, default: Any) -> Any:
 
 
 _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
-    "ts": lambda line, args, block: _held(_time_ns(line["ts"])) + _held(_whole(_default(args.get("ns"), _Number("0")))),
+    "ts": lambda line, args, block: _clamped(_time_ns(line["ts"]))
+    + _clamped(_whole(_default(args.get("ns"), _Number("0")))),
     "dur": lambda line, args, block: _time_ns(line["dur"]) if line.get("dur") is not None else 0,
     "host": lambda line, args, block: block.hosts.get(args.get("hhash", ""), block.host),
     "start": lambda line, args, block: block.start,
@@ -273,7 +274,7 @@ def _value(column: schema.Column, line: dict[str, Any], block: _Block) -> Any:
             value = _whole(value)
     if value is None or column.kind == schema.TEXT:
         return value
-    return _held(value, _LIMITS[column.kind])
+    return _clamped(value, _LIMITS[column.kind])
 
 
 def read_blocks(

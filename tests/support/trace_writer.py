@@ -1,6 +1,6 @@
 """Writes traces that keep docs/trace-format.md, and damaged ones, for tests of readers.
 
-What always holds: what is not asked to be wrong is right; headers are worked out from the lines, and `header=` replaces
+Invariants: everything is valid unless a test asks otherwise; headers are computed from the lines, and `header=` replaces
 what they promise.
 """
 
@@ -46,7 +46,7 @@ def host_line(name: str = HOST, value: str = HOST_HASH) -> Line:
 
 
 def dump(line: Line) -> bytes:
-    """A line as the writer spells it."""
+    """A line as the writer formats it."""
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 

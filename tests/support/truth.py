@@ -1,6 +1,6 @@
 """What a program does to files, by strace (the kernel's view) and by a trace, in one form that can be compared.
 
-What always holds: paths are relative to the directory that the program worked in, so that two runs in two directories
+Invariants: paths are relative to the directory that the program worked in, so that two runs in two directories
 compare; files outside it (libraries, locales, /proc) are left out, and all pipes are one entry, as their numbers differ
 between runs; so are all sockets.
 """

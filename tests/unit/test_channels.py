@@ -69,7 +69,7 @@ class TestConnections:
             assert flows(story) == {}
 
     def test_both_ends_of_one_process_are_no_end_of_another(self) -> None:
-        """A descriptor's number is used again for a connection to somebody else."""
+        """A descriptor's number is used again for a connection to another host."""
         story = Story()
         talk(story, "10.0.0.1:4000", "10.0.0.2:80", end("ask", 5), end("first", 6))
         talk(story, "10.0.0.1:4001", "10.0.0.3:80", end("ask", 7), end("second", 8))

@@ -1,4 +1,4 @@
-"""Hosts whose clocks are apart: told by reads that came before their writes, and put right by no more than that."""
+"""Hosts whose clocks differ: detected by reads before their writes, corrected by no more than that."""
 
 from __future__ import annotations
 

@@ -310,9 +310,9 @@ class TestPerfetto:
 
     def test_it_holds_one_partition_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         run = hostile_run(5)
-        held = [len(part) for part in perfetto._partitions(run)]
-        assert len(held) == 5
-        assert max(held) <= len(run.rows) // 5 + 1
+        sizes = [len(part) for part in perfetto._partitions(run)]
+        assert len(sizes) == 5
+        assert max(sizes) <= len(run.rows) // 5 + 1
 
     def test_threads_of_two_hosts_with_one_id_stay_apart(self) -> None:
         story = Story()

@@ -176,7 +176,7 @@ class TestRun:
         assert len(run.events(pid=7).compute()) == 4
         one = run.events(columns=["name", "start"], pid=7, start=SECOND)
         assert one.npartitions == 1 and one.compute()["start"].tolist() == [SECOND] * 2
-        assert len(run.events(start="nobody").compute()) == 0
+        assert len(run.events(start="none").compute()) == 0
         by = run.events(columns=["pid", "start"]).compute().groupby(["pid", "start"], observed=True).size()
         assert by.to_dict() == {(7, FIRST): 2, (7, SECOND): 2}
         assert len(dataflow.model(run).who.query("task == ''")) == 2

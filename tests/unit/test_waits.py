@@ -1,4 +1,4 @@
-"""Where the tasks' time went: from declared times and events told by hand."""
+"""Where the tasks' time went: from declared times and events written by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def declared(*tasks: dict[str, Any]) -> pd.DataFrame:
     return out
 
 
-def told(run: FakeRun) -> dict[str, list[float | None]]:
+def parts(run: FakeRun) -> dict[str, list[float | None]]:
     """task -> depend, data, order, queue, start, run, io, compute in ms."""
     table = waits.table(run)
     assert list(table.columns) == [*waits.KEYS, *waits.TIMES]
@@ -55,7 +55,7 @@ def pipeline() -> FakeRun:
 
 
 def test_the_parts_of_two_tasks_lives() -> None:
-    assert told(pipeline()) == {
+    assert parts(pipeline()) == {
         "a1": [0, 0, 0, 5, 5, 90, 10, 80],
         "b1": [94, 24, 70, 10, 10, 80, 8, 72],
     }
@@ -67,7 +67,7 @@ def test_data_that_was_there_before_is_not_waited_for() -> None:
         {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
         {"task": "b1", "submit": 60, "depend": 100, "alloc": 110, "start": 120, "end": 200},
     )
-    assert told(run)["b1"][:3] == [40, 0, 40]
+    assert parts(run)["b1"][:3] == [40, 0, 40]
 
 
 def test_data_that_comes_after_the_wait_fills_it() -> None:
@@ -76,7 +76,7 @@ def test_data_that_comes_after_the_wait_fills_it() -> None:
         {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 15},
         {"task": "b1", "submit": 6, "depend": 15, "alloc": 110, "start": 120, "end": 200},
     )
-    assert told(run)["b1"][:3] == [9, 9, 0]
+    assert parts(run)["b1"][:3] == [9, 9, 0]
 
 
 def test_what_the_jobs_in_an_instance_read_the_instance_waited_for() -> None:
@@ -94,7 +94,7 @@ def test_what_the_jobs_in_an_instance_read_the_instance_waited_for() -> None:
     ).assign(parent=[None, None, "b0", "b0"])
     deps = [{"workflow": "w", "task": t, "dep": d, "via": "afterok"} for t, d in (("b0", "a1"), ("b2", "b1"))]
     run.declared_deps = pd.DataFrame(deps).assign(path=None)
-    life = told(run)
+    life = parts(run)
     assert life["b0"][:3] == [94, 24, 70]
     assert life["b0"][6:] == [None, None], "its own calls were not traced"
     assert life["b2"][:3] == [31, 29, 2]
@@ -104,13 +104,13 @@ def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
     run = pipeline()
     tasks = [{"task": "c1", "submit": 0, "depend": 7, "alloc": 9, "start": 10, "end": 30, "holds": ["begin-time=9"]}]
     run.declared_tasks = declared(*tasks)
-    assert told(run) == {"c1": [7, None, None, 2, 1, 20, None, None]}
+    assert parts(run) == {"c1": [7, None, None, 2, 1, 20, None, None]}
 
 
 def test_a_task_that_has_not_ended_is_told_as_far_as_it_came() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "c1", "submit": 3}, {"task": "c2", "submit": 3, "depend": 4, "alloc": 9})
-    assert told(run) == {"c1": [None] * 8, "c2": [0, None, None, 6, None, None, None, None]}
+    assert parts(run) == {"c1": [None] * 8, "c2": [0, None, None, 6, None, None, None, None]}
 
 
 def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
@@ -118,7 +118,7 @@ def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
     run.declared_tasks = declared(
         {"task": "a1", "submit": 0, "launch": 1, "end": 100}, {"task": "b1", "submit": 6, "launch": 101, "end": 200}
     )
-    assert told(run) == {
+    assert parts(run) == {
         "a1": [0, 0, 0, 20, None, 80, 10, 70],
         "b1": [95, 24, 71, 29, None, 70, 8, 62],
     }
@@ -127,7 +127,7 @@ def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
 def test_clocks_that_disagree_make_nothing_negative() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "a1", "submit": 9, "depend": 8, "alloc": 7, "start": 6, "end": 5})
-    assert told(run) == {"a1": [0, 0, 0, 0, 0, 0, 0, 0]}
+    assert parts(run) == {"a1": [0, 0, 0, 0, 0, 0, 0, 0]}
 
 
 def test_stages_are_sums_and_what_is_known_of_none_is_null() -> None:

@@ -33,7 +33,7 @@ class Equation:
 
     @classmethod
     def fit(cls, density, temperature, pressure, diffusion):
-        """Least squares through simulated points (arrays of shape (n,)), held by the guess where there are few."""
+        """Least squares through simulated points (arrays of shape (n,)), with the guess as prior where there are few."""
         guess = cls.guess()
         dense, warm = (a.ravel() for a in np.meshgrid(GUESSED_DENSITIES, GUESSED_TEMPERATURES))
         rows = np.concatenate((_terms(density, temperature), GUESS_WEIGHT * _terms(dense, warm)))
@@ -63,7 +63,7 @@ class Equation:
         return cls(np.array(found["virials"]), found["diffusion"])
 
     def write(self, path):
-        """Replaces the file at once, so that nobody sees half of it."""
+        """Replace the file atomically, so that no reader gets half of it."""
         scratch = path.with_suffix(".tmp")
         scratch.write_text(json.dumps({"virials": self.virials.tolist(), "diffusion": self.diffusion}, indent=1) + "\n")
         scratch.replace(path)

@@ -37,7 +37,7 @@ PACKAGES = {"bwa": "bwa", "samtools": "samtools", "wgsim": "samtools", "bcftools
 
 @bash_app
 def unpack(inputs=(), outputs=()):
-    """The index `.fai` that samtools puts beside the reference is declared by nobody."""
+    """The index `.fai` that samtools puts beside the reference is undeclared."""
     return f"gunzip -c '{inputs[0]}' > '{outputs[0]}' && samtools faidx '{outputs[0]}'"
 
 

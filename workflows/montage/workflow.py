@@ -42,7 +42,7 @@ def project(inputs=(), outputs=()):
 
 @bash_app
 def table(folder, inputs=(), outputs=()):
-    """From the folder above: the table has names as mImgtbl was told them, and the later programs want them bare."""
+    """Run in the folder above: the table has the names given to mImgtbl, and later programs need them without a folder."""
     above, name = folder.rsplit("/", 1)
     return f"cd '{above}' && mImgtbl '{name}' '{outputs[0]}'"
 
