@@ -5,9 +5,9 @@
     reads.c traced as TASKS processes of STAGES stages -> each step in a Python of its own, in rounds -> table
 
 Why that is fair: every reader gets what its own tracer wrote of the same calls, from the page cache, and may use all
-processors. It is asked for the same eight things where its trace has them, and what it returns is counted, so that a
-reader that drops rows is detected. Imports are not timed. The peak is of resident memory, less what the process used before
-the step began.
+processors. It runs the same eight steps where its trace has the data, and the rows that it returns are counted, which
+detects a reader that drops rows. Imports are not timed. The peak is of resident memory, less what the process used
+before the step.
 """
 
 import argparse

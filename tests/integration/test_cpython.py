@@ -1,8 +1,8 @@
 """CPython's own test suite has the same results traced as untraced, test by test.
 
-The suite drives the hooks as hard as any program does: thousands of odd calls whose results CPython's
-developers check. Each module runs twice, untraced and traced, each in a process of its own; the outcomes of the single tests are
-compared, and those of the tests that don't pass untraced (no network, another locale, a slow machine) are not.
+The suite drives the hooks as hard as any program does: thousands of odd calls whose results CPython's developers check.
+Each module runs twice, untraced and traced, each in a process of its own. The outcomes of the single tests are
+compared, except of tests that fail untraced (no network, another locale, a slow machine).
 
 A few quick modules are in every run. All of them, which takes about half an hour; the run ends with a table of both
 results:

@@ -360,8 +360,8 @@ def test_a_library_whose_constructor_waits_for_io_of_a_thread(harm: Harm, progra
 def test_another_tool_that_interposes(harm: Harm, program: Program) -> None:
     done = harm(program("interpose_client"), env={"LD_PRELOAD": str(program("interposer.so"))})
     assert "interposed 1" in done.stdout
-    # What libc's own handle gives is libc's read, past every interposer: seen all the same (core/src/hooks/trampolines.cc),
-    # but for a sanitizer's build, where dlsym is libc's.
+    # libc's own handle gives libc's read, past every interposer: recorded all the same (core/src/hooks/trampolines.cc),
+    # except in a sanitizer's build, where dlsym is libc's.
     assert done.seen.read(done.work / "given") == len("given to the program\n") + (0 if sanitizer.CHOSEN else 10)
 
 

@@ -1,7 +1,7 @@
 """Writes traces that keep docs/trace-format.md, and damaged ones, for tests of readers.
 
-Invariants: everything is valid unless a test asks otherwise; headers are computed from the lines, and `header=` replaces
-what they promise.
+Invariants: everything is valid unless a test asks otherwise; headers are computed from the lines;
+`header=` replaces their values.
 """
 
 import json

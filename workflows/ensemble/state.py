@@ -33,7 +33,7 @@ class Equation:
 
     @classmethod
     def fit(cls, density, temperature, pressure, diffusion):
-        """Least squares through simulated points (arrays of shape (n,)), with the guess as prior where there are few."""
+        """Least squares through simulated points (arrays of shape (n,)), with a guess as prior."""
         guess = cls.guess()
         dense, warm = (a.ravel() for a in np.meshgrid(GUESSED_DENSITIES, GUESSED_TEMPERATURES))
         rows = np.concatenate((_terms(density, temperature), GUESS_WEIGHT * _terms(dense, warm)))

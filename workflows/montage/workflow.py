@@ -42,7 +42,7 @@ def project(inputs=(), outputs=()):
 
 @bash_app
 def table(folder, inputs=(), outputs=()):
-    """Run in the folder above: the table has the names given to mImgtbl, and later programs need them without a folder."""
+    """Run in the folder above: the table has the names given to mImgtbl, and later programs need bare names."""
     above, name = folder.rsplit("/", 1)
     return f"cd '{above}' && mImgtbl '{name}' '{outputs[0]}'"
 
