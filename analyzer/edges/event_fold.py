@@ -109,8 +109,8 @@ def combined(parts: Sequence[Any], how: Callable[[Any], Any] = combine) -> Any:
 def chunk(frame: pd.DataFrame) -> Partial:
     """The Partial of one partition: events (columns `COLUMNS`, any row order), folded natively by their codes."""
     events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
-    held = {name: _held(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
-    events = dataclasses.replace(events, number={**events.number, **held})
+    clamped = {name: _clamped(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
+    events = dataclasses.replace(events, number={**events.number, **clamped})
     text = {**events.text}
     text["file2"] = batch.recoded(text["file"], text["file2"])
     text["path2"] = batch.recoded(text["path"], text["path2"])
@@ -140,8 +140,8 @@ def chunk(frame: pd.DataFrame) -> Partial:
     )
 
 
-def _held(column: Ints, low: int, high: int) -> Ints:
-    """The column, held at what is possible; as it is where it is within."""
+def _clamped(column: Ints, low: int, high: int) -> Ints:
+    """The column, clamped to the possible range; the same array where it is within it."""
     if not len(column) or (column.min() >= low and column.max() <= high):
         return column
     return np.clip(column, low, high)

@@ -161,7 +161,7 @@ def _jobs(m: Model, code: Any, activities: pd.DataFrame, kept: set[int]) -> dict
 
 def _process_key(row: Any) -> tuple[str, ...]:
     """Host and pid; and the start of a process whose pid another one had before."""
-    again = (str(row["start"]),) if row["bearer"] > 1 else ()
+    again = (str(row["start"]),) if row["pid_use"] > 1 else ()
     return (str(row["host"]), str(row["pid"]), *again)
 
 

@@ -87,7 +87,7 @@ class Analyses:
         row = self.inputs.tasks.iloc[task]
         if row["task"]:
             return ["--task", literal(str(row["task"]))]
-        start = ["--start", str(row["start"])] if row["bearers"] > 1 else []
+        start = ["--start", str(row["start"])] if row["pid_uses"] > 1 else []
         return ["--host", str(row["host"]), "--pid", str(row["pid"]), *start]
 
     def of_stage(self, name: str) -> list[str]:

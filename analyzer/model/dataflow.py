@@ -45,8 +45,8 @@ class Model:
     """Everything that graphs and reports are made from; nothing in it grows with the number of events.
 
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
-    `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `bearer` and
-    `bearers` (`processes.bearers`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
+    `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `pid_use` and
+    `pid_uses` (`processes.pid_uses`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
     another's (clocks.py). `lossy`: processes that lost events. `names`: what people call a task, by (workflow, task),
     where that isn't the task tag (`task_names`).
     """
@@ -122,7 +122,7 @@ def build(
     who = table.who.copy()
     programs = file_classes.programs(who, told)
     who["exe"] = [p.exe for p in programs]
-    who["bearer"], who["bearers"] = processes.bearers(who)
+    who["pid_use"], who["pid_uses"] = processes.pid_uses(who)
     tagged = bool((who["stage"] != "").any())
     names = [file_classes.program(exe) for exe in who["exe"]]
     fallback = [UNTAGGED if tagged or not name else f"({name})" for name in names]
@@ -163,8 +163,7 @@ def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 def activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     """The activity of each actor at a level, and the activities: workflow, stage (as shown), task, host, pid, start,
-    exe,
-    label, bearer and bearers (of the pid; 1 where it is no process).
+    exe, label, pid_use and pid_uses (both 1 where the activity is no process).
 
     Raises:
         QueryError: there is no such level.
@@ -185,7 +184,7 @@ def _activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         tagged = out["task"] != ""
         out.loc[tagged, ["host", "start"]] = ""
         out.loc[tagged, "pid"] = -1
-        out.loc[tagged, ["bearer", "bearers"]] = 1
+        out.loc[tagged, ["pid_use", "pid_uses"]] = 1
     codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in ACTIVITY_KEYS[level])))
     table = out.iloc[first].reset_index(drop=True)
     table["label"] = _activity_labels(m, level, table)
@@ -210,7 +209,7 @@ def activity_id(level: str, row: Row) -> str:
     start of a process is part of it where another process had the pid before."""
     kind = "process" if level == "task" and not row["task"] else level
     keys = ACTIVITY_KEYS[kind][:3] if kind == "task" else ACTIVITY_KEYS[kind]
-    parts = (row[key] for key in keys if key != "start" or row["bearer"] > 1)
+    parts = (row[key] for key in keys if key != "start" or row["pid_use"] > 1)
     return kind + ":" + "/".join(quote(str(part), safe="") for part in parts)
 
 

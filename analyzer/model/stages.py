@@ -205,6 +205,6 @@ def filters(m: Model, label: str) -> list[str]:
     tag = str(own["stage"].iat[0]) if len(own) else label
     if tag or count(own) > ASKED_PROCESSES or len(own) == len(m.who):
         return ["--stage", tag]
-    several = bool((own["bearers"] > 1).any())
+    several = bool((own["pid_uses"] > 1).any())
     asked = {name: sorted(own[name].unique().tolist()) for name in (PROCESS if several else PROCESS[:2])}
     return ["--stage", "", *(word for name in asked for value in asked[name] for word in (f"--{name}", str(value)))]

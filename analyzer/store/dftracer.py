@@ -81,8 +81,8 @@ def summarize(path: Path) -> Summary:
     if events:
         summary.t0_ns = min(starts)
         ends = (start + _ns(event.get("dur")) for start, event in zip(starts, events, strict=True))
-        summary.t1_ns = _held(max(ends))
-        summary.pid = _held(_integer(events[0].get("pid")) or 0)
+        summary.t1_ns = _clamped(max(ends))
+        summary.pid = _clamped(_integer(events[0].get("pid")) or 0)
         summary.host = file.name("HH", _args(events[0]).get("hhash")) or ""
     for event in events:
         way, moved = _moved(event)
@@ -91,7 +91,7 @@ def summarize(path: Path) -> Summary:
         value = _args(event).get("fhash")
         if value is not None and file.names.get(("FH", str(value)), "") is None:
             summary.losses["ambiguous", "events"] = summary.losses.get(("ambiguous", "events"), 0) + 1
-    summary.read_bytes, summary.written_bytes = _held(summary.read_bytes), _held(summary.written_bytes)
+    summary.read_bytes, summary.written_bytes = _clamped(summary.read_bytes), _clamped(summary.written_bytes)
     return summary
 
 
@@ -173,12 +173,12 @@ def _integer(value: object) -> int | None:
 def _ns(value: object) -> int:
     """us as ns; 0 for what is no time."""
     if isinstance(value, float) and isfinite(value):
-        return _held(round(value * 1000))
-    return _held(value * 1000) if isinstance(value, int) and not isinstance(value, bool) else 0
+        return _clamped(round(value * 1000))
+    return _clamped(value * 1000) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _held(value: int, limit: int = 2**63) -> int:
-    """`value`, held at the ends of what its column can store."""
+def _clamped(value: int, limit: int = 2**63) -> int:
+    """`value`, clamped to the range of its column."""
     return min(max(value, -limit), limit - 1)
 
 
@@ -237,4 +237,4 @@ def _value(column: schema.Column, event: Document, file: _File) -> str | int | N
     if column.kind == schema.TEXT:
         return clean(value) if isinstance(value, str) else None
     whole = _integer(value)
-    return None if whole is None else _held(whole, 2**31 if column.kind == schema.INT32 else 2**63)
+    return None if whole is None else _clamped(whole, 2**31 if column.kind == schema.INT32 else 2**63)

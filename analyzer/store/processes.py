@@ -1,12 +1,13 @@
-"""Which process: host, pid and start.
+"""The identity of a process: host, pid and start.
 
-A pid comes again: when the kernel has gone round, after a reboot, and in every pid namespace under one host name
-(containers, `unshare -p`). What stays one process's own is when it was first seen, `start`, which every trace file has
-in its name (docs/trace-format.md): kept over execve, another one in a forked child. A process that changed its user and
-executes another program is two processes of one pid, since the program can't go on with the first one's trace file.
+A pid is reused: when the kernel's counter wraps, after a reboot, and in every pid namespace under one host name
+(containers, `unshare -p`). `start`, the time at which tracing of the process began, tells its processes apart. Every
+trace file has it in its name (docs/trace-format.md); execve keeps it, and a forked child has another one. A process
+that changed its user and executes another program is two processes of one pid, since the program can't continue the
+first one's trace file.
 
-People are shown host and pid, and with it which bearer of the pid it is where that isn't the first: `node1:7`,
-`node1:7#2`. Traces of other tools have no start: "".
+Reports show host and pid: `node1:7`. From the second process with a pid on they add its number: `node1:7#2`. Traces of
+other tools have no start: "".
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def keys(frame: pd.DataFrame) -> list[Process]:
 
 
 def numbers(frame: pd.DataFrame, columns: Sequence[str] = PROCESS) -> Ints:
-    """Dense codes of the processes of a frame with the columns `PROCESS`, by first appearance."""
+    """Dense codes, in order of first appearance, of the processes of a frame with the columns `PROCESS`."""
     return grouping.numbered(grouping.pack(*(frame[name].to_numpy() for name in columns)))[0]
 
 
-def bearers(frame: pd.DataFrame) -> tuple[Ints, Ints]:
-    """For each row of a frame with the columns `PROCESS`: which bearer of its pid on its host the process is, from 1 in
-    the order of their starts, and how many there are in the frame."""
+def pid_uses(frame: pd.DataFrame) -> tuple[Ints, Ints]:
+    """(pid_use, pid_uses) of each row of a frame with the columns `PROCESS`: the number of the process among those with
+    its pid on its host, from 1 in the order of their starts; and how many of these the frame has."""
     place, process = numbers(frame, PROCESS[:2]), numbers(frame)
     of_place: list[set[str]] = [set() for _ in range(int(place.max(initial=-1)) + 1)]
     if int(process.max(initial=-1)) + 1 == len(of_place):
@@ -63,13 +64,13 @@ def count(frame: pd.DataFrame) -> int:
 
 
 def pid_texts(frame: pd.DataFrame) -> list[str]:
-    """The pid of each row of a frame with the columns `PROCESS` and `bearer`; from the second bearer on with its
-    number."""
-    rows = zip(frame["pid"].tolist(), frame["bearer"].tolist(), strict=True)
-    return [f"{pid}#{bearer}" if bearer > 1 else str(pid) for pid, bearer in rows]
+    """The pid of each row of a frame with the columns `PROCESS` and `pid_use`; from the second process with a pid on
+    with its number: `7#2`."""
+    rows = zip(frame["pid"].tolist(), frame["pid_use"].tolist(), strict=True)
+    return [f"{pid}#{pid_use}" if pid_use > 1 else str(pid) for pid, pid_use in rows]
 
 
 def names(frame: pd.DataFrame) -> list[str]:
-    """The same with the host in front, where it is known."""
+    """`pid_texts` with the host in front, where it is known."""
     rows = zip(frame["host"].tolist(), pid_texts(frame), strict=True)
     return [f"{host}:{pid}" if host else pid for host, pid in rows]

@@ -57,7 +57,7 @@ def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declar
     activity = np.full(len(activities), -1, dtype=np.int64)
     activity[order] = np.arange(len(kept))
     labels, workflows, tags = (activities[key].to_numpy(dtype=object) for key in ("label", "workflow", "task"))
-    untagged = activities[["host", "pid", "start", "bearers"]].to_dict("records")
+    untagged = activities[["host", "pid", "start", "pid_uses"]].to_dict("records")
     several = len(set(workflows[workflows != ""])) > 1
     rows = [
         {
@@ -79,7 +79,7 @@ def tasks(m: Model, whole: Model, code: Ints, index: Ints, start_ns: int, declar
 
 
 def _place(row: Row) -> JsonObject:
-    born = {"born": str(row["start"])} if row["bearers"] > 1 else {}
+    born = {"born": str(row["start"])} if row["pid_uses"] > 1 else {}
     return {"host": str(row["host"]), "pid": int(row["pid"]), **born}
 
 

@@ -94,7 +94,9 @@ def test_the_first_of_a_pid_namespace_is_waited_for_by_another_pid(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("read", "written"), [((8, 9), (1, 2)), ((1, 1), (5, 7))])
-def test_each_bearer_of_a_pid_has_its_own_end(tmp_path: Path, read: tuple[int, int], written: tuple[int, int]) -> None:
+def test_processes_of_one_pid_have_their_own_ends(
+    tmp_path: Path, read: tuple[int, int], written: tuple[int, int]
+) -> None:
     """Both were killed and waited for by their own parents, which ran side by side and have one pid, too."""
     files = {}
     for number, (at, start) in enumerate(((0, "a"), (40, "b"))):

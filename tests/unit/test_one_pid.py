@@ -151,13 +151,13 @@ ROWS = st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from([1, 2])
 
 @settings(deadline=None)
 @given(ROWS)
-def test_bearers_are_numbered_in_the_order_of_their_starts(rows: list[tuple[str, int, str]]) -> None:
+def test_processes_of_a_pid_are_numbered_in_the_order_of_their_starts(rows: list[tuple[str, int, str]]) -> None:
     frame = pd.DataFrame(rows, columns=processes.PROCESS)
-    bearer, bearers = processes.bearers(frame)
+    pid_use, pid_uses = processes.pid_uses(frame)
     for at, (host, pid, start) in enumerate(rows):
         others = {s for h, p, s in rows if (h, p) == (host, pid)}
-        assert bearer[at] == 1 + sum(int(s or "0", 16) < int(start or "0", 16) for s in others)
-        assert bearers[at] == len(others)
+        assert pid_use[at] == 1 + sum(int(s or "0", 16) < int(start or "0", 16) for s in others)
+        assert pid_uses[at] == len(others)
     codes = processes.numbers(frame)
     assert all((codes[a] == codes[b]) == (rows[a] == rows[b]) for a in range(len(rows)) for b in range(len(rows)))
     assert processes.count(frame) == len(set(rows))
