@@ -116,7 +116,7 @@ TEST(Settings, AChildGetsThemBack) {
 
 TEST(Settings, AProgramMayRemoveExposedSettings) {
   std::vector<std::string> exposed = {"TAILRACE_RUN=/run", "TAILRACE_TAGS=a=1", "TAILRACE_PROPAGATE=environment",
-                                       "LD_PRELOAD=/x.so:/l/libtailrace.so"};
+                                      "LD_PRELOAD=/x.so:/l/libtailrace.so"};
   StartEnvironment start = started(exposed);
   auto wanted = [&](const std::vector<std::string> &entries) {
     return is_wanted_in(start, Environment(entries).get());
