@@ -160,10 +160,10 @@ class EventFolder {
 
   void count(const Call &call) {
     const bool io = !call.is(kNotIo), waits = call.is(kProcess) && call.is(kWaits);
-    const int64_t kind = call.is(kStreamType | kChannel) ? kStream
-                         : call.is(kWrites)              ? kWrite
-                         : call.is(kReads)               ? kRead
-                                                         : kMeta;
+    const int64_t kind = call.is(kStreamType) || call.is(kChannel) ? kStream
+                         : call.is(kWrites)                        ? kWrite
+                         : call.is(kReads)                         ? kRead
+                                                                   : kMeta;
     Cell &cell = cells_[static_cast<size_t>(call.who * kKinds + kind)];
     if (cell.value[kCountWho] == 0) {
       cell.value[kCountWho] = 1;

@@ -125,7 +125,7 @@ static void end_environment(char **to, char **end) {
   *to = nullptr;
   for (size_t i = 1; i <= left; ++i) {
     bool is_type = left % 2 == 0 && i % 2 == 1;
-    to[i] = reinterpret_cast<char *>(uintptr_t{is_type ? AT_IGNORE : AT_NULL});
+    to[i] = reinterpret_cast<char *>(static_cast<uintptr_t>(is_type ? AT_IGNORE : AT_NULL));
   }
 }
 

@@ -36,10 +36,9 @@ void each_object(Visit visit) {
     Exports exports;
     if (is_own(m)) {
       behind = true;
-    } else if (exports.read(m->l_addr, m->l_ld) && visit(exports, behind)) {
-      return;
-    } else if (is_libc(exports) && !behind) {
-      return;
+    } else {
+      bool is_found = exports.read(m->l_addr, m->l_ld) && visit(exports, behind);
+      if (is_found || (is_libc(exports) && !behind)) return;
     }
   }
 }
