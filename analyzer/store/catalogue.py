@@ -1,11 +1,11 @@
-"""The catalogue of a run: a SQLite file made of block headers, run.json and what was declared; and, once the dataflow
-was requested, the edge table (edge_cache.py).
+"""The catalogue of a run: a SQLite file made from block headers, run.json and the declared files; and, once the
+dataflow was requested, the edge table (edge_cache.py).
 
 Invariants: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is scanned
 again: only its new bytes when it grew. It is built in a node-local file and published by rename in the run directory,
-so that no reader on any client sees it incomplete; a published one is never written. Where the run directory can't be
-written, or belongs to another tool (DFTracer), the local file serves this process alone. A trace can be opened while it
-is written: bytes that are not a whole block yet count as torn until they are.
+so that no reader on any client sees it incomplete; a published file is never modified. Where the run directory can't be
+written, or belongs to another tool (DFTracer), the local file serves this process only. A trace can be opened while it
+is written: the bytes of an incomplete block count as torn until it is complete.
 
 catalogue_tables.py has the tables and fills them; layout.py finds the files.
 """
@@ -31,21 +31,21 @@ FILE_NAME = "tailrace.db"
 
 
 class Catalogue:
-    """An open catalogue, read-only and up to date with the files as they were when it was opened."""
+    """An open catalogue: read-only, the state of the files at the time of opening."""
 
     def __init__(self, where: Layout, connection: sqlite3.Connection) -> None:
         self.layout = where
         self._connection = connection
 
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query. Raises RunError when SQLite refuses."""
+        """All rows of a query. Raises RunError when SQLite fails."""
         try:
             return self._connection.execute(query, tuple(parameters)).fetchall()
         except sqlite3.Error as error:
             raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
 
     def table(self, query: str, parameters: Iterable[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and rows of a query. Raises RunError when SQLite refuses."""
+        """Column names and rows of a query. Raises RunError when SQLite fails."""
         try:
             cursor = self._connection.execute(query, tuple(parameters))
             return [column[0] for column in cursor.description], cursor.fetchall()
@@ -53,10 +53,11 @@ class Catalogue:
             raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
 
     def keep(self, change: Callable[[sqlite3.Connection], None]) -> bool:
-        """Publishes the catalogue with what `change` inserts; this one stays as it was opened.
+        """Publishes the catalogue with the rows that `change` inserts; this object keeps the state that it was opened
+        with.
 
-        False where it can't: the directory belongs to another tool or can't be written, or another process published a
-        newer catalogue.
+        Returns False, and publishes nothing, where the directory belongs to another tool or can't be written, or where
+        another process published a newer catalogue.
         """
         if not self.layout.owned:
             return False
@@ -81,14 +82,14 @@ class Catalogue:
             local.unlink()
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Closes the database."""
         self._connection.close()
 
 
 def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
-    """Opens the catalogue of a run, bringing it up to date first.
+    """Opens the catalogue of a run after updating it.
 
-    Raises NotARunError when there is no run; RunError when it can't be examined.
+    Raises NotARunError when there is no run; RunError when it can't be read.
     """
     where = layout(directory)
     published = where.directory / FILE_NAME
@@ -98,7 +99,7 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
             return Catalogue(where, connection)
         return Catalogue(where, _rebuild(where, published, traces, others))
     except (OSError, sqlite3.Error) as error:
-        raise RunError(f"{where.directory}: the catalogue can't be made: {error}") from error
+        raise RunError(f"{where.directory}: the catalogue can't be built: {error}") from error
 
 
 def _scratch() -> Path:
@@ -109,7 +110,7 @@ def _scratch() -> Path:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    # Behind an empty authority: a path that begins with two slashes would be one itself.
+    # The authority is empty, since SQLite would take one from a path that begins with two slashes.
     place = quote(os.fsencode(path.absolute()))
     return sqlite3.connect(f"file://{place}?mode=ro&immutable=1", uri=True, check_same_thread=False)
 
@@ -124,7 +125,7 @@ def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | No
         }:
             return connection
     except sqlite3.Error:
-        pass  # damaged: it is made anew
+        pass  # damaged: it is rebuilt
     connection.close()
     return None
 
@@ -138,7 +139,8 @@ def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[
         if where.owned and _publish(local, published):
             return _connect_read_only(published)
         connection = _connect_read_only(local)
-        connection.execute("SELECT 1 FROM sources").fetchone()  # the file is open now, so its name can go
+        # SQLite opens the file at the first query; only then can the name be removed.
+        connection.execute("SELECT 1 FROM sources").fetchone()
         return connection
     finally:
         local.unlink()
@@ -163,7 +165,7 @@ def _update_copy(published: Path, local: Path, traces: list[Source], others: lis
 
 
 def _publish(local: Path, published: Path) -> bool:
-    """Puts the finished catalogue into the run directory, whole or not at all."""
+    """Puts the finished catalogue into the run directory by an atomic rename."""
     staged = published.with_name(f".{FILE_NAME}.{socket.gethostname()}.{os.getpid()}.{local.stem}")
     try:
         shutil.copyfile(local, staged)

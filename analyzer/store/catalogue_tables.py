@@ -3,8 +3,8 @@
     trace/*.pfw.gz  -scan_file->  files, blocks, contexts, block_contexts, processes, reaped, untraced, losses
     run.json, declared/*.jsonl  ->  meta, declared_* (declared_tables.py)
 
-Invariants: an update is one transaction. Of a file that grew only the new bytes are scanned; a file that changed
-otherwise is scanned as a whole, after its rows were deleted. catalogue.py opens and publishes the database.
+Invariants: an update is one transaction. Of a file that grew, only the new bytes are scanned. A file that changed
+otherwise is scanned completely after its rows were deleted. catalogue.py opens and publishes the database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
 
 VERSION = 4
-"""Of the tables below; a catalogue of another version is made anew."""
+"""Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
 meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, kind TEXT, size INTEGER, mtime_ns
@@ -54,13 +54,13 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def stamps(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int]]:
-    """File in the run -> `Source.stamp`, as it was when the database was filled."""
+    """File in the run -> `Source.stamp` when the database was filled."""
     rows = connection.execute("SELECT path, size, mtime_ns, inode FROM sources")
     return {path: (size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
 FILES_AT_ONCE = 4096
-"""So many trace files' rows are held before they are put in."""
+"""The rows of so many trace files are buffered before they are inserted."""
 
 _FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
 _FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
@@ -69,7 +69,8 @@ _PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *_PROCESS_START, "exit", "account
 
 
 def _set_with(key: str, name: str) -> str:
-    """Takes what came where `key` came with it: not every block has a start (with argv) or an exit (with account)."""
+    """Keeps the old value where the new row has no `key`: not every block has a start (with argv) or an exit (with
+    account)."""
     return f" {name} = CASE WHEN excluded.{key} IS NULL THEN {name} ELSE excluded.{name} END,"
 
 
@@ -93,7 +94,7 @@ def update(path: Path, traces: list[Source], others: list[Source]) -> None:
     """Brings the database at `path`, which may be empty, up to date with these files."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = MEMORY")
-        connection.execute("PRAGMA synchronous = OFF")  # nothing is kept of it until it is whole
+        connection.execute("PRAGMA synchronous = OFF")  # an incomplete database is discarded
         connection.execute("BEGIN")
         if version(connection) == 0:
             for statement in (TABLES + declared_tables.TABLES).split(";"):
@@ -105,7 +106,7 @@ def update(path: Path, traces: list[Source], others: list[Source]) -> None:
 
 class _Filler:
     """One update. Rows are inserted by the thousand (`_put`, `_flush`), since statements of one row each would cost
-    more than reading the headers; so ids are assigned here."""
+    more than reading the headers; so this class assigns the ids."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
@@ -135,7 +136,7 @@ class _Filler:
         self._db.execute("DELETE FROM sources")
         rows = ((source.name, *source.stamp) for source in [*traces, *others])
         self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
-        # Contexts and processes that only a replaced file had.
+        # Contexts and processes that occurred only in a replaced file.
         self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
         self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
 
@@ -157,7 +158,7 @@ class _Filler:
         self._changed, self._rows = {}, {}
 
     def _start(self, source: Source) -> int | None:
-        """From which byte on a changed file is new; None: all of it is."""
+        """The first new byte of a changed file; None: all of the file is new."""
         known, before = self._known.get(source.name), self._files.get(source.name)
         if known is None or before is None or before[1] != headers.TAILRACE:
             return None
@@ -170,7 +171,7 @@ class _Filler:
         self._db.execute("CREATE TEMP TABLE gone (file TEXT PRIMARY KEY, id INTEGER)")
         self._db.executemany("INSERT INTO gone VALUES (?, ?)", gone)
         if self._db.execute("SELECT 1 FROM edge_files WHERE file IN (SELECT file FROM gone) LIMIT 1").fetchone():
-            # What came of one file can't be told apart in them.
+            # Edge tables don't say which rows came from which file.
             self._db.execute("DELETE FROM edge_files")
             self._db.execute("DELETE FROM edge_tables")
         blocks = "SELECT id FROM blocks WHERE file_id IN (SELECT id FROM gone)"
@@ -181,7 +182,7 @@ class _Filler:
         self._db.execute("DROP TABLE gone")
 
     def _trace(self, source: Source, start: int | None) -> None:
-        """A trace file from byte `start` on; None: it is not known yet."""
+        """Adds a trace file from byte `start` on; None: a new file."""
         scan = scan_file(source.place, start or 0)
         end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
         figures = (scan.kind, source.size, source.mtime_ns, end)
@@ -199,7 +200,7 @@ class _Filler:
             self._put(_LOSS, source.name, cause, unit, count, scan.problem)
 
     def _torn_before(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
-        # Torn bytes are counted over the whole file each time: a tail that was torn may have been written on since.
+        # Torn bytes are counted over the whole file each time, since a torn tail may have been completed.
         self._db.execute("DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files')", (name,))
         query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
         (whole,) = self._db.execute(query, (file_id, start)).fetchone()
@@ -259,7 +260,7 @@ class _Filler:
         declared_tables.fill(self._db, rest)
 
     def _launched(self, source: Source) -> None:
-        """What `tailrace run` read of its command's end."""
+        """Adds the account that `tailrace run` wrote at its command's end."""
         row = _run_json(source.path)
         totals = headers.pair([row.get("rchar"), row.get("wchar")])
         numbers = [row.get(key) for key in ("pid", "status", "ns")]
@@ -274,7 +275,7 @@ class _Filler:
 
 
 def _run_json(path: Path) -> dict[str, Any]:
-    """run.json, or {} when it is damaged: a trace can be read without it."""
+    """The JSON object in the file, or {} when it is damaged: a trace can be read without run.json."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""What workflow managers declared (docs/declared-dag.md), as tables of the catalogue.
+"""The declarations of workflow managers (docs/declared-dag.md) as tables of the catalogue.
 
-Invariants: a line that can't be used is a row of declared_problems with its file and number (0: the file as a
-whole), and the others are used; an object of a type that is not known is left alone, since types may be added. Tasks
-are told apart by (workflow, task); whatever files their `task`, `try` and `end` lines stand in, they become one row.
+Invariants: a line that can't be used becomes a row of declared_problems with its file and number (0: the whole file),
+and the other lines are used. An object of an unknown type is ignored, since types may be added. A task is identified by
+(workflow, task): its `task`, `try` and `end` lines become one row, whichever files contain them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
 """
 NAMES = ("declared_workflows", "declared_tasks", "declared_deps", "declared_files", "declared_problems")
 
-# type -> keys that it must have, with their JSON types
+# type -> required keys, with their JSON types
 _NEEDED: dict[str, dict[str, type]] = {
     "workflow": {"workflow": str, "manager": str},
     "task": {"workflow": str, "stage": str, "task": str, "deps": list, "inputs": list, "outputs": list},
     "try": {"workflow": str, "task": str, "try": int, "t_launch_ns": int},
     "end": {"workflow": str, "task": str, "t_end_ns": int, "status": str},
 }
-# JSON key -> column of declared_tasks, by the type of line that carries it
+# JSON key -> column of declared_tasks, by the type of line
 _TASK_KEYS = {
     "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
     | {"annotations": "annotations"}
@@ -49,7 +49,7 @@ _DIRECTIONS = {"inputs": "r", "outputs": "w"}
 
 
 def clear(db: sqlite3.Connection) -> None:
-    """Empties the declared tables."""
+    """Deletes all rows of the declared tables."""
     for name in NAMES:
         db.execute(f"DELETE FROM {name}")
 
@@ -105,7 +105,7 @@ def _add_task(db: sqlite3.Connection, value: Document) -> None:
     db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
     for name, column in _TASK_KEYS[str(value["type"])].items():
         stored = _stored(column, value.get(name))
-        # Of several tries the first launch counts; of anything else the last word.
+        # The first launch of several tries counts; of any other value the last one.
         kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
         if stored is not None:
             db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
@@ -132,7 +132,7 @@ def _add_links(db: sqlite3.Connection, value: Document) -> None:
 
 
 def _list(value: Document, key: str) -> list[object]:
-    """The list that `_NEEDED` says is there."""
+    """The list under a key that `_NEEDED` requires."""
     found = value[key]
     return found if isinstance(found, list) else []
 

@@ -1,9 +1,10 @@
-"""DFTracer's own files (1.x and 2.x; .pfw or any gzip form) with the columns of tailrace. A slower path: plain Python.
+"""Reads DFTracer's files (1.x and 2.x; .pfw or any gzip form) with the columns of tailrace. A slower path: plain
+Python.
 
-Invariants: one file is read as one block, since DFTracer's files say nothing of their insides. Times are us
-there and ns here. A name is found by its hash; DFTracer 1.x has 16 bits for it, and where a file gives one hash to two
-names, events with that hash have no path (a missing name is better than a false one) and are counted as `ambiguous`.
-Identities are unknown to DFTracer, so `file` is "path:" and the name. `size` is worked out from what the calls return.
+Invariants: one file is read as one block, since DFTracer's files have no index. Times are us in the files and ns in the
+columns. Names are looked up by hash. DFTracer 1.x has 16-bit hashes; where a file gives one hash to two names, events
+with that hash have no path (a missing name is better than a false one) and are counted as `ambiguous`. DFTracer records
+no identities, so `file` is "path:" and the name. `size` is derived from the return values of the calls.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SNIFF_LINES = 8
 
 @dataclass
 class Summary:
-    """What one file holds: events, their range in ns since the epoch, and what of it can't be used, by cause."""
+    """The contents of one file: events, their range in ns since the epoch, and the unusable parts by cause."""
 
     events: int = 0
     t0_ns: int = 0
@@ -49,7 +50,7 @@ class Summary:
 
 @dataclass
 class _File:
-    """The names that a file's metadata gives to hashes; None where two names share one."""
+    """The names of hashes in a file's metadata; None where two names share a hash."""
 
     names: dict[tuple[str, str], str | None] = field(default_factory=dict)
     summary: Summary = field(default_factory=Summary)
@@ -63,7 +64,7 @@ class _File:
 
 
 def sniff(path: Path) -> bool:
-    """Whether the file looks like one of DFTracer's: JSON lines with name, cat, pid and ph, after an optional `[`."""
+    """Whether the file has DFTracer's form: JSON lines with name, cat, pid and ph, after an optional `[`."""
     try:
         lines = [line for _, line in zip(range(_SNIFF_LINES), _lines(path, {}), strict=False)]
         events = [line for line in map(_object, lines) if line is not None]
@@ -73,7 +74,7 @@ def sniff(path: Path) -> bool:
 
 
 def summarize(path: Path) -> Summary:
-    """Read the whole file once. Raises TraceError when it can't be read at all."""
+    """Reads the whole file once. Raises TraceError when it can't be read at all."""
     file, events = _load(path)
     summary = file.summary
     starts = [_ns(event.get("ts")) for event in events]
@@ -98,7 +99,7 @@ def summarize(path: Path) -> Summary:
 def read(path: Path, columns: Sequence[str], promised_events: int) -> pa.RecordBatch:
     """All events of the file as a batch of `schema.arrow_schema(columns)`.
 
-    Raises TraceError when it can't be read, or has not the events that it had when it was catalogued.
+    Raises TraceError when it can't be read, or has another number of events than the catalogue.
     """
     file, events = _load(path)
     if len(events) != promised_events:
@@ -135,7 +136,7 @@ def _load(path: Path) -> tuple[_File, list[Document]]:
 
 
 def _lines(path: Path, losses: dict[tuple[str, str], int]) -> Iterator[bytes]:
-    """The lines of a plain or gzipped file; a gzip stream that breaks off ends them, and is counted as torn."""
+    """The lines of a plain or gzipped file; a truncated gzip stream ends them and is counted as torn."""
     with path.open("rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
     with gzip.open(path) if packed else path.open("rb") as stream:
@@ -171,7 +172,7 @@ def _integer(value: object) -> int | None:
 
 
 def _ns(value: object) -> int:
-    """us as ns; 0 for what is no time."""
+    """us as ns; 0 for a value that is no number."""
     if isinstance(value, float) and isfinite(value):
         return _clamped(round(value * 1000))
     return _clamped(value * 1000) if isinstance(value, int) and not isinstance(value, bool) else 0
@@ -183,7 +184,7 @@ def _clamped(value: int, limit: int = 2**63) -> int:
 
 
 def _moved(event: Document) -> tuple[str | None, int | None]:
-    """The direction of a call and the bytes that it moved; fread and fwrite return elements."""
+    """The direction of a call and its bytes; fread and fwrite return a number of elements."""
     name, args = str(event.get("name")), _args(event)
     way = "r" if _READS.fullmatch(name) else "w" if _WRITES.fullmatch(name) else None
     if way is None:

@@ -1,8 +1,8 @@
-"""Block headers as the catalogue wants them: checked, typed, and for every kind of trace file.
+"""Block headers for the catalogue: checked, typed, and for every kind of trace file.
 
-Invariants: a header that leaves here keeps docs/trace-format.md in the types and ranges of what the catalogue
-stores; one that doesn't is a loss (`damaged`), named, and its block is never read. A file that is neither tailrace's
-nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one of `version`.
+Invariants: a header that is returned conforms to docs/trace-format.md in the types and ranges of what the catalogue
+stores. One that doesn't is a loss (`damaged`) with its position, and its block is never read. A file that is neither
+tailrace's nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one of `version`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailrace.errors import TraceError
 TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
 _MAX = 2**63 - 1
 _MOST = 2**53
-"""What no block and no process has of bytes or events; sums of such counts fit SQLite's integers."""
+"""More bytes or events than any block or process has; sums of counts up to it fit SQLite's integers."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Process:
     cwd: str | None
     uid: int | None
     facts: Document = field(default_factory=dict)
-    """All other members of the start event's args, as they are."""
+    """All other members of the start event's args, unchanged."""
 
     def row(self) -> tuple[int | None, str | None, str, str | None, int | None, str]:
-        """As the catalogue stores it; argv is a JSON list, facts an object."""
+        """The row of the catalogue; argv is a JSON list, facts a JSON object."""
         return self.ppid, self.exe, json.dumps(self.argv), self.cwd, self.uid, json.dumps(self.facts)
 
 
 @dataclass(frozen=True)
 class Reaped:
-    """A child that was waited for: its wait status, and the kernel's totals of it, None where they weren't read."""
+    """A child that was waited for: its wait status, and its totals in the kernel, None where they weren't read."""
 
     pid: int
     status: int
@@ -55,7 +55,8 @@ class Reaped:
 
 @dataclass(frozen=True)
 class Untraced:
-    """A process that began as or went on as a program that can't be traced: why (docs/trace-format.md), and which."""
+    """A process that began or went on as a program that can't be traced: why (docs/trace-format.md), and which
+    program."""
 
     pid: int
     why: str
@@ -93,13 +94,13 @@ class Header:
         return {k: unquote_to_bytes(v).decode("utf-8", "replace") if "%" in v else v for k, _, v in pairs}
 
     def exit_code(self) -> int | None:
-        """The process's exit code, where its end was seen."""
+        """The process's exit code; None where its end was not seen."""
         return _optional((self.exit or {}).get("code"))
 
 
 @dataclass
 class FileScan:
-    """What a look at a trace file found. `losses` counts by (cause, unit); `problem` is a sentence, or ""."""
+    """The result of scanning a trace file. `losses` counts by (cause, unit); `problem` is a sentence, or ""."""
 
     kind: str
     headers: list[Header] = field(default_factory=list)
@@ -108,7 +109,8 @@ class FileScan:
 
 
 def scan_file(path: str, start: int) -> FileScan:
-    """Look at a trace file from byte `start` on; reads headers alone, except DFTracer's files, which have none."""
+    """Scans a trace file from byte `start` on. Reads headers only; DFTracer's files, which have none, are read in
+    full."""
     try:
         found, torn_bytes, cause, problem = _native.scan_blocks(path, start)
         if cause == FOREIGN:
@@ -149,7 +151,7 @@ def _scan_foreign(path: Path, problem: str) -> FileScan:
 
 
 def parse(offset: int, member_bytes: int, text: bytes) -> Header:
-    """A header's JSON as a `Header`. Raises ValueError, naming the key, when a value is not what the format says."""
+    """A header's JSON as a `Header`. Raises ValueError, naming the key, when a value violates the format."""
     values = json.loads(text.decode("utf-8", "replace"), strict=False)
     if not isinstance(values, dict):
         raise ValueError("it is not an object")
@@ -184,7 +186,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
 
 
 def pair(value: object) -> tuple[int, int] | None:
-    """Two counts (read, written), or None when `value` isn't that."""
+    """Two counts (read, written), or None when `value` is anything else."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     first, second = _optional(value[0]), _optional(value[1])
@@ -213,7 +215,7 @@ def _untraced(row: list[Any]) -> Untraced:
 def _natural(values: Document, key: str) -> int:
     value = values.get(key)
     most = _MAX if key in ("t0", "t1") else _MOST
-    if type(value) is not int or not 0 <= value <= most:  # a bool is none
+    if type(value) is not int or not 0 <= value <= most:  # a bool is no count
         raise ValueError(f"{key} is not a count: {value!r}")
     return value
 
@@ -241,7 +243,7 @@ def _optional(value: object) -> int | None:
 
 
 def documents(texts: Iterable[str | None]) -> list[Any]:
-    """What JSON texts of the catalogue hold, None for none: all in one call, which takes half the time."""
+    """The values of JSON texts of the catalogue, None for null. One call for all takes half the time."""
     given = list(texts)
     parsed = iter(json.loads(f"[{','.join(text for text in given if text)}]"))
     return [next(parsed) if text else None for text in given]

@@ -1,4 +1,4 @@
-"""Where the files of a run are: trace files, run.json, declared files and the launchers' accounts.
+"""The places of a run's files: trace files, run.json, declared files and the launchers' accounts.
 
 DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json; or DIR/*.pfw.gz of DFTracer
 """
@@ -18,7 +18,7 @@ ACCOUNTS = "accounts"
 
 @dataclass(frozen=True)
 class Source:
-    """One file that the catalogue is made from, at `place`; `name` is relative to the run."""
+    """One input file of the catalogue, at `place`; `name` is relative to the run."""
 
     name: str
     place: str
@@ -32,13 +32,13 @@ class Source:
 
     @property
     def stamp(self) -> tuple[int, int, int]:
-        """What must be equal for the file to be unchanged."""
+        """Equal for an unchanged file."""
         return self.size, self.mtime_ns, self.inode
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a run's files lie. `owned`: it is tailrace's, so that the catalogue may be put there."""
+    """The directories of a run. `owned`: it is tailrace's, so the catalogue may be written there."""
 
     directory: Path
     trace: Path
@@ -58,7 +58,8 @@ class Layout:
 
 
 def layout(directory: str | os.PathLike[str]) -> Layout:
-    """Where the files of the run at `directory` lie. Raises NotARunError when it holds no run and no DFTracer files."""
+    """The layout of the run at `directory`. Raises NotARunError when there is neither a run nor a file of
+    DFTracer's."""
     path = Path(directory)
     if not path.is_dir():
         what = "is a file: give the run's directory" if path.exists() else "there is no such directory"
@@ -71,7 +72,7 @@ def layout(directory: str | os.PathLike[str]) -> Layout:
 
 
 def _sources(directory: Path, folder: Path, endings: tuple[str, ...]) -> list[Source]:
-    """The files of a folder whose names end so, by name; none where there is no such folder."""
+    """The files of a folder with these endings, by name; none where there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))

@@ -1,10 +1,10 @@
-"""The coverage ledger: what the trace has of each process, held against the kernel's own account of it.
+"""The coverage ledger: the bytes in the trace of each process, compared with the kernel's account of it.
 
     processes (exit, ledger) + reaped (what their parents read of them) + blocks  -->  table()  -->  totals()
 
 Invariants: bytes are those that the kernel counts (rchar, wchar of /proc/PID/io), so sockets' send and recv,
-splice and the like are left out of both sides, and mappings are in neither. A share is only given where there is an
-account, and a process that was waited for but has no trace is a row too.
+splice and the like are left out of both sides, and mappings are in neither. Only a process with an account has a share.
+A process that was waited for and left no trace has a row, too.
 """
 
 from __future__ import annotations
@@ -21,41 +21,43 @@ from tailrace.analyzer.store.process_ends import Row, match
 from tailrace.analyzer.store.processes import Process, keys
 
 COMPLETE_SHARE = 0.999
-"""From here on a process counts as seen."""
+"""From this share on a process counts as fully seen."""
 LIBC_BYTES = 8 * 1024
-"""Where no more than this is missing, and only reads, it is a file of libc's that it read in a call without a hook."""
+"""Up to this much missing, and only reads: a file that libc read for itself in a call without a hook."""
 LAST_WORDS_BYTES = 1024
-"""No more than this is what libc itself says when it ends a program."""
+"""The longest message that libc itself writes when it ends a program."""
 
 NOT_TRACED = "not traced"
 WITHOUT_SETTINGS = (
-    "started without our settings, by a raw system call, or under a seccomp filter that nobody traced set"
+    "started without the settings, by a raw system call, or under a seccomp filter set by an untraced process"
 )
 CONFINED = "confined itself by a seccomp filter that kills for the tracer's calls; tracing ended before"
 OBSTACLES = {
     "static": "statically linked",
-    "go": "static Go, which calls the kernel itself",
+    "go": "static Go, which makes system calls without libc",
     "musl": "linked with musl",
     "setuid": "set-uid, set-gid or with capabilities",
     "machine": "for another processor or word size",
-    "left_out": "left out, as TAILRACE_UNTRACED says",
-    "dropped": "started without our settings, as TAILRACE_PROPAGATE lets it",
+    "left_out": "left out by TAILRACE_UNTRACED",
+    "dropped": "started without the settings, as TAILRACE_PROPAGATE permits",
     "confined": CONFINED,
 }
-"""Why a program can't be traced, by the word of the trace (docs/trace-format.md)."""
+"""Why a program can't be traced, by the keyword in the trace (docs/trace-format.md)."""
 LEFT_OUT = OBSTACLES["left_out"]
-"""Not to be seen was somebody's wish: such a process has a row, and no share."""
-NO_ACCOUNT = "no account: still running, killed with nobody traced to wait for it, or its children's part is not known"
-WENT_ON_AS_ANOTHER = "no account: it changed its user and went on as another program, which has a row of its own"
+"""Left out on the user's request: such a process has a row, and no share."""
+NO_ACCOUNT = (
+    "no account: still running, killed without a traced process waiting for it, or its children's part is unknown"
+)
+WENT_ON_AS_ANOTHER = "no account: it changed its user and executed another program, which has its own row"
 WENT_ON = "went on as a program that is not traced"
-BY_RAW_CALL = "or left by a raw exit, or came under a seccomp filter of a raw call"
+BY_RAW_CALL = "or ended by a raw exit, or set a seccomp filter by a raw call"
 KILLED = "killed with bytes read ahead in its buffers"
-LAST_WORDS = "libc's last words: it ended the program, for what it did to its heap, stack or a buffer"
+LAST_WORDS = "libc's last words: it ended the program for damage to its heap, stack or a buffer"
 LOST = "events lost"
 INSIDE_LIBC = "libc's own reads, in a call that is not hooked"
 GO = "unseen calls: Go's own system calls"
 RING = "io_uring, which is not seen"
-"""Whatever the share: the kernel's account has no part of it."""
+"""Reported whatever the share is, since the kernel's account has no part of it."""
 UNSEEN = "unseen calls: raw system calls, calls inside libraries"
 
 COLUMNS = [
@@ -68,11 +70,11 @@ Totals = tuple[int, int]
 
 
 def table(catalogue: Catalogue) -> pd.DataFrame:
-    """One row a process by start, then the untraced ones: `COLUMNS`.
+    """One row per process by start, then the untraced ones: `COLUMNS`.
 
-    account is where the kernel's figures come from: "exit" (the process's own end), "parent" (whoever waited for it) or
-    None. share is in 0..1, None without account; cause says why it is below `COMPLETE_SHARE`, or may
-    have moved more than the account has (`RING`), else "".
+    account is the source of the kernel's figures: "exit" (read at the process's end), "parent" (read by its waiter) or
+    None. share is in 0..1, None without account. cause is why the share is below `COMPLETE_SHARE`, or that the process
+    may have moved more than the account contains (`RING`), else "".
     """
     rows = _processes(catalogue)
     obstacles = _obstacles(catalogue)
@@ -81,7 +83,7 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
         row["went_on"] = row["id"] in ends.went_on
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
     out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
-    out += _untraced_rows(ends.strangers, rows, out, obstacles)
+    out += _untraced_rows(ends.unmatched, rows, out, obstacles)
     result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
@@ -93,12 +95,12 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
 
 
 def totals(rows: pd.DataFrame) -> dict[str, Any]:
-    """The ledger in one line, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum),
+    """The sums of the ledger, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum),
     below (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the
     kernel counted), share (None: no account)."""
     known = rows[rows["share"].notna()]
     kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
-    # What a trace has beyond the kernel's account of one process makes up for nothing in another.
+    # Bytes in the trace beyond the kernel's account of one process don't offset missing bytes of another.
     captured = {
         way: int(known[[f"captured_{way}", f"kernel_{way}"]].min(axis=1).sum()) if len(known) else 0 for way in kernel
     }
@@ -117,7 +119,7 @@ def totals(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `table` that the kernel's account, or what is known of the process, says were not fully seen."""
+    """The rows of `table` of processes that were not fully seen, by the kernel's account or by their cause."""
     short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
     result: pd.DataFrame = rows[short | (rows["cause"] == RING)]
     return result
@@ -156,7 +158,7 @@ def _reaped(catalogue: Catalogue) -> list[Row]:
 
 
 Obstacles = dict[tuple[str, int], list[tuple[int, str, str, str]]]
-"""(host, pid) -> (time in ns, why, program, file that says so) of what was started there and can't be traced."""
+"""(host, pid) -> (time in ns, why, program, file with the report) of programs started there that can't be traced."""
 
 
 def _obstacles(catalogue: Catalogue) -> Obstacles:
@@ -193,7 +195,7 @@ def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
 
 
 def _last_obstacle(row: Row, obstacles: Obstacles) -> str | None:
-    """What a process with a trace went on as, by its own word."""
+    """Why the program that a traced process went on as can't be traced, by its own trace files."""
     known = [why for _, why, _, file in obstacles.get((row["host"], row["pid"]), ()) if file in row["files"]]
     return known[-1] if known else None
 
@@ -209,7 +211,7 @@ def _figures(kernel: Totals | None, captured: Totals) -> Row:
 
 
 def _kernel(account: Row, ledger: Row, end: Row | None) -> tuple[str | None, Totals | None]:
-    """The kernel's account of all the images of a process, and where it is from."""
+    """The source of the kernel's account, and its totals over all programs that the process executed."""
     done = pair(ledger.get("done")) or (0, 0)
     own_end = pair([account.get("rchar"), account.get("wchar")])
     if own_end is not None:
@@ -245,7 +247,7 @@ def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
 
 
 def _untraced_rows(waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles) -> list[Row]:
-    """Processes that were waited for and left no trace; what their traced children did is not theirs."""
+    """Processes that were waited for and left no trace, without the bytes of their traced children."""
     children: dict[tuple[str, int], list[tuple[Row, int]]] = defaultdict(list)
     for row, account in zip(rows, accounts, strict=True):
         if account["kernel_read"] is not None:
@@ -261,7 +263,7 @@ def _untraced_rows(waits: list[Row], rows: list[Row], accounts: list[Row], obsta
             continue
         known = obstacles.get((wait["host"], wait["pid"]), ())
         _, why, program, _ = max(
-            (told for told in known if told[0] <= wait["t1"]), default=(0, WITHOUT_SETTINGS, None, "")
+            (obstacle for obstacle in known if obstacle[0] <= wait["t1"]), default=(0, WITHOUT_SETTINGS, None, "")
         )
         place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
         signal = (wait["status"] & 0x7F) or None

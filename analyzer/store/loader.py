@@ -1,10 +1,10 @@
-"""Frames of events: which blocks can hold what is asked for, cut into partitions, read when Dask asks, filtered
+"""Frames of events: the blocks that can hold matching events, cut into partitions, read lazily by Dask, filtered
 exactly.
 
     Where -> blocks(catalogue) -> partitions -> dask.dataframe.from_map(read_partition)
 
-Invariants: a block is left out only when its header rules it out; every row that is handed out matches; only the
-columns that are asked for, or that a predicate needs, are parsed. A partition raises when a block breaks its promise.
+Invariants: a block is skipped only when its header rules it out; every returned row matches; only the requested columns
+and those of the predicates are parsed. A partition raises when a block differs from its header.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 PARTITION_RAW_BYTES = 96 << 20
 """Raw JSON in a partition, about 350,000 events."""
 SMALLEST_RAW_BYTES = 8 << 20
-"""No smaller partitions are made to give every core one."""
+"""The smallest partitions that are made to give every core one."""
 
 
 @dataclass(frozen=True)
 class Glob:
-    """A shell pattern (`*`, `?`, `[...]`; `*` crosses `/`) in the place of a value of a text column. It stands for
-    itself, too: pipes are called `pipe:[5]`."""
+    """A shell pattern (`*`, `?`, `[...]`; `*` crosses `/`) in place of a value of a text column. It also matches the
+    text that equals it, since pipes are called `pipe:[5]`."""
 
     pattern: str
 
@@ -56,7 +56,7 @@ class Where:
     """Predicates on rows, all of which must hold.
 
     Args:
-        values: column -> what it may be; "" stands for null.
+        values: column -> allowed values; "" is null.
         t0: keeps calls that ended at or after it (ns since the epoch).
         t1: keeps calls that started before it.
     """
@@ -66,7 +66,7 @@ class Where:
     t1: int | None = None
 
     def columns(self) -> list[str]:
-        """The columns that it looks at."""
+        """The columns that the predicates need."""
         times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur"] * (self.t0 is not None)
         return [*times, *(name for name, _ in self.values)]
 
@@ -83,18 +83,19 @@ class Where:
 
 
 def where(t0: int | None = None, t1: int | None = None, **values: Any) -> Where:
-    """A `Where` of column=value or column=[values]; None does not ask. Raises QueryError on a bad column or value."""
-    asked = []
+    """A `Where` of column=value or column=[values]; None is no predicate. Raises QueryError on a bad column or
+    value."""
+    predicates = []
     for name, value in values.items():
         if value is None:
             continue
         spec = schema.column(name)
         many = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        asked.append((name, tuple(_checked(spec, one) for one in many)))
+        predicates.append((name, tuple(_checked(spec, one) for one in many)))
     for name, bound in (("t0", t0), ("t1", t1)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer)):
             raise QueryError(f"{name} must be whole ns since the epoch, not {bound!r}")
-    return Where(tuple(asked), None if t0 is None else int(t0), None if t1 is None else int(t1))
+    return Where(tuple(predicates), None if t0 is None else int(t0), None if t1 is None else int(t1))
 
 
 def _checked(spec: schema.Column, value: Any) -> Wanted:
@@ -115,7 +116,7 @@ def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
     patterns = [re.compile(fnmatch.translate(text)) for text in globs]
     plain.update(globs)
     good = [text in plain or any(pattern.match(text) for pattern in patterns) for text in categories]
-    # Code -1 is null: it looks up the last entry.
+    # Code -1 is null and selects the last entry.
     chosen = np.array([*good, "" in plain], dtype=bool)
     keep: Bools = chosen[column.cat.codes.to_numpy()]
     return keep
@@ -140,10 +141,10 @@ Block = tuple[Any, ...]
 USAGE_KEYS = ("workflow", "stage", "task", "job")
 
 
-def blocks(catalogue: Catalogue, asked: Where) -> list[Block]:
+def blocks(catalogue: Catalogue, predicates: Where) -> list[Block]:
     """The blocks that can hold matching events, in file order."""
     tests, parameters = ["b.events > 0"], list[Any]()
-    contexts, context_parameters = _context_tests(asked)
+    contexts, context_parameters = _context_tests(predicates)
     if contexts:
         tests.append(
             "b.id IN (SELECT l.block_id FROM block_contexts l JOIN contexts c ON c.id = l.context_id WHERE "
@@ -151,12 +152,12 @@ def blocks(catalogue: Catalogue, asked: Where) -> list[Block]:
             + ")"
         )
         parameters += context_parameters
-    for name, wanted in asked.values:
+    for name, wanted in predicates.values:
         if name in PROCESS and not any(isinstance(value, Glob) for value in wanted):
-            # DFTracer's files may hold several hosts; only our headers promise one.
+            # DFTracer's files may hold several hosts; a block of tailrace's has one.
             tests.append(f"(f.kind <> 'tailrace' OR p.{name} IN (SELECT value FROM json_each(?)))")
             parameters.append(json.dumps(list(wanted)))
-    for test, bound in (("b.t1 >= ?", asked.t0), ("b.t0 < ?", asked.t1)):
+    for test, bound in (("b.t1 >= ?", predicates.t0), ("b.t0 < ?", predicates.t1)):
         if bound is not None:
             tests.append(test)
             parameters.append(min(max(bound, -(2**63)), 2**63 - 1))
@@ -168,10 +169,10 @@ def blocks(catalogue: Catalogue, asked: Where) -> list[Block]:
     )
 
 
-def _context_tests(asked: Where) -> tuple[list[str], list[Any]]:
+def _context_tests(predicates: Where) -> tuple[list[str], list[Any]]:
     """SQL tests on a row of contexts, with their parameters."""
     tests, parameters = [], list[Any]()
-    for name, wanted in asked.values:
+    for name, wanted in predicates.values:
         if any(isinstance(value, Glob) for value in wanted):
             continue
         if name in schema.TAGS:
@@ -186,16 +187,16 @@ def _context_tests(asked: Where) -> tuple[list[str], list[Any]]:
     return tests, parameters
 
 
-def partitions(catalogue: Catalogue, asked: Where) -> list[Partition]:
+def partitions(catalogue: Catalogue, predicates: Where) -> list[Partition]:
     """The matching blocks in lists of about equal raw size, each of at most about PARTITION_RAW_BYTES."""
-    return _cut(catalogue, blocks(catalogue, asked))
+    return _cut(catalogue, blocks(catalogue, predicates))
 
 
 def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
     total = sum(block[4] for block in found)
     cores = os.cpu_count() or 1
     count = max(-(-total // PARTITION_RAW_BYTES), min(cores, total // SMALLEST_RAW_BYTES), 1)
-    directory = catalogue.layout.directory  # joined as text: a path is made for 100,000 files
+    directory = catalogue.layout.directory  # joined as text, since pathlib is slow for 100,000 files
     cut: list[Partition] = []
     part: list[FilePart] = []
     done = 0
@@ -218,26 +219,26 @@ def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is the same for all partitions of a frame."""
+    """The arguments that all partitions of a frame share."""
 
     columns: tuple[str, ...]
-    asked: Where
+    predicates: Where
     mounts: tuple[Mount, ...]
 
 
 def read_partition(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
-    """The matching rows of a partition, with `columns` of `reading.columns` (Dask's projection), else all of these.
+    """The matching rows of a partition with `columns` (Dask's projection; None: all of `reading.columns`).
 
-    Raises TraceError when a block is damaged or has not the events that its header promises.
+    Raises TraceError when a block is damaged or has other events than its header says.
     """
     wanted = list(reading.columns if columns is None else columns)
-    needed = list(dict.fromkeys([*wanted, *reading.asked.columns()]))
+    needed = list(dict.fromkeys([*wanted, *reading.predicates.columns()]))
     frames = [schema.frame_of(batch) for batch in _batches(part, needed, reading.mounts)]
     frame = frames[0] if len(frames) == 1 else concat(frames, needed)
     promised = sum(file.events for file in part)
     if len(frame) != promised:
-        raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers promise {promised}")
-    rows: pd.DataFrame = reading.asked.rows(frame)[wanted]
+        raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers say {promised}")
+    rows: pd.DataFrame = reading.predicates.rows(frame)[wanted]
     return rows
 
 
@@ -246,13 +247,13 @@ def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> 
     try:
         batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
     except TraceError as error:
-        raise TraceError(f"{error}; to look at the rest of the run, move this file out of its folder") from error
+        raise TraceError(f"{error}; to read the rest of the run, move this file out of its folder") from error
     others = [file for file in part if file.kind != headers.TAILRACE]
     return batches + [dftracer.read(Path(file.path), columns, file.events) for file in others]
 
 
 def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Frames of events one below the other; pd.concat would make objects of categories that differ."""
+    """Frames of events concatenated; pd.concat would turn differing categories into objects."""
     joined: dict[str, Any] = {}
     for name in columns:
         parts = [frame[name] for frame in frames]
@@ -265,7 +266,7 @@ def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Any]:
-    """The events of the blocks `found` as delayed pandas frames, one a partition: without Dask's dataframes, whose
+    """The events of the blocks `found` as delayed pandas frames, one per partition. Not as a Dask dataframe, whose
     tokens of a hundred thousand files cost more than reading them. Raises QueryError on an unknown column."""
     import dask
 
@@ -274,7 +275,7 @@ def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mo
     return [dask.delayed(partial(read_partition, part, reading=reading))() for part in _cut(catalogue, found)]
 
 
-def frame(catalogue: Catalogue, columns: Sequence[str], asked: Where, mounts: Sequence[Mount]) -> Any:
+def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> Any:
     """A lazy dask.dataframe.DataFrame of the matching events. Raises QueryError on an unknown column."""
     import dask.dataframe as dd
     from dask.dataframe.utils import clear_known_categories
@@ -282,8 +283,8 @@ def frame(catalogue: Catalogue, columns: Sequence[str], asked: Where, mounts: Se
     names = tuple(dict.fromkeys(columns))
     meta = schema.empty_frame(names)
     meta = clear_known_categories(meta, cols=[name for name in names if schema.column(name).kind == schema.TEXT])
-    parts = partitions(catalogue, asked) or [()]
-    read = partial(_read_or_empty, reading=Reading(names, asked, tuple(mounts)))
+    parts = partitions(catalogue, predicates) or [()]
+    read = partial(_read_or_empty, reading=Reading(names, predicates, tuple(mounts)))
     return dd.from_map(read, parts, meta=meta, label="tailrace-events", enforce_metadata=False)
 
 
@@ -297,14 +298,14 @@ class EventSource(Protocol):
     """A source of events: `Run`, or a run of a test."""
 
     def events(self, columns: Sequence[str] | None = None, **where: Any) -> dd.DataFrame:
-        """Events as a lazy frame, one row an event; see `Run.events`."""
+        """Events as a lazy frame, one row per event; see `Run.events`."""
 
 
 # ---- figures of contexts ----
 
 
 def usage_of_mixed(catalogue: Catalogue) -> pd.DataFrame:
-    """Events, bytes and times of each context in the blocks that hold several, which only their events can tell.
+    """Events, bytes and times of each context in blocks of several contexts, computed from their events.
 
     Columns: workflow, stage, task, job ("" for null), events, read_bytes, written_bytes, t0_ns, t1_ns.
     """

@@ -1,9 +1,9 @@
-"""Which files are one file on every host: the mount table of run.json, as the readers want it.
+"""The mount table of run.json as input of the readers: which files are one file on every host.
 
 Invariants: a file on a network file system is identified by the mount's source and root, any other by machine
-and device number (docs/trace-format.md, "run.json"). A machine is a running kernel: the containers on it have names of
-their own and its device numbers. Rows that are not understood are left out, so their files are local: a missed match is
-better than a false one.
+and device number (docs/trace-format.md, "run.json"). A machine is a running kernel: the containers on it have their own
+names and its device numbers. Rows with unknown values are left out, so their files are local: a missed match is better
+than a false one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NETWORK_TYPES = frozenset(
 
 
 def mount_rows(run_json: Mapping[str, object]) -> list[Mount]:
-    """The mounts of the hosts that run.json knows: of the run itself and of its restarts."""
+    """The mounts of all hosts in run.json: of the run itself and of its restarts."""
     rows: dict[Mount, None] = {}
     names: dict[str, str] = {}
     for part in descriptions(run_json):
@@ -59,7 +59,7 @@ def mount_rows(run_json: Mapping[str, object]) -> list[Mount]:
 
 
 def descriptions(run_json: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """What run.json says of each run in the directory and of each host: itself, and its restarts."""
+    """The descriptions of each run in the directory and of each host: run.json itself, and its restarts."""
     restarts = run_json.get("restarts")
     return [run_json, *(r for r in (restarts if isinstance(restarts, list) else ()) if isinstance(r, Mapping))]
 

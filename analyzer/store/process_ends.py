@@ -1,13 +1,14 @@
-"""Whose end each wait saw: processes and waits, which name the child by its pid alone, brought together.
+"""Matches processes with the waits that saw their ends. A wait names the child by its pid alone.
 
-A pid comes again, one after the other or in several pid namespaces at the same time. Who waited tells: the child has
-the waiter's pid for its parent's and began in the waiter's life; whoever outlived its parent was somebody else's in the
-end. As many waits as can be have a process, the likeliest (a maximum matching for each pid of a host).
+A pid is reused, by later processes or in several pid namespaces at the same time. The waiter tells them apart: its pid
+is the child's parent pid, and the child began during the waiter's life. A process that outlived its parent was waited
+for by another process. As many waits as possible get a process, the likeliest one (a maximum matching for each pid of a
+host).
 
-Where there are more processes than waits, one that has no end of its own and is followed by another of its parent is
-that one's process, too: it changed its user and went on as a program that can't have its trace file, and the wait is
-the last one's. The first process of a pid namespace has a pid of its own there, and 0 for its parent's: it is taken for
-the child of a wait without a process that it lies before.
+Where there are more processes than waits, a process without an end that is followed by another process of its parent is
+an earlier part of that one: it changed its user and went on as a program that can't continue its trace file. The wait
+belongs to the last part. The first process of a pid namespace has another pid there, and 0 as its parent's: it is
+matched with a wait without a process, whose waiter's life contains it.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ Row = dict[str, Any]
 
 
 class Ends(NamedTuple):
-    """of: process id -> the wait that saw its end, where that is known. went_on: ids of processes that went on as
-    another row. strangers: the waits for which no process was seen."""
+    """of: process id -> the wait that saw its end, where it is known. went_on: ids of processes that went on as another
+    row. unmatched: the waits whose process left no trace."""
 
     of: dict[int, Row]
     went_on: set[int]
-    strangers: list[Row]
+    unmatched: list[Row]
 
 
 def match(rows: Sequence[Row], waits: Iterable[Row], untraced: Container[tuple[str, int]] = ()) -> Ends:
-    """Brings processes and waits together.
+    """Matches processes with waits.
 
     Args:
-        rows: processes by start: id, host, pid, ppid, t0, t1 (ns; None: it recorded no call) and account (of the `exit`
+        rows: processes by start: id, host, pid, ppid, t0, t1 (ns; None: no recorded call) and account (of the `exit`
             event, {} without one).
-        waits: by time: process_id (of the waiter; None: a launcher that isn't traced), host, pid, status, t1 (not
-            before the wait).
-        untraced: (host, pid) of what is known to have been started and can't be traced.
+        waits: by time: process_id (of the waiter; None: an untraced launcher), host, pid, status, t1 (at or after the
+            wait).
+        untraced: (host, pid) of processes that are known to have started and can't be traced.
     """
     found = Ends({}, set(), [])
     by_id = {row["id"]: row for row in rows}
@@ -49,43 +50,43 @@ def match(rows: Sequence[Row], waits: Iterable[Row], untraced: Container[tuple[s
     of_place: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for wait in waits:
         of_place[wait["host"], wait["pid"]].append(wait)
-    for place, told in of_place.items():
-        _one_pid(images[place], told, by_id, found)
+    for place, of_pid in of_place.items():
+        _one_pid(images[place], of_pid, by_id, found)
     _first_of_namespaces(rows, by_id, untraced, found)
     return found
 
 
 def _one_pid(images: Sequence[Row], waits: Sequence[Row], by_id: Mapping[int, Row], found: Ends) -> None:
-    if len(images) == len(waits) == 1:  # as nearly all are
+    if len(images) == len(waits) == 1:  # nearly all
         if _fits(images[0], waits[0], by_id):
             found.of[images[0]["id"]] = waits[0]
         else:
-            found.strangers.append(waits[0])
+            found.unmatched.append(waits[0])
         return
-    told = _Waits(waits, by_id)
-    offers = [told.offers(image) for image in images]
+    candidates = _Waits(waits, by_id)
+    offers = [candidates.offers(image) for image in images]
     goes_on = _followed(images, images)
     order = sorted(range(len(images)), key=lambda at: (goes_on[at], not offers[at].of_parent, _end(images[at])))
     pairs = _matching(order, [offer.waits for offer in offers])
     for at, wait in pairs.items():
-        if offers[at].of_one or images[at]["account"]:  # whose wait it was matters for the killed alone
+        if offers[at].of_one or images[at]["account"]:  # only a killed process needs to know which wait it was
             found.of[images[at]["id"]] = waits[wait]
     ended = _followed(images, [images[at] for at in pairs])
     found.went_on.update(image["id"] for at, image in enumerate(images) if ended[at] and at not in pairs)
     taken = set(pairs.values())
-    found.strangers.extend(wait for at, wait in enumerate(waits) if at not in taken)
+    found.unmatched.extend(wait for at, wait in enumerate(waits) if at not in taken)
 
 
 def _fits(image: Row, wait: Row, by_id: Mapping[int, Row]) -> bool:
-    """Whether a wait may have seen a process end."""
+    """Whether a wait may have seen the end of a process."""
     waiter = by_id.get(wait["process_id"] or 0)
     near = waiter is None or _begin(waiter) <= _begin(image) or image["ppid"] in (None, waiter["pid"])
     return near and _end(image) <= wait["t1"] and _may_end(image, wait)
 
 
 class _Offers(NamedTuple):
-    """The waits that may have seen a process end, the likeliest first; whether that one is its parent's, and whether
-    all that are as likely are one process's."""
+    """The waits that may have seen the end of a process, the likeliest first. of_parent: the first one is by its
+    parent. of_one: all waits that are as likely are by one process."""
 
     waits: list[int]
     of_parent: bool
@@ -93,7 +94,7 @@ class _Offers(NamedTuple):
 
 
 class _Waits:
-    """The waits for one pid of a host, as arrays: the rule of `_fits` for many."""
+    """The waits for one pid of a host, as arrays: `_fits` for many at once."""
 
     def __init__(self, waits: Sequence[Row], by_id: Mapping[int, Row]) -> None:
         waiters = [by_id.get(wait["process_id"] or 0) for wait in waits]
@@ -109,7 +110,7 @@ class _Waits:
         if isinstance(code, int):
             fits &= self.status == (code & 0xFF) << 8
         parent = self.pid >= 0 if ppid is None else self.pid == ppid
-        # A parent that was not there has changed its user since, and is two rows itself.
+        # A parent that began later is the second row of a process that changed its user.
         at = np.flatnonzero(fits & (self.begin <= _begin(image)))
         at = at if len(at) else np.flatnonzero(fits & parent)
         if not len(at):
@@ -120,41 +121,41 @@ class _Waits:
 
 
 def _matching(order: Sequence[int], offers: Sequence[list[int]]) -> dict[int, int]:
-    """Who has which offer: each, in its order, takes the first of its own that is free, else one that somebody can do
-    without for another (the shortest augmenting path, so that as many as can be have one)."""
+    """process -> wait, a maximum matching: each process, in `order`, takes the first free wait of its offers, or one
+    whose process can take another wait instead (the shortest augmenting path)."""
     owner: dict[int, int] = {}
-    held: dict[int, int] = {}
+    matched: dict[int, int] = {}
     for one in order:
-        asked_by: dict[int, int] = {}
+        reached_from: dict[int, int] = {}
         queue = deque([one])
         free: int | None = None
         while queue and free is None:
             who = queue.popleft()
             for offer in offers[who]:
-                if offer not in asked_by:
-                    asked_by[offer] = who
+                if offer not in reached_from:
+                    reached_from[offer] = who
                     if offer not in owner:
                         free = offer
                         break
                     queue.append(owner[offer])
         while free is not None:
-            who = asked_by[free]
+            who = reached_from[free]
             owner[free] = who
-            held[who], free = free, held.get(who)
-    return held
+            matched[who], free = free, matched.get(who)
+    return matched
 
 
 def _first_of_namespaces(
     rows: Sequence[Row], by_id: Mapping[int, Row], untraced: Container[tuple[str, int]], found: Ends
 ) -> None:
-    strangers = [wait for wait in found.strangers if (wait["host"], wait["pid"]) not in untraced]
+    unmatched = [wait for wait in found.unmatched if (wait["host"], wait["pid"]) not in untraced]
     for image in sorted((row for row in rows if row["ppid"] == 0 and row["id"] not in found.of), key=_end):
-        fits = [wait for wait in strangers if _waits_outside(wait, image, by_id)]
+        fits = [wait for wait in unmatched if _waits_outside(wait, image, by_id)]
         if fits:
             if len(fits) == 1 or image["account"]:
                 found.of[image["id"]] = fits[0]
-            strangers.remove(fits[0])
-            found.strangers.remove(fits[0])
+            unmatched.remove(fits[0])
+            found.unmatched.remove(fits[0])
 
 
 def _waits_outside(wait: Row, image: Row, by_id: Mapping[int, Row]) -> bool:
@@ -172,8 +173,8 @@ def _end(row: Row) -> int:
 
 
 def _followed(rows: Sequence[Row], others: Sequence[Row]) -> list[bool]:
-    """Whether each of `rows` may have gone on as one of `others`: it has no end of its own, and that one begins behind
-    it and has the same parent, or nobody knows which."""
+    """Whether each of `rows` may have gone on as one of `others`: it has no end, and the other one begins after it and
+    has the same parent, or an unknown one."""
     begin: dict[int | None, int] = {}
     for row in others:
         begin[row["ppid"]] = max(begin.get(row["ppid"], 0), _begin(row))
@@ -183,6 +184,7 @@ def _followed(rows: Sequence[Row], others: Sequence[Row]) -> list[bool]:
 
 
 def _may_end(image: Row, wait: Row) -> bool:
-    """Whether the process can have ended as the wait says: with its exit code; by a signal where it has none."""
+    """Whether the process can have ended with the wait's status: with its exit code, or by a signal where it has
+    none."""
     code = image["account"].get("code")
     return not isinstance(code, int) or wait["status"] == (code & 0xFF) << 8

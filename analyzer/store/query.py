@@ -1,11 +1,11 @@
 """Totals of events grouped by columns, in one pass over the partitions that can match; and the events themselves.
 
-    aggregate: partition -> partial table (one row a group) -> one table
-    rows:      partition -> its matching rows -> the caller, before the next are read
+    aggregate: partition -> partial table (one row per group) -> one table
+    rows:      partition -> its matching rows -> the caller, before the next partition is read
 
 Invariants: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
-as they come; `nunique` and percentiles need the values, so these columns are gathered (only they, and only of matching
-rows). Nulls are left out of every aggregate, as pandas does; `count` alone counts events.
+partition by partition. `nunique` and percentiles need the values, so only these columns are gathered, and only of
+matching rows. Aggregates ignore nulls, as in pandas; only `count` counts events.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tailrace.analyzer.store.loader import EventSource
 from tailrace.errors import QueryError
 
 _FOLDED: dict[str, dict[str, str]] = {
-    # aggregate -> partial column -> how it is folded
+    # aggregate -> partial column -> its fold
     "sum": {"sum": "sum"},
     "min": {"min": "min"},
     "max": {"max": "max"},
@@ -35,31 +35,31 @@ _GATHERED: dict[str, Callable[[Any], Any]] = {
     "p99": lambda groups: groups.quantile(0.99),
 }
 _ZERO = ("count", "sum", "nunique")
-"""What of nothing is 0; anything else is null."""
+"""Aggregates that are 0 without rows; the others are null."""
 AGGREGATES = ("count", *_FOLDED, *_GATHERED)
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One figure a group: `how` of AGGREGATES over `column`; the column is None for a plain count of events."""
+    """One figure per group: `how` of AGGREGATES over `column`; the column is None for a plain count of events."""
 
     how: str
     column: str | None
 
     @property
     def label(self) -> str:
-        """Its column in the result: `count`, or `sum_size`."""
+        """The name of its column in the result: `count`, `sum_size`."""
         return self.how if self.column is None else f"{self.how}_{self.column}"
 
 
 def parse_aggregate(text: str) -> Aggregate:
-    """`count`, or `how:column` as in `sum:size`. Raises QueryError, naming the choices."""
+    """`count`, or `how:column` as in `sum:size`. Raises QueryError with the valid aggregates."""
     how, _, name = text.partition(":")
     if how not in AGGREGATES:
         raise QueryError(f"there is no aggregate {how!r}; there are {', '.join(AGGREGATES)}")
     if how == "count":
         if name:
-            raise QueryError(f"count counts events and takes no column, so write count, not {text!r}")
+            raise QueryError(f"count counts events and takes no column: write count instead of {text!r}")
         return Aggregate(how, None)
     if not name:
         raise QueryError(f"the aggregate {how} needs a column, as in {how}:size")
@@ -69,13 +69,13 @@ def parse_aggregate(text: str) -> Aggregate:
 
 
 def aggregate(run: EventSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
-    """One row a group of events that match, sorted by `by` (null text first, null numbers last): its
-    columns, then `Aggregate.label` of each.
+    """One row per group of matching events, sorted by `by` (null text first, null numbers last): the columns `by`, then
+    `Aggregate.label` of each aggregate.
 
     Args:
         run: the run.
-        by: columns to group by, nulls are a group of their own; empty for one row in all.
-        aggregates: what to work out.
+        by: columns to group by; nulls form a group. Empty for one row in all.
+        aggregates: the figures.
         **where: as in `Run.events`.
 
     Returns:
@@ -104,18 +104,18 @@ def aggregate(run: EventSource, by: Sequence[str], aggregates: Sequence[Aggregat
 def rows(
     run: EventSource, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
 ) -> Iterator[pd.DataFrame]:
-    """The events that match, piece by piece, so that memory holds one partition a processor, and no partition is read
-    after `limit` is reached. Only sorting without a limit has to hold all rows at once.
+    """The matching events in pieces: memory holds one partition per processor, and no partition is read after `limit`
+    is reached. Only sorting without a limit holds all rows at once.
 
     Args:
         run: the run.
         columns: columns of the result.
         sort: one of `columns`, to sort by, as in `ordered`. Unsorted rows of one trace file keep its order.
-        limit: at most so many rows in all.
+        limit: the largest number of rows in all.
         **where: as in `Run.events`.
 
     Yields:
-        One or more frames with `columns`, text as objects (None: null), the index of no meaning.
+        One or more frames with `columns`, text as objects (None: null). The index has no meaning.
 
     Raises:
         QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
@@ -138,7 +138,7 @@ def rows(
 def _pieces(
     run: EventSource, columns: Sequence[str], sort: str | None, limit: int | None, where: dict[str, Any]
 ) -> Iterator[pd.DataFrame]:
-    """The matching rows of each partition, of one a processor at a time; no more than `limit` of any."""
+    """The matching rows of each partition, one partition per processor at a time, at most `limit` rows of each."""
     import dask
 
     parts = run.events(columns=columns, **where).to_delayed()
@@ -163,7 +163,7 @@ def _first(pieces: Iterator[pd.DataFrame], limit: int | None) -> Iterator[pd.Dat
 
 
 def ordered(table: pd.DataFrame, sort: str | None) -> pd.DataFrame:
-    """`table` by its column `sort`, largest first; by "-COLUMN" smallest first; what is equal stays as it is, nulls
+    """`table` by its column `sort`, largest first; by "-COLUMN" smallest first. The sort is stable, nulls
     are last. Raises QueryError when it has no such column."""
     if sort is None:
         return table
@@ -180,7 +180,7 @@ _Gathered = dict[Aggregate, pd.DataFrame]
 def _partial(
     frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
 ) -> tuple[pd.DataFrame, _Gathered]:
-    """The folded figures of one partition, and the values of the others."""
+    """The folded figures of one partition, and the values of the gathered columns."""
     columns = [_key(frame[name]) for name in by] or [pd.Series(0, index=frame.index)]
     keys = dict(zip(_key_names(by), columns, strict=True))
     groups = frame.groupby(list(keys.values()), dropna=False, sort=False, observed=True) if len(frame) else None
@@ -203,12 +203,12 @@ def _partial(
 
 
 def _plain(column: pd.Series) -> pd.Series:
-    """Categories as objects: two partitions have different ones."""
+    """Categories as objects, since partitions have different categories."""
     return column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
 
 
 def _key(column: pd.Series) -> pd.Series:
-    """A column to group by, in one dtype whatever it holds: Int64, or text as "=text" with "" for null."""
+    """A column to group by in one of two dtypes: Int64, or text as "=text" with "" for null."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column.astype("Int64")
     keys = column.cat.rename_categories([f"={text}" for text in column.cat.categories])
@@ -216,19 +216,19 @@ def _key(column: pd.Series) -> pd.Series:
 
 
 def _key_names(by: Sequence[str]) -> list[str]:
-    """What the columns to group by are called meanwhile: not as a figure may be, since `count` is a column, too."""
+    """Temporary names of the columns to group by, which can't equal a figure's: `count` is a column, too."""
     return [f"by:{name}" for name in by] or ["by:"]
 
 
 def _unkey(keys: pd.Series) -> pd.Series:
-    """What `_key` was given, text as objects with None for null."""
+    """The inverse of `_key`: text as objects with None for null."""
     if keys.dtype == "Int64":
         return keys
     return pd.Series([key[1:] if key else None for key in keys], index=keys.index, dtype=object)
 
 
 def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """One row a group of partial rows; for no `by`, one row in all."""
+    """One row per group of partial rows; without `by`, one row in all."""
     names = _key_names(by)
     if parts.empty:
         empty: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
@@ -255,7 +255,7 @@ def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate
         out[name] = _unkey(table[f"by:{name}"])
     for a in aggregates:
         out["events" if a.label in by else a.label] = _figure(table, a)
-    if not by and table.empty:  # no event matches: the totals of nothing
+    if not by and table.empty:  # no event matches
         out = {a.label: pd.array([0 if a.how in _ZERO else None], dtype="Int64") for a in aggregates}
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
     return result

@@ -1,11 +1,11 @@
-"""The columns of a frame of events: names, types, units and what they mean, in one table.
+"""The columns of a frame of events: names, types, units and meanings, in one table.
 
     COLUMNS -> arrow_schema() for batches -> frame_of() for pandas -> empty_frame() for Dask's meta
 
 Invariants: every reader (native, oracle, DFTracer's files) gives these columns with these types. Text repeats,
 so it is a category (Arrow: dictionary with int32 indices); an integer that may be absent is pandas' nullable Int64 or
 Int32, never a float and never a sentinel. An integer that its column can't hold reads as the nearest one that it can;
-text that is not UTF-8 reads with U+FFFD. A free tag `<key>` is the column `tag.<key>`, nullable text.
+bytes that are not UTF-8 read as U+FFFD. A free tag `<key>` is the column `tag.<key>`, nullable text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ COLUMNS = (
     Column("dur", INT64, False, "ns", "how long it took"),
     Column("host", TEXT, False, "", "node on which the process ran"),
     Column("pid", INT32, False, "", "process"),
-    Column("start", TEXT, True, "ns, hex", "when its process was first seen: tells processes of one pid apart"),
+    Column("start", TEXT, True, "ns, hex", "when tracing of its process began: distinguishes processes of one pid"),
     Column("tid", INT32, False, "", "thread"),
     Column("path", TEXT, True, "", "absolute name of the file; null for a call without one"),
     Column("file", TEXT, True, "", "identity of the file, the same under all its names; null when no file was there"),
@@ -69,7 +69,7 @@ COLUMNS = (
     Column("object", TEXT, True, "", "dataset in the file, /group/name, or its attribute, /group/name@attribute"),
     Column("offset", INT64, True, "bytes", "where in the file the bytes begin; null when unknown or without position"),
     Column("size", INT64, True, "bytes", "bytes really moved, 0 for a failed call; null for a call that moves none"),
-    Column("count", INT64, True, "bytes", "bytes asked for"),
+    Column("count", INT64, True, "bytes", "bytes requested"),
     Column("ret", INT64, True, "", "what the call returned; a pointer is 0 or 1"),
     Column("errno", INT32, True, "", "error number; null unless the call failed"),
     Column("dir", TEXT, True, "", "r, w or rw for a call that moves bytes"),
@@ -90,11 +90,11 @@ UPPER_LAYERS = frozenset(
     {"MPI", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"}  # of other tracers
     | {category for category, bits in _native.meanings()[1].items() if bits & _UPPER}
 )
-"""Layers (`cat`) whose calls are seen again in a lower one: their bytes would be counted twice."""
+"""Layers (`cat`) whose calls are recorded again in a lower layer: their bytes would be counted twice."""
 
 
 def column(name: str) -> Column:
-    """The column called `name`; any `tag.<key>` is one. Raises QueryError, naming the valid ones."""
+    """The column called `name`; `tag.<key>` is a column for every key. Raises QueryError with the valid names."""
     if name in BY_NAME:
         return BY_NAME[name]
     if name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX):
@@ -108,13 +108,13 @@ def arrow_schema(names: Iterable[str]) -> pa.Schema:
 
 
 def empty_frame(names: Iterable[str]) -> pd.DataFrame:
-    """No rows of these columns, with the dtypes of `frame_of`: Dask's meta. Raises QueryError on an unknown name."""
+    """An empty frame with the dtypes of `frame_of`: Dask's meta. Raises QueryError on an unknown name."""
     schema = arrow_schema(names)
     return frame_of(pa.record_batch([pa.array([], type=field.type) for field in schema], schema=schema))
 
 
 def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
-    """A batch of events as pandas, dtypes as `Column.dtype` says. The frame owns its memory."""
+    """A batch of events as a pandas frame with the dtypes of `Column.dtype`. The frame owns its memory."""
     series = {field.name: _series(column(field.name), batch.column(i)) for i, field in enumerate(batch.schema)}
     frame: pd.DataFrame = pd.DataFrame(series, index=pd.RangeIndex(batch.num_rows), copy=False)
     return frame

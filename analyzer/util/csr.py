@@ -1,14 +1,13 @@
-"""Directed graphs as integer arrays, for what has to be fast on a million nodes: order, longest path, slack, closure.
+"""Directed graphs as integer arrays: order, longest path, slack and reachability, fast on a million nodes.
 
     edges (source, target) --build--> Graph --longest--> Longest --path, slack-->
 
 Compressed sparse rows: the successors of node i are `target[at[i]:at[i + 1]]`. A pass over the graph takes whole
-levels with numpy while they are wide, and single nodes through memoryviews of the same arrays while they are narrow: a
-chain of a million tasks would be a million numpy calls. Why not scipy: it has no longest path, and that is what is
-needed.
+levels with numpy while they are wide, and single nodes through memoryviews of the same arrays while they are narrow,
+since a chain of a million tasks would be a million numpy calls. scipy is not used, since it has no longest path.
 
-Invariants: weights are int64 (ns, bytes), never floats, so that equal sums are equal; nodes in or behind a cycle
-are never guessed at, they are named (`Longest.reached` is False).
+Invariants: weights are int64 (ns, bytes), never floats, so that equal sums compare equal. Nodes on or behind a cycle
+get no guessed value, they are marked (`Longest.reached` is False).
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import numpy as np
 from tailrace.analyzer.util.types import Bools, Ints
 
 NARROW = 48
-"""A level of fewer nodes than this is taken node by node."""
+"""A level of fewer nodes than this is processed node by node."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """at (int64, nodes + 1), target (int64, edges), edge (int64, edges): the position of each edge where it was
-    given."""
+    """at (int64, nodes + 1), target (int64, edges), edge (int64, edges): the position of each edge in the arrays given
+    to `build`."""
 
     at: Ints
     target: Ints
@@ -74,7 +73,7 @@ def build(nodes: int, source: Ints, target: Ints) -> Graph:
 
 
 def reverse(g: Graph) -> Graph:
-    """The graph with every edge turned; its `edge` are positions in `g.target`."""
+    """The graph with every edge reversed; its `edge` are positions in `g.target`."""
     return build(g.nodes, g.target, g.source())
 
 
@@ -94,7 +93,8 @@ def longest(g: Graph, weight: Ints, cost: Ints | None = None) -> Longest:
 
 
 class _Walk:
-    """One pass in topological order. best: the longest way up to a node, without it; waits: edges not yet seen."""
+    """One pass in topological order. best: the longest path to a node, without its own weight; waits: its incoming
+    edges that are not yet processed."""
 
     def __init__(self, g: Graph, weight: Ints, cost: Ints) -> None:
         self.g, self.weight, self.cost = g, weight, cost
@@ -103,7 +103,7 @@ class _Walk:
         self.waits = np.bincount(g.target, minlength=g.nodes).astype(np.int64)
 
     def wide(self, frontier: Ints) -> Ints:
-        """Takes all of `frontier`; returns the nodes that wait for nothing more."""
+        """Processes all of `frontier`; returns the nodes that became ready."""
         edges, whose = self.g.successors(frontier)
         target = self.g.target[edges]
         way = (self.best[frontier] + self.weight[frontier])[whose] + self.cost[edges]
@@ -115,7 +115,7 @@ class _Walk:
         return np.unique(ready)
 
     def narrow(self, frontier: Ints) -> Ints:
-        """Takes nodes one by one as long as there are few."""
+        """Processes nodes one by one while few are ready; returns the ready ones that are left."""
         at, target, weight, cost = (a.data for a in (self.g.at, self.g.target, self.weight, self.cost))
         best, via, waits = self.best.data, self.via.data, self.waits.data
         stack: list[int] = frontier.tolist()
@@ -142,7 +142,8 @@ def path(g: Graph, found: Longest, end: int) -> list[int]:
 
 
 def slack(g: Graph, weight: Ints, found: Longest, cost: Ints | None = None) -> Ints:
-    """By how much the weight of each node could grow without a longer longest path; -1 where it was not reached."""
+    """By how much the weight of each node could grow without lengthening the longest path; -1 where it was not
+    reached."""
     back = reverse(g)
     rest = longest(back, weight, None if cost is None else cost[back.edge])
     through = found.length + rest.length - weight
@@ -151,10 +152,10 @@ def slack(g: Graph, weight: Ints, found: Longest, cost: Ints | None = None) -> I
 
 
 def knots(g: Graph, reached: Bools) -> Ints:
-    """The cycle that each node is in: a number from 0, the same for all that reach one another; -1 in none.
+    """The cycle of each node: a number from 0, the same for all nodes that reach one another; -1 for a node on none.
 
     Args:
-        reached: of `longest`; cycles lie among the others.
+        reached: of `longest`; nodes on a cycle are not reached.
     """
     out = np.full(g.nodes, -1, dtype=np.int64)
     source = g.source()
@@ -172,7 +173,7 @@ def knots(g: Graph, reached: Bools) -> Ints:
 
 
 def reachable(g: Graph, start: int) -> Bools:
-    """True for every node that a path of at least one edge leads to from `start`."""
+    """True for every node to which a path of at least one edge leads from `start`."""
     seen = np.zeros(g.nodes, dtype=np.bool_)
     frontier = np.array([start], dtype=np.int64)
     while len(frontier):

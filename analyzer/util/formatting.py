@@ -1,5 +1,5 @@
-"""Numbers and names as a person reads them. Bytes are in powers of 1024, times in the unit that fits, both with three
-significant digits."""
+"""Numbers and names for people. Bytes are in powers of 1024, times in the unit that fits, both with three significant
+digits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _three(value: float) -> str:
 
 
 def percent_text(part: int, whole: int) -> str:
-    """A share as a percentage, cut, not rounded: 100% means that nothing is missing."""
+    """A share as a percentage, truncated, not rounded: 100% means that nothing is missing."""
     if whole == 0 or part >= whole:
         return "100%"
     thousandths = part * 100_000 // whole
@@ -53,21 +53,21 @@ def percent_text(part: int, whole: int) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` as UTF-8 can write it: lone surrogates, which JSON's escapes can make, become U+FFFD."""
+    """`text` as valid UTF-8: lone surrogates, which JSON's escapes can produce, become U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def visible(text: str) -> str:
-    """`text` with what a terminal would obey or not show as Python's escapes: \\n, \\x1b, \\u202e."""
+    """`text` with control and invisible characters as Python's escapes: \\n, \\x1b, \\u202e."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def with_stage(name: str, stage: str) -> str:
-    """A task's name with its stage in front, unless it bears it already: "scan 22"."""
+    """A task's name with its stage in front, unless it contains the stage already: "scan 22"."""
     return name if not stage or stage in name else f"{stage} {name}"
 
 
 def shortened(name: str, length: int) -> str:
-    """A name with its middle left out where it is longer."""
+    """A name of at most `length` characters: the middle of a longer one is left out."""
     half = (length - 1) // 2
     return name if len(name) <= length else f"{name[: length - 1 - half]}\u2026{name[-half:]}"

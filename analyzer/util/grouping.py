@@ -1,9 +1,10 @@
 """Sorting and grouping of many rows by integers: one sort of packed 64-bit words, then reductions of runs.
 
-    columns --pack--> one key --groups--> Groups --reduce--> a value a group
+    columns --pack--> one key --groups--> Groups --reduce--> one value per group
 
 numpy sorts plain 64-bit words with vector instructions, several times faster than it argsorts, and much faster than a
-hash of tuples; so keys and the row's number share a word, and a longer key is sorted digit by digit, least first.
+hash of tuples. So the key and the row number share a word, and a longer key is sorted digit by digit, the least
+significant one first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _WORD_BITS = 63
 
 
 def order(*keys: Array) -> Ints:
-    """The stable order of rows by integer or bool keys of one length, the last one first: `np.lexsort(keys)`."""
+    """The stable order of rows by integer or bool keys of one length, the last key the primary one:
+    `np.lexsort(keys)`."""
     count = len(keys[0])
     row_bits = max(count - 1, 1).bit_length()
     room = _WORD_BITS - row_bits
@@ -29,10 +31,10 @@ def order(*keys: Array) -> Ints:
     for key in keys if count else ():
         digits = key.astype(np.int64)
         if found is None and not used and bool((digits[1:] >= digits[:-1]).all()):
-            continue  # the rows come in this order
+            continue  # the rows are in this order already
         low, high = int(digits.min()), int(digits.max())
         width = (high - low).bit_length()
-        digits -= low  # past 2**63 it wraps around, and the shifts below put that right
+        digits -= low  # a difference past 2**63 wraps around; the unsigned shifts below undo that
         rest = digits.view(np.uint64)
         while width:
             taken = min(width, room - used)
@@ -67,7 +69,7 @@ def first_of_run(*columns: Array) -> Bools:
 
 
 def pack(*columns: Array) -> Ints:
-    """One key for the rows of several columns of integers or objects: equal where all are; its order is theirs.
+    """One key for the rows of several columns of integers or objects: equal where all columns are, in their order.
 
     Objects are ordered by their first appearance.
     """
@@ -92,7 +94,8 @@ def _dense(values: Ints) -> tuple[Ints, int, int]:
 
 
 def numbered(key: Ints) -> tuple[Ints, Ints]:
-    """Dense codes of the values of `key` by first appearance, and the first row of each. Runs cost little."""
+    """Dense codes of the values of `key` by first appearance, and the first row of each. Equal neighbours cost
+    little."""
     heads = np.flatnonzero(first_of_run(key))
     of_head, distinct = pd.factorize(key[heads])
     code = np.repeat(of_head.astype(np.int64), np.diff(np.append(heads, len(key))))
@@ -103,12 +106,13 @@ def firsts(code: Array, count: int, row: Ints | None = None) -> Ints:
     """For each code 0 .. count - 1 the number (or `row`) of the first row that has it; -1 for none."""
     row = np.arange(len(code), dtype=np.int64) if row is None else row
     found = np.full(count, -1, dtype=np.int64)
-    found[code[::-1]] = row[::-1]  # of several values for one place numpy keeps the last
+    found[code[::-1]] = row[::-1]  # numpy keeps the last of several values for one place
     return found
 
 
 def frame(columns: Mapping[str, Array]) -> pd.DataFrame:
-    """A frame of the arrays themselves; pandas' own constructor copies them, and makes Arrow strings of objects."""
+    """A frame over the arrays without a copy. pandas' own constructor copies them, and turns objects into Arrow
+    strings."""
     index = pd.RangeIndex(len(next(iter(columns.values()))))
     series = {name: pd.Series(values, index, values.dtype, copy=False) for name, values in columns.items()}
     made: pd.DataFrame = pd.DataFrame(series, index, copy=False)

@@ -1,13 +1,13 @@
 """Unions of half-open integer intervals, many groups at once, on numpy arrays.
 
 Bytes of files and times of calls are both sets of intervals, so the edge table needs one algebra for both. Every
-function takes parallel arrays (one element an interval) and returns parallel arrays sorted by (group, start). A group
-is a dense or sparse int64 code; intervals of different groups never meet. Nothing here loops over intervals in Python:
-unions are core/native/intervals.cc's.
+function takes parallel arrays (one element per interval) and returns parallel arrays sorted by (group, start). A group
+is a dense or sparse int64 code; intervals of different groups never merge. Nothing here loops over intervals in Python:
+core/native/intervals.cc computes unions.
 
 Invariants: a union is idempotent and associative, so partial unions may be united in any order and any grouping
 (`tests/unit/test_edge_table.py` checks it against sets of integers). `cap` is the only lossy step; it closes the
-smallest gaps first, so it never loses a byte or an instant that was covered.
+smallest gaps first, so that everything covered before is covered after.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ class Intervals(NamedTuple):
 
 
 def make(group: Ints, start: Ints, end: Ints, weight: Ints | None = None) -> Intervals:
-    """Intervals from parallel arrays; without `weight` every interval is fully covered."""
+    """Intervals from parallel arrays; without `weight` each is fully covered."""
     return Intervals(group, start, end, end - start if weight is None else weight)
 
 
 def union(rows: Intervals) -> Intervals:
     """The union within each group; touching intervals become one.
 
-    The weight of an interval is the sum of those it was made of, but at most its length: for fully covered rows this is
-    exactly the length of their union; after `cap` it is an upper bound.
+    The weight of an interval is the sum of the weights it was merged from, at most its length. For fully covered rows
+    it is exactly the length of their union; after `cap` it is an upper bound.
     """
     return Intervals(*_native.unite_intervals([rows])[0])
 
 
 def cap(parts: Sequence[Intervals], limit: int) -> tuple[Intervals, Ints]:
-    """The union of all parts within each group, at most `limit` intervals a group: the smallest gaps are closed first.
+    """The union of all parts within each group, at most `limit` intervals per group: the smallest gaps are closed
+    first.
 
     Returns:
         The intervals, and the codes of the groups that were coarsened.
@@ -76,7 +77,7 @@ def intersect(a: Ints, b: Ints) -> Ints:
 
 
 def subtract(a: Ints, b: Ints) -> Ints:
-    """What of union `a` is not in union `b`; shapes as in `intersect`."""
+    """The part of union `a` outside of union `b`; shapes as in `intersect`."""
     if len(a) == 0 or len(b) == 0:
         return a
     low, high = min(a[0, 0], b[0, 0]), max(a[-1, 1], b[-1, 1])
@@ -96,21 +97,21 @@ def cover(rows: Intervals, groups: int) -> Cover:
 
 @dataclass(frozen=True)
 class Cover:
-    """A union, for what it covers of many ranges at once. Group i is rows bounds[i] to bounds[i + 1] (`cover`)."""
+    """A union, to compute its coverage of many ranges at once. Group i is rows bounds[i] to bounds[i + 1] (`cover`)."""
 
     rows: Intervals
     bounds: Ints
 
     def length(self) -> Ints:
-        """All that is covered of each group."""
+        """The covered length of each group."""
         return length(self.rows, len(self.bounds) - 1)
 
     def inside(self, group: Ints, low: Ints, high: Ints) -> Ints:
-        """What is covered of each group between two points; parallel arrays. Past `cap` a share is an estimate."""
+        """The covered length of each group between two points; parallel arrays. An estimate after `cap`."""
         return self._upto(group, high) - self._upto(group, low)
 
     def _upto(self, group: Ints, point: Ints) -> Ints:
-        """What is covered of each group before a point."""
+        """The covered length of each group before a point."""
         begin, end = self.bounds[group], self.bounds[group + 1]
         if len(self.rows.start) == 0:
             return np.zeros(len(group), dtype=np.int64)

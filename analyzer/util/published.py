@@ -1,4 +1,4 @@
-"""Files that appear when they are whole."""
+"""Files that appear under their name only when they are complete."""
 
 import os
 import tempfile
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def published(path: Path) -> Iterator[Path]:
-    """A file to write to, which gets the name `path` when all went well and else goes away.
+    """A temporary file to write to: renamed to `path` at the end, removed when an exception is raised.
 
-    What is there and no regular file (a pipe, a terminal, a link: /dev/stdout is one) is written to as it is. Raises
-    OSError.
+    An existing `path` that is not a regular file (a pipe, a terminal, a link such as /dev/stdout) is written to
+    directly. Raises OSError.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path

@@ -1,7 +1,7 @@
-"""Names for the types of arrays, rows, documents and graphs, used in all rooms of the analyzer.
+"""Names for the types of arrays, rows, documents and graphs, used in all packages of the analyzer.
 
-`Any` stands here only where a library leaves a type open: numpy the dtype of an array of any dtype, pandas the values
-of a row. A document that was read from a file is unchecked: its values are `object` until `isinstance` says more.
+`Any` is used only where a library leaves a type open: numpy the dtype of an array of any dtype, pandas the values of a
+row. A document that was read from a file is unchecked: its values are `object` until `isinstance` narrows them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row: TypeAlias = Mapping[Hashable, Any]
 """A row of a frame: `frame.to_dict("records")`."""
 
 Document: TypeAlias = dict[str, object]
-"""An object of JSON that was read; nothing about its values is known."""
+"""A JSON object read from a file; its values are unchecked."""
 Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
 """A value that JSON can hold."""
 

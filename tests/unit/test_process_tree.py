@@ -177,17 +177,17 @@ def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, st
 
 @pytest.mark.parametrize(("spaces", "images", "share"), [(1, False, 0.95), (1, True, 0.8), (3, False, 0.7)])
 def test_the_ends_that_waits_saw(spaces: int, images: bool, share: float) -> None:
-    right = there = wrong = strangers = 0
+    right = there = wrong = unmatched = 0
     for seed in range(60):
         machine = Machine(seed, spaces, images)
         known, found, start_of = matched(machine, random.Random(seed))
-        strangers += len(found.strangers)
+        unmatched += len(found.unmatched)
         said = {start_of[at]: (wait["status"], start_of[wait["process_id"]]) for at, wait in found.of.items()}
         killed = {start: end for start, end in said.items() if end[0] == 9}
         wrong += len(killed.items() - known.items())
         right, there = right + len(said.items() & known.items()), there + len(known)
     assert right > share * there
     if images:
-        assert strangers < 0.05 * there
+        assert unmatched < 0.05 * there
     else:
-        assert strangers == 0 and wrong < 0.02 * there
+        assert unmatched == 0 and wrong < 0.02 * there

@@ -1,4 +1,4 @@
-"""Types of the native module (core/native/)."""
+"""Types of the native module (core/native/), by the source file of each function."""
 
 from collections.abc import Sequence
 from os import PathLike
