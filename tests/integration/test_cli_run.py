@@ -38,7 +38,7 @@ def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace
     assert described["tags"] == "stage=copy"
 
 
-def test_what_a_removed_run_left_is_not_the_next_ones(tmp_path, cli, read_trace):
+def test_records_of_a_removed_run_stay_out_of_the_next_one(tmp_path, cli, read_trace):
     run, out = tmp_path / "run", tmp_path / "out"
     words = ["-m", "tailrace.cli.main", "run", "-o", run, "--", "sh", "-c", f"echo $$ > {out}; exec sleep 100"]
     with subprocess.Popen([sys.executable, *words], stderr=subprocess.DEVNULL) as launcher:
@@ -100,7 +100,7 @@ def test_without_a_directory_a_new_one_is_made_and_named(tmp_path, cli, read_tra
     assert read_trace(run).processes
 
 
-def test_the_command_sees_nothing_of_us(tmp_path, cli):
+def test_the_command_sees_no_settings_or_preload(tmp_path, cli):
     plain = subprocess.run(["env", "-u", sanitizer.HIDDEN], capture_output=True, text=True, check=True)
     traced = cli("run", "-q", "-o", tmp_path / "run", "env")
     added = set(traced.stdout.splitlines()) - set(plain.stdout.splitlines())
@@ -165,7 +165,7 @@ def test_a_directory_that_can_not_be_made_is_a_usage_error_and_nothing_runs(tmp_
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_directory_that_holds_other_things_is_left_alone(tmp_path, cli):
+def test_a_directory_with_other_files_is_unchanged(tmp_path, cli):
     (tmp_path / "thesis.tex").write_text("x")
     done = cli("run", "-o", tmp_path, "true")
     assert done.returncode == 2
@@ -193,14 +193,14 @@ def test_a_signal_goes_to_the_command_and_nothing_is_lost(tmp_path, read_trace, 
     assert read_trace(run).of(data, {"write"})
 
 
-def test_what_a_killed_command_recorded_is_sealed(tmp_path, cli, read_trace):
+def test_records_of_a_killed_command_are_sealed(tmp_path, cli, read_trace):
     data = tmp_path / "data"
     done = cli("run", "-o", tmp_path / "run", "--", "sh", "-c", f"echo kept > {data}; kill -KILL $$")
     assert done.returncode == 137
     assert [event["args"]["size"] for event in read_trace(tmp_path / "run").of(data, {"write"})] == [5]
 
 
-def test_a_command_outlives_its_run_directory(tmp_path, cli):
+def test_a_command_continues_after_its_run_directory_is_removed(tmp_path, cli):
     run = tmp_path / "run"
     done = cli("run", "-o", run, "--", "sh", "-c", f"rm -rf {run}; echo done; exit 5")
     assert (done.returncode, done.stdout) == (5, "done\n")
@@ -208,7 +208,7 @@ def test_a_command_outlives_its_run_directory(tmp_path, cli):
     assert "Traceback" not in done.stderr
 
 
-def test_a_static_program_runs_and_is_said_not_to_be_traced(tmp_path, cli):
+def test_a_static_program_runs_and_is_reported_as_untraced(tmp_path, cli):
     (tmp_path / "static.c").write_text("int main(void) { return 6; }\n")
     subprocess.run(["cc", "-static", "-o", tmp_path / "static", tmp_path / "static.c"], check=True)
     done = cli("run", "-o", tmp_path / "run", tmp_path / "static")
@@ -216,7 +216,7 @@ def test_a_static_program_runs_and_is_said_not_to_be_traced(tmp_path, cli):
     assert "statically linked" in done.stderr
 
 
-def test_env_traces_whatever_is_started_with_it(tmp_path, cli, read_trace):
+def test_env_traces_the_command_started_with_it(tmp_path, cli, read_trace):
     run = tmp_path / "run"
     shell = cli("env", "-o", run, "--tag", "workflow=my work")
     assert shell.returncode == 0
@@ -228,7 +228,7 @@ def test_env_traces_whatever_is_started_with_it(tmp_path, cli, read_trace):
     assert variables["LD_PRELOAD"].endswith("libtailrace.so")
 
 
-def test_env_hands_on_the_settings_that_were_chosen(tmp_path, cli):
+def test_env_prints_the_chosen_settings(tmp_path, cli):
     chosen = {"TAILRACE_LAYERS": "none", "TAILRACE_BLOCK_AGE": "10"}
     printed = cli("env", "-o", tmp_path / "run", "--format", "json", env={**os.environ, **chosen})
     variables = json.loads(printed.stdout)
@@ -238,7 +238,7 @@ def test_env_hands_on_the_settings_that_were_chosen(tmp_path, cli):
     ), "a default, or a node's own"
 
 
-def test_seal_brings_in_what_a_killed_process_left(tmp_path, cli, read_trace):
+def test_seal_recovers_records_of_a_killed_process(tmp_path, cli, read_trace):
     run, data = tmp_path / "run", tmp_path / "data"
     variables = json.loads(cli("env", "-o", run, "--format", "json").stdout)
     script = f"echo kept > {data}; kill -KILL $$"
@@ -251,7 +251,7 @@ def test_seal_brings_in_what_a_killed_process_left(tmp_path, cli, read_trace):
     assert cli("seal", run).stdout.startswith("0 journals sealed")
 
 
-def test_output_may_be_cut_off(tmp_path):
+def test_output_into_a_closed_pipe_gives_no_traceback(tmp_path):
     """`tailrace ... | head -1`: no traceback."""
     command = f"{sys.executable} -m tailrace.cli.main --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

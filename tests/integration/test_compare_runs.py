@@ -20,7 +20,7 @@ def two(tmp_path_factory):
     return folder
 
 
-def test_it_says_what_differs(two, cli):
+def test_differences_are_printed(two, cli):
     done = cli("compare", two / "a", two / "b", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -59,7 +59,7 @@ def test_the_report_leads_with_the_critical_path_and_the_findings(two, cli):
     assert "written and kept, but not read in the run" in text
 
 
-def test_the_graph_knows_slack_confidence_and_packages(two, cli):
+def test_the_graph_has_slack_confidence_and_packages(two, cli):
     done = cli("graph", two / "b", "--level", "process", "--format", "json", "--software")
     assert done.returncode == 0, done.stderr
     graph = json.loads(done.stdout)

@@ -27,7 +27,7 @@ def test_a_program_that_confines_itself(harm: Harm, program: Program, how: str, 
     harm(program("seccomp"), how, times)
 
 
-def test_what_a_filter_refuses_the_tracer_is_lost_and_counted(harm: Harm, program: Program) -> None:
+def test_calls_refused_to_the_tracer_by_a_filter_are_counted_losses(harm: Harm, program: Program) -> None:
     done = harm(program("seccomp"), "errno", "20000")
     (row,) = tailrace.open(done.run).coverage.to_dict("records")
     lost = sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) events? LOST", done.stderr))
@@ -80,7 +80,7 @@ def test_a_program_under_another_ones_filter(
         assert row["share"] < ledger.COMPLETE_SHARE and row["cause"].endswith(because), row
 
 
-def test_a_filter_that_everybody_is_under_is_no_reason_to_stop(harm: Harm, program: Program, tmp_path: Path) -> None:
+def test_a_filter_on_all_processes_does_not_end_tracing(harm: Harm, program: Program, tmp_path: Path) -> None:
     """As in a container: the launcher is under it too."""
     out, work = tmp_path / "run", tmp_path / "work"
     work.mkdir()
@@ -91,7 +91,7 @@ def test_a_filter_that_everybody_is_under_is_no_reason_to_stop(harm: Harm, progr
     assert rows["traced"].all() and rows["captured_written"].sum() == GIVEN, rows.to_string()
 
 
-def test_filters_are_asked_in_a_fork_too(harm: Harm, program: Program) -> None:
+def test_filters_are_examined_in_a_fork_too(harm: Harm, program: Program) -> None:
     """Every process of a shell's pipe, one of them under a filter of its own."""
     sandbox = program("sandbox")
     script = f"cat given | {sandbox} kill prctl cat | {sandbox} allow seccomp cat > copied; cat copied > again"
@@ -108,7 +108,7 @@ with open("after", "w") as after:
 """
 
 
-def test_who_starts_a_confined_program_is_traced_on(harm: Harm, program: Program) -> None:
+def test_the_starter_of_a_confined_program_stays_traced(harm: Harm, program: Program) -> None:
     harm(sys.executable, "-c", VFORKED, program("sandbox")).check_written("after")
 
 
@@ -135,7 +135,7 @@ def test_the_launcher_counts_its_filters(program: Program) -> None:
     assert int(under.stdout) == (launcher.seccomp_filters() or 0) + 1
 
 
-def test_every_call_of_the_core_is_asked_for() -> None:
+def test_every_system_call_of_the_core_is_examined() -> None:
     """kOwnCalls of format/seccomp_filter.cc has all numbers that the core's sources call the kernel by."""
     listed = set(re.findall(r"SYS_\w+", (CORE / "format" / "seccomp_filter.cc").read_text()))
     called = {"SYS_waitid", "SYS_pipe2"}

@@ -72,7 +72,7 @@ def test_threads_side_by_side_stay_apart_and_hand_their_tags_on(tmp_path, run_tr
             assert trace.tags(trace.of(tmp_path / f"{name}{number}", WRITES), "task") == {(str(number),)}, name
 
 
-def test_a_scope_without_a_task_leaves_others_under_the_same_tags_alone(tmp_path, run_traced):
+def test_ending_a_scope_without_a_task_keeps_others_of_the_same_tags(tmp_path, run_traced):
     trace = run_traced("""
         import threading
 
@@ -95,7 +95,7 @@ def test_a_scope_without_a_task_leaves_others_under_the_same_tags_alone(tmp_path
     assert trace.tags(trace.of(tmp_path / "late", WRITES), "stage") == {("s",)}
 
 
-def test_what_outlives_its_task_in_a_thread_is_not_the_tasks(tmp_path, run_traced):
+def test_a_thread_after_its_task_has_no_task_tag(tmp_path, run_traced):
     trace = run_traced("""
         import threading
 

@@ -79,14 +79,14 @@ def consumer(cpp_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["consumer", "consumer_c"])
-def test_untraced_the_api_does_nothing_and_says_so(consumer: Path, tmp_path: Path, name: str) -> None:
+def test_untraced_the_api_does_nothing_and_reports_it(consumer: Path, tmp_path: Path, name: str) -> None:
     done = subprocess.run(
         [str(consumer / name)], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("0 ")
 
 
-def test_linked_and_told_a_run_it_traces_itself(consumer: Path, tmp_path: Path) -> None:
+def test_a_linked_program_with_a_run_traces_itself(consumer: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "trace").mkdir(parents=True)
     settings = environment(TAILRACE_RUN=str(run.resolve()), TAILRACE_TAGS="workflow=w,stage=outer")

@@ -75,7 +75,7 @@ def test_different_datasets_of_a_file_are_no_dependency(tasks: Any) -> None:
     assert not nx.has_path(graph, "stage:/write", "stage:/read")
 
 
-def test_what_a_file_held_before_the_run_is_its_first_version(tasks: Any, tmp_path: Path) -> None:
+def test_content_from_before_the_run_is_the_first_version(tasks: Any, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "shared.h5", "w") as file:
         file["given"] = [1, 2, 3]
         file["other"] = [4.0]
@@ -99,7 +99,7 @@ def test_rounds_are_versions(tasks: Any) -> None:
     assert graph.graph["cycles"] == 0
 
 
-def test_whoever_reads_the_file_without_names_keeps_its_edge(tasks: Any) -> None:
+def test_a_reader_of_the_file_without_dataset_names_keeps_its_edge(tasks: Any) -> None:
     copy = "import shutil; shutil.copyfile('shared.h5', 'copy.h5')"
     by_reference = "with file('r+') as f: f.create_dataset('r', data=f['a'].ref, dtype=h5py.ref_dtype)"
     deref = "with file('r') as f: print(f[f['r'][()]][0])"
@@ -121,7 +121,7 @@ def test_a_file_in_memory_has_no_datasets(tasks: Any) -> None:
     ]
 
 
-def test_options_that_make_no_sense(tasks: Any) -> None:
+def test_invalid_combinations_of_options(tasks: Any) -> None:
     run = tasks(("make", MAKE))
     with pytest.raises(QueryError, match="parts of file nodes"):
         run.dataflow(files="none", datasets=True)

@@ -144,7 +144,7 @@ def expected_edges():
             yield f"learn-{last}", f"learn-{r}"
 
 
-def test_it_simulated_what_it_picked(campaign):
+def test_the_picked_points_are_simulated(campaign):
     assert campaign.found["simulations"] == len(ROUNDS) * len(SIMULATIONS)
     assert [len(set(picks)) for picks in campaign.found["picks"]] == [len(SIMULATIONS)] * len(ROUNDS)
 
@@ -196,18 +196,18 @@ def test_each_round_reads_the_version_of_the_round_before(campaign):
         assert [found for _, _, _, found, _ in campaign.versions(path)] == [readers.get(r, set()) for r in ROUNDS]
 
 
-def test_only_the_file_that_is_added_to_goes_on_from_its_last_version(campaign):
+def test_only_an_appended_file_continues_its_last_version(campaign):
     bases = {path: [base for *_, base in campaign.versions(path)] for path in EXPECTED["rewritten"]}
     grown = bases.pop("feedback/observations.csv")
     assert grown == [[r - 1] if r > 1 else [] for r in ROUNDS]
     assert list(bases.values()) == [[[]] * len(ROUNDS)] * len(bases)
 
 
-def test_what_passes_between_steps_is_what_they_hand_each_other(campaign):
+def test_flows_between_steps_are_their_exchanged_bytes(campaign):
     assert set(campaign.edges()) == set(expected_edges())
 
 
-def test_an_addition_is_handed_on_to_all_later_rounds(campaign):
+def test_appended_bytes_flow_to_all_later_rounds(campaign):
     """The flows go through the bases: each round reads the lines that the rounds before had added."""
     model = dataflow.model(campaign.run)
     _, activities = dataflow.activities(model, "task")
@@ -294,7 +294,7 @@ def test_every_declared_dependency_is_observed(under_flux):
     assert {rows[pair] for pair in declared} == {"observed"}
 
 
-def test_what_no_dependency_declares_is_ordered_by_others(under_flux):
+def test_undeclared_dependencies_are_ordered_by_declared_ones(under_flux):
     """The campaign declares no dependency of a macro model on the last one: what it waits for has waited for that."""
     table = declared_vs_observed.compare_declared(under_flux.run)
     rows = table[table["status"] == "undeclared"]
@@ -308,7 +308,7 @@ def test_what_no_dependency_declares_is_ordered_by_others(under_flux):
     assert rows["ordered"].all()
 
 
-def test_a_job_waits_for_those_before_it_and_its_events_lie_in_its_time(under_flux):
+def test_a_job_begins_after_its_predecessors_and_encloses_its_events(under_flux):
     tasks = under_flux.run.tasks.set_index("task")
     waits = under_flux.run.declared_deps
     assert len(waits) == 40

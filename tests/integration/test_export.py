@@ -110,7 +110,7 @@ def test_standard_output_and_folders(run, cli, tmp_path):
     assert made.stat().st_mode == (tmp_path / "plain").stat().st_mode, "as any new file of the user"
 
 
-def test_declaring_what_is_no_instance(run, cli, tmp_path):
+def test_declaring_an_invalid_instance(run, cli, tmp_path):
     (tmp_path / "i.json").write_text("[]")
     done = cli("declare", run, "--from", tmp_path / "i.json")
     assert (done.returncode, "not a WfFormat instance" in done.stderr) == (2, True)

@@ -173,7 +173,7 @@ def observed(run, folder, pids):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_graph_is_the_generators(tmp_path, cli, seed):
+def test_the_graph_equals_the_generated_one(tmp_path, cli, seed):
     folder = tmp_path / "data"
     folder.mkdir()
     program = Program(seed, folder)

@@ -81,7 +81,7 @@ def in_a_cluster(instance, scratch, rest):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_the_job_ends_when_we_are_ended(flux, tmp_path, number):
+def test_the_job_ends_with_the_command(flux, tmp_path, number):
     process = in_a_cluster(flux, tmp_path, "time.sleep(600)")
     os.kill(process.pid, number)
     process.communicate(timeout=120)
@@ -89,7 +89,7 @@ def test_the_job_ends_when_we_are_ended(flux, tmp_path, number):
     wait_until(lambda: jobs_that_live(flux) == [])
 
 
-def test_a_job_that_still_waits_is_cancelled_with_us(start_flux, recorded):
+def test_a_queued_job_is_cancelled_with_the_command(start_flux, recorded):
     instance = start_flux()
     blocker = instance.submit("-N1", "sleep", "inf")
     instance.wait(blocker, "start")
@@ -126,7 +126,7 @@ def test_a_damaged_trace_is_the_same_error(flux, recorded):
 
 
 @pytest.mark.parametrize(("workers", "said"), [(0, "from 1 on"), (4096, "unsatisfiable")])
-def test_workers_that_cannot_be_had_are_an_error(flux, recorded, workers, said):
+def test_unavailable_workers_are_an_error(flux, recorded, workers, said):
     process = report(flux, recorded, "--flux-workers", workers)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode in (1, 2)
@@ -135,7 +135,7 @@ def test_workers_that_cannot_be_had_are_an_error(flux, recorded, workers, said):
     assert jobs_that_live(flux) == []
 
 
-def test_without_flux_the_message_says_so(cli, recorded, tmp_path):
+def test_without_flux_the_message_names_flux(cli, recorded, tmp_path):
     env = {**os.environ, "PATH": str(tmp_path), "FLUX_EXEC_PATH": ""}
     done = cli("report", recorded, "--flux-workers", 1, env=env)
     assert done.returncode == 1

@@ -81,7 +81,7 @@ def test_each_task_of_each_node_has_its_context(four, work):
     assert json.loads((work / "run" / "run.json").read_text())["restarts"] == []
 
 
-def test_each_node_seals_what_its_killed_tasks_left(four, work):
+def test_each_node_seals_records_of_its_killed_tasks(four, work):
     script = "cat in > out.$FLUX_TASK_RANK; : > mark.$FLUX_TASK_RANK; kill -9 $$"
     job = submit(four, work, "-N4", "-n8", "sh", "-c", script)
     four.wait(job)
@@ -128,7 +128,7 @@ def test_the_history_has_the_nodes(four, work):
     assert ours["ranks"] == four.ask("jobs", "-n", "-o", "{ranks}", job).strip("[]")
 
 
-def test_a_lost_node_takes_no_trace_with_it_and_the_others_go_on(start_traced_flux, work):
+def test_a_lost_node_leaves_all_traces_and_the_others_continue(start_traced_flux, work):
     instance = start_traced_flux(size=4, cwd=work)
     script = "cat in > $0.$FLUX_TASK_RANK; touch ready.$0.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.1; done; "
     script += "cat in > $0-late.$FLUX_TASK_RANK"

@@ -78,7 +78,7 @@ def test_every_way_to_submit_has_the_option(flux, prog):
         assert option in done.stdout
 
 
-def test_every_job_of_bulksubmit_asks_for_it(flux):
+def test_every_job_of_bulksubmit_requests_tracing(flux):
     env = {**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)}
     words = ["--trace=bulk", "--trace-tag=k=v", "--job-name={}", "true", ":::", "one", "two"]
     jobs = flux.run("bulksubmit", *words, env=env).stdout.split()
@@ -89,14 +89,14 @@ def test_every_job_of_bulksubmit_asks_for_it(flux):
     assert len(jobs) == 2
 
 
-def test_a_batch_script_can_ask_for_it(asked, tmp_path):
+def test_a_batch_script_can_request_tracing(asked, tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n# flux: -n1\n# flux: --trace=campaign\ntrue\n")
     done = asked("batch", script)
     assert done.trace == {"stage": "campaign"}
 
 
-def test_a_traced_job_finds_the_shell_plugin_and_others_are_left_alone(asked):
+def test_only_a_traced_job_loads_the_shell_plugin(asked):
     folder = PLUGINS.parents[1] / "shell"
     mine = {"FLUX_SHELL_RC_PATH": f"/mine:{folder}"}
     assert asked("submit", "--trace", "-n1", "true", env=mine).environment["FLUX_SHELL_RC_PATH"] == f"{folder}:/mine"
@@ -115,7 +115,7 @@ def test_without_the_core_beside_it_the_plugin_still_works(asked, tmp_path):
     assert done.trace == {"stage": "s", "tags": {"A": "left to the jobtap plugin"}}
 
 
-def test_help_of_the_option_says_how(flux):
+def test_the_help_of_the_option_describes_its_use(flux):
     done = flux.run("submit", "--help=trace", env={**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)})
     assert "--trace=STAGE" in done.stdout
 
@@ -132,7 +132,7 @@ def test_the_printed_settings_make_flux_find_the_option(flux):
     assert json.loads(done.stdout)["attributes"]["user"]["trace"] == {"stage": "sim"}
 
 
-def test_a_part_can_be_asked_for_by_name():
+def test_one_part_of_the_settings_is_printed_by_name():
     done = paths("cli")
     assert done.stdout.strip() == str(PLUGINS / "tailrace_trace.py")
     wrong = paths("clx")

@@ -41,7 +41,7 @@ def told_by_flux(instance):
     return {job["jobid"]: job for job in json.loads(instance.ask("jobs", "-a", "--json"))["jobs"]}
 
 
-def test_a_chain_of_jobs_is_declared_as_flux_tells_it(flux, tmp_path):
+def test_a_chain_of_jobs_is_declared_as_in_fluxs_history(flux, tmp_path):
     run_dir = tmp_path / "run"
     gate = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
     make = flux.submit("--setattr=user.trace.stage=make", "-N1", "sh", "-c", gate)
@@ -75,7 +75,7 @@ def test_a_chain_of_jobs_is_declared_as_flux_tells_it(flux, tmp_path):
     assert tasks[never]["t_start_ns"] is None or tasks[never]["t_start_ns"] != tasks[never]["t_start_ns"]
 
 
-def test_collecting_twice_doubles_nothing_and_since_keeps_what_is_there(start_flux, tmp_path):
+def test_collecting_twice_adds_no_duplicates_and_since_keeps_earlier_jobs(start_flux, tmp_path):
     instance = start_flux()
     first = instance.submit("true")
     instance.wait(first)
@@ -144,7 +144,7 @@ def test_a_memo_with_a_hostile_uri_is_not_followed(start_flux, tmp_path, uri, re
     instance.run("cancel", job)
 
 
-def test_outside_of_flux_the_message_says_so(flux, tmp_path):
+def test_outside_of_flux_the_message_names_flux(flux, tmp_path):
     env = {**flux.env, "FLUX_URI": f"local://{tmp_path}/nothing"}
     flux.run("getattr", "size")
     command = [*TAILRACE, "flux", "collect", str(tmp_path / "run")]
@@ -154,7 +154,7 @@ def test_outside_of_flux_the_message_says_so(flux, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_time_that_flux_does_not_know_is_an_error(flux, tmp_path):
+def test_a_time_in_an_unknown_format_is_an_error(flux, tmp_path):
     done = collect(flux, "--since=yesterish", tmp_path / "run", check=False)
     assert done.returncode == 1
     assert "yesterish" in done.stderr
@@ -184,7 +184,7 @@ def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_pa
     assert tasks[["workflow", "stage", "task", "status"]].to_numpy().tolist() == [["w", "s", "t", "done"]]
 
 
-def test_an_instance_without_traced_jobs_ends_without_us(start_flux, tmp_path):
+def test_an_instance_without_traced_jobs_collects_nothing(start_flux, tmp_path):
     called = tmp_path / "called"
     command = tmp_path / "command"
     command.write_text(f"#!/bin/sh\ntouch {called}\n")
@@ -195,7 +195,7 @@ def test_an_instance_without_traced_jobs_ends_without_us(start_flux, tmp_path):
     assert not called.exists()
 
 
-def test_a_collect_that_fails_keeps_no_instance_from_ending(start_flux, tmp_path):
+def test_a_failed_collect_does_not_delay_the_instances_end(start_flux, tmp_path):
     instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "TAILRACE_COMMAND": str(tmp_path / "nothing")})
     job = instance.submit("--urgency=hold", "true")
     instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={tmp_path}")

@@ -75,7 +75,7 @@ def test_a_guest_cannot_choose_the_library(instance):
     assert 'attributes.user.trace has no key "library"' in answer
 
 
-def test_guests_are_left_alone_where_the_configuration_says_so(instance):
+def test_guests_are_untraced_where_the_configuration_excludes_them(instance):
     flux = instance("jobs=all", "guests=false")
     assert "tailrace.trace" not in events(flux, guest_job(flux, "--setattr=user.trace.stage=s", "true"))
     assert "tailrace.trace" not in events(flux, guest_job(flux, "--setattr=user.trace=1.5", "true"))

@@ -69,7 +69,7 @@ def test_the_plugins_need_no_cxx_runtime_and_the_shells_no_deflate(flux_plugins)
     assert needed(shell) == {"libflux-core", "libjansson", "libc"}
 
 
-def test_without_flux_the_plugins_are_left_out_and_that_is_said(cpp_build, tmp_path):
+def test_without_flux_the_plugins_are_omitted_with_a_message(cpp_build, tmp_path):
     path = os.pathsep.join(
         folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "flux").exists()
     )

@@ -31,7 +31,7 @@ def reconfigured(traced_flux, flux_plugins):
     load(traced_flux, flux_plugins)
 
 
-def test_a_job_that_asks_has_the_event_and_shows_its_stage(traced_flux, flux_plugins):
+def test_a_traced_job_has_the_event_and_shows_its_stage(traced_flux, flux_plugins):
     job = traced_flux.submit(
         "--job-name=relax",
         "--setattr=user.trace.stage=sim",
@@ -52,7 +52,7 @@ def test_a_job_that_asks_has_the_event_and_shows_its_stage(traced_flux, flux_plu
     assert [entry["name"] for entry in traced_flux.events(job)].count("memo") == 2
 
 
-def test_a_job_that_does_not_ask_has_no_event(traced_flux):
+def test_an_untraced_job_has_no_event(traced_flux):
     for words in (["true"], ["--setattr=user.trace=false", "true"], ["--setattr=user.stage=sim", "true"]):
         job = traced_flux.submit(*words)
         traced_flux.wait(job)
@@ -114,7 +114,7 @@ LONG = json.dumps("v" * 65536)
     ],
     ids=lambda value: value[:24],
 )
-def test_a_wish_that_breaks_the_rules_is_rejected_at_submit(traced_flux, attribute, message):
+def test_an_invalid_request_is_rejected_at_submit(traced_flux, attribute, message):
     done = traced_flux.run("submit", f"--setattr=user.{attribute}", "true", check=False)
     assert done.returncode == 1
     assert re.search(f"tailrace: .*{message}", done.stderr), done.stderr
@@ -126,14 +126,14 @@ def test_more_than_64_tags_are_rejected(traced_flux):
     assert "one too many: at most 64 tags" in done.stderr
 
 
-def test_64_kib_of_tags_in_many_are_rejected_and_the_instance_lives(traced_flux):
+def test_64_kib_of_tags_in_many_are_rejected_and_the_instance_continues(traced_flux):
     tags = json.dumps({f"k{i}": "v" * 1024 for i in range(64)})
     done = traced_flux.run("submit", f"--setattr=user.trace.tags={tags}", "true", check=False)
     assert "the tags are longer than 8192 bytes" in done.stderr
     assert traced_flux.run("run", "true").returncode == 0
 
 
-def test_workflow_comes_from_the_job_that_is_waited_for(traced_flux):
+def test_workflow_is_inherited_from_the_predecessor(traced_flux):
     trace = "--setattr=user.trace=true"
     first = traced_flux.submit("--setattr=user.trace.workflow=campaign", "true")
     second = traced_flux.submit(trace, f"--dependency=afterok:{first}", "true")
@@ -153,7 +153,7 @@ def test_jobs_are_chosen_by_name_pattern(traced_flux, reconfigured):
     assert trace_event(traced_flux, asked)
 
 
-def test_all_jobs_are_traced_but_those_that_refuse(traced_flux, reconfigured):
+def test_all_jobs_are_traced_unless_opted_out(traced_flux, reconfigured):
     reconfigured("jobs=all", "workflow=w", "tags.site=here")
     plain = traced_flux.submit("--job-name=n", "true")
     refusing = traced_flux.submit("--setattr=user.trace=false", "true")
@@ -177,7 +177,7 @@ def test_sampling_takes_about_its_share(traced_flux, reconfigured):
     assert 6 <= traced <= 34
 
 
-def test_user_attributes_count_where_the_configuration_says_so(traced_flux, reconfigured):
+def test_user_attributes_become_tags_where_configured(traced_flux, reconfigured):
     reconfigured("jobs=all", "user-attributes=true")
     job = traced_flux.submit("--setattr=user.stage=plain", "--setattr=user.workflow=w", "--setattr=user.task=7", "true")
     both = traced_flux.submit("--setattr=user.stage=plain", "--setattr=user.trace.stage=traced", "true")
@@ -185,7 +185,7 @@ def test_user_attributes_count_where_the_configuration_says_so(traced_flux, reco
     assert trace_event(traced_flux, both)["tags"]["stage"] == "traced"
 
 
-def test_the_run_is_the_jobs_to_choose_unless_configured_otherwise(traced_flux, reconfigured, tmp_path):
+def test_the_job_chooses_the_run_unless_configured_otherwise(traced_flux, reconfigured, tmp_path):
     wish = f"--setattr=user.trace.run={tmp_path}/mine"
     assert trace_event(traced_flux, traced_flux.submit(wish, "true"))["run"] == f"{tmp_path}/mine"
     reconfigured("choose-run=false", f"run={tmp_path}/ours")
@@ -208,7 +208,7 @@ def test_the_run_is_the_jobs_to_choose_unless_configured_otherwise(traced_flux, 
         ("workflow=a\nb", 'tag "workflow": the value has a control character'),
     ],
 )
-def test_a_bad_configuration_is_refused_with_what_is_wrong(flux, flux_plugins, conf, message):
+def test_a_bad_configuration_is_refused_with_the_fault_named(flux, flux_plugins, conf, message):
     done = flux.run("jobtap", "load", flux_plugins.jobtap, conf, check=False)
     assert done.returncode == 1
     assert message in done.stderr
@@ -219,7 +219,7 @@ def settings(instance):
     return json.loads(instance.ask("jobtap", "query", "tailrace-jobtap.so"))["settings"]
 
 
-def test_a_table_configures_and_is_taken_whole_or_not_at_all(start_flux, flux_plugins, tmp_path):
+def test_a_configuration_table_applies_completely_or_not_at_all(start_flux, flux_plugins, tmp_path):
     table = tmp_path / "conf.toml"
 
     def write(text):

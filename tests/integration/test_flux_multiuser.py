@@ -129,7 +129,7 @@ def test_a_guests_job_is_traced_as_the_guest(instance, home):
     assert not journals_of(GUEST, run).exists()
 
 
-def test_what_a_guests_killed_task_left_is_sealed_by_the_guests_shell(instance, home):
+def test_records_of_a_guests_killed_task_are_sealed_by_the_guests_shell(instance, home):
     done = as_user(instance, GUEST, "run", STAGE, "sh", "-c", "cat in > out; kill -9 $$", cwd=home, check=False)
     assert done.returncode == 137
     (run,) = (home / "tailrace-runs").iterdir()
@@ -140,7 +140,7 @@ def test_what_a_guests_killed_task_left_is_sealed_by_the_guests_shell(instance, 
     assert not journals_of(GUEST, run).exists()
 
 
-def test_a_run_that_is_another_users_is_not_written_to(instance, home, place):
+def test_another_users_run_is_unchanged(instance, home, place):
     as_user(instance, GUEST, "run", STAGE, f"--setattr=user.trace.run={home}/run", "cat", "in", cwd=home)
     before = sorted((home / "run").rglob("*"))
     desk = Path(tempfile.mkdtemp(dir=place))
@@ -195,7 +195,7 @@ def test_a_guest_cannot_choose_the_library(instance, home):
     assert 'attributes.user.trace has no key "library"' in done.stderr
 
 
-def test_the_library_of_the_configuration_is_the_one_that_guests_get(instance, home):
+def test_guests_get_the_library_of_the_configuration(instance, home):
     words = [
         "run",
         STAGE,
@@ -207,7 +207,7 @@ def test_the_library_of_the_configuration_is_the_one_that_guests_get(instance, h
     assert str(require_plugins().library) in done.stdout
 
 
-def test_a_guest_sees_the_history_of_the_own_jobs_only(instance, home, place):
+def test_a_guests_history_has_only_its_own_jobs(instance, home, place):
     desk = Path(tempfile.mkdtemp(dir=place))
     shutil.chown(desk, OTHER)
     other = as_user(instance, OTHER, "submit", "--wait", STAGE, "true", cwd=desk).stdout.strip()
@@ -248,7 +248,7 @@ def test_the_owners_jobs_are_traced_beside_the_guests(instance, place):
     assert Trace(run).of(desk / "out")
 
 
-def test_guests_are_left_alone_where_the_configuration_says_so(start, home, place):
+def test_guests_are_untraced_where_the_configuration_excludes_them(start, home, place):
     instance, owner = start("jobs=all", "guests=false")
     assert as_user(instance, GUEST, "run", STAGE, "cp", "in", "out", cwd=home).stderr == ""
     assert not (home / "tailrace-runs").exists()

@@ -92,7 +92,7 @@ def test_an_untraced_instance_is_untraced_in_all(batch, work):
     assert (work / "out").stat().st_size == 5000
 
 
-def test_an_inner_instance_that_refuses_is_untraced_in_all(batch, work):
+def test_an_inner_instance_that_opts_out_is_untraced_in_all(batch, work):
     inner = "#!/bin/sh -e\ncat in > inner-out\nflux run cp in deep-out\n"
     (work / "inner.sh").write_text(inner)
     _, _, trace = batch("flux batch -n1 --setattr=user.trace=false inner.sh\nflux queue drain", OUTER)
@@ -133,7 +133,7 @@ def test_an_instance_by_flux_start(traced_flux, work, words):
     assert not [name for name in programs(trace) if name.startswith("flux")]
 
 
-def test_an_option_that_is_not_known_leaves_the_initial_program_untraced(traced_flux, work):
+def test_an_unknown_option_leaves_the_initial_program_untraced(traced_flux, work):
     # An abbreviation, as getopt_long(3) takes it.
     words = [f"--cwd={work}", OUTER, "flux", "start", "--test-si=1", "--test-exit-m", "leader", "flux run cp in out"]
     job = traced_flux.submit(*words)
@@ -144,7 +144,7 @@ def test_an_option_that_is_not_known_leaves_the_initial_program_untraced(traced_
     assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("cp",)}
 
 
-def test_what_a_failing_script_makes_the_broker_say_is_short(traced_flux, flux_plugins, batch, work):
+def test_the_brokers_message_about_a_failing_script_is_short(traced_flux, flux_plugins, batch, work):
     _, plain, _ = batch("echo said; exit 3")
     _, traced, _ = batch("echo said; exit 3", OUTER)
     plain_line, traced_line = (re.search(r" rc2\.0: (.*)", text)[1] for text in (plain, traced))
@@ -187,7 +187,7 @@ def test_arguments_and_exit_code_are_the_scripts(traced_flux, batch, work):
     assert traced_flux.events(job, "finish")[0]["context"]["status"] >> 8 == 3
 
 
-def test_the_inner_instances_own_configuration_counts(traced_flux, flux_plugins, batch, work):
+def test_the_inner_instances_own_configuration_applies(traced_flux, flux_plugins, batch, work):
     conf = work / "conf.toml"
     conf.write_text(
         f'[[job-manager.plugins]]\nload = "{flux_plugins.jobtap}"\n'
@@ -250,7 +250,7 @@ def test_two_copies_of_the_drop_in_load_the_plugins_once(traced_flux, flux_plugi
     assert trace.tags(trace.of(work / "out"), "stage") == {("cp",)}
 
 
-def test_what_the_inner_instance_is_told_is_whole(traced_flux, batch, flux_plugins, work):
+def test_the_inner_instance_gets_all_settings(traced_flux, batch, flux_plugins, work):
     _, output, _ = batch("printenv TAILRACE_FLUX", OUTER, "--setattr=user.trace.workflow=w")
     settings = json.loads(output)
     assert settings["jobtap"] == str(flux_plugins.jobtap)

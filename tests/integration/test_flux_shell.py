@@ -113,7 +113,7 @@ def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):
     assert json.loads((work / "shared" / "run.json").read_text())["command"] == ["flux:", "workflow", "campaign"]
 
 
-def test_an_untraced_job_sees_nothing_of_us(traced_flux, submit_in, work):
+def test_an_untraced_job_sees_no_settings_or_preload(traced_flux, submit_in, work):
     _, run, done = submit_in("--env=-*", "env")
     _, _, refused = submit_in("--env=-*", "--setattr=user.trace=false", "env")
     for text in (done.stdout, refused.stdout):
@@ -139,14 +139,14 @@ def test_a_job_with_an_empty_environment_is_traced(submit_in, work):
     assert Trace(run).of(work / "out")
 
 
-def test_a_job_that_clears_its_environment_is_traced_on(submit_in, work):
+def test_a_job_that_clears_its_environment_stays_traced(submit_in, work):
     _, run, done = submit_in(STAGE, "env", "-i", "/bin/sh", "-c", "/usr/bin/env -i /bin/cp in out; env")
     assert done.returncode == 0
     assert not [line for line in done.stdout.splitlines() if "TAILRACE" in line or "PRELOAD" in line]
     assert Trace(run).tags(Trace(run).of(work / "out"), "stage") == {("s",)}
 
 
-def test_the_configuration_leaves_tracing_to_the_environment_unless_the_job_says_otherwise(start_traced_flux, work):
+def test_propagation_by_environment_is_configured_unless_the_job_overrides_it(start_traced_flux, work):
     instance = start_traced_flux("propagate=environment", cwd=work)
     script = "env > $0.env; cp in $0; env -i /bin/cp in $0.cleared"
     job, done = run_job(instance, STAGE, "sh", "-c", script, "seen")
@@ -160,7 +160,7 @@ def test_the_configuration_leaves_tracing_to_the_environment_unless_the_job_says
     assert Trace(run_of(instance, job)).of(work / "hidden.cleared")
 
 
-def test_a_jobs_own_preload_stays_behind_ours(submit_in, work, program):
+def test_a_jobs_own_preload_stays_after_the_core(submit_in, work, program):
     interposer = program("interposer.so")
     _, plain_run, plain = submit_in(f"--env=LD_PRELOAD={interposer}", "sh", "-c", "echo $LD_PRELOAD; cp in out")
     _, run, done = submit_in(f"--env=LD_PRELOAD={interposer}", STAGE, "sh", "-c", "echo $LD_PRELOAD; cp in out")
@@ -180,7 +180,7 @@ def test_flux_commands_in_a_traced_job_are_untraced(traced_flux, submit_in, work
     assert not [name for name in programs if name.startswith(("flux", "python"))]
 
 
-def test_what_killed_tasks_left_is_sealed_when_the_shell_exits(traced_flux, submit_in, work):
+def test_records_of_killed_tasks_are_sealed_when_the_shell_exits(traced_flux, submit_in, work):
     script = "import os, signal; f = open('out', 'wb', 0); [f.write(b'x' * 100) for _ in range(50)]; "
     script += "os.kill(os.getpid(), signal.SIGKILL)"
     _, run, done = submit_in(STAGE, shutil.which("python3"), "-c", script)
@@ -189,7 +189,7 @@ def test_what_killed_tasks_left_is_sealed_when_the_shell_exits(traced_flux, subm
     assert not Path(_native.journal_directory(str(run.resolve()), "/dev/shm")).exists()
 
 
-def test_journals_lie_where_the_configuration_says(start_traced_flux, work):
+def test_journals_lie_in_the_configured_directory(start_traced_flux, work):
     journals = work / "journals"
     journals.mkdir()
     instance = start_traced_flux(f"journal-dir={journals}", "block-age=3", cwd=work)
@@ -269,7 +269,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(place)], check=False)
 
 
-def test_a_full_run_directory_is_said_and_nothing_else(submit_in, work, small_disk):
+def test_a_full_run_directory_is_one_message(submit_in, work, small_disk):
     run = small_disk / "run"
     (small_disk / "filler").write_bytes(b"x" * 32768)
     noise = "import os\n"
@@ -326,7 +326,7 @@ def test_loaded_by_the_user_alone(flux, flux_plugins, work):
     assert not trace.of(work / "out2")
 
 
-def test_a_wrong_wish_without_a_jobtap_is_said_and_nothing_else(flux, flux_plugins, work):
+def test_an_invalid_request_without_a_jobtap_is_one_message(flux, flux_plugins, work):
     environment = {**flux.env, "FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)}
     job = flux.submit(f"--cwd={work}", "--setattr=user.trace.stage=1.5", "cp", "in", "out", env=environment)
     flux.wait(job)
@@ -367,7 +367,7 @@ def test_a_second_copy_replaces_the_first(traced_flux, work, second_copy, words)
         assert Trace(run).tags(Trace(run).of(work / "out.1"), "stage", "rank") == {("s", "1")}
 
 
-def test_an_rc_whose_plugin_has_gone_kills_no_job(flux, flux_plugins, work):
+def test_an_rc_file_naming_a_missing_plugin_fails_no_job(flux, flux_plugins, work):
     moved = work / "etc" / "shell"
     moved.mkdir(parents=True)
     shutil.copy(flux_plugins.rc_folder / "tailrace.lua", moved)
@@ -382,7 +382,7 @@ flux.Flux().rpc("job-manager.post-event.post", json.loads(sys.argv[1])).get()
 """
 
 
-def test_an_event_of_another_version_is_left_alone(traced_flux, work):
+def test_an_event_of_another_version_leaves_the_job_untraced(traced_flux, work):
     job = traced_flux.submit(f"--cwd={work}", "--urgency=hold", "cp", "in", "out")
     number = int(traced_flux.ask("job", "id", "--to=dec", job))
     for context in ({"version": 2}, {"version": "1"}):

@@ -58,7 +58,7 @@ def test_threads_that_write_while_the_process_exits_are_recorded(harm: Harm, pro
     assert 0 <= missing <= 10
 
 
-def test_what_is_left_in_buffers_at_exit_is_the_streams(harm: Harm, program: Program) -> None:
+def test_bytes_in_buffers_at_exit_belong_to_the_streams(harm: Harm, program: Program) -> None:
     harm(program("deaths"), "buffered").check_written("buffered")
 
 
@@ -86,7 +86,7 @@ def test_destructors_of_threads_may_do_io(harm: Harm, program: Program, what: st
     harm(program("threads"), what, same_files=False).check_written("destructors")
 
 
-def test_threads_that_nobody_joins_are_recorded(harm: Harm, program: Program) -> None:
+def test_unjoined_threads_are_recorded(harm: Harm, program: Program) -> None:
     done = harm(program("threads"), "turns")
     done.check_written("turns")
     assert len({event["tid"] for event in done.seen.named("write")}) == 30
@@ -119,14 +119,14 @@ def test_a_childs_descriptors_are_not_its_parents(harm: Harm, program: Program, 
     harm(program("forks"), what).check_written("a", "b")
 
 
-def test_children_that_return_seal_their_own(harm: Harm, program: Program) -> None:
+def test_children_that_return_seal_their_own_records(harm: Harm, program: Program) -> None:
     done = harm(program("forks"), "returns", same_files=False)
     done.check_written("a")
     assert len(done.seen.named("start")) == 4
 
 
 @pytest.mark.parametrize("what", ["daemon", "close"])
-def test_a_daemon_closes_what_it_likes(harm: Harm, program: Program, what: str) -> None:
+def test_a_daemon_may_close_all_descriptors(harm: Harm, program: Program, what: str) -> None:
     done = harm(program("forks"), what, same_files=False)
     wait_until((done.work / "done").exists, "the daemon")
 
@@ -153,7 +153,7 @@ def test_every_exec_keeps_arguments_environment_tags_and_the_trace_file(harm: Ha
     assert executed == [str(program("chains").resolve())] * 15
 
 
-def test_system_popen_and_pclose_answer_as_libcs(harm: Harm, program: Program) -> None:
+def test_system_popen_and_pclose_return_as_libcs(harm: Harm, program: Program) -> None:
     harm(program("spawns"))
 
 
@@ -174,7 +174,7 @@ def test_a_child_with_an_empty_environment_is_traced(harm: Harm, program: Progra
 
 
 @pytest.mark.parametrize(("what", "file"), [("clear", "copied"), ("setproctitle", "titled")])
-def test_children_are_traced_whatever_became_of_environ(harm: Harm, program: Program, what: str, file: str) -> None:
+def test_children_are_traced_after_any_change_of_environ(harm: Harm, program: Program, what: str, file: str) -> None:
     harm(program("environment"), what).check_written(file)
 
 
@@ -193,7 +193,7 @@ def test_names_are_exact(harm: Harm, program: Program) -> None:
         assert ("bytes" in file) == ("\ufffd" in file["name"]), file
 
 
-def test_bad_pointers_are_the_kernels_to_refuse(harm: Harm, program: Program) -> None:
+def test_bad_pointers_are_refused_by_the_kernel(harm: Harm, program: Program) -> None:
     harm(program("pointers"))
 
 
@@ -233,7 +233,7 @@ def test_every_transfer_has_its_place_in_the_file(harm: Harm) -> None:
     ]
 
 
-def test_no_phantom_bytes_whatever_closes(harm: Harm, program: Program) -> None:
+def test_no_phantom_bytes_after_any_kind_of_close(harm: Harm, program: Program) -> None:
     done = harm(program("closers"))
     closers, of_streams, ways = 17, 4, 5
     # Four bytes at the start, and once for each of the descriptors, twice where it is a copy of the stream's.
@@ -261,7 +261,7 @@ def test_queues_and_counters(harm: Harm, program: Program) -> None:
         assert sent["args"]["size"] == 33
 
 
-def test_a_result_taken_late_is_its_own_files(harm: Harm, program: Program) -> None:
+def test_a_result_taken_late_belongs_to_its_own_file(harm: Harm, program: Program) -> None:
     data = harm.tmp_path / "data"
     data.write_bytes(bytes(400_004))
     done = harm(program("moves"), "asynchronous", data)
@@ -290,7 +290,7 @@ print(sorted(entry.name for entry in os.scandir(".")))
 """
 
 
-def test_attributes_blocks_and_locks_are_seen_on_their_file(harm: Harm) -> None:
+def test_attributes_blocks_and_locks_are_recorded_for_their_file(harm: Harm) -> None:
     done = harm(sys.executable, "-c", ATTRIBUTES_PY, same_files=False)
     seen = done.seen
     on_file = {event["name"] for event in seen.events if seen.path(event) == str(done.work / "file")}
@@ -307,7 +307,7 @@ def test_attributes_blocks_and_locks_are_seen_on_their_file(harm: Harm) -> None:
     assert len([event for event in seen.named("readdir") if seen.path(event) == str(done.work)]) >= 5
 
 
-def test_fcntl_and_dup_answer_as_untraced(harm: Harm, program: Program) -> None:
+def test_fcntl_and_dup_return_as_untraced(harm: Harm, program: Program) -> None:
     assert "ofd set 0" in harm(program("descriptors"), "commands").stdout
 
 
@@ -345,7 +345,7 @@ def test_interrupted_calls_stay_interrupted(harm: Harm, program: Program) -> Non
 
 
 @pytest.mark.parametrize("how", ["no_plt", "bound_now", "lto"])
-def test_however_a_program_is_bound(harm: Harm, program: Program, how: str) -> None:
+def test_each_kind_of_symbol_binding(harm: Harm, program: Program, how: str) -> None:
     assert (b".symtab" in program(how).read_bytes()) == (how != "lto")
     done = harm(program(how))
     done.check_written("copied")
@@ -365,7 +365,7 @@ def test_another_tool_that_interposes(harm: Harm, program: Program) -> None:
     assert done.seen.read(done.work / "given") == len("given to the program\n") + (0 if sanitizer.CHOSEN else 10)
 
 
-def test_a_library_loaded_with_deepbind_is_seen_where_gotcha_is(harm: Harm, program: Program) -> None:
+def test_a_library_loaded_with_deepbind_is_recorded_with_gotcha(harm: Harm, program: Program) -> None:
     done = harm(program("interpose_client"), program("deep.so"))
     if '"gotcha":null' not in _native.build_info().replace(" ", ""):
         done.check_written("deep")
@@ -402,9 +402,7 @@ def lost_events(stderr: str) -> int:
 DD = ["dd", "if=/dev/zero", "of=out", "bs=1", "count=100000", "status=none"]
 
 
-def test_a_full_disk_under_the_run_costs_events_that_are_counted(
-    harm: Harm, small_disk: Callable[[str, str], Path]
-) -> None:
+def test_a_full_disk_under_the_run_loses_counted_events(harm: Harm, small_disk: Callable[[str, str], Path]) -> None:
     small_disk("run", "192k")
     done = harm(*DD)
     events, lost = len(done.seen.events), lost_events(done.stderr)
@@ -413,7 +411,7 @@ def test_a_full_disk_under_the_run_costs_events_that_are_counted(
 
 
 @pytest.mark.parametrize("size", ["4k", "36k", "100k"])
-def test_a_full_journal_directory_costs_events_that_are_counted(
+def test_a_full_journal_directory_loses_counted_events(
     harm: Harm, small_disk: Callable[[str, str], Path], size: str
 ) -> None:
     done = harm(*DD, env={"TAILRACE_JOURNAL_DIR": str(small_disk("journals", size))})
@@ -421,7 +419,7 @@ def test_a_full_journal_directory_costs_events_that_are_counted(
     assert events + lost >= 200_000 or "journal" in done.stderr, done.stderr
 
 
-def test_a_journal_directory_that_cannot_be_had_is_said(harm: Harm) -> None:
+def test_an_unusable_journal_directory_is_reported(harm: Harm) -> None:
     done = harm("cp", "given", "copied", env={"TAILRACE_JOURNAL_DIR": "/proc/nowhere"})
     assert "tailrace" in done.stderr
     assert re.search("journal|LOST", done.stderr), done.stderr

@@ -67,7 +67,7 @@ def test_datasets_have_their_names_and_bytes(program: Program, tmp_path: Path, b
     assert {seen.path(event) for event in hdf5_events(tmp_path / "run")} == {str(tmp_path / "out.h5")}
 
 
-def test_a_failure_is_the_programs_own(program: Program, tmp_path: Path) -> None:
+def test_a_failure_is_returned_to_the_program(program: Program, tmp_path: Path) -> None:
     both(tmp_path, hdf5_program(program, "hdf5"), "fail", "out.h5")
     failed = Counter(event["name"] for event in hdf5_events(tmp_path / "run") if event["args"]["ret"] < 0)
     assert failed == {
@@ -108,12 +108,12 @@ def hdf5_library() -> str:
     pytest.skip("no HDF5 library (Debian: libhdf5-dev)")
 
 
-def test_who_looks_for_a_library_that_is_not_there_finds_none(program: Program, tmp_path: Path) -> None:
+def test_a_lookup_of_an_absent_library_finds_none(program: Program, tmp_path: Path) -> None:
     done = both(tmp_path, program("hdf5_host"))
     assert done.stdout == "linked 0 0 0, found 0 0 0\n"
 
 
-def test_a_library_out_of_sight_that_comes_and_goes(program: Program, tmp_path: Path) -> None:
+def test_a_local_library_that_is_loaded_and_unloaded(program: Program, tmp_path: Path) -> None:
     plugin = hdf5_program(program, "hdf5_plugin.so")
     done = both(tmp_path, program("hdf5_host"), "plugin", plugin, "out.h5", 5)
     assert done.stdout == "linked 0 0 0, found 0 0 0\n" * 2
@@ -121,7 +121,7 @@ def test_a_library_out_of_sight_that_comes_and_goes(program: Program, tmp_path: 
     assert names == {"H5Fcreate": 5, "H5Dcreate": 5, "H5Dwrite": 5, "H5Dclose": 5, "H5Fclose": 5}
 
 
-def test_functions_that_were_asked_for_by_name(program: Program, tmp_path: Path) -> None:
+def test_functions_looked_up_by_name(program: Program, tmp_path: Path) -> None:
     both(tmp_path, program("hdf5_host"), "handle", hdf5_library(), "out.h5", 3)
     assert Counter(e["name"] for e in hdf5_events(tmp_path / "run")) == {"H5Fcreate": 3, "H5Fclose": 3}
 

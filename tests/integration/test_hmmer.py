@@ -40,7 +40,7 @@ def test_it_finds_the_families(folder):
 
 
 @needs_hmmer
-def test_nearly_all_bytes_are_seen(folder, coverage_table):
+def test_nearly_all_bytes_are_captured(folder, coverage_table):
     check_coverage(coverage_table, "workflows/hmmer", tailrace.open(folder / "run"))
 
 

@@ -21,7 +21,7 @@ def container() -> list[str]:
     return [*CONTAINER, "sh", "-c", 'hostname "$0" && exec "$@"']
 
 
-def test_containers_of_a_machine_hand_over_files(container: list[str], tmp_path: Path) -> None:
+def test_containers_of_a_machine_exchange_files(container: list[str], tmp_path: Path) -> None:
     steps = {
         "make": "seq 20000 > a.txt",
         "sort": "sort -r a.txt > b.txt",

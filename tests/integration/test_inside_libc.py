@@ -61,7 +61,9 @@ def test_shells_that_wordexp_starts_are_traced(program: Program, work: Path, tmp
     assert inexact(rows).empty, inexact(rows).to_string()
 
 
-def test_what_a_shell_says_to_wordexp_is_read(program: Program, work: Path, tmp_path: Path, read_trace: Any) -> None:
+def test_the_output_of_wordexps_shell_is_recorded_as_reads(
+    program: Program, work: Path, tmp_path: Path, read_trace: Any
+) -> None:
     traced(work, tmp_path / "run", program("words"), "handler")
     sizes = [e["args"]["size"] for e in read_trace(tmp_path / "run").events if e["name"] == "wordexp"]
     assert sizes == [len("1000\n")] * 10
@@ -121,7 +123,7 @@ def test_a_password_asked_for_without_a_terminal(
         assert [e["path"] for e in events if e["args"]["dir"] == "r"] == [str(work / "given")]
 
 
-def test_what_is_written_to_memory_is_written_to_no_file(
+def test_writes_to_memory_streams_are_writes_to_no_file(
     program: Program, work: Path, tmp_path: Path, read_trace: Any
 ) -> None:
     with (work / "text.txt").open() as given:
@@ -143,7 +145,7 @@ def library_of(program: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("pinned", ["hdf5", "mpi"])
-def test_libraries_with_layers_come_and_go(
+def test_libraries_with_layers_are_loaded_and_unloaded(
     program: Program, work: Path, tmp_path: Path, read_trace: Any, pinned: str
 ) -> None:
     hdf5, mpi = library_of(program("hdf5"), "libhdf5"), ctypes.util.find_library("mpi")
@@ -159,7 +161,7 @@ def test_libraries_with_layers_come_and_go(
     assert all(e["path"] == str(work / "pinned.h5") for e in made)
 
 
-def test_libraries_that_are_looked_at_and_not_loaded(program: Program, work: Path, tmp_path: Path) -> None:
+def test_libraries_opened_without_being_loaded(program: Program, work: Path, tmp_path: Path) -> None:
     for name in ("lib.so", "another.so"):
         shutil.copy(program("libnss_probe.so.2"), work / name)
     bare = untraced(work, program("libraries"), "./lib.so")
@@ -171,7 +173,7 @@ def test_libraries_that_are_looked_at_and_not_loaded(program: Program, work: Pat
     assert inexact(rows).empty, inexact(rows).to_string()
 
 
-def test_libcs_last_words_are_the_cause_of_what_is_missing(program: Program, work: Path, tmp_path: Path) -> None:
+def test_libcs_last_words_are_the_cause_of_missing_bytes(program: Program, work: Path, tmp_path: Path) -> None:
     done = traced(work, tmp_path / "run", program("messages"), "smashed")
     assert done.returncode == 128 + 6
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")

@@ -94,7 +94,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_real_programs_are_seen_whole(traced: Run, user: list[str], name: str) -> None:
+def test_all_bytes_of_real_programs_are_captured(traced: Run, user: list[str], name: str) -> None:
     for tool in ("awk", "gzip", "tar", "cmp"):
         if tool in SCRIPTS[name] and shutil.which(tool) is None:
             pytest.skip(f"no {tool}")
@@ -147,7 +147,7 @@ LIBC_CALLS = {
 
 
 @pytest.mark.parametrize("mode", LIBC_CALLS)
-def test_what_libc_reads_for_itself_is_seen(
+def test_reads_inside_libc_are_recorded(
     traced: Run, program: Callable[[str], Path], read_trace: Any, tmp_path: Path, mode: str
 ) -> None:
     (row,) = traced(program("libc_calls"), mode).to_dict("records")
@@ -178,7 +178,7 @@ def test_a_stream_that_turns_from_reading_to_writing(traced: Run, program: Calla
     assert row["kernel_written"] > 12_000
 
 
-def test_libraries_whose_headers_lie_at_their_end_are_in_the_account(traced: Run) -> None:
+def test_libraries_with_headers_at_their_end_are_in_the_account(traced: Run) -> None:
     """numpy's wheels have such: the dynamic linker reads the headers by calls of their own, which no hook sees."""
     (row,) = traced(sys.executable, "-c", "import numpy").to_dict("records")
     assert exact(row), row
@@ -194,7 +194,7 @@ LOADING_CHILDREN = {
 
 
 @pytest.mark.parametrize("children", LOADING_CHILDREN)
-def test_what_a_child_loads_is_in_its_account(traced: Run, tmp_path: Path, children: str) -> None:
+def test_libraries_loaded_by_a_child_are_in_its_account(traced: Run, tmp_path: Path, children: str) -> None:
     for i in range(4):
         source = tmp_path / f"{i}.c"
         source.write_text("int function(void) { return 0; }\n")
@@ -229,22 +229,20 @@ def child(does):
         *("logged", "buffered", "translated", "assert", "assert_error", "assert_old"),
     ],
 )
-def test_what_libc_says_and_reads_itself_is_in_the_account(
-    traced: Run, program: Callable[[str], Path], what: str
-) -> None:
+def test_libcs_own_writes_and_reads_are_in_the_account(traced: Run, program: Callable[[str], Path], what: str) -> None:
     (row,) = traced(program("messages"), *what.split(), code=None).to_dict("records")
     assert exact(row), row
     assert row["kernel_written"] > 0
 
 
-def test_a_raw_system_call_shows_as_missing(traced: Run, program: Callable[[str], Path]) -> None:
+def test_the_bytes_of_a_raw_system_call_are_missing(traced: Run, program: Callable[[str], Path]) -> None:
     (row,) = traced(program("ledger"), "raw").to_dict("records")
     assert row["kernel_written"] - row["captured_written"] == 100_000
     assert row["share"] == pytest.approx(1000 / 101_000)
     assert row["cause"] == ledger.UNSEEN
 
 
-def test_the_launcher_gives_account_of_a_killed_command(traced: Run, program: Callable[[str], Path]) -> None:
+def test_the_launcher_accounts_for_a_killed_command(traced: Run, program: Callable[[str], Path]) -> None:
     (row,) = traced(program("ledger"), "kill", code=137).to_dict("records")
     assert (row["account"], row["signal"]) == ("parent", 9)
     assert row["kernel_written"] == row["captured_written"] == 1_000_000
@@ -288,9 +286,7 @@ def test_a_chain_of_programs_is_one_account(traced: Run, program: Callable[[str]
     assert exact(row)
 
 
-def test_a_daemon_nobody_waits_for_accounts_for_itself(
-    traced: Run, program: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_an_unwaited_daemon_accounts_for_itself(traced: Run, program: Callable[[str], Path], tmp_path: Path) -> None:
     traced(program("ledger"), "daemon")
     for _ in range(100):
         if (tmp_path / "work" / "daemon.done").exists():
@@ -362,7 +358,7 @@ STARTS = {
 @pytest.mark.parametrize(
     "why", [pytest.param("setuid", marks=pytest.mark.root("gives a program another owner")), "go", "musl"]
 )
-def test_what_keeps_a_program_from_being_traced_is_told(traced: Run, tmp_path: Path, why: str, start: str) -> None:
+def test_the_reason_for_an_untraced_program_is_named(traced: Run, tmp_path: Path, why: str, start: str) -> None:
     program = {"setuid": setuid_program, "go": go_program, "musl": musl_program}[why](tmp_path)
     words = [str(program)]
     if why == "setuid":
@@ -379,14 +375,14 @@ def test_an_untraced_first_program_is_named(traced: Run, tmp_path: Path) -> None
     assert row["exe"] == str(program) and row["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES['static']}"
 
 
-def test_a_process_that_goes_on_untraced_is_named(traced: Run, tmp_path: Path) -> None:
+def test_a_process_that_becomes_untraced_is_named(traced: Run, tmp_path: Path) -> None:
     program = static_program(tmp_path)
     rows = traced("bash", "-c", f"{program} > out; true")
     (row,) = rows[rows["share"] < ledger.COMPLETE_SHARE].to_dict("records")
     assert row["kernel_written"] == 90_000 and row["cause"] == f"{ledger.WENT_ON}: {ledger.OBSTACLES['static']}"
 
 
-def test_waiting_is_what_it_was(program: Callable[[str], Path], traced: Run, tmp_path: Path) -> None:
+def test_waiting_returns_as_untraced(program: Callable[[str], Path], traced: Run, tmp_path: Path) -> None:
     bare = subprocess.run([program("ledger"), "waits"], cwd=tmp_path, capture_output=True, check=True)
     traced(program("ledger"), "waits")
     words = [*TAILRACE, "run", "-o", str(tmp_path / "again"), "--"]

@@ -44,7 +44,7 @@ def exports() -> set[str]:
     return found
 
 
-def test_every_export_is_hooked_or_excused(exports: set[str]) -> None:
+def test_every_export_is_hooked_or_excluded_with_a_reason(exports: set[str]) -> None:
     unknown = sorted(name for name in exports - HOOKED if excuse(name, ALL) is None)
     assert not unknown, (
         f"libc exports {', '.join(unknown)}. What makes, takes or closes a descriptor or a stream gets a row in "
@@ -52,7 +52,7 @@ def test_every_export_is_hooked_or_excused(exports: set[str]) -> None:
     )
 
 
-def test_what_closes_is_hooked_or_its_closing_cannot_matter(exports: set[str]) -> None:
+def test_closing_functions_are_hooked_or_irrelevant(exports: set[str]) -> None:
     unknown = sorted(name for name in exports - HOOKED if CLOSES.match(name) and excuse(name, CLOSERS) is None)
     assert not unknown, (
         f"libc exports {', '.join(unknown)}, by the name a function that closes. Without a hook its descriptor's next "
@@ -60,7 +60,7 @@ def test_what_closes_is_hooked_or_its_closing_cannot_matter(exports: set[str]) -
     )
 
 
-def test_what_is_hooked_is_not_excused_too(exports: set[str]) -> None:
+def test_no_hooked_function_is_excluded(exports: set[str]) -> None:
     both = sorted(
         name
         for name in exports & HOOKED

@@ -78,7 +78,7 @@ def test_stores_begin_with_a_protection_and_end_with_the_process(
     assert str(data.resolve()) in written and str(other.resolve()) not in written
 
 
-def test_what_one_process_stores_and_another_reads_is_an_edge(
+def test_a_store_by_one_process_and_a_read_by_another_are_an_edge(
     program: Callable[[str], Path], run_traced: TracedCommand, tmp_path: Path, shared_memory: str
 ) -> None:
     (tmp_path / "data").write_bytes(bytes(16 * PAGE))

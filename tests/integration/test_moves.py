@@ -64,7 +64,7 @@ def shares_blocks(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_clone_is_a_copy_that_no_byte_passed_for(
+def test_a_clone_is_a_copy_without_transferred_bytes(
     program: Callable[[str], Path], tmp_path: Path, shares_blocks: Path
 ) -> None:
     data = shares_blocks / "data"

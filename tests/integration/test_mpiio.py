@@ -96,7 +96,7 @@ def test_calls_have_their_offsets_and_bytes(mpicc: str, ranks: Ranks, tmp_path: 
     assert seen.written(tmp_path / "out.bin") == RANKS * (4000 + 32 + 12)
 
 
-def test_a_file_is_one_at_all_layers(mpicc: str, parallel_hdf5: list[str], ranks: Ranks, tmp_path: Path) -> None:
+def test_a_file_is_the_same_at_all_layers(mpicc: str, parallel_hdf5: list[str], ranks: Ranks, tmp_path: Path) -> None:
     command = [mpicc, "-w", "-O2", PROGRAMS / "hdf5_parallel.c", "-o", tmp_path / "parallel", *parallel_hdf5]
     subprocess.run(command, check=True)
     _, seen = ranks(tmp_path / "parallel", "out.h5")

@@ -186,7 +186,7 @@ def test_it_never_scrolls_sideways(show: Any, width: int, scheme: str) -> None:
     assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_names_stay_names(show: Any) -> None:
+def test_names_are_never_markup(show: Any) -> None:
     page = show()
     assert "owned" not in page.tab.title()
     assert page.tab.locator("main script, main img, main iframe, #panel script, #panel img").count() == 0
@@ -199,7 +199,7 @@ def test_names_stay_names(show: Any) -> None:
     assert page.errors == []
 
 
-def test_what_cannot_be_seen_in_a_name_is_spelt_out(show: Any) -> None:
+def test_invisible_characters_in_names_are_escaped(show: Any) -> None:
     page = show()
     page.tab.locator("#search").fill("evil")
     assert "/out/0/\\u202eevil\\u2028\\x1b[31m\\xad\\U000e0041" in page.text("#file-table")
@@ -305,7 +305,7 @@ def test_a_query_is_copied_whole(show: Any) -> None:
     assert copied == "tailrace query /runs/story --by stage --agg nunique:task"
 
 
-def test_a_query_gives_the_shell_the_name_and_nothing_else(show: Any) -> None:
+def test_a_query_passes_only_the_name_to_the_shell(show: Any) -> None:
     page = show()
     for name in NAMES:
         page.tab.locator("#search").fill(name.split("\u2028")[0])
@@ -398,7 +398,7 @@ def test_the_queries_of_untagged_processes_and_of_renamed_tasks(
     assert asked() == 9
 
 
-def test_every_query_of_a_section_can_be_asked(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_every_query_of_a_section_runs(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
     """Of a run on disk, in which every section has something: by a shell, and by Python."""
     moved = {"fhash": "a1", "offset": 0, "size": 10, "count": 10, "ret": 10}
     events = []
@@ -548,7 +548,7 @@ def test_zooming(show: Any) -> None:
 # --- for those who don't see it --------------------------------------------------------------------------------------
 
 
-def test_everything_that_acts_has_a_name(show: Any) -> None:
+def test_every_control_has_a_name(show: Any) -> None:
     page = show()
     page.tab.locator("#numbers button").first.click()
     nameless = page.tab.evaluate("""() => [...document.querySelectorAll("button, a, input, select, [tabindex]")]

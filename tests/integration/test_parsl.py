@@ -73,7 +73,7 @@ def test_many_tasks_at_once_stay_apart(tmp_path, run_case):
         assert trace.tags(writes, "stage", "task") == {("writing", str(number))}
 
 
-def test_what_a_worker_does_between_tasks_belongs_to_none(tmp_path, run_case):
+def test_events_of_a_worker_between_tasks_are_untagged(tmp_path, run_case):
     _, trace, _, _ = run_case("many")
     own_files = [event for event in trace.events if event["path"] and "/runinfo/" in event["path"]]
     assert own_files
@@ -124,12 +124,12 @@ def test_a_memoized_task_is_declared_and_not_run(tmp_path, run_case):
     assert [line["task"] for line in lines(declared, "try")] == ["0"]
 
 
-def test_an_app_sees_only_its_own_keywords(run_case):
+def test_an_app_gets_only_its_own_keywords(run_case):
     result, _, _, _ = run_case("keywords")
     assert result == ["a", "b"]
 
 
-def test_the_declared_dag_is_what_the_program_says(tmp_path, run_case, executor):
+def test_the_declared_dag_is_the_programs(tmp_path, run_case, executor):
     _, _, declared, _ = run_case("every_kind")
     (workflow,) = lines(declared, "workflow")
     assert (workflow["workflow"], workflow["manager"]) == ("kinds", "parsl")
@@ -178,7 +178,7 @@ def test_a_killed_worker_loses_nothing(tmp_path, run_case):
 
 
 @pytest.mark.parametrize("executor", ["htex"], indirect=True)
-def test_what_runs_when_the_pool_is_ended_loses_nothing(tmp_path, run_case):
+def test_tasks_running_when_the_pool_ends_lose_nothing(tmp_path, run_case):
     result, trace, _, _ = run_case("unfinished")
     assert result == "left"
     writes = trace.of(tmp_path / "unfinished", WRITES)
@@ -215,7 +215,7 @@ def test_two_runs_of_a_workflow_in_one_directory_have_two_names(run_case):
     assert trace.tags(tasks, "workflow") == {("kinds",), ("kinds-2",)}
 
 
-def test_a_workflow_outlives_its_run_directory(tmp_path, executor):
+def test_a_workflow_continues_after_its_run_directory_is_removed(tmp_path, executor):
     command = [sys.executable, str(PROGRAM), executor, str(tmp_path), "vanishing"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stdout) == (0, "[true, true]\n"), done.stderr

@@ -26,7 +26,7 @@ def test_a_pool_is_traced_with_its_tags_and_variables(tmp_path, read_trace):
     assert trace.tags(trace.of(tmp_path / "colour", WRITES), "workflow") == {("w",)}
 
 
-def test_workers_that_die_with_their_pool_lose_nothing(tmp_path, read_trace):
+def test_workers_killed_with_their_pool_lose_nothing(tmp_path, read_trace):
     """A provider ends a pool by a signal to its group: pool, workers and wrapper get it in one instant."""
     run = open_run_directory(tmp_path / "run", ["test"])
     worker = "echo kept > {0}/worker{1}; : > {0}/ready{1}; sleep 600"

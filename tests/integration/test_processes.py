@@ -43,7 +43,7 @@ def test_where_it_ran(tmp_path: Path) -> None:
     assert (row["uid"], row["host"], row["exit"]) == (os.getuid(), os.uname().nodename, 0)
 
 
-def test_a_fork_s_facts_are_its_own(tmp_path: Path) -> None:
+def test_a_fork_has_its_own_facts(tmp_path: Path) -> None:
     cpu = min(os.sched_getaffinity(0))
     program = (
         f"import os; os.sched_setaffinity(0, [{cpu}]); pid = os.fork()\n"

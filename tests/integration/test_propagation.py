@@ -53,7 +53,9 @@ def traced(tmp_path: Path) -> Callable[..., Trace]:
 
 
 @pytest.mark.parametrize("how", CLEARED)
-def test_a_cleared_environment_takes_nobody_out(traced: Callable[..., Trace], tmp_path: Path, how: str) -> None:
+def test_programs_with_a_cleared_environment_stay_traced(
+    traced: Callable[..., Trace], tmp_path: Path, how: str
+) -> None:
     trace = traced(*CLEARED[how])
     assert trace.of(tmp_path / "out", {"write", "copy_file_range", "ficlone"})
     seen = sanitizer.without_own((tmp_path / "seen").read_text())
@@ -61,7 +63,9 @@ def test_a_cleared_environment_takes_nobody_out(traced: Callable[..., Trace], tm
 
 
 @pytest.mark.parametrize("how", CLEARED)
-def test_the_setting_leaves_it_to_the_program(traced: Callable[..., Trace], tmp_path: Path, how: str) -> None:
+def test_propagation_by_environment_leaves_tracing_to_the_program(
+    traced: Callable[..., Trace], tmp_path: Path, how: str
+) -> None:
     trace = traced(*CLEARED[how], TAILRACE_PROPAGATE="environment")
     assert trace.of(tmp_path / "in") == [] and trace.of(tmp_path / "out") == []
     assert (tmp_path / "out").read_text() == "data\n"
@@ -73,7 +77,7 @@ def test_the_setting_leaves_it_to_the_program(traced: Callable[..., Trace], tmp_
     assert causes & set(rows["cause"]), rows.to_string()
 
 
-def test_the_setting_takes_nobody_out_itself(traced: Callable[..., Trace], tmp_path: Path) -> None:
+def test_propagation_by_environment_traces_programs_that_keep_it(traced: Callable[..., Trace], tmp_path: Path) -> None:
     tags = (
         "import subprocess\nfrom tailrace.context import scope\n"
         "with scope(task='inner'): subprocess.run(['cp', 'in', 'out'])"
@@ -115,7 +119,7 @@ def musl(tmp_path: Path) -> Path:
     ],
     ids=["forked", "executed", "env", "script", "system", "subprocess", "os.system"],
 )
-def test_a_musl_program_starts_without_us(
+def test_a_musl_program_starts_without_the_core(
     traced: Callable[..., Trace], musl: Path, tmp_path: Path, how: str, propagate: str
 ) -> None:
     traced(SH, "-c", how.format(musl=str(musl), python=sys.executable), TAILRACE_PROPAGATE=propagate)

@@ -108,7 +108,7 @@ def test_every_edge_is_observed_and_no_other(replayed):
     assert replayed.edges() == replayed.declared_edges()
 
 
-def test_nearly_all_bytes_are_seen(replayed, coverage_table, request):
+def test_nearly_all_bytes_are_captured(replayed, coverage_table, request):
     name = request.node.callspec.id.removesuffix(".json")
     check_coverage(coverage_table, f"workflows/replay, {name}", replayed.run)
 

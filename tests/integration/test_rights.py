@@ -45,14 +45,14 @@ def test_a_daemon_that_gives_up_its_rights_loses_nothing(harm: Harm, program: Pr
 
 
 @pytest.mark.parametrize("how", ["setuid", "seteuid"])
-def test_another_users_journals_grow_as_ever(harm: Harm, program: Program, how: str) -> None:
+def test_journals_of_another_user_still_grow(harm: Harm, program: Program, how: str) -> None:
     done = harm(program("rights"), how, "60000", "2", "20000")
     assert "nothing lost" in done.stderr
     assert accounted(done) == 100_000
 
 
 @pytest.mark.parametrize("how", ROOTS)
-def test_what_finds_no_room_behind_a_chroot_is_counted(harm: Harm, program: Program, how: str) -> None:
+def test_records_without_room_behind_a_chroot_are_counted(harm: Harm, program: Program, how: str) -> None:
     done = harm(program("rights"), how, "60000", "12", "6000")
     assert len(done.seen.named("pread")) > 20_000
     expected = 60_000 + 12 * 6000
@@ -61,14 +61,14 @@ def test_what_finds_no_room_behind_a_chroot_is_counted(harm: Harm, program: Prog
     assert list(journals(done.run)) == []
 
 
-def test_a_program_that_another_user_executes_is_seen(harm: Harm, program: Program, tmp_path: Path) -> None:
+def test_a_program_executed_by_another_user_is_recorded(harm: Harm, program: Program, tmp_path: Path) -> None:
     words = ("setuid", "10", "2", "10", shutil.which("cat") or "cat", "given")
     done = harm(program("rights"), *words, prefix=reach(tmp_path))
     assert done.seen.read(done.work / "given") == 30 + len("given to the program\n")
     assert list(journals(done.run)) == []
 
 
-def test_another_user_of_no_process_of_ours_is_not_believed(harm: Harm, program: Program, tmp_path: Path) -> None:
+def test_journals_of_an_unrelated_user_are_ignored(harm: Harm, program: Program, tmp_path: Path) -> None:
     key = Path(_native.journal_directory(str(harm.run.resolve()), "/dev/shm")).name
     stranger = Path(f"/dev/shm/tailrace-65533/{key}")
     stranger.mkdir(parents=True)
@@ -102,7 +102,7 @@ def test_a_process_killed_in_a_namespace_of_its_own_is_sealed(harm: Harm, unshar
     assert list(journals(done.run)) == []
 
 
-def test_a_process_that_lives_in_a_namespace_of_its_own_is_left_alone(tmp_path: Path, unshare: list[str]) -> None:
+def test_a_running_process_in_a_namespace_of_its_own_is_not_sealed(tmp_path: Path, unshare: list[str]) -> None:
     # It writes once before the sealing and once after: sealed too early, the journal would have lost the second.
     script = "echo one > one; until test -e go; do read -t 0.02 <> pipe; done; echo two > two"
     os.mkfifo(tmp_path / "pipe")

@@ -44,7 +44,7 @@ def moved_by_sockets(logs: Path) -> Counter[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_one_end_sent_is_what_the_other_received(
+def test_bytes_sent_by_one_end_are_received_by_the_other(
     tmp_path: Path, program: Callable[[str], Path], case: str
 ) -> None:
     logs = tmp_path / "logs"

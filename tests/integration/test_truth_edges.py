@@ -101,7 +101,7 @@ def show(truth: set[Edge], seen: set[Edge], names: dict[int, str]) -> str:
 
 
 @pytest.mark.parametrize("executor", ["htex", "threads"])
-def test_every_edge_between_processes_is_seen_and_no_other(
+def test_exactly_the_edges_between_processes_are_observed(
     tmp_path: Path, executor: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs, folder = tmp_path / "logs", tmp_path / "hmmer"

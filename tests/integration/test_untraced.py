@@ -13,7 +13,7 @@ from support.run_files import Trace
 
 
 @pytest.mark.parametrize("called", ["path", "link", "PATH", "exec", "system"])
-def test_a_program_that_is_left_out_is_untraced_with_all_that_it_starts(tmp_path: Path, called: str) -> None:
+def test_an_excluded_program_is_untraced_with_all_it_starts(tmp_path: Path, called: str) -> None:
     left_out = tmp_path / "left-out"
     shutil.copy(shutil.which("env") or "/usr/bin/env", left_out)
     (tmp_path / "a-link").symlink_to(left_out)

@@ -37,7 +37,7 @@ def traced(program: Callable[[str], Path], tmp_path: Path) -> Traced:
 
 
 @pytest.mark.parametrize("way", ["taken", "inline"])
-def test_every_result_has_its_bytes_wherever_it_is_taken(traced: Traced, tmp_path: Path, way: str) -> None:
+def test_every_result_has_its_bytes_by_any_way_of_taking_it(traced: Traced, tmp_path: Path, way: str) -> None:
     seen = traced(way)
     results = seen.named("io_uring_cqe")
     assert seen.written(tmp_path / "data") == N * PAGE and seen.read(tmp_path / "data") == N * PAGE - 100
@@ -49,7 +49,7 @@ def test_every_result_has_its_bytes_wherever_it_is_taken(traced: Traced, tmp_pat
     assert (row["share"], row["cause"]) == (1.0, "")
 
 
-def test_a_file_of_a_list_is_what_it_was_when_it_was_listed(traced: Traced, tmp_path: Path) -> None:
+def test_a_registered_file_keeps_its_identity(traced: Traced, tmp_path: Path) -> None:
     seen = traced("listed")
     assert (seen.written(tmp_path / "data"), seen.written(tmp_path / "other")) == (1000, 2000)
 
@@ -69,7 +69,7 @@ def test_vectors_positions_copies_closes_and_what_has_no_result(traced: Traced, 
     assert (unknown["offset"], unknown["count"]) == (33, 44) and not {"size", "ret"} & unknown.keys()
 
 
-def test_a_ring_that_the_program_drives_itself_is_named(traced: Traced, tmp_path: Path) -> None:
+def test_a_ring_without_liburing_is_reported(traced: Traced, tmp_path: Path) -> None:
     traced("raw")
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")
     assert row["cause"] == ledger.RING

@@ -103,13 +103,13 @@ def test_its_tasks_are_declared(done):
     assert set(done.run.declared_tasks["status"]) == {"done"}
 
 
-def test_every_declared_dependency_is_seen_but_those_of_order_alone(done):
+def test_every_declared_dependency_is_observed_except_order_only(done):
     idle = done.pairs("not observed", "value only")
     assert idle == done.expected["order_only"]
     assert done.pairs("observed").total() == done.expected["declared_edges"] - idle.total()
 
 
-def test_what_nobody_declared_is_found_and_nothing_else(done):
+def test_exactly_the_undeclared_dependencies_are_found(done):
     assert done.pairs("undeclared") == done.expected["undeclared"]
 
 
@@ -125,11 +125,11 @@ def test_the_programs_run_in_their_stages(done):
         assert set(programs) <= {Path(exes[pid]).name for pid in started["pid"]}, stage
 
 
-def test_nearly_all_bytes_are_seen(done, coverage_table):
+def test_nearly_all_bytes_are_captured(done, coverage_table):
     check_coverage(coverage_table, f"workflows/{done.name}", done.run)
 
 
-def test_its_wfformat_has_what_was_seen_and_what_was_declared(done, tmp_path):
+def test_its_wfformat_has_observed_and_declared_dependencies(done, tmp_path):
     export(done.run, "wfformat", tmp_path / "out.json")
     instance = wfformat.read(tmp_path / "out.json")
     rows = declared_vs_observed.compare_declared(done.run)
@@ -148,7 +148,7 @@ def test_the_variants_are_found(genomics):
     assert found["true"] >= 0.98 * found["variants"]
 
 
-def test_each_sample_reads_the_reference_behind_parsls_back(genomics):
+def test_each_sample_reads_the_undeclared_reference(genomics):
     """By hand: pile is given `genome.fa` as a str, and bcftools looks for `genome.fa.fai` beside it."""
     rows = declared_vs_observed.compare_declared(genomics.run)
     hidden = rows[rows["status"] == "undeclared"]
@@ -167,7 +167,7 @@ def test_the_mosaic_has_one_sky(montage):
     assert max(sky) - min(sky) < montage.expected["largest_step"], "the images' backgrounds differ by 15 each"
 
 
-def test_what_montage_does_behind_parsls_back(montage):
+def test_undeclared_accesses_of_montage(montage):
     """By hand: mBackground -t reads the table of images, which is given as a str. The differences wait for the table of
     overlaps, which only the main program reads, to make them. The measuring waits for the picture."""
     rows = declared_vs_observed.compare_declared(montage.run)
@@ -203,7 +203,7 @@ def test_what_montage_does_behind_parsls_back(montage):
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace, the truth, is not installed")
 @pytest.mark.parametrize("name", NEEDS)
-def test_each_process_reads_what_strace_says(name, tmp_path):
+def test_each_process_reads_the_files_in_straces_log(name, tmp_path):
     """All edges from process to process through files, and no phantom: one run, looked at by both."""
     skip_without(name)
     logs = tmp_path / "strace"

@@ -45,19 +45,22 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ("test_env_traces", "LD_PRELOAD holds the sanitizer's runtime too"),
         ("test_a_musl_program|musl-", "libasan, which is preloaded too, keeps programs of musl's from starting"),
         (
-            "for_itself_is_seen.(locale|stack)|headers_lie_at_their_end",
+            "reads_inside_libc_are_recorded.(locale|stack)|headers_at_their_end",
             "libasan needs sysconf, which OpenBLAS calls too, and pthread_getattr_np to be unhooked",
         ),
         (
-            "child_loads_is_in_its_account.*(from threads|of a child)",
+            "loaded_by_a_child_are_in_its_account.*(from threads|of a child)",
             "what dlsym finds, which isn't hooked there, shows such a child that it may ask what is loaded",
         ),
         ("in_the_account.said", "malloc_stats is libasan's, which prints it among the reports"),
         (
-            "another_ones_filter.*-kill|asked_in_a_fork_too|who_starts_a_confined",
+            "another_ones_filter.*-kill|examined_in_a_fork_too|starter_of_a_confined",
             "libasan's own calls are none that the filter allows, untraced too",
         ),
-        ("library_out_of_sight|asked_for_by_name", "dlsym is not hooked there, and nothing is loaded after"),
+        (
+            "local_library_that_is_loaded|functions_looked_up_by_name",
+            "dlsym is not hooked there, and nothing is loaded after",
+        ),
     ],
     "thread": [
         ("test_flux_multiuser", "Flux's IMP is set-uid, so the shell of a guest's job has no libtsan"),
@@ -73,21 +76,21 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ("moves-by_number", "in a forked child libtsan's _exit flushes the streams, untraced too"),
         ("small_limits.ulimit -v", "libtsan's shadow memory needs more address space"),
         (
-            "not_traced_is_named|traced_is_told.*vfork|vfork_begins_before",
+            "not_traced_is_named|untraced_program_is_named.*vfork|vfork_begins_before",
             "vfork, which is fork there, doesn't show what the child became, and the child records",
         ),
         ("test_a_musl_program|musl-", "libtsan, which is preloaded too, keeps programs of musl's from starting"),
         (
-            "for_itself_is_seen.(locale|stack)|headers_lie_at_their_end",
+            "reads_inside_libc_are_recorded.(locale|stack)|headers_at_their_end",
             "libtsan needs sysconf, which OpenBLAS calls too, and pthread_getattr_np to be unhooked",
         ),
         (
-            "child_loads_is_in_its_account|test_replay.*nearly_all_bytes",
+            "loaded_by_a_child_are_in_its_account|test_replay.*nearly_all_bytes",
             "libtsan has a thread in every process; what dlsym finds, which isn't hooked there, shows a child of such"
             " a process that it may ask what is loaded",
         ),
         (
-            "another_ones_filter|asked_in_a_fork_too|who_starts_a_confined|6000-errno|filter_refuses_the_tracer",
+            "another_ones_filter|examined_in_a_fork_too|starter_of_a_confined|6000-errno|refused_to_the_tracer",
             "libtsan's own calls are none that the filter allows, untraced too",
         ),
         ("deepbind", "libtsan refuses RTLD_DEEPBIND"),
@@ -95,14 +98,17 @@ _OBSTACLES: dict[str, list[tuple[str, str]]] = {
         ("taken_late|moves-asynchronous", "libtsan crashes in POSIX aio, untraced too"),
         # A program that clears or sets its environment drops libtsan's preload, and it can't be loaded second.
         (
-            "every_exec_keeps|empty_environment|became_of_environ|takes_nobody_out"
-            "|clears_its_environment|test_the_configuration_leaves|own_preload_stays_behind",
+            "every_exec_keeps|empty_environment|change_of_environ|cleared_environment_stay|programs_that_keep_it"
+            "|clears_its_environment|propagation_by_environment_is_configured|own_preload_stays_after",
             "without libtsan preloaded the core can't start",
         ),
         ("test_valgrind|test_gdb", "libtsan runs in neither"),
         ("without_the_library", "the jail has no libtsan"),
         ("test_env_traces", "LD_PRELOAD holds the sanitizer's runtime too"),
-        ("library_out_of_sight|asked_for_by_name", "dlsym is not hooked there, and nothing is loaded after"),
+        (
+            "local_library_that_is_loaded|functions_looked_up_by_name",
+            "dlsym is not hooked there, and nothing is loaded after",
+        ),
     ],
 }
 

@@ -48,7 +48,7 @@ class TestConnections:
             expected.update({(f"ask{i}", f"answer{i}"): 100 + i, (f"answer{i}", f"ask{i}"): 1})
         assert flows(story, 3) == expected
 
-    def test_the_answering_end_may_be_seen_first(self) -> None:
+    def test_the_answering_end_may_be_recorded_first(self) -> None:
         """A server waits in accept before anybody connects, for the next connection too."""
         story = Story()
         one, two, asks, again = end("one", 20), end("two", 21), end("ask", 10), end("again", 11)
@@ -68,7 +68,7 @@ class TestConnections:
             story.read(f"{scope[3]}:127.0.0.1:2->127.0.0.1:1", None, **scope[1])
             assert flows(story) == {}
 
-    def test_both_ends_of_one_process_are_no_end_of_another(self) -> None:
+    def test_a_reused_descriptor_number_is_another_channel(self) -> None:
         """A descriptor's number is used again for a connection to another host."""
         story = Story()
         talk(story, "10.0.0.1:4000", "10.0.0.2:80", end("ask", 5), end("first", 6))
@@ -105,7 +105,7 @@ class TestDatagrams:
             story.read(f"udp@3:0.0.0.0:{port}->*", None, 10 * port, **end(f"take{port}", 6 + port))
         assert flows(story, 2) == {("send", "take1"): 10, ("send", "take2"): 20}
 
-    def test_what_came_from_another_host_is_nobody_s_here(self) -> None:
+    def test_bytes_from_another_host_have_no_local_sender(self) -> None:
         story = Story()
         story.write("udp@3:0.0.0.0:9->127.0.0.1:1", None, 10, **end("send", 5))
         story.read("udp@3:0.0.0.0:1->10.0.0.7:9", None, 10, **end("take", 6))

@@ -26,13 +26,13 @@ def passed(story: Story) -> int:
 
 
 @pytest.mark.parametrize("ahead", [{}, {"a": 3}, {"b": -3}])
-def test_clocks_that_nothing_contradicts_are_left_alone(ahead: dict[str, float]) -> None:
+def test_consistent_clocks_are_unchanged(ahead: dict[str, float]) -> None:
     m = dataflow.model(relay(ahead).run())
     assert m.ahead == {}
 
 
 @pytest.mark.parametrize("ahead", [{"b": -500}, {"b": 500}, {"a": 7000}])
-def test_what_can_not_be_is_put_right(ahead: dict[str, float]) -> None:
+def test_impossible_orders_are_corrected(ahead: dict[str, float]) -> None:
     story = relay(ahead)
     m = dataflow.model(story.run())
     truth = ahead.get("b", 0) - ahead.get("a", 0)
@@ -50,7 +50,7 @@ def test_three_hosts_in_a_chain() -> None:
     assert passed(story) == 4
 
 
-def test_an_old_file_that_is_updated_later_says_nothing() -> None:
+def test_an_old_file_updated_later_gives_no_clock_bound() -> None:
     story = Story()
     story.read("/old", task="r", host="a", at_ms=1)
     story.write("/old", task="w", host="b", at_ms=50)

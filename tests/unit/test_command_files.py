@@ -69,7 +69,7 @@ def test_completion_imports_nothing_heavy(words: str) -> None:
     assert done.stderr == "HEAVY\n"
 
 
-def test_a_command_says_the_same_in_the_list_and_on_its_page() -> None:
+def test_a_command_has_the_same_summary_in_the_list_and_on_its_page() -> None:
     from tailrace.cli.main import COMMANDS
 
     for name, (_, text) in COMMANDS.items():

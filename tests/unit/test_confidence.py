@@ -40,17 +40,17 @@ def relay() -> Story:
     return story
 
 
-def test_without_accounts_it_is_unknown_but_for_what_shows() -> None:
+def test_without_accounts_confidence_is_unknown_unless_evident() -> None:
     assert words(relay()) == {("in", "t1"): "external", ("t1", "a"): "unknown", ("a", "t2"): "unknown"}
 
 
-def test_what_is_accounted_for_is_complete() -> None:
+def test_accounted_processes_are_complete() -> None:
     assert words(relay(), processes=accounts(1.0, 1.0))["t1", "a"] == "complete"
     half = words(relay(), processes=accounts(1.0, 0.5))
     assert (half["t1", "a"], half["a", "t2"]) == ("complete", "partial")
 
 
-def test_a_process_that_lost_events_says_so() -> None:
+def test_edges_of_a_process_with_losses_have_confidence_losses() -> None:
     run: Any = relay().run(processes=accounts(1.0, 1.0))
     run.lossy_processes = {("n1", 2, "")}
     g = graphs.graph(run, "task")
@@ -77,7 +77,7 @@ def crossing() -> Story:
     return story
 
 
-def test_a_cycle_that_times_can_not_resolve_is_said_and_the_graph_still_comes() -> None:
+def test_an_unresolvable_cycle_is_reported_and_the_graph_is_made() -> None:
     g = graphs.graph(crossing().run(), "task")
     assert not nx.is_directed_acyclic_graph(g)
     assert g.graph["cycles"] == 1
@@ -92,7 +92,7 @@ def test_reading_back_what_one_wrote_is_no_cycle() -> None:
     assert "unordered" not in {d["confidence"] for *_, d in g.edges(data=True)}
 
 
-def test_a_conversation_over_two_pipes_is_no_cycle() -> None:
+def test_request_and_reply_over_two_pipes_are_no_cycle() -> None:
     story = Story()
     for at, (writer, reader, pipe) in enumerate((("a", "b", "1"), ("b", "a", "2"))):
         values = {"ftype": "fifo"}
@@ -164,7 +164,7 @@ def test_a_stage_and_what_is_next_to_it() -> None:
         graphs.graph(run, "stage", stage="z")
 
 
-def test_the_graph_knows_the_critical_path() -> None:
+def test_the_graph_marks_the_critical_path() -> None:
     story = Story()
     for name, start, reads in (("a", 0, ""), ("b", 50, "/a"), ("side", 3, "/a")):
         if reads:

@@ -193,7 +193,7 @@ class TestManager:
         ]
         assert c.bound_ns == (20 + 25) * MS
 
-    def test_a_copy_that_the_manager_made_leads_to_whom_it_copied_from(self) -> None:
+    def test_a_copy_by_the_manager_leads_to_the_source_task(self) -> None:
         story = managed(Story())
         task(story, "make", 10, 30, writes="/a")
         task(story, "other", 5, 40)
@@ -204,7 +204,7 @@ class TestManager:
         path, _ = found(story)
         assert path[1:3] == [("make", "", 10, 30, 0), ("use", "data", 30, 90, 20)]
 
-    def test_what_was_declared_holds_up_a_task_that_reads_nothing(self) -> None:
+    def test_declared_predecessors_delay_a_task_that_reads_nothing(self) -> None:
         story = Story()
         task(story, "first", 0, 30)
         task(story, "busy", 0, 38, writes="/b")
@@ -214,7 +214,7 @@ class TestManager:
         assert c.bound_ns == 50 * MS
         assert found(story, **declared(("first", "ghost"), ("ghost", "then")))[0] == path, "over one without events"
 
-    def test_without_a_reason_the_task_that_was_over_last_made_room(self) -> None:
+    def test_without_a_reason_the_last_ended_task_is_the_predecessor(self) -> None:
         story = managed(Story())
         task(story, "a", 10, 30, writes="/a")
         task(story, "b", 12, 45, writes="/b")
@@ -223,7 +223,7 @@ class TestManager:
         assert path[1:3] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
 
-    def test_a_worker_that_was_at_another_task_made_room(self) -> None:
+    def test_the_previous_task_of_a_worker_is_the_predecessor(self) -> None:
         story = managed(Story())
         task(story, "make", 10, 20, pid=2, writes="/a")
         task(story, "one", 22, 40, pid=3, reads="/a", writes="/b")
@@ -239,7 +239,7 @@ class TestManager:
         task(story, "thread", 30, 48, pid=3, writes="/e")
         assert found(story)[0][2] == ("two", "data", 20, 70, 25), "of two at a time, it is unknown whose place it took"
 
-    def test_nodes_that_another_job_had_made_room(self) -> None:
+    def test_the_previous_job_of_the_nodes_is_the_predecessor(self) -> None:
         story = Story()
         task(story, "make", 0, 20, writes="/a")
         task(story, "one", 22, 40, reads="/a", writes="/b")
@@ -257,7 +257,7 @@ class TestManager:
         path, _ = found(story, **{**tables, "declared_tasks": ready})
         assert path == [("make", "", 0, 20, 0), ("two", "data", 20, 70, 30)], "no task had them when it was ready"
 
-    def test_an_instance_waits_for_what_is_in_it_and_that_waits_with_it(self) -> None:
+    def test_an_instance_waits_for_its_jobs_and_they_wait_with_it(self) -> None:
         story = Story()
         task(story, "make", 0, 10, writes="/a")
         task(story, "outer", 20, 90, writes="/log")
@@ -302,13 +302,13 @@ class TestProcessTree:
             moment(story, end, pid=pid)
         return story
 
-    def test_a_living_parent_is_the_maker(self) -> None:
+    def test_a_running_parent_is_the_creator(self) -> None:
         assert self.handovers(self.lives((7, 0, 50), (8, 10, 20)), (7, 3), (8, 7)) == [("fork", 7, 8)]
 
     def test_a_parent_that_was_over_before_is_another_process_with_its_pid(self) -> None:
         assert self.handovers(self.lives((7, 0, 5), (8, 10, 20)), (7, 3), (8, 7)) == []
 
-    def test_pid_1_adopts_orphans_and_is_the_maker_only_where_its_fork_was_seen(self) -> None:
+    def test_pid_1_is_the_creator_only_with_a_recorded_fork(self) -> None:
         story = self.lives((1, 0, 50), (8, 10, 20))
         assert self.handovers(story, (1, 0), (8, 1)) == []
         story.event("fork", at_ms=9, pid=1, cat="PROCESS", dur=0, ret=8)

@@ -76,7 +76,7 @@ class TestLongest:
 
     @settings(max_examples=40, deadline=None)
     @given(case=graphs(acyclic=False))
-    def test_cycles_are_named_not_guessed(self, narrow: int, case: tuple[int, Edges, list[int], list[int]]) -> None:
+    def test_cycles_are_reported(self, narrow: int, case: tuple[int, Edges, list[int], list[int]]) -> None:
         nodes, edges, weights, _ = case
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(csr, "NARROW", narrow)

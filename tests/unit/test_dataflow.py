@@ -55,7 +55,7 @@ def turns(seed: int) -> tuple[Story, dict[tuple[str, str], int]]:
 class TestFlows:
     @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 100_000), st.integers(1, 4))
-    def test_bytes_come_from_who_wrote_them_last(self, seed: int, partitions: int) -> None:
+    def test_bytes_come_from_their_last_writer(self, seed: int, partitions: int) -> None:
         story, wanted = turns(seed)
         run = story.run(partitions)
         assert flow_sums(run, column="unique_bytes") == wanted
@@ -70,7 +70,7 @@ class TestFlows:
             story.read("/f", 0, 100, task="c")
         assert flow_sums(story.run()) == {("a", "c"): 180, ("b", "c"): 120}
 
-    def test_what_nobody_read_of_a_writer_is_no_flow(self) -> None:
+    def test_unread_bytes_of_a_writer_are_no_flow(self) -> None:
         story = Story()
         story.create("/f", task="a")
         story.write("/f", 0, 100, task="a")
@@ -177,7 +177,7 @@ def burst_ops(draw: st.DrawFn) -> list[tuple[str, int, int, bool, bool]]:
 class TestVersions:
     @settings(max_examples=60, deadline=None)
     @given(burst_ops())
-    def test_the_rule_word_by_word(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
+    def test_versions_follow_their_definition(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
         # bursts of one (unit, direction) that overlap become one; the naive rule knows none, so they are kept apart
         for i, a in enumerate(ops):
             for b in ops[:i]:
@@ -197,7 +197,7 @@ class TestVersions:
 
     @settings(max_examples=30, deadline=None)
     @given(burst_ops())
-    def test_no_read_belongs_to_a_version_of_its_future(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
+    def test_no_read_belongs_to_a_later_version(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
         story = Story()
         for unit, start, end, writes, truncates in ops:
             values = {"task": unit, "at_ms": start, "dur": (end - start) * MS}
@@ -218,7 +218,7 @@ class TestVersions:
         assert nx.is_directed_acyclic_graph(g)
         assert sum(1 for _, d in g.nodes(data=True) if d["kind"] == "file") == 5
 
-    def test_a_truncated_file_keeps_nothing_of_the_version_before(self) -> None:
+    def test_a_truncated_file_has_no_bytes_of_the_previous_version(self) -> None:
         for truncate, wanted in ((True, []), (False, ["base"])):
             story = Story()
             story.write("/f", task="a")
@@ -326,7 +326,7 @@ class TestClasses:
         assert set(self.classes(story).values()) == {"software", "data"}
 
     @pytest.mark.parametrize("task", ["t", None])
-    def test_a_source_is_software_to_who_imports_it(self, task: str | None) -> None:
+    def test_a_source_is_software_to_its_importer(self, task: str | None) -> None:
         story, lib = Story(), "/usr/lib/python3.11"
         story.process(1, "/usr/bin/python3")
         cache = f"{lib}/json/__pycache__/tool.cpython-311.pyc"
@@ -403,7 +403,7 @@ class TestGraph:
         assert paths(graphs.graph(run, "stage", files="shared")) == ["/d/a"]
         assert "/usr/lib/libm.so" in paths(graphs.graph(run, "task", classes=("data", "software")))
 
-    def test_edges_carry_what_was_seen(self) -> None:
+    def test_edges_have_the_observed_attributes(self) -> None:
         g = graphs.graph(self.story().run(), "process")
         (read,) = [d for s, _, d in g.edges(data=True) if d["kind"] == "read" and g.nodes[s]["path"] == "/d/a"]
         assert (read["bytes"], read["calls"], read["extents"], read["exact"], read["own"]) == (
@@ -488,7 +488,7 @@ class TestDeclared:
         assert set(table["producer_stage"]) | set(table["consumer_stage"]) == {"s"}
         assert table[table["status"] == "observed"].set_index("consumer").at["use", "via"] == "future+file"
 
-    def test_what_is_in_a_task_waits_with_it(self) -> None:
+    def test_inner_tasks_are_ordered_with_their_outer_task(self) -> None:
         """make -> instance [ first -> second ] -> end: what passes into the instance and out of it was declared."""
         story = Story()
         pairs = (("make", "first"), ("make", "second"), ("first", "second"), ("second", "end"), ("instance", "first"))

@@ -36,7 +36,7 @@ def test_lines_are_appended_to_one_file(tmp_path):
     assert [log.path] == list((tmp_path / "declared").iterdir()) and log.path.name.startswith("m-")
 
 
-def test_a_directory_that_is_gone_is_said_once(tmp_path, caplog):
+def test_a_removed_directory_is_reported_once(tmp_path, caplog):
     log = DeclaredLog(tmp_path / "gone", "m")
     with caplog.at_level(logging.WARNING):
         log.write("end", **END)
@@ -45,7 +45,7 @@ def test_a_directory_that_is_gone_is_said_once(tmp_path, caplog):
     assert len(caplog.records) == 1 and "gone" in caplog.text and "the workflow continues" in caplog.text
 
 
-def test_a_line_that_a_full_disk_tore_takes_no_other_with_it(tmp_path):
+def test_a_line_torn_by_a_full_disk_damages_no_other(tmp_path):
     log = DeclaredLog(run_directory(tmp_path), "m")
     log.write("end", **END)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -26,7 +26,7 @@ def made(story: Story) -> Story:
     return story
 
 
-def test_a_copy_that_was_made_before_carries_nothing() -> None:
+def test_an_earlier_copy_carries_no_data() -> None:
     """The main program makes a file for all tasks, later it looks at what one of them made."""
     for late, expected in ((False, "not observed"), (True, "observed")):
         story = made(Story())
@@ -40,7 +40,7 @@ def test_a_copy_that_was_made_before_carries_nothing() -> None:
         assert status(story)[0] == expected
 
 
-def test_what_was_read_before_carries_nothing() -> None:
+def test_an_earlier_read_carries_no_data() -> None:
     """Two processes pass on what they get; the second one had its file before the first one had read."""
     story = Story()
     story.create("/step", pid=COPY)
@@ -62,7 +62,7 @@ def test_what_was_read_before_carries_nothing() -> None:
         ("unix-dgram:*->/worker", "unix-dgram:/worker->*", "sock"),
     ],
 )
-def test_what_a_manager_tells_over_streams_is_no_data(pipe: str, other: str, ftype: str) -> None:
+def test_manager_messages_over_streams_are_no_data(pipe: str, other: str, ftype: str) -> None:
     def identity(ino: int) -> dict[str, str]:
         return {"file": f"n1:0:8:{ino if ftype == 'sock' else 7}:"}
 
@@ -77,7 +77,7 @@ def test_what_a_manager_tells_over_streams_is_no_data(pipe: str, other: str, fty
         assert status(story, managers)[0] == expected
 
 
-def test_a_file_of_the_manager_s_is_data() -> None:
+def test_a_file_passed_on_by_the_manager_is_data() -> None:
     story = made(Story())
     story.read("/made", pid=MAIN)
     story.create("/copy", pid=MAIN)

@@ -63,7 +63,7 @@ def test_it_is_built_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pd.testing.assert_frame_equal(table, anew(run), check_dtype=False)
 
 
-def test_only_what_is_new_is_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_blocks_are_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tailrace.open(run).edges()
     seen = reads(monkeypatch)
     with (run / "trace" / "node_1-7-187a.pfw.gz").open("ab") as file:
@@ -77,7 +77,7 @@ def test_only_what_is_new_is_read(run: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert seen == [2], "and that was kept, too"
 
 
-def test_a_file_that_was_replaced_is_not_believed(run: Path) -> None:
+def test_a_replaced_file_is_read_anew(run: Path) -> None:
     tailrace.open(run).edges()
     (run / "trace" / "node_1-7-187a.pfw.gz").unlink()
     (run / "trace" / "node_1-8-187a.pfw.gz").write_bytes(block(8, 50, 1, "u2"))
@@ -94,7 +94,7 @@ def test_another_version_is_built_anew(run: Path, monkeypatch: pytest.MonkeyPatc
     assert seen == [2]
 
 
-def test_where_it_can_not_be_kept_it_is_built_each_time(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_write_permission_it_is_built_each_time(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.analyzer.store.catalogue._publish", lambda *_: False)
     seen = reads(monkeypatch)
     for _ in range(2):

@@ -116,7 +116,7 @@ def sorted_frame(table: edge_table.EdgeTable) -> pd.DataFrame:
 class TestEdgeTable:
     @settings(max_examples=15, deadline=None)
     @given(st.integers(0, 10_000), st.integers(2, 9))
-    def test_partitioning_does_not_show(self, seed: int, partitions: int) -> None:
+    def test_partitioning_changes_nothing(self, seed: int, partitions: int) -> None:
         story = busy_story(seed)
         one, many = (sorted_frame(event_fold.build(story.run(n))) for n in (1, partitions))
         pd.testing.assert_frame_equal(one, many)
@@ -175,7 +175,7 @@ class TestEdgeTable:
         assert table[["direction", "bytes", "mapped_bytes"]].to_numpy().tolist() == [["r", 0, 4096]]
 
     @pytest.mark.parametrize(("prot", "flags", "ways"), [(1, 1, "r"), (3, 1, "rw"), (3, 3, "rw"), (3, 2, "r")])
-    def test_what_may_be_stored_through_a_shared_mapping_is_written(self, prot: int, flags: int, ways: str) -> None:
+    def test_writable_shared_mappings_are_writes(self, prot: int, flags: int, ways: str) -> None:
         story = Story()
         mapping = {"cat": "MMAP", "count": 4096, "offset": 8192, "prot": prot, "flags": flags}
         story.event("mmap", "/a", **mapping)
@@ -204,7 +204,7 @@ class TestEdgeTable:
             paths[story.identity("/d/tmp/x2")] == "/d/tmp/x2"
         ), "seen after the rename: another directory of that name"
 
-    def test_a_failed_rename_names_nothing(self) -> None:
+    def test_a_failed_rename_changes_no_name(self) -> None:
         story = Story()
         story.write("/a")
         story.event("rename", "/a", path2="/b", ret=-1, errno=13)

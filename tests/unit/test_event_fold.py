@@ -184,13 +184,13 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
     assert spans == names(events) and len(spans) == len(table.aliases)
 
 
-def test_no_column_is_needed_but_those_that_say_who_and_when() -> None:
+def test_only_actor_and_time_columns_are_required() -> None:
     bare = pd.DataFrame({"name": ["read"], "ts": [T0_NS], "dur": [US], "pid": [1]})
     table = event_fold.chunk(bare)
     assert (len(table.who), len(table.files), len(table.bursts)) == (1, 0, 0)
 
 
-def test_names_and_categories_mean_what_the_core_says() -> None:
+def test_names_and_categories_have_the_cores_meaning() -> None:
     bit = _native.bits()
     names, categories = event_fold.MEANINGS["name"], event_fold.MEANINGS["cat"]
     assert names["creat"] == bit["opens"] | bit["makes"] | bit["creat"]
@@ -203,6 +203,6 @@ def test_names_and_categories_mean_what_the_core_says() -> None:
 
 
 @pytest.mark.parametrize(("other", "hook"), event_fold.SYNONYMS.items())
-def test_another_tracers_name_means_what_the_hook_does(other: str, hook: str) -> None:
+def test_another_tracers_name_has_the_hooks_meaning(other: str, hook: str) -> None:
     assert other not in _native.meanings()[0]
     assert event_fold.MEANINGS["name"][other] == event_fold.MEANINGS["name"][hook] != 0

@@ -92,7 +92,7 @@ class TestLineage:
             ([3], [], {2}),
         ]
 
-    def test_what_a_job_reads_of_its_own_is_no_input(self) -> None:
+    def test_own_bytes_of_a_job_are_no_input(self) -> None:
         story = Story()
         story.write("/d/scratch", stage="s", task="a")
         story.read("/d/scratch", stage="s", task="a")
@@ -130,7 +130,7 @@ class TestLineage:
         deps = pd.DataFrame([{"workflow": "w", "task": "b", "dep": "a", "via": "future", "path": None}])
         assert [job.parents for job in lineage.lineage(story.run(declared_deps=deps)).jobs] == [set(), {0}]
 
-    def test_processes_of_no_task_stay_when_a_task_has_their_bytes(self) -> None:
+    def test_untagged_processes_stay_when_a_task_has_their_bytes(self) -> None:
         story = Story()
         story.write("/d/x", stage="s", task="a", pid=1)
         story.read("/d/x", pid=2)
@@ -167,7 +167,7 @@ class TestWfFormat:
         assert got[0] == ("t0", ["/d/state#0"], ["/d/state#1"])
         assert got[3] == ("last", ["/d/state#3"], [])
 
-    def test_tasks_keep_their_tags_beside_processes_of_none(self) -> None:
+    def test_tasks_keep_their_tags_beside_untagged_processes(self) -> None:
         story = Story()
         story.write("/d/x", pid=9)
         story.read("/d/x", stage="s", task="a", pid=1)
@@ -175,14 +175,14 @@ class TestWfFormat:
         tasks = json.loads(written("wfformat", story.run()))["workflow"]["specification"]["tasks"]
         assert [task["id"] for task in tasks] == ["w///n1/9", "a", "b"]
 
-    def test_tags_of_two_workflows_are_told_apart(self) -> None:
+    def test_tags_of_two_workflows_are_distinct(self) -> None:
         story = Story()
         story.write("/d/x", workflow="v", stage="s", task="1", pid=1)
         story.write("/d/y", workflow="w", stage="s", task="1", pid=2)
         tasks = json.loads(written("wfformat", story.run()))["workflow"]["specification"]["tasks"]
         assert [task["id"] for task in tasks] == ["v/s/1", "w/s/1"]
 
-    def test_a_cycle_is_cut_and_said(self) -> None:
+    def test_a_cycle_is_cut_and_reported(self) -> None:
         file = io.StringIO()
         (note,) = wfformat.write(tangled_run(), file)
         tasks = json.loads(file.getvalue())["workflow"]["specification"]["tasks"]
@@ -212,7 +212,7 @@ class TestWfFormat:
             written("wfformat", Story().run())
 
     @pytest.mark.parametrize("run", [hostile_run, loop_run, tangled_run])
-    def test_wfcommons_takes_it(self, run: Any, tmp_path: Path) -> None:
+    def test_wfcommons_accepts_it(self, run: Any, tmp_path: Path) -> None:
         wfinstances = pytest.importorskip("wfcommons.wfinstances", reason="wfcommons, the oracle, is not installed")
         schema = Path(os.environ.get("TAILRACE_WFFORMAT_SCHEMA", tmp_path / "any.json"))
         if "TAILRACE_WFFORMAT_SCHEMA" not in os.environ:  # its checks of meaning run all the same
@@ -308,7 +308,7 @@ class TestPerfetto:
         one, many = (written("perfetto", hostile_run(partitions)).replace(",\n", "\n") for partitions in (1, 7))
         assert sorted(one.splitlines()) == sorted(many.splitlines())
 
-    def test_it_holds_one_partition_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_partition_is_in_memory_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         run = hostile_run(5)
         sizes = [len(part) for part in perfetto._partitions(run)]
         assert len(sizes) == 5
@@ -406,7 +406,7 @@ class TestRoCrate:
 
 
 class TestOpenLineage:
-    def test_its_client_takes_every_event(self) -> None:
+    def test_its_client_accepts_every_event(self) -> None:
         client = pytest.importorskip("openlineage.client.event_v2", reason="openlineage-python is not installed")
         lines = [json.loads(line) for line in written("openlineage", hostile_run()).splitlines()]
         for line in lines:
@@ -452,18 +452,18 @@ class TestExport:
             assert json.loads(text)
         assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
-    def test_gz_is_pressed(self, tmp_path: Path) -> None:
+    def test_gz_is_compressed(self, tmp_path: Path) -> None:
         exports.export(hostile_run(), "perfetto", tmp_path / "t.json.gz")
         Timeline(gzip.decompress((tmp_path / "t.json.gz").read_bytes()).decode())
 
-    def test_a_failure_leaves_what_was_there(self, tmp_path: Path) -> None:
+    def test_a_failure_keeps_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "out"
         path.write_text("before")
         with pytest.raises(RunError):
             exports.export(Story().run(), "wfformat", path)
         assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("out", "before")]
 
-    def test_words_that_are_off(self, tmp_path: Path) -> None:
+    def test_invalid_arguments(self, tmp_path: Path) -> None:
         with pytest.raises(QueryError, match=re.escape("no format 'pdf'; formats are dot, graphml, json")):
             exports.export(loop_run(), "pdf")
         with pytest.raises(QueryError, match="prov has no levels; those that have are dot, graphml, json"):

@@ -70,14 +70,14 @@ def test_dot_quotes_everything() -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-def test_graphviz_takes_it() -> None:
+def test_graphviz_accepts_it() -> None:
     text = written("dot", hostile_graph()).encode("utf-8", "replace")
     drawn = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, check=True).stdout.decode()
     assert sum(line.startswith("node ") for line in drawn.splitlines()) == 3
     assert sum(line.startswith("edge ") for line in drawn.splitlines()) == 2
 
 
-def test_xml_text_keeps_what_xml_can_hold() -> None:
+def test_xml_text_keeps_valid_xml_characters() -> None:
     assert graphml.text("a\tb\u20ac\U0001f600") == "a\tb\u20ac\U0001f600"
     assert graphml.text("\x00\ufffe\ud800") == "\\x00\\ufffe\\ud800"
 

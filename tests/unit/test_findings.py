@@ -202,7 +202,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_each_rule_finds_its_case_and_says_so(rule: Rule) -> None:
+def test_each_rule_finds_its_case_and_reports_it(rule: Rule) -> None:
     story, title = CASES[rule.kind]
     (found,) = [finding for finding in insights(story()).findings() if finding.kind == rule.kind]
     assert (found.title, found.about, found.advice) == (title, rule.about, rule.advice)

@@ -97,7 +97,7 @@ def test_a_running_job_has_no_end() -> None:
         (0, [event("exception", 5, type="odd", severity=3, note="only a warning")], "done", "COMPLETED", None),
     ],
 )
-def test_every_end_has_its_status_and_reason(
+def test_every_kind_of_end_has_its_status_and_reason(
     status: int, extra: list[dict[str, Any]], said: str, result: str, error: str | None
 ) -> None:
     end = lines(job(status=status, extra=extra))[-1]
@@ -123,7 +123,7 @@ def test_dependencies_on_jobs_are_edges_and_others_are_named() -> None:
     assert task["holds"] == ["begin-time=1795181945", "singleton"]
 
 
-def test_the_plugins_word_goes_before_the_jobspecs_and_that_before_the_name() -> None:
+def test_the_plugins_stage_precedes_the_jobspecs_and_the_jobs_name() -> None:
     asked = job()
     asked["jobspec"]["attributes"]["user"] = {"trace": {"stage": "asked", "tags": {"a": "b"}}}
     traced = {**asked, "events": [*asked["events"], traced_event("/r", workflow="v", stage="traced", task="t")]}
@@ -167,7 +167,7 @@ def test_each_instance_has_a_file_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "x", [], {"task": "t"}])
-def test_a_trace_attribute_of_any_type_is_survived(value: object) -> None:
+def test_a_trace_attribute_of_any_type_is_accepted(value: object) -> None:
     given = job()
     given["jobspec"]["attributes"]["user"] = {"trace": value}
     assert lines(given)[1]["stage"] == "sim"
@@ -193,7 +193,7 @@ def test_collecting_again_replaces_and_adds(run_dir: Path) -> None:
     assert len((run_dir / "declared" / "flux-n1.jsonl").read_text().splitlines()) == 7
 
 
-def test_a_damaged_file_costs_its_lines_only(run_dir: Path) -> None:
+def test_a_damaged_file_loses_only_its_damaged_lines(run_dir: Path) -> None:
     (run_dir / "declared" / "flux-n1.jsonl").write_text('{"type":"task","workf\n\n[1]\n\xff"x"\n')
     history = [instance(job())]
     collect.store(history, [], run_dir)
@@ -230,7 +230,7 @@ def test_the_run_of_a_job_is_found_where_its_shell_made_it(run: object, expected
     assert declared_jobs.run_of(job()) is None
 
 
-def test_the_spelling_of_the_id_is_the_one_that_is_there(tmp_path: Path) -> None:
+def test_the_format_of_the_id_is_that_of_the_existing_directory(tmp_path: Path) -> None:
     (tmp_path / "fA").mkdir()
     assert declared_jobs.run_of(job(extra=[traced_event(f"{tmp_path}/{{{{id}}}}")])) == tmp_path / "fA"
 
@@ -247,7 +247,7 @@ def test_other_output_than_a_history_is_refused() -> None:
         collect.parse_history(["Welcome to the cluster!"])
 
 
-def test_without_flux_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_flux_the_message_has_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("FLUX_EXEC_PATH", raising=False)
     with pytest.raises(ManagerError, match="--flux"):

@@ -10,7 +10,7 @@ from tailrace.errors import TagError, UsageError
 from tailrace.flux import trace_executor, traced
 
 
-def test_a_jobspec_asks_to_be_traced() -> None:
+def test_a_jobspec_requests_tracing() -> None:
     jobspec: dict[str, Any] = {"attributes": {"system": {"duration": 0}, "user": {"mine": 1}}}
     assert traced(jobspec, "sim", workflow="w", tags={"campaign": "x", "n": 3}, run="/data/run") is jobspec
     trace = {"workflow": "w", "stage": "sim", "tags": {"campaign": "x", "n": "3"}, "run": "/data/run"}
@@ -38,7 +38,7 @@ def test_a_wrong_tag_is_an_error_that_names_it(arguments: dict[str, Any], said: 
     assert "user" not in jobspec.get("attributes", {})
 
 
-def test_what_is_no_jobspec_and_a_relative_run_are_refused() -> None:
+def test_an_invalid_jobspec_and_a_relative_run_are_refused() -> None:
     with pytest.raises(UsageError, match="list"):
         traced([], "sim")
     with pytest.raises(UsageError, match="absolute"):

@@ -35,7 +35,7 @@ def test_packed_keys_keep_rows_apart_and_in_order(table: list[Row]) -> None:
 
 
 @given(rows)
-def test_codes_are_numbered_as_they_come(table: list[Row]) -> None:
+def test_codes_are_numbered_by_first_occurrence(table: list[Row]) -> None:
     code, first = grouping.numbered(grouping.pack(*columns(table)))
     distinct = list(dict.fromkeys(table))
     assert code.tolist() == [distinct.index(row) for row in table]
@@ -52,6 +52,6 @@ def test_groups_reduce_as_pandas_does(table: list[tuple[int, int]]) -> None:
         assert groups.reduce(how, value).tolist() == wanted.agg(name).tolist()
 
 
-def test_texts_make_keys_too() -> None:
+def test_texts_are_keys_too() -> None:
     texts = np.array(["b", "a", "b", ""], dtype=object)
     assert grouping.pack(texts, np.array([1, 1, 1, 0])).tolist() == [1, 3, 1, 4]

@@ -48,7 +48,7 @@ class TestHistories:
             ("/fit", 2, "replaced", 5, 0),
         ]
 
-    def test_who_made_each_state_and_who_else_read_it(self) -> None:
+    def test_each_state_has_its_writers_and_other_readers(self) -> None:
         model = dataflow.model(loop())
         table = histories.histories(model)
         who = histories.actors(model, table["version"].to_numpy())
@@ -80,7 +80,7 @@ class TestHistories:
 
 
 class TestNames:
-    def test_a_name_of_its_own_stands_for_a_task(self) -> None:
+    def test_a_unique_name_identifies_a_task(self) -> None:
         names = {"t1": "step-1", "t2": "step-2", "t3": "end"}
         tasks = pd.DataFrame(
             {"workflow": "w", "stage": s, "task": t, "name": names[t]}
@@ -92,7 +92,7 @@ class TestNames:
         assert sorted(activities["label"]) == ["step-1", "step-2", "t3"]
         assert sorted(activities["task"]) == ["t1", "t2", "t3"]
 
-    def test_a_name_that_several_tasks_have_says_nothing(self) -> None:
+    def test_a_name_of_several_tasks_identifies_none(self) -> None:
         tasks = pd.DataFrame({"workflow": "w", "stage": "s", "task": t, "name": "again"} for t in ("t1", "t2"))
         assert dataflow.task_names(tasks) == {}
         assert dataflow.task_names(pd.DataFrame()) == {}

@@ -48,7 +48,7 @@ class TestDeclared:
         task(story, "c", 20, 30, reads="/b /x", writes="/c")
         return story
 
-    def test_what_parallel_running_would_save(self) -> None:
+    def test_time_saved_by_running_in_parallel(self) -> None:
         d = of(self.story(), **declared(("a", "b", "file"), ("b", "c", "file"), ("x", "a", "future"))).declared
         (row,) = d.empty.to_dict("records")
         # x -> a -> b -> c is 40 ms of tasks; without a -> b the longest chain is x -> a or b -> c.
@@ -222,7 +222,7 @@ class TestLifetime:
         }
         assert files.loc["/gone", "gone_ns"] == T0_NS + 30 * MS
 
-    def test_the_footprint_is_what_is_live_at_a_time(self) -> None:
+    def test_the_footprint_is_the_bytes_live_at_a_time(self) -> None:
         life = of(self.story()).lifetime
         # /in ends at once; /mid lives to 50 ms, /waste and /gone for a moment, /out at the end.
         assert life.peak["live_bytes"] == 400
@@ -269,7 +269,7 @@ class TestLifetime:
 
 
 class TestPairs:
-    def test_what_could_stream(self) -> None:
+    def test_streaming_candidates(self) -> None:
         story = Story()
         task(story, "make", 0, 100, writes="/once /twice /shared")
         story.write("/once", 100, 100, task="make", stage="m", at_ms=40)

@@ -96,7 +96,7 @@ def wait_for(path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
-def test_a_signal_for_us_goes_to_the_command(tmp_path, number):
+def test_a_signal_to_the_launcher_goes_to_the_command(tmp_path, number):
     ready = tmp_path / "ready"
     script = f"trap 'exit 42' {number.name[3:]}; : > {ready}; while :; do sleep 0.05; done"
     # The tests themselves may have been started with it ignored (nohup), which a shell can't undo by a trap.
@@ -164,7 +164,7 @@ def test_the_ancestry_ends_at_a_hidden_process(monkeypatch):
     assert launcher._ancestry() == {os.getpid(), parent}
 
 
-def test_what_is_no_journal_is_no_process(tmp_path):
+def test_other_files_are_no_processes(tmp_path):
     run, journals = tmp_path / "run", tmp_path / "journals"
     (run / "trace").mkdir(parents=True)
     env = {"TAILRACE_JOURNAL_DIR": str(journals)}
@@ -175,13 +175,13 @@ def test_what_is_no_journal_is_no_process(tmp_path):
     assert launcher.unsealed_pids(run, env) == {17}
 
 
-def test_programs_that_can_carry_the_core():
+def test_programs_that_can_be_preloaded():
     assert programs.find_obstacle(sys.executable) is None
     assert programs.find_obstacle("cat") is None
     assert programs.find_obstacle("no-such-command-anywhere") is None
 
 
-def test_a_script_is_judged_by_its_interpreter(tmp_path):
+def test_a_script_is_classified_by_its_interpreter(tmp_path):
     static = static_program(tmp_path)
     script = tmp_path / "script"
     script.write_text(f"#!{static} -x\n")
@@ -189,7 +189,7 @@ def test_a_script_is_judged_by_its_interpreter(tmp_path):
     assert "statically linked" in programs.find_obstacle(str(script)).reason
 
 
-def test_a_static_program_can_not_carry_the_core(tmp_path):
+def test_a_static_program_can_not_be_preloaded(tmp_path):
     obstacle = programs.find_obstacle(str(static_program(tmp_path)))
     assert "statically linked" in obstacle.reason
     assert not obstacle.breaks
@@ -202,7 +202,7 @@ def static_program(folder: Path) -> Path:
     return folder / "static"
 
 
-def test_a_musl_program_can_not_carry_the_core(tmp_path):
+def test_a_musl_program_can_not_be_preloaded(tmp_path):
     """By its loader's name: the real one, patched into a copy of a dynamic program."""
     original = Path(shutil.which("cat")).read_bytes()
     loader = b"/lib64/ld-linux-x86-64.so.2\0"
@@ -216,7 +216,7 @@ def test_a_musl_program_can_not_carry_the_core(tmp_path):
     assert obstacle.breaks
 
 
-def test_an_earlier_preload_stays_behind_the_core(tmp_path):
+def test_an_earlier_preload_stays_after_the_core(tmp_path):
     env = task_environment(tmp_path, "stage=b", {"LD_PRELOAD": "/a.so:/b.so", "TAILRACE_TAGS": "workflow=w,stage=a"})
     first, *others = env["LD_PRELOAD"].split(":")
     assert first.endswith("/libtailrace.so")

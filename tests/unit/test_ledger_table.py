@@ -39,7 +39,7 @@ def test_a_process_accounts_for_itself(tmp_path: Path) -> None:
     assert (rows[7]["account"], rows[7]["cause"]) == ("exit", "")
 
 
-def test_what_the_kernel_does_not_count_is_on_neither_side(tmp_path: Path) -> None:
+def test_uncounted_bytes_are_on_neither_side(tmp_path: Path) -> None:
     header = {"ledger": LEDGER, "uncounted": [0, 40]}
     rows = coverage(tmp_path, {"a": process(7, [write(7, 140)], header, {"rchar": 0, "wchar": 100})})
     assert rows[7]["captured_written"] == 100 and rows[7]["share"] == 1.0
@@ -69,7 +69,7 @@ def test_a_child_without_a_trace_is_a_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", [*ledger.OBSTACLES, "a word of a later version"])
-def test_why_a_child_has_no_trace(tmp_path: Path, why: str) -> None:
+def test_the_reason_why_a_child_has_no_trace(tmp_path: Path, why: str) -> None:
     header = {"ledger": LEDGER, "reaped": [[9, 0, 50, 950]], "untraced": [[9, why, "/bin/x"], "damaged", [1, 2, 3]]}
     rows = coverage(tmp_path, {"a": process(7, [write(7, 1000)], header, {"rchar": 0, "wchar": 1000})})
     assert rows[9]["exe"] == "/bin/x" and rows[9]["cause"] == f"{ledger.NOT_TRACED}: {ledger.OBSTACLES.get(why, why)}"
@@ -114,7 +114,7 @@ def test_processes_of_one_pid_have_their_own_ends(
         assert (rows[start]["signal"], rows[start]["account"]) == (9, "parent")
 
 
-def test_who_changed_its_user_is_a_process_of_two_rows(tmp_path: Path) -> None:
+def test_a_process_that_changed_its_user_has_two_rows(tmp_path: Path) -> None:
     before = process(8, [write(8, 10)], {"ledger": LEDGER})
     header = {"start": "88", "ledger": LEDGER, "t0": T0_US * 1000 + 5000}
     after = block(

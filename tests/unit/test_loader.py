@@ -132,7 +132,7 @@ def test_predicates(
         ({"t0": 1.5}, "t0"),
     ],
 )
-def test_what_is_not_there_is_named(run: Any, where: dict[str, Any], words: str) -> None:
+def test_missing_names_are_reported(run: Any, where: dict[str, Any], words: str) -> None:
     with pytest.raises(QueryError, match=words):
         run.events(**where)
 
@@ -175,7 +175,7 @@ def test_a_frame_can_be_changed(run: Any) -> None:
 # ---- promises ----
 
 
-def test_fewer_events_than_promised_raise(tmp_path: Path) -> None:
+def test_fewer_events_than_in_the_header_raise(tmp_path: Path) -> None:
     data = stage_block("a", 0) + stage_block("b", 10, events=4)
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
     assert len(run.events(stage="a").compute()) == 3

@@ -36,5 +36,5 @@ def test_hosts_of_one_kernel_are_one_machine() -> None:
     "damaged",
     [{}, {"mounts": 3}, {"mounts": [3, {"dev": 1}], "boot_id": 7}, {"restarts": [None, "x", {"mounts": {}}]}],
 )
-def test_what_is_not_understood_is_left_out(damaged: dict[str, Any]) -> None:
+def test_unknown_mounts_are_left_out(damaged: dict[str, Any]) -> None:
     assert mount_rows(damaged) == []

@@ -52,7 +52,7 @@ class TestGraph:
     def test_two_of_one_pid_are_two_nodes(self, level: str) -> None:
         assert drawn(level) == {("make n1:7", "sort n1:7#2"), ("sort n1:7#2", "uniq n1:8")}
 
-    def test_names_tell_them_apart_only_where_it_is_needed(self) -> None:
+    def test_names_distinguish_them_only_where_needed(self) -> None:
         graph = graphs.graph(relay().run(processes=reported()), "process")
         nodes = {node: data["start"] for node, data in graph.nodes(data=True) if data["kind"] == "process"}
         stem = "process:w/%28{}%29//n1/"
@@ -70,12 +70,12 @@ class TestGraph:
         assert {data["label"] for _, data in graph.nodes(data=True)} == {"process n1:7", "process n1:8"}
         assert all("start" not in data for _, data in graph.nodes(data=True))
 
-    def test_of_one_process_in_two_hosts_is_nothing_new(self) -> None:
+    def test_one_process_on_two_hosts_is_unchanged(self) -> None:
         graph = graphs.graph(relay(host="n2").run(), "process", files="none")
         labels = {data["label"] for _, data in graph.nodes(data=True)}
         assert labels == {"process n1:7", "process n2:7", "process n1:8"}
 
-    def test_losses_and_what_was_not_seen_are_of_one(self) -> None:
+    def test_losses_and_coverage_belong_to_one_process(self) -> None:
         run: Any = relay().run(processes=reported(share=[1.0, 0.5, 1.0], cause=["", "", ""]))
         run.lossy_processes = {("n1", 7, FIRST)}
         graph = graphs.graph(run, "process")
@@ -102,7 +102,7 @@ class TestTables:
         versions = m.versions.table.groupby("file")["number"].max()
         assert versions.tolist() == [0, 1, 1]
 
-    def test_programs_and_scripts_are_each_ones_own(self) -> None:
+    def test_programs_and_scripts_belong_to_one_process(self) -> None:
         story = Story()
         for start in (FIRST, SECOND):
             story.read("/opt/tool/table.dat", pid=7, start=start)
@@ -186,7 +186,9 @@ class TestRun:
         assert tailrace.open(tw.make_run(tmp_path / "run", files)).lossy_processes == {(tw.HOST, 7, SECOND)}
 
     @pytest.mark.parametrize(("second", "expected"), [(1, FIRST), (12, SECOND), (60, SECOND)])
-    def test_a_manager_is_who_lived_when_the_log_began(self, tmp_path: Path, second: int, expected: str) -> None:
+    def test_the_manager_is_the_process_alive_when_the_log_began(
+        self, tmp_path: Path, second: int, expected: str
+    ) -> None:
         starts = {at: f"{(tw.T0_US + at * 1_000_000) * 1000:x}" for at in (0, 9)}
         blocks = {
             name: block(starts[at], at, t1=(tw.T0_US + (at + 5) * 1_000_000) * 1000)

@@ -63,7 +63,7 @@ def test_a_function_that_can_not_be_hashed_is_called_too():
     assert call.traced_call(Unhashable())(3) == 3
 
 
-def test_the_pool_command_survives_both_formattings():
+def test_the_pool_command_is_unchanged_by_both_formattings():
     launch_cmd = "process_worker_pool.py {debug} --block_id={{block_id}}"
     settings = {"TAILRACE_RUN": "/a {b}/c'd", "TAILRACE_TAGS": "workflow=w"}
     formatted = executors.pool_command(launch_cmd, settings).format(debug="-d").format(block_id=7)
@@ -111,7 +111,7 @@ def test_without_a_usable_directory_the_configuration_comes_back_as_it_was(tmp_p
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_source_shipping_executors_are_left_alone():
+def test_source_shipping_executors_are_unchanged():
     class Shipping(ThreadPoolExecutor.__mro__[1]):
         source = True
         label = "shipping"
@@ -137,7 +137,7 @@ def test_parsls_times_keep_their_microseconds():
     assert task_log.to_ns(None) is None
 
 
-def test_files_are_found_wherever_arguments_hold_them(tmp_path):
+def test_files_are_found_at_any_place_in_arguments(tmp_path):
     record = {
         "args": [File("/d/a"), [File("/d/b")]],
         "kwargs": {"inputs": [File("/d/c"), File("/d/c")], "table": {"x": File("/d/e")}, "outputs": [File("/d/o")]},

@@ -31,13 +31,13 @@ def row(directory: Path, start: dict[str, Any], end: dict[str, Any] | None = Non
         f"/kubepods/pod1/{ID}",
     ],
 )
-def test_a_container_is_told_by_its_control_group(tmp_path: Path, group: str) -> None:
+def test_a_container_is_identified_by_its_control_group(tmp_path: Path, group: str) -> None:
     found = row(tmp_path, {"cgroup": group, "cpus": "0-3,8"})
     assert (found["container"], found["cgroup"], found["cpus"]) == (ID, group, "0-3,8")
 
 
 @pytest.mark.parametrize("start", [{}, {"cgroup": 7, "cpus": [1]}, {"cgroup": f"/user.slice/{ID}0", "cpus": None}])
-def test_what_is_not_said_is_null(tmp_path: Path, start: dict[str, Any]) -> None:
+def test_missing_facts_are_null(tmp_path: Path, start: dict[str, Any]) -> None:
     found = row(tmp_path, start)
     assert found["container"] is None and found["cpus"] is None
     assert all(found[name] is None for name in ("utime_ns", "stime_ns", "maxrss_kib", "minflt", "oublock"))

@@ -176,7 +176,7 @@ def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, st
 
 
 @pytest.mark.parametrize(("spaces", "images", "share"), [(1, False, 0.95), (1, True, 0.8), (3, False, 0.7)])
-def test_the_ends_that_waits_saw(spaces: int, images: bool, share: float) -> None:
+def test_ends_recorded_by_waits(spaces: int, images: bool, share: float) -> None:
     right = there = wrong = unmatched = 0
     for seed in range(60):
         machine = Machine(seed, spaces, images)

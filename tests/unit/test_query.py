@@ -220,7 +220,7 @@ def test_the_column_count_beside_the_number_of_events(run: Any) -> None:
         (["--until", "inf"], "--until is inf: give"),
     ],
 )
-def test_a_question_that_cant_be_asked_is_explained(run: Any, options: list[str], words: str) -> None:
+def test_an_invalid_query_is_explained(run: Any, options: list[str], words: str) -> None:
     with pytest.raises(TailraceError, match=words):
         ask(run.path, *options)
 
@@ -304,7 +304,7 @@ def test_query_formats(run: Any, tmp_path: Path) -> None:
     assert "sum_size" in shown and "/x" in shown and "41" in shown
 
 
-def test_names_from_a_trace_are_shown_not_obeyed(tmp_path: Path) -> None:
+def test_control_sequences_in_names_are_shown_as_text(tmp_path: Path) -> None:
     name = "/evil\x1b[31m\n[bold]x[/bold]\u202e"
     lines = [tw.file_line("1", name), tw.event(fhash="1", stage="[red]s")]
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n": tw.block(lines)}))

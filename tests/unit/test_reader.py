@@ -113,7 +113,7 @@ def test_absent_is_null_and_calls_is_one(tmp_path: Path) -> None:
     assert row["calls"] == 1 and row["host"] == tw.HOST
 
 
-def test_only_asked_columns_in_that_order(tmp_path: Path) -> None:
+def test_only_requested_columns_in_that_order(tmp_path: Path) -> None:
     row = one(tmp_path, tw.event(size=3, **{"tag.b": "x"}), columns=["size", "tag.b", "tag.none", "name"])
     assert list(row.items()) == [("size", 3), ("tag.b", "x"), ("tag.none", None), ("name", "read")]
 
@@ -179,7 +179,7 @@ def test_no_identity_where_there_is_no_file(tmp_path: Path, kind: str) -> None:
     assert (row["path"], row["file"], row["ftype"]) == ("/gone", None, kind)
 
 
-def test_names_hold_for_one_block_only(tmp_path: Path) -> None:
+def test_names_are_valid_for_one_block_only(tmp_path: Path) -> None:
     first = tw.block([tw.file_line("a", "/one"), tw.event(fhash="a"), tw.event(fhash="a")])
     second = tw.block([tw.event(fhash="a")])
     third = tw.block([tw.file_line("a", "/three"), tw.event(fhash="a")])
@@ -187,7 +187,7 @@ def test_names_hold_for_one_block_only(tmp_path: Path) -> None:
     assert [row["path"] for row in rows] == ["/one", "/one", None, "/three"]
 
 
-def test_a_name_that_comes_late_is_used_from_there(tmp_path: Path) -> None:
+def test_a_late_name_is_used_from_its_line_on(tmp_path: Path) -> None:
     lines = [
         tw.event(fhash="a"),
         tw.file_line("a", "/one"),
@@ -211,7 +211,7 @@ def test_path_of_execve_is_its_path(tmp_path: Path) -> None:
     assert one(tmp_path, tw.event("execve", cat="PROCESS", path="/bin/ls"))["path"] == "/bin/ls"
 
 
-def test_names_that_no_row_has_do_not_show(tmp_path: Path) -> None:
+def test_unused_names_do_not_appear(tmp_path: Path) -> None:
     lines = [tw.host_line(), tw.file_line("a", "/used"), tw.file_line("b", "/unused"), tw.event(fhash="a")]
     batch = native(write(tmp_path, tw.block(lines)), ["name", "cat", "path", "host"])
     assert [batch.column(i).dictionary.to_pylist() for i in range(4)] == [["read"], ["POSIX"], ["/used"], [tw.HOST]]
@@ -272,7 +272,7 @@ def test_more_layouts_than_are_learned(tmp_path: Path) -> None:
     ("value", "read"),
     [(2**63 - 1, 2**63 - 1), (2**64 - 1, 2**63 - 1), (10**40, 2**63 - 1), (-(2**63), -(2**63)), (-(10**40), -(2**63))],
 )
-def test_integers_that_do_not_fit_are_held_at_the_end(tmp_path: Path, value: int, read: int) -> None:
+def test_out_of_range_integers_are_clamped(tmp_path: Path, value: int, read: int) -> None:
     assert one(tmp_path, tw.event(count=value), columns=["count"])["count"] == read
     assert one(tmp_path, tw.event(flags=value), columns=["flags"])["flags"] == max(min(read, 2**31 - 1), -(2**31))
 
@@ -351,7 +351,7 @@ def test_a_damaged_stream_raises(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("promise", [{"events": 10**15}, {"raw": 10**15}, {"events": 2**63}, {"comp": 10**12}])
-def test_absurd_promises_take_no_memory(tmp_path: Path, promise: dict[str, int]) -> None:
+def test_absurd_header_counts_take_no_memory(tmp_path: Path, promise: dict[str, int]) -> None:
     data = tw.block([tw.event()], promise)
     with pytest.raises(TraceError):
         _native.read_blocks(write(tmp_path, data), [(0, len(data))])
@@ -395,7 +395,7 @@ def test_scan_takes_every_whole_block_of_a_torn_file(tmp_path: Path) -> None:
         assert ([offset for offset, _, _ in blocks], torn, cause) == ([0], kept, "")
 
 
-def test_scan_goes_on_after_a_torn_block(tmp_path: Path) -> None:
+def test_scan_continues_after_a_torn_block(tmp_path: Path) -> None:
     first, torn, last = tw.block([tw.event()]), tw.block([tw.event()] * 30), tw.block([tw.event(size=9)])
     for kept in (1, 11, 15, 40, len(torn) - 1):
         path = write(tmp_path, first + torn[:kept] + last)
@@ -404,7 +404,7 @@ def test_scan_goes_on_after_a_torn_block(tmp_path: Path) -> None:
         assert len(both(path, ["size"])) == 2
 
 
-def test_scan_does_not_trust_a_tail_of_zeros(tmp_path: Path) -> None:
+def test_scan_rejects_a_tail_of_zeros(tmp_path: Path) -> None:
     first, second = tw.block([tw.event()]), tw.block([tw.event()] * 30)
     path = write(tmp_path, first + second[: len(second) // 2].ljust(len(second), b"\0"))
     blocks, torn, _, _ = scan(path)
@@ -412,7 +412,7 @@ def test_scan_does_not_trust_a_tail_of_zeros(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [gzip.compress(b'{"a":1}\n'), b"[\n", b"x" * 100, b"PK\x03\x04" * 9])
-def test_scan_tells_foreign_files_apart(tmp_path: Path, data: bytes) -> None:
+def test_scan_recognizes_foreign_files(tmp_path: Path, data: bytes) -> None:
     blocks, _, cause, problem = scan(write(tmp_path, data))
     assert blocks == [] and cause == "foreign" and problem
 
@@ -511,7 +511,7 @@ def test_native_reads_what_the_oracle_reads(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_damage_makes_rows_up(tmp_path: Path, data: st.DataObject) -> None:
+def test_no_damage_adds_rows(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever bytes are changed, every row that is read is one that was written, or the reader raises."""
     whole = b"".join(tw.block([tw.event(size=i), tw.event(size=i + 100)]) for i in range(3))
     damaged = bytearray(whole)

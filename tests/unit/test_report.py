@@ -74,12 +74,12 @@ class TestData:
         assert flow["largest"] == [{"path": "/mid", "bytes": 80}]
         assert (flow["pairs"], flow["tasks"]) == (1, [{"producer": "m1", "consumer": "[b]u1", "bytes": 80}])
 
-    def test_losses_are_summed_by_cause_and_told_in_words(self) -> None:
+    def test_losses_are_summed_by_cause_and_described(self) -> None:
         lost = {row["cause"]: row["text"] for row in summary.losses(story_run())}
         assert lost["torn"].startswith("6 events cut off")
         assert lost["odd"] == "3 events odd", "a cause that has no words yet is shown by its name"
 
-    def test_long_lists_are_cut_and_the_cut_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_lists_are_cut_and_the_cut_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for what in limits.LIMITS:
             monkeypatch.setitem(limits.LIMITS, what, 1)
         data = summary.collect(story_run())
@@ -118,7 +118,7 @@ class TestData:
 
 
 class TestTerminal:
-    def test_it_says_what_matters(self) -> None:
+    def test_it_has_the_main_facts(self) -> None:
         text = shown(story_run())
         for words in (
             "2 stages, 2 tasks, 2 processes on 1 host",
@@ -130,7 +130,7 @@ class TestTerminal:
         ):
             assert words in text, words
 
-    def test_names_neither_style_nor_command_the_terminal(self) -> None:
+    def test_names_are_neither_markup_nor_control_sequences(self) -> None:
         text = shown(story_run())
         assert "\x1b" not in text
         assert "[red]" in text
@@ -143,7 +143,7 @@ class TestTerminal:
         for name in ("/back\\ ", "/[/red] ", "/line\\nbreak ", "/over\\u202eride "):
             assert name in text, name
 
-    def test_a_dependency_that_nobody_declared_is_shown(self) -> None:
+    def test_an_undeclared_dependency_is_shown(self) -> None:
         nothing = pd.DataFrame(columns=["workflow", "task", "dep", "via", "path"])
         text = shown(story_run(declared_deps=nothing))
         assert "1 undeclared" in text
@@ -220,13 +220,13 @@ class TestNames:
         joined = " ".join(line.rstrip("\\").strip() for line in lines)
         assert joined == of.query(query, 200)[0]
 
-    def test_an_amount_is_said_once(self) -> None:
+    def test_an_amount_stands_once(self) -> None:
         finding = {"about": "time", "title": "3.00 s of 4.00 s nothing ran", "cost_ns": 3 * 10**9, "estimate": False}
         assert terminal.cost_and_title(finding) == ("3.00 s", "of 4.00 s nothing ran")
         assert terminal.cost_and_title({**finding, "title": "up to 3.00 s less", "estimate": True})[0] == "time"
         assert terminal.cost_and_title({**finding, "title": "x", "estimate": True}) == ("<3.00 s", "x")
 
-    def test_a_wide_head_leaves_the_other_names_their_share(self) -> None:
+    def test_a_wide_heading_keeps_the_other_columns_share(self) -> None:
         table = terminal.Table(
             (("A title of some length", "name"), ("bytes", "number"), ("largest", "name")), names.Names()
         )
@@ -265,7 +265,7 @@ class TestPage:
         tags.feed(text)
         return text, tags
 
-    def test_the_data_block_holds_the_data_and_nothing_ends_it(self) -> None:
+    def test_the_data_block_has_the_data_and_no_early_end(self) -> None:
         text, tags = self.page()
         assert len(tags.scripts) == 2
         data = json.loads(tags.scripts[0])

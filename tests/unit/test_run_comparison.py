@@ -96,7 +96,7 @@ class TestGate:
         found = compared([run(10)], [run(15, size=150, extra=True)])
         assert bool(run_comparison.check(found, [run_comparison.gate(limit)])) == fails
 
-    def test_less_is_asked_for_with_the_other_sign(self) -> None:
+    def test_a_lower_limit_has_the_other_sign(self) -> None:
         found = compared([run(15)], [run(10)])
         (sentence,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
         assert sentence.startswith("use.read_time: 0.015 -> 0.01 s (-33.3%)")
@@ -107,11 +107,11 @@ class TestGate:
         assert run_comparison.check(found, [run_comparison.gate("use.read_time>+20%")]) == []
 
     @pytest.mark.parametrize("text", ["io_time", ">5", "io_time>", "io_time>ten", "io_time=5", ""])
-    def test_what_is_no_limit(self, text: str) -> None:
+    def test_invalid_limits(self, text: str) -> None:
         with pytest.raises(QueryError, match="is not a limit: write FIGURE"):
             run_comparison.gate(text)
 
-    def test_what_is_not_there_names_what_is(self) -> None:
+    def test_a_missing_name_lists_the_valid_ones(self) -> None:
         with pytest.raises(QueryError, match="no figure 'speed'; there are makespan, "):
             run_comparison.gate("speed>+1%")
         with pytest.raises(QueryError, match="stages are make, use"):

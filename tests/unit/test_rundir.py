@@ -96,7 +96,7 @@ def test_a_second_run_adds_a_restart_and_leaves_the_rest(tmp_path):
     assert restart["run_id"] != before["run_id"]
 
 
-def test_of_runs_that_start_together_none_is_forgotten(tmp_path):
+def test_concurrent_starts_are_all_recorded(tmp_path):
     threads = [
         threading.Thread(target=rundir.open_run_directory, args=(tmp_path / "run", [f"c{number}"]))
         for number in range(8)
@@ -122,7 +122,7 @@ def test_a_host_is_described_once(tmp_path):
     assert [restart["host"] for restart in described(directory)["restarts"]] == [socket.gethostname()]
 
 
-def test_a_full_directory_that_is_no_run_is_refused_and_left_alone(tmp_path):
+def test_a_full_directory_that_is_no_run_is_refused_unchanged(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(UsageError, match="neither empty nor a run directory"):
         rundir.open_run_directory(tmp_path, ["true"])
@@ -190,7 +190,7 @@ def test_only_a_run_is_an_existing_run(tmp_path):
     assert rundir.existing_run_directory(tmp_path / "run") == made
 
 
-def test_default_names_do_not_meet(tmp_path):
+def test_default_names_are_distinct(tmp_path):
     first = rundir.default_run_directory(["/usr/bin/my prog"], tmp_path)
     assert first.name.endswith("-my_prog")
     taken = [first, first.with_name(f"{first.name}-2")]

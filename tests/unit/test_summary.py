@@ -137,7 +137,7 @@ class TestHeat:
             max_size=30,
         )
     )
-    def test_spreading_loses_nothing(self, intervals: list[tuple[int, int, int, int]]) -> None:
+    def test_spreading_keeps_the_sum(self, intervals: list[tuple[int, int, int, int]]) -> None:
         table = np.array(intervals, dtype=np.int64).reshape(-1, 4)
         row, start, length, amount = table.T
         out = heat.spread(row, start, start + length, amount.astype(float), 0, 15_000 / heat.BINS, 3)
@@ -150,7 +150,7 @@ class TestHeat:
         out = heat.spread(*bounds, 0, 10.0, 1)[0]
         assert out[:7].tolist() == pytest.approx([0, 0, 5, 10, 10, 5, 0])
 
-    def test_what_lies_outside_of_the_window_is_left_out(self) -> None:
+    def test_times_outside_of_the_window_are_left_out(self) -> None:
         rows = np.array([0, 0, 0])
         out = heat.spread(rows, np.array([-10, -30, 1300]), np.array([10, -20, 1310]), np.ones(3), 0, 10.0, 1)
         assert out.sum() == pytest.approx(0.5)

@@ -76,12 +76,12 @@ def test_more_than_64_tags_are_refused():
         tags.encode({f"k{number}": "v" for number in range(65)})
 
 
-def test_merge_lays_the_second_over_the_first():
+def test_merge_overrides_the_first_by_the_second():
     assert tags.merge("workflow=w,stage=a,x=1", "stage=b,task=7") == "workflow=w,stage=b,task=7,x=1"
 
 
 @pytest.mark.parametrize("text", ["stage", "stage=a b", "=x", "stage=%2", "stage=a,,task=b"])
-def test_what_is_not_canonical_is_not_decoded(text):
+def test_non_canonical_text_is_not_decoded(text):
     with pytest.raises(TagError):
         tags.decode(text)
 

@@ -54,7 +54,7 @@ def pipeline() -> FakeRun:
     return run
 
 
-def test_the_parts_of_two_tasks_lives() -> None:
+def test_the_parts_of_two_tasks_times() -> None:
     assert parts(pipeline()) == {
         "a1": [0, 0, 0, 5, 5, 90, 10, 80],
         "b1": [94, 24, 70, 10, 10, 80, 8, 72],
@@ -79,7 +79,7 @@ def test_data_that_comes_after_the_wait_fills_it() -> None:
     assert parts(run)["b1"][:3] == [9, 9, 0]
 
 
-def test_what_the_jobs_in_an_instance_read_the_instance_waited_for() -> None:
+def test_an_instance_waits_for_data_read_by_its_jobs() -> None:
     """The instance b0 holds b1, which reads x, and b2, which reads what b1 wrote; that passes inside."""
     run = pipeline()
     inner = {"path": "/y", "file": "8:1:77", "ftype": "reg", "stage": "b", "offset": 0, "size": 10, "count": 10}
@@ -107,7 +107,7 @@ def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
     assert parts(run) == {"c1": [7, None, None, 2, 1, 20, None, None]}
 
 
-def test_a_task_that_has_not_ended_is_told_as_far_as_it_came() -> None:
+def test_a_running_task_has_its_times_so_far() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "c1", "submit": 3}, {"task": "c2", "submit": 3, "depend": 4, "alloc": 9})
     assert parts(run) == {"c1": [None] * 8, "c2": [0, None, None, 6, None, None, None, None]}
@@ -130,7 +130,7 @@ def test_clocks_that_disagree_make_nothing_negative() -> None:
     assert parts(run) == {"a1": [0, 0, 0, 0, 0, 0, 0, 0]}
 
 
-def test_stages_are_sums_and_what_is_known_of_none_is_null() -> None:
+def test_stages_are_sums_and_unknown_sums_are_null() -> None:
     run = pipeline()
     run.declared_tasks = declared(
         {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},

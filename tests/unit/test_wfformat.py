@@ -24,7 +24,7 @@ def read(tmp_path: Path, data: Any) -> wfformat.Instance:
     return wfformat.read(path)
 
 
-def test_parents_come_first_and_either_end_names_a_dependency(tmp_path: Path) -> None:
+def test_parents_precede_children_and_either_end_declares_a_dependency(tmp_path: Path) -> None:
     found = read(tmp_path, instance(task("c", parents=("b",)), task("b"), task("a", children=("b", "c"))))
     assert {name: sorted(t.parents) for name, t in found.tasks.items()} == {"a": [], "b": ["a"], "c": ["a", "b"]}
     assert list(found.tasks) == ["a", "b", "c"]
@@ -70,7 +70,7 @@ def test_escapes_are_undone_only_in_our_own(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_can_not_be_is_refused(tmp_path: Path, data: Any, reason: str) -> None:
+def test_impossible_instances_are_refused(tmp_path: Path, data: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=r"i\.json") as error:
         read(tmp_path, data)
     assert reason in str(error.value)
@@ -81,7 +81,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         wfformat.read(tmp_path / "none.json")
 
 
-def test_what_is_declared(tmp_path: Path) -> None:
+def test_declared_tasks_files_and_dependencies(tmp_path: Path) -> None:
     (tmp_path / "declared").mkdir()
     first, second = task("a", outputFiles=["x", "/abs"]), task("b", parents=("a",), inputFiles=["x"])
     found = read(tmp_path, instance(first, second, task("c", parents=("a",))))
