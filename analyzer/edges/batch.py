@@ -1,7 +1,7 @@
 """A partition of events as plain arrays: texts as int32 codes, numbers as int64, nothing null.
 
-A frame of events holds its texts as categories (schema.py), so a question about a text is asked once a category, not
-once an event; frames of other dtypes are brought to the same form.
+A frame of events holds its texts as categories (schema.py), so a test of a text runs once per category, not once per
+event. Frames of other dtypes are converted to the same form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tailrace.analyzer.util.types import Bools, Codes, Ints, Objects
 
 @dataclass(frozen=True)
 class Text:
-    """A column of texts: event i has texts[code[i]]; the texts are distinct, code 0 is "", which null becomes."""
+    """A column of texts: event i has texts[code[i]]. The texts are distinct; code 0 is "", which also stands for
+    null."""
 
     code: Codes
     texts: Objects
@@ -34,7 +35,7 @@ class Text:
         return self.texts[self.code[rows]]
 
     def put(self, rows: Ints, texts: Objects) -> Text:
-        """The column with other texts, one each, at some rows."""
+        """The column with the texts of some rows replaced."""
         known = {text: code for code, text in enumerate(self.texts)}
         code = self.code.copy()
         code[rows] = [known.setdefault(text, len(known)) for text in texts]
@@ -43,14 +44,15 @@ class Text:
 
 @dataclass(frozen=True)
 class Batch:
-    """The columns of a partition; arrays of one length."""
+    """The columns of a partition: arrays of one length."""
 
     text: dict[str, Text]
     number: dict[str, Ints]
 
 
 def of(frame: pd.DataFrame, texts: Iterable[str], numbers: Mapping[str, int]) -> Batch:
-    """The columns `texts` and `numbers` of a frame; a number that is null, or not there, is the one given with it."""
+    """The columns `texts` and `numbers` of a frame; `numbers` maps each name to the value of a null or missing
+    column."""
     return Batch(
         {name: _text(frame[name]) if name in frame else _nothing(len(frame)) for name in texts},
         {
@@ -87,7 +89,7 @@ def _number(column: pd.Series, null: int) -> Ints:
 
 
 def recoded(first: Text, second: Text) -> Text:
-    """The column `second` with the codes that `first` has for the same texts; further texts come behind."""
+    """The column `second` with the codes of `first` for the same texts; new texts get the codes after those."""
     if not second.code.any():
         return Text(second.code, first.texts)
     used = np.flatnonzero(np.bincount(second.code)[1:]) + 1

@@ -1,21 +1,21 @@
-"""Sockets whose ends talk to each other, as channels of one direction: what one end sent, the other one received.
+"""The connections between sockets as channels, one per direction: what one end sends, the other one receives.
 
-Each end of a connection is a file of its own (a socket has an inode, its peer another); the core names it by both ends
-(docs/trace-format.md, "Sockets"). Here an end's writes become writes of the channel own -> peer, and its reads become
-reads of the channel peer -> own, so that the channel has writers and readers as a pipe has.
+Each end of a connection is a separate file (a socket and its peer have different inodes); the core names it by both
+ends (docs/trace-format.md, "Sockets"). This module turns an end's writes into writes of the channel own -> peer, and
+its reads into reads of the channel peer -> own, so that the channel has writers and readers as a pipe has.
 
-    tcp:A->B, sctp:A->B     two ends are one connection if they name the same addresses the other way round. Addresses
-                            come again when a connection is over: the ends of a pair are taken in the order in which
-                            they appear, an end whose side is taken begins the next connection. That is sound since
-                            no address pair is in use twice at a time, nor before the socket of the earlier
-                            connection was closed at both ends (RFC 9293, 3.6.1)
+    tcp:A->B, sctp:A->B     two ends are one connection if they name the same addresses in opposite order. An address
+                            pair is reused after a connection is closed: the ends of a pair are matched in the order
+                            in which they appear, and an end whose side is taken begins the next connection. That is
+                            sound since no address pair is in use twice at a time, nor before the socket of the
+                            earlier connection was closed at both ends (RFC 9293, 3.6.1)
     unix:[a]->[b]           by the inodes; one end's name is enough
-    udp:A->B, unix-dgram:   no connection: a message goes to the channel of its destination, whoever sends it, and is
-                            read from the channel of the socket's own address. Known of each event, so done there
-                            (`datagrams`), before events are summed up
+    udp:A->B, unix-dgram:   no connection: a message goes to the channel of its destination, from any sender, and is
+                            read from the channel of the socket's own address. Each event has these addresses, so
+                            `datagrams` does this before events are summed up
 
-Loopback addresses and unix sockets are a host's own. An end whose other end wasn't traced is a channel, too: with
-readers only, or with writers only, named by the address.
+Loopback addresses and unix sockets are local to a host. An end whose other end wasn't traced is a channel, too: with
+only readers, or only writers, named by the address.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DATAGRAM = re.compile(r"(udp|unix-dgram)(@\d+)?:((?:(?!->).)+)->((?:(?!->).)+)",
 LOOPBACK = re.compile(r"127\.|\[0:0:0:0:0:0:0:1\]:")
 ANY = re.compile(r"(0\.0\.0\.0|\[0:0:0:0:0:0:0:0\]):")
 USUAL = re.compile(r"(127\.0\.0\.1|\[0:0:0:0:0:0:0:1\]):")
-"""The loopback addresses that a message to this host goes to when nothing else was asked for."""
+"""The default loopback addresses of a message to this host."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """One end of a connection: the code of its file, the connection's key, the end's own name and the other's."""
+    """One end of a connection: the code of its file, the connection's key, the end's own name and its peer's."""
 
     file: int
     key: tuple[str, ...]
@@ -51,14 +51,14 @@ class _End:
     first_ns: int
     last_ns: int
     form: str
-    """The name of a channel, with {0} for who sends and {1} for who receives."""
+    """The name of a channel, with {0} for the sender and {1} for the receiver."""
 
 
 # --- datagrams -------------------------------------------------------------------------------------------------------
 
 
 def datagrams(events: Batch) -> Batch:
-    """The events with each message on its destination's channel: another file, by another path."""
+    """The events with `file` and `path` of each message replaced by its destination's channel."""
     text = events.text
     at = np.flatnonzero(text["ftype"].isin({"sock"}) & (text["dir"].code > 0))
     if len(at) == 0:
@@ -76,7 +76,7 @@ def datagrams(events: Batch) -> Batch:
 
 
 def _destination(host: str, path: str, direction: str) -> tuple[str, str] | None:
-    """(identity, name) of the channel that a message moved through; None when it is no datagram or goes nowhere."""
+    """(identity, name) of the channel of a message; None for no datagram, or one without a destination."""
     match = DATAGRAM.fullmatch(path)
     if match is None:
         return None
@@ -98,7 +98,8 @@ def _destination(host: str, path: str, direction: str) -> tuple[str, str] | None
 
 
 def join(table: EdgeTable) -> EdgeTable:
-    """The edge table with the accesses of connected sockets on channels; codes of files stay, channels come behind."""
+    """The edge table with the accesses of connected sockets moved to channels. Codes of files stay; channels get the
+    codes after those."""
     ends = _ends(table)
     if not ends:
         return table
@@ -131,7 +132,7 @@ def join(table: EdgeTable) -> EdgeTable:
 
 
 def _ends(table: EdgeTable) -> list[_End]:
-    """Every end of a connection, in the order in which they appear."""
+    """The ends of all connections, in the order in which they appear."""
     sockets = (table.files["ftype"] == "sock").to_numpy()
     seen = table.aliases[sockets[table.aliases["file"].to_numpy(dtype=np.int64)]]
     names = table.files["file"].to_numpy()
@@ -139,7 +140,7 @@ def _ends(table: EdgeTable) -> list[_End]:
     first, last = times["first_ns"].to_dict(), times["last_ns"].to_dict()
     ends: dict[int, _End] = {}
     code_of = {str(names[file]): int(file) for file in first}
-    # A socket that was connected again has the name of its last connection.
+    # A socket that was connected several times gets the name of its last connection.
     for row in seen.sort_values("last_ns", kind="stable").itertuples():
         file, path = int(row.file), str(row.path)
         span = (int(first[file]), int(last[file]))
@@ -166,7 +167,7 @@ def _join_unix(
     first: dict[int, int],
     last: dict[int, int],
 ) -> None:
-    """Both ends of a unix socket that tells its peer; the other one need not, the accepting side alone can."""
+    """Adds both ends of a unix socket whose name has its peer. Only the accepting side may know its peer."""
     host_and_device = identity.rsplit(":", 2)[0]
     low, high = sorted((match[1], match[2]), key=int)
     form = "unix:[{0}]->[{1}]" + (match[3] or "").replace("{", "{{").replace("}", "}}")
@@ -179,7 +180,7 @@ def _join_unix(
 
 
 def _numbered(ends: list[_End]) -> list[tuple[_End, int]]:
-    """Each end with the number of its connection among those of the same key; two ends at most are one connection."""
+    """Each end with the number of its connection among those of the same key; a connection has at most two ends."""
     out: list[tuple[_End, int]] = []
     open_sides: dict[tuple[str, ...], tuple[int, set[str]]] = {}
     for end in ends:

@@ -1,15 +1,15 @@
-"""Hosts whose clocks are apart, told by what can't be: bytes that were read on one host before they were written on
+"""Clock offsets between hosts, found by contradictions: bytes that were read on one host before they were written on
 another.
 
-A file that was made in the run holds nothing before its first write begins, so whoever read bytes of it was still
-reading after that. With d = clock of the reader's host minus clock of the writer's, every such pair says
-d <= read end - first write, as the clocks have them, and a pair the other way round bounds d from below. Only where
-these bounds exclude 0 the clocks are taken to be apart. By how much is then estimated on the assumption that a file is
-read after it was written: d <= read begin - last write. What is taken off is the bound nearest to 0: the least
-correction under which every file is handed over whole. Where that assumption contradicts itself (a file read while it
-grew), the first bounds decide.
+A file that was created in the run is empty before its first write begins, so a read that returned bytes of it ended
+after that. With d = clock of the reader's host minus clock of the writer's, every such pair gives the bound
+d <= read end - first write, in the hosts' times, and a pair in the opposite direction bounds d from below. Clocks are
+corrected only where these bounds exclude 0. The offset is then estimated on the assumption that a file is read after it
+was written: d <= read begin - last write. The correction is the bound nearest to 0: the smallest one with which every
+file is complete when it is read. Where that assumption contradicts itself (a file read while it grew), the first bounds
+decide.
 
-Invariants: a run of one host, or of hosts that never contradict one another, is left as it is.
+Invariants: a run of one host, or of hosts without contradictions, is not changed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tailrace.analyzer.edges.edge_table import KINDS, READ, STREAM_TYPES, EdgeTa
 from tailrace.analyzer.util.types import Ints
 
 MARGIN_NS = 1000
-"""How much later than its write a read is put: the order of the two must be told."""
+"""How much later than its write a corrected read is, so that the order of the two is unambiguous."""
 FAR = 2**62
 COLUMNS = ["reader_host", "writer_host", "files", "sure_ns", "calm_ns"]
 
 
 def gaps(table: EdgeTable) -> pd.DataFrame:
-    """One row a pair of hosts (`COLUMNS`): files that one wrote first, from nothing, and the other read, and the least
-    of two times by their clocks (ns): from the begin of the first write to the end of a read, and from the end of the
-    last write to the begin of a read."""
+    """One row per pair of hosts (`COLUMNS`): the files that one created and the other read, and the minima of two
+    differences between their clocks (ns): from the begin of the first write to the end of a read (sure_ns), and from
+    the end of the last write to the begin of a read (calm_ns)."""
     bursts = table.bursts.assign(host=table.who["host"].to_numpy()[table.bursts["who"]])
     bursts = bursts[~table.files["ftype"].isin(STREAM_TYPES).to_numpy()[bursts["file"]]]
     writes = bursts[bursts["dir"] != READ].sort_values("first_ns").drop_duplicates(["file", "who"])
@@ -53,9 +53,9 @@ def gaps(table: EdgeTable) -> pd.DataFrame:
 
 
 def offsets(found: pd.DataFrame) -> dict[str, int]:
-    """host -> ns that its clock is ahead, for hosts whose times contradict; `found` is of `gaps`.
+    """host -> ns that its clock is ahead, for hosts whose times contradict; `found` is the table of `gaps`.
 
-    The host with the most files in pairs keeps its clock; the others follow from it, the one that asks for most first.
+    The host with the most files in pairs keeps its clock; the others follow from it, the largest correction first.
     """
     if not (found["sure_ns"] < 0).any():
         return {}
@@ -68,20 +68,20 @@ def offsets(found: pd.DataFrame) -> dict[str, int]:
         files[writer] = files.get(writer, 0) + number
     ahead = {max(sorted(files), key=lambda host: files[host]): 0}
     while len(ahead) < len(files):
-        asked = {host: _asked(host, ahead, sure, calm) for host in files.keys() - ahead.keys()}
-        known = {host: value for host, value in asked.items() if value is not None}
+        corrections = {host: _correction(host, ahead, sure, calm) for host in files.keys() - ahead.keys()}
+        known = {host: value for host, value in corrections.items() if value is not None}
         if not known:  # a group of hosts that shares no file with the others
-            ahead[min(asked)] = 0
+            ahead[min(corrections)] = 0
             continue
         host = max(sorted(known), key=lambda name: abs(known[name]))
         ahead[host] = known[host]
     return {host: value for host, value in sorted(ahead.items()) if value}
 
 
-def _asked(
+def _correction(
     host: str, ahead: dict[str, int], sure: dict[tuple[str, str], int], calm: dict[tuple[str, str], int]
 ) -> int | None:
-    """What the hosts that are settled make of another one's clock; None when they share no file with it."""
+    """How far a host's clock is ahead, by the hosts in `ahead`; None when they share no file with it."""
     for bounds in (calm, sure):
         high = [ahead[w] + gap - MARGIN_NS for (r, w), gap in bounds.items() if r == host and w in ahead]
         low = [ahead[r] - gap + MARGIN_NS for (r, w), gap in bounds.items() if w == host and r in ahead]
@@ -93,7 +93,7 @@ def _asked(
 
 
 def align(table: EdgeTable, ahead: dict[str, int]) -> EdgeTable:
-    """The table with each host's times moved by what its clock is ahead."""
+    """The table with each host's times corrected by its offset."""
     if not ahead:
         return table
     of_who: Ints = np.array([ahead.get(str(host), 0) for host in table.who["host"]], dtype=np.int64)

@@ -1,17 +1,17 @@
-"""How far an edge of the graph can be trusted, in one word, and cycles that no time resolves.
+"""The confidence of each edge of the graph, in one word, and the cycles that times don't resolve.
 
-An edge bears the first that fits of:
+An edge gets the first one that applies:
 
-    unordered   it lies on a cycle of reads and writes: tasks that ran at the same time took from each other, or clocks
-                disagree. The graph has it all the same; who was first is not known.
-    raced       a read during which a newer version of the file began: which bytes it got is not known
-    losses      a process at an end lost events: more may have passed than the edge says, or between others
-    partial     a process at an end was not fully seen, or nobody knows (tailrace.analyzer.store.ledger)
-    external    a read of what no traced process wrote: from before the run, or from somebody outside of it
+    unordered   it is on a cycle of reads and writes: tasks that ran at the same time read from each other, or clocks
+                disagree. The edge stays in the graph; the order of the two is unknown
+    raced       a read during which a newer version of the file began: which bytes it returned is unknown
+    losses      a process at an end lost events: more bytes may have moved than recorded, or between other tasks
+    partial     a process at an end was not fully seen, or that is unknown (tailrace.analyzer.store.ledger)
+    external    a read of bytes that no traced process wrote: from before the run, or from outside of it
     complete    every process at both ends is accounted for
-    unknown     the run has no accounts to tell by
+    unknown     the run has no accounts
 
-The tracer never samples, so no edge is an estimate by that.
+The tracer never samples, so no edge is a statistical estimate.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CONFIDENCES = ("unordered", "raced", "losses", "partial", "external", "complete"
 
 
 def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> None:
-    """Gives every edge but `base` and `part` its `confidence`, and the graph `cycles`: how many it has at file@version.
+    """Sets `confidence` of every edge but `base` and `part`, and `cycles` of the graph: their number at file@version.
 
     Args:
-        partial: nodes of which a process was not fully seen; None where the run has no accounts.
-        lossy: nodes of which a process lost events.
+        partial: nodes with a process that was not fully seen; None where the run has no accounts.
+        lossy: nodes with a process that lost events.
     """
     inside = cycles(out) if out.graph.get("files") != "none" else {}
     out.graph["cycles"] = len(set(inside.values()))
@@ -52,9 +52,8 @@ def mark(out: Graph, partial: Iterable[str] | None, lossy: Iterable[str]) -> Non
 
 
 def cycles(out: Graph) -> dict[str, int]:
-    """node -> number of the cycle it is on; an activity that reads what it wrote itself is none, streams answer each
-    other
-    by nature and are left out."""
+    """node -> number of its cycle. An activity that reads its own writing is no cycle; streams, which carry requests
+    and answers, are left out."""
     g: nx.DiGraph[str] = nx.DiGraph()
     for source, target, attributes in out.edges(data=True):
         stream = any(out.nodes[end].get("ftype") in ("fifo", "sock", "anon") for end in (source, target))

@@ -1,14 +1,14 @@
-"""The edge table of a run, kept in its catalogue, and brought up to date by what the run has grown.
+"""The edge table of a run, stored in its catalogue and updated with new blocks.
 
-    catalogue (edge_tables, edge_files) + blocks that came since --Dask--> edge table --> catalogue
+    catalogue (edge_tables, edge_files) + new blocks --Dask--> edge table --> catalogue
 
-An edge table is columns, some of a million rows, and is never asked for in part; so its tables are Arrow streams (lz4)
-in SQLite, not rows of it. `edge_files` says up to which byte of each trace file the events are in. Combining is the
-same `fold` that builds the table (edge_table.py), so a table that grew equals one built anew, but where a cap
-coarsened.
+An edge table has columns of up to a million rows and is always read as a whole. So its tables are stored in SQLite as
+Arrow streams (lz4), not as rows. `edge_files` has the byte of each trace file up to which the table contains its
+events. Updating uses the same fold that builds the table (edge_table.py), so an updated table equals a rebuilt one,
+except where a cap coarsened.
 
-Invariants: a trace file that was replaced or went away drops the table (catalogue.py); so does another
-`VERSION`. Where the catalogue can't be written the table is built each time.
+Invariants: a replaced or removed trace file drops the table (catalogue_tables.py); so does another `VERSION`.
+Where the catalogue can't be written, the table is built each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
 VERSION = 5
-"""Of what event_fold.py makes of events: a table of another version is built anew."""
+"""Of the result of event_fold.py: a table of another version is rebuilt."""
 _VERSION_ROW = "version"
 
 
@@ -37,7 +37,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     """The edge table of the run.
 
     Raises:
-        RunError: the trace can't be read; a reader's errors pass through.
+        RunError: the trace can't be read. A reader's errors pass through.
     """
     found = loader.blocks(catalogue, loader.Where())
     kept, upto = _load(catalogue)
@@ -92,7 +92,8 @@ def _written(frame: pd.DataFrame) -> bytes:
 
 
 def _read(data: bytes) -> Any:
-    """A frame as edge_table.py makes it: texts are objects, numbers numpy's, and all of it may be written to."""
+    """A frame as edge_table.py builds it: texts are objects, numbers have numpy dtypes, and all columns are
+    writable."""
     table = pa.ipc.open_stream(data).read_all()
     columns: dict[str, Any] = {}
     for name in table.column_names:

@@ -1,25 +1,25 @@
-"""From events to the edge table: who moved which bytes of which file, in which direction, when.
+"""The edge table: which actor moved which bytes of which file, in which direction, and when.
 
     partition of events --event_fold.py--> Partial --combine (a tree)--> Partial --> EdgeTable
 
 A `Partial` holds long integer tables; its size is bounded by the numbers of actors, files and caps, not by events:
 
-    who      an actor: (workflow, stage, task, host, pid, start); "" stands for "not set"
-    files    an identity and its type; paths are aliases of it, kept with the times they were seen
-    bursts   (who, file, direction, burst): what the actor moved between two pauses; first, last, bytes, calls, ...
+    who      an actor: (workflow, stage, task, host, pid, start); "" is "not set"
+    files    an identity and its type; `aliases`: its paths, with the times at which they occurred
+    bursts   (who, file, direction, burst): an access burst, between two pauses; first, last, bytes, calls, ...
     extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
-    counts   (who, kind): calls and bytes, with the ones that could not be put on a file
-    facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that was not there); first and last time
+    counts   (who, kind): calls and bytes, including those of unknown files
+    facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that did not exist); first and last time
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
-Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
-make no edge; one and the same fold (core/native/bursts.cc) makes partial tables and combines them, so the result
-depends on the partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent
-covers too much, never too little, and says so.
+Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
+calls make no edge. The same fold (core/native/bursts.cc) makes partial tables and combines them, so the result depends
+on the partitioning only where a cap coarsens. Caps close the smallest gaps first: a coarse burst or extent covers too
+much, never too little, and is marked inexact.
 
-Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table must know
-the pauses to put each read on the version it saw; 16 a key are enough for that and don't grow with the events.
+Why bursts: a version of a file (versions.py) begins in a pause of its readers and writers, so the edge table needs the
+pauses to assign each read to its version. 16 per key are enough for that and don't grow with the number of events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tailrace.analyzer.util.types import Ints, Objects
 MAX_BURSTS = 16
 """Bursts kept for one (actor, file, direction)."""
 MIN_PAUSE_NS = 10_000
-"""Calls closer than this belong to one burst: nobody can be woken, write and wake the reader again in 10 us."""
+"""Calls closer than this belong to one burst: no other process can wake up, write and wake the reader in 10 us."""
 MAX_EXTENTS = 64
 """Byte ranges kept for one burst."""
 MAX_TIMES = 64
@@ -50,7 +50,8 @@ MAX_BUSY = 2048
 
 READ, WRITE, META, STREAM, WAIT = 0, 1, 2, 3, 4
 KINDS = ("read", "write", "metadata", "stream", "wait")
-"""What a call's time counts as; calls on pipes and sockets wait for the other end, `wait` is for a child: no I/O."""
+"""The kinds of a call's time. Calls on pipes and sockets (`stream`) wait for the other end, `wait` waits for a child:
+neither is I/O time."""
 
 STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 
@@ -83,7 +84,7 @@ EdgeTable = Partial
 
 
 def limits() -> tuple[int, int, int, int]:
-    """What the native fold takes as its limits."""
+    """The limits of the native fold."""
     return MIN_PAUSE_NS, MAX_BURSTS, MAX_EXTENTS, MAX_TIMES
 
 
@@ -92,13 +93,13 @@ Edges = tuple[pd.DataFrame, Intervals, Intervals]
 
 
 def edges_of(found: Any) -> Edges:
-    """The tables of edges as the native fold returns them."""
+    """The tables of edges from the result of the native fold."""
     bursts, extents, times = found
     return grouping.frame(bursts), Intervals(*extents), Intervals(*times)
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
-    """One Partial for all of `parts`: codes are made common, then what belongs together is united and capped."""
+    """One Partial for all of `parts`: codes are made common, then rows of equal key are united and capped."""
     who_codes, who = codes(pd.concat([p.who for p in parts], ignore_index=True))
     all_files = pd.concat([p.files for p in parts], ignore_index=True)
     file_codes, names = pd.factorize(all_files["file"])
@@ -179,11 +180,11 @@ def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:
     return summed(rows, ["file", "path"], SPAN)
 
 
-# --- the table as a person reads it ----------------------------------------------------------------------------------
+# --- the table for people -------------------------------------------------------------------------------------------
 
 
 def frame(table: EdgeTable) -> pd.DataFrame:
-    """One row an edge (workflow, stage, task, host, pid, start, file, direction): the documented edge table.
+    """One row per edge (workflow, stage, task, host, pid, start, file, direction): the documented edge table.
 
     Columns: `WHO`; file (identity), path (last name), direction ("r" or "w"), bytes, calls, first_ns, last_ns (int64,
     ns since the epoch), io_ns (union of the calls' intervals), extents (list of [start, end), united), loose_bytes
@@ -214,7 +215,7 @@ def _regroup(rows: Intervals, code: Ints) -> Intervals:
 
 
 def last_paths(table: EdgeTable) -> Objects:
-    """The display path of each file code: the name it was last seen under, after renames of directories above it."""
+    """The display path of each file code: its last path, after renames of directories above it."""
     paths = np.full(len(table.files), "", dtype=object)
     seen = np.zeros(len(table.files), dtype=np.int64)
     aliases = table.aliases.sort_values(["last_ns", "path"], kind="stable")

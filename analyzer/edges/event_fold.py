@@ -1,10 +1,10 @@
-"""From events to the edge table: a partition of events becomes a `Partial`, Dask combines them (edge_table.py).
+"""Builds the edge table from events: each partition becomes a `Partial`, Dask combines them (edge_table.py).
 
     events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/bursts.cc--> Partial
 
-Invariants: a byte is counted once, at the lowest layer that saw it (`schema.UPPER_LAYERS` is left out); failed calls
-make no edge. Here is what texts mean (`MEANINGS`); the fold sees codes and numbers, and hands out rows where texts are
-wanted again. Nothing here loops over events in Python.
+Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
+calls make no edge. This module defines the meanings of texts (`MEANINGS`); the native fold gets codes and numbers, and
+returns row numbers where texts are needed. Nothing here loops over events in Python.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ dask: Any = untyped_dask
 """Dask says that it is typed, and is not."""
 
 SPLIT_EVERY = 32
-"""Partials combined at once in the tree; each level folds again what the one below it left."""
+"""Partials combined at once in the tree; each level folds the results of the level below."""
 SYNONYMS = {
     **dict.fromkeys(("clone", "posix_spawnp"), "fork"),
     **{f"{name}64": name for name in ("creat", "fopen", "freopen", "open", "openat")},
 }
-"""Names that other tracers give to calls, and the hook's that means the same."""
+"""Other tracers' names of calls -> the name of the equivalent hook."""
 OTHER_NOT_IO = frozenset({"APP", "REGION", "PYTHON", "dftracer", "tailrace"})
 """Categories of other tracers whose time is not time in an I/O call."""
 
@@ -58,14 +58,15 @@ def _meanings() -> dict[str, dict[str, int]]:
 
 
 MEANINGS = _meanings()
-"""What texts mean to the native fold, by column: text -> bits. The core's tables say it of names and categories."""
+"""The meanings of texts for the native fold, by column: text -> bits. Those of names and categories are from the core's
+tables."""
 TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task", "start")
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
     **dict.fromkeys(("pid", "offset"), -1),
     "calls": 1,
 }
-"""The columns of numbers, with what stands for null."""
+"""The columns of numbers, with the value for null."""
 POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),
@@ -73,16 +74,17 @@ POSSIBLE = {
     **dict.fromkeys(("size", "count"), (0, 2**50)),
     "calls": (0, 2**31),
 }
-"""What no call exceeds (ns, bytes). A damaged trace may: then sums would wrap around."""
+"""The possible values (ns, bytes). Values of a damaged trace are clamped before aggregation, or sums would wrap
+around."""
 COLUMNS = [*TEXTS, *NUMBERS]
-"""The columns of the event frame that the edge table is made from."""
+"""The columns of events that the edge table needs."""
 
 
 def build(run: EventSource) -> EdgeTable:
     """The edge table of a run, in one pass over its events (Dask; a tree of `combine`).
 
     Raises:
-        RunError: the trace can't be read; a reader's errors pass through.
+        RunError: the trace can't be read. A reader's errors pass through.
     """
     return reduce(run.events(columns=COLUMNS).to_delayed())
 
@@ -96,7 +98,7 @@ def reduce(parts: Sequence[Any]) -> EdgeTable:
 
 
 def combined(parts: Sequence[Any], how: Callable[[Any], Any] = combine) -> Any:
-    """`parts` as one, by a tree of calls of `how`."""
+    """`parts` combined by a tree of calls of `how`."""
     layer = list(parts)
     while len(layer) > 1:
         layer = [how(layer[i : i + SPLIT_EVERY]) for i in range(0, len(layer), SPLIT_EVERY)]
@@ -123,7 +125,7 @@ def chunk(frame: pd.DataFrame) -> Partial:
         edge_table.limits(),
         edge_table.MAX_BUSY,
     )
-    ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last, is of files that were only seen as second ones
+    ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last: files that occur only in file2
     notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}
     bursts, extents, times = edge_table.edges_of(found["edges"])
     return Partial(
@@ -148,7 +150,7 @@ def _clamped(column: Ints, low: int, high: int) -> Ints:
 
 
 def _bits(texts: Objects, meanings: Mapping[str, int]) -> npt.NDArray[np.uint32]:
-    """What each text means."""
+    """The meaning of each text."""
     return np.array([meanings.get(text, 0) for text in texts], dtype=np.uint32)
 
 
@@ -159,7 +161,7 @@ def _actors(events: Batch, rows: Ints) -> pd.DataFrame:
 
 
 class Noted(NamedTuple):
-    """Events that say more than numbers: the row, its actor, its file (-1 for none)."""
+    """Events whose texts are needed: the row, its actor, its file (-1 for none)."""
 
     row: Ints
     who: Ints
@@ -167,28 +169,29 @@ class Noted(NamedTuple):
 
 
 def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
-    """(who, file, what, path, path2) -> first_ns, last_ns: what was done to names; only moves and links say which."""
+    """(who, file, what, path, path2) -> first_ns, last_ns: changes of names. Only renames, links and missed files have
+    paths."""
     missed = notes["failed open"]
     path = events.text["path"].at(missed.row)
-    # Byte-compiled Python files looked for in vain: their sources were imported (file_classes.py).
+    # Failed opens of byte-compiled Python files: their sources were imported (file_classes.py).
     compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
     nothing = np.full(int(compiled.sum()), -1, dtype=np.int64)
-    told = {
+    facts = {
         **{what: notes[what] for what in ("create", "unlink", "rename", "link")},
         "missed": Noted(missed.row[compiled], missed.who[compiled], nothing),
     }
-    row, who, file = (np.concatenate(columns) for columns in zip(*told.values(), strict=True))
-    what = np.repeat(np.array(list(told), dtype=object), [len(noted.row) for noted in told.values()])
+    row, who, file = (np.concatenate(columns) for columns in zip(*facts.values(), strict=True))
+    what = np.repeat(np.array(list(facts), dtype=object), [len(noted.row) for noted in facts.values()])
     texts = {}
-    for name, sayers in (("path", {"rename", "link", "missed"}), ("path2", {"rename", "link"})):
+    for name, kinds in (("path", {"rename", "link", "missed"}), ("path2", {"rename", "link"})):
         texts[name] = events.text[name].at(row)
-        texts[name][[one not in sayers for one in what]] = ""
+        texts[name][[one not in kinds for one in what]] = ""
     ts = events.number["ts"][row]
     return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, "first_ns": ts, "last_ns": ts}))
 
 
 def _process_events(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
-    """(who, what, pid, ns): the children that were made, and the ones whose end was seen."""
+    """(who, what, pid, ns): the children that were created, and those whose end was seen."""
     made, ended = notes["fork"], notes["wait"]
     row = np.concatenate((made.row, ended.row))
     ends = np.repeat((0, 1), (len(made.row), len(ended.row)))

@@ -1,8 +1,8 @@
-"""What a file is to the dataflow: data, stream, software or system. Nothing is dropped; graphs fold the last two.
+"""File classes of the dataflow: data, stream, software or system. Nothing is dropped; graphs fold the last two.
 
-A path alone can't tell: `/usr/lib/python3.11/os.py` is software to the interpreter that imports it, and data to the
+A path alone is not enough: `/usr/lib/python3.11/os.py` is software to the interpreter that imports it, and data to the
 `wc` that counts its lines or to the Python task that reads it as text. So an *access* (a process reading or writing a
-file) is classed, by the first row that fits:
+file) gets a class, by the first rule that fits:
 
     1. the user's own patterns (`data`, `software` of `classify`)
     2. pipes, sockets, anonymous files                                                   -> stream
@@ -11,7 +11,7 @@ file) is classed, by the first row that fits:
     4. files that the workflow manager declared as an input or output                    -> data
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
-    7. settings of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
+    7. configuration of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
     8. shared objects, wherever they are                                                  -> software
     9. the program itself, or a script that a process of this run runs (`_script`)        -> software
    10. a Python source that the reader imported                                           -> software
@@ -19,11 +19,11 @@ file) is classed, by the first row that fits:
    12. a Python source read by Python, and not imported                                   -> data
    13. read by the program that loads this kind of file as its code (`LOADERS`)           -> software
    14. read by a general tool (`TOOLS`), or named in the reader's argv                    -> data
-   15. anything else: a program's own resources                                           -> software
+   15. anything else: a resource of the program                                           -> software
 
-A source was imported by a process if that process looked for its .pyc in vain or wrote it: an interpreter with a good
-.pyc does not open the source. Outside of every stage and task it is enough that the process read the .pyc, too: that is
-how inspect and tracebacks look at modules. A file is data if one access of it is data.
+A source was imported by a process that failed to open its .pyc, or wrote it: an interpreter with a valid .pyc does not
+open the source. In an untagged process reading the .pyc is enough: inspect and tracebacks read the sources of imported
+modules. A file is data if one access of it is data.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ CLASSES = ("data", "stream", "software", "system")
 KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
 SHARED_MEMORY = "/dev/shm/"
 SYNCHRONISATION = re.compile(r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-")
-"""What processes lock, signal and count with: POSIX semaphores (glibc's names), and the arenas in which Python's
-multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: arrays are handed over in it."""
+"""Synchronisation between processes: POSIX semaphores (glibc's names), and the arenas in which Python's
+multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: processes exchange arrays in
+it."""
 SYSTEM_PATHS = re.compile(
     r"^/(etc|run|var/run|boot)(/|$)|^/usr/(share|lib)/(locale|zoneinfo|i18n|terminfo|ssl)(/|$)|^/lib/terminfo/"
     r"|/gconv/|/locale-archive$|^/usr/share/misc/magic|^/var/lib/(dpkg|apt|nss_db|sss)(/|$)"
@@ -83,7 +84,7 @@ LOADERS = (
     (re.compile(r"\.(sh|bash|zsh)$"), r"(ba|da|z|k)?sh$|busybox"),
     (re.compile(r"\.(lua|tcl|tm)$"), r"lua|tclsh|wish"),
 )
-"""(kind of file, programs that load it as their own code); the second is matched at the start of the program's name."""
+"""(kind of file, programs that load it as code); the second is matched at the start of the program's name."""
 INTERPRETERS = (
     (r"python|pypy|ipython", "cm-", "WX"),
     (r"perl", "eE-", "IMm"),
@@ -95,8 +96,9 @@ INTERPRETERS = (
     (r"(ba|da|z|k)?sh$|busybox", "cs", "oO"),
     (r"lua|tclsh|wish", "e-", "l"),
 )
-"""(program, letters of options that no script follows, letters of those whose value is the next word): `sh -e` goes
-on to a script, `perl -e` has its code. "-" is a letter of the former where a lone one means standard input."""
+"""(program, letters of options after which no script follows, letters of options whose value is the next word). A
+script follows `sh -e`, code follows `perl -e`. "-" is among the first letters where a single "-" means standard
+input."""
 # fmt: off
 TOOLS = frozenset([
     "awk", "b2sum", "base64", "bzip2", "cat", "cmp", "comm", "cp", "cpio", "csplit", "cut", "dd", "diff", "expand",
@@ -106,16 +108,16 @@ TOOLS = frozenset([
     "xargs", "xxd", "xz", "zcat", "zgrep", "zip", "zstd",
 ])
 # fmt: on
-"""Programs that have no resources of their own worth the name: what they read is what they were given."""
+"""Programs without notable resources: the files that they read are their input."""
 
 PYTHON = re.compile(r"python|pypy|ipython")
 COMPILED = re.compile(r"^(.*?/)(?:__pycache__/)?([^/]+?)\.[^/.]+(?:\.opt-[12])?\.py[co]$")
-"""The .pyc of a source: directory and module; the tag of the interpreter stands between."""
+"""The .pyc of a source: directory and module, then the tag of the interpreter."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is known of a process: exe ("" if nothing is), argv, and the script it runs ("" if none)."""
+    """The program of a process: exe ("" if unknown), argv, and the script it runs ("" if none)."""
 
     exe: str = ""
     argv: tuple[str, ...] = ()
@@ -127,8 +129,8 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What the rules need to know beyond one access."""
+class RuleInputs:
+    """What the rules need beyond one access. own: the tracer's directories; imported: actor -> sources (`_module`)."""
 
     declared: frozenset[str] = frozenset()
     own: tuple[str, ...] = ()
@@ -157,32 +159,34 @@ def classify(
 
     Args:
         bursts: rows of the edge table (columns who, file, dir).
-        programs: the program of each actor, see `programs`; an unknown one loads software and reads no data inside it.
+        programs: the program of each actor, see `programs`. An unknown one reads no data below a prefix of software.
         declared: paths that a workflow manager declared.
-        own: directories of the tracer, the run's for one.
-        data, software: shell patterns over whole paths, which decide before any other rule.
+        own: directories of the tracer, such as the run's.
+        data, software: shell patterns of whole paths, applied before any other rule.
     """
     paths = last_paths(table)
     environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
     scripts = frozenset(p.script for p in programs if p.script)
-    scene = Scene(frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, bursts))
-    of_burst: npt.NDArray[np.int64] = _settled(table, bursts, paths, programs, scene)[bursts["file"].to_numpy()]
+    inputs = RuleInputs(
+        frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, bursts)
+    )
+    of_burst: npt.NDArray[np.int64] = _settled(table, bursts, paths, programs, inputs)[bursts["file"].to_numpy()]
     known: dict[tuple[int, int], int] = {}
     rows = np.flatnonzero(of_burst < 0)
     actors, files = (bursts[name].to_numpy()[rows].tolist() for name in ("who", "file"))
     for row, *key in zip(rows.tolist(), actors, files, strict=True):
         pair = (key[0], key[1])
         if pair not in known:
-            known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], scene.imported.get(key[0], set()), scene)
+            known[pair] = _by_reader(str(paths[key[1]]), programs[key[0]], inputs.imported.get(key[0], set()), inputs)
         of_burst[row] = known[pair]
     return of_burst
 
 
 class _Undecided:
-    """The files that no rule has fitted yet: `at` their codes, `paths` their paths; `out` has the others' classes.
+    """The files without a class so far: `at` their codes, `paths` their paths; `out` has the classes of the others.
 
-    Paths are searched by Arrow, all of a run's at a time: half a million of them take as long as Python's re for a
-    tenth. Its patterns are RE2's, so that those of this module look neither ahead nor behind.
+    Arrow searches all paths of a run at once, for half a million of them ten times as fast as Python's re. It uses RE2,
+    so the patterns of this module have no lookahead and no lookbehind.
     """
 
     def __init__(self, paths: Objects) -> None:
@@ -191,7 +195,7 @@ class _Undecided:
         self.paths = pa.array(paths, type=pa.large_string())
 
     def decide(self, fits: npt.NDArray[np.bool_], result: int) -> None:
-        """The files of `fits` (parallel to `at`) are of class `result`."""
+        """Gives the files of `fits` (parallel to `at`) the class `result`."""
         if fits.any():
             self.out[self.at[fits]] = result
             self.at, self.paths = self.at[~fits], self.paths.filter(pa.array(~fits))
@@ -200,7 +204,7 @@ class _Undecided:
         return np.asarray(pc.match_substring_regex(self.paths, pattern.pattern), dtype=np.bool_)
 
     def below(self, directories: Iterable[str]) -> npt.NDArray[np.bool_]:
-        """Those whose path begins with one of `directories`, which end in a slash."""
+        """Whether each path begins with one of `directories`, which end in a slash."""
         found = [np.asarray(pc.starts_with(self.paths, name), dtype=np.bool_) for name in directories]
         return np.logical_or.reduce(found) if found else np.zeros(len(self.at), dtype=np.bool_)
 
@@ -211,50 +215,50 @@ class _Undecided:
 
 
 def _settled(
-    table: EdgeTable, bursts: pd.DataFrame, paths: Objects, programs: Sequence[Program], scene: Scene
+    table: EdgeTable, bursts: pd.DataFrame, paths: Objects, programs: Sequence[Program], inputs: RuleInputs
 ) -> npt.NDArray[np.int64]:
-    """The class of each file by rules 1 to 8, which need no reader, and by 11 where no reader could make it another;
-    -1 when the reader decides."""
-    told = np.zeros(len(paths), dtype=np.bool_)
-    if scene.declared:
-        named = table.aliases["path"].isin(scene.declared).to_numpy(dtype=np.bool_)
-        told[table.aliases["file"].to_numpy()[named]] = True
-        told |= pd.Series(paths, dtype=object).isin(scene.declared).to_numpy(dtype=np.bool_)
+    """The class of each file by rules 1 to 8, which don't depend on the reader, and by 11 where no reader can change
+    it; -1 where the reader decides."""
+    declared = np.zeros(len(paths), dtype=np.bool_)
+    if inputs.declared:
+        named = table.aliases["path"].isin(inputs.declared).to_numpy(dtype=np.bool_)
+        declared[table.aliases["file"].to_numpy()[named]] = True
+        declared |= pd.Series(paths, dtype=object).isin(inputs.declared).to_numpy(dtype=np.bool_)
     ftypes = table.files["ftype"]
     stream, device = (ftypes.isin(kinds).to_numpy(dtype=np.bool_) for kinds in (STREAM_TYPES, ("chr", "blk")))
     written = np.zeros(len(paths), dtype=np.bool_)
     written[bursts["file"].to_numpy()[(bursts["dir"].to_numpy() == WRITE)]] = True
-    code = scene.scripts.union(p.exe for p in programs)
+    code = inputs.scripts.union(p.exe for p in programs)
     left = _Undecided(paths)
-    left.decide(left.named(scene.data), DATA)
-    left.decide(left.named(scene.software), SOFTWARE)
+    left.decide(left.named(inputs.data), DATA)
+    left.decide(left.named(inputs.software), SOFTWARE)
     left.decide(stream[left.at], STREAM)
-    left.decide(left.below(directory.rstrip("/") + "/" for directory in scene.own), SYSTEM)
+    left.decide(left.below(directory.rstrip("/") + "/" for directory in inputs.own), SYSTEM)
     left.decide(device[left.at] | (left.found(KERNEL) & ~left.below([SHARED_MEMORY])), SYSTEM)
     left.decide(left.found(SYNCHRONISATION), SYSTEM)
-    left.decide(told[left.at], DATA)
+    left.decide(declared[left.at], DATA)
     left.decide(left.found(CACHES), SOFTWARE)
     left.decide(written[left.at], DATA)
     left.decide(left.found(SYSTEM_PATHS), SYSTEM)
     left.decide(left.found(SHARED_OBJECT), SOFTWARE)
-    special = left.found(SOFTWARE_PATHS) | left.below(scene.environments)
+    special = left.found(SOFTWARE_PATHS) | left.below(inputs.environments)
     special |= np.asarray(pc.ends_with(left.paths, ".py"), dtype=np.bool_)
     special |= np.asarray(pc.is_in(left.paths, pa.array(sorted(code), pa.large_string())), dtype=np.bool_)
     left.decide(~special, DATA)
     return left.out
 
 
-def _by_reader(path: str, reader: Program, imported: set[str], scene: Scene) -> int:
-    rules = _reader_rules(path, reader, imported, scene)
+def _by_reader(path: str, reader: Program, imported: set[str], inputs: RuleInputs) -> int:
+    rules = _reader_rules(path, reader, imported, inputs)
     return next((result for fits, result in rules if fits), SOFTWARE)
 
 
-def _reader_rules(path: str, reader: Program, imported: set[str], scene: Scene) -> Iterator[tuple[bool, int]]:
-    """Rules 9 to 14, one after the other, since most files need few of these searches."""
+def _reader_rules(path: str, reader: Program, imported: set[str], inputs: RuleInputs) -> Iterator[tuple[bool, int]]:
+    """Rules 9 to 14, evaluated lazily, since most files need few of these searches."""
     python_source = path.endswith(".py") and PYTHON.match(reader.name) is not None
-    yield path == reader.exe or path in scene.scripts, SOFTWARE
+    yield path == reader.exe or path in inputs.scripts, SOFTWARE
     yield python_source and _module(path) in imported, SOFTWARE
-    yield SOFTWARE_PATHS.search(path) is None and not path.startswith(scene.environments), DATA
+    yield SOFTWARE_PATHS.search(path) is None and not path.startswith(inputs.environments), DATA
     yield python_source, DATA
     yield any(kind.search(path) and re.match(loader, reader.name) for kind, loader in LOADERS), SOFTWARE
     yield reader.name in TOOLS or _names(reader.argv[1:], path), DATA
@@ -270,12 +274,12 @@ def _names(arguments: tuple[str, ...], path: str) -> bool:
 
 
 def _module(path: str) -> str:
-    """A source by its last two parts: a .pyc that is not there has the name it was asked by, links and all."""
+    """A source by the last two parts of its path: the path of a missing .pyc has unresolved links."""
     return "/".join(path.split("/")[-2:])
 
 
 def _imported(table: EdgeTable, bursts: pd.DataFrame) -> dict[int, set[str]]:
-    """actor -> the sources (`_module`) that its process imported, whatever it was doing then."""
+    """actor -> the sources (`_module`) that its process imported, under any tags."""
     missed = table.facts[table.facts["what"] == "missed"][["who", "path"]]
     caches = table.aliases[table.aliases["path"].str.contains(".py", regex=False)][["file", "path"]]
     touched = bursts[["who", "file", "dir"]].drop_duplicates().merge(caches, on="file")
@@ -293,11 +297,11 @@ def _imported(table: EdgeTable, bursts: pd.DataFrame) -> dict[int, set[str]]:
 
 
 def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]:
-    """The program of each actor; `Program()` when it is not known.
+    """The program of each actor; `Program()` when it is unknown.
 
     Args:
         who: columns host, pid and start.
-        processes: one row a process with host, pid, start, exe, argv (list or JSON text) and, if known, cwd.
+        processes: one row per process with host, pid, start, exe, argv (list or JSON text) and, if known, cwd.
     """
     known: dict[Process, Program] = {}
     if processes is not None and {"host", "pid", "exe"} <= set(processes.columns):
@@ -311,7 +315,7 @@ def programs(who: pd.DataFrame, processes: pd.DataFrame | None) -> list[Program]
 
 
 def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
-    """The script that an interpreter runs: its first argument that is no option; none where code is given instead."""
+    """The script that an interpreter runs: its first argument that is no option; "" where code is given instead."""
     known = _interpreter(program(exe))
     if known is None:
         return ""
@@ -334,12 +338,12 @@ def _script(exe: str, argv: tuple[str, ...], cwd: str) -> str:
 
 @lru_cache
 def _interpreter(name: str) -> tuple[str, str] | None:
-    """What `INTERPRETERS` says of a program."""
+    """The row of `INTERPRETERS` for a program, without its name."""
     return next(((code, valued) for kind, code, valued in INTERPRETERS if re.match(kind, name)), None)
 
 
 def arguments(value: object) -> tuple[str, ...]:
-    """An argv as a tuple; a catalogue hands it out as JSON text, a list, or null."""
+    """An argv as a tuple; in a catalogue it is JSON text, a list, or null."""
     if isinstance(value, str):
         text = value
         try:

@@ -1,13 +1,13 @@
-"""Who read what whom wrote: reads of versions joined to the writers of the bytes that were read.
+"""Flows: reads of versions joined to the writers of the bytes that were read.
 
-`project` gives one row for every (reader, version, writer) with the bytes that the reader really took from that writer.
-A reader's bytes go, in this order, to the writers of the version it read, where their byte extents meet the reader's
-(of two who wrote the same byte, to the one who finished later); then to the writers of the versions that this one
-continues; then to "before the run" (writer -1). Bytes at unknown offsets are shared among the version's writers in
-proportion to what they wrote.
+`project` gives one row per (reader, version, writer) with the bytes of that writer that the reader read.
+A reader's bytes are attributed, in this order, to the writers of the version it read, where their byte extents overlap
+the reader's (of two writers of the same byte, to the one that finished later); then to the writers of the versions that
+this one continues; then to "before the run" (writer -1). Bytes at unknown offsets are divided among the version's
+writers in proportion to the bytes they wrote.
 
 Invariants: the bytes of all writers of a (reader, version) sum up to what the reader read of it; nothing is
-counted twice. A writer whose bytes nobody read has no row. Re-reading counts again, as the reads did.
+counted twice. A writer whose bytes were not read has no row. Bytes that were read again count again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 BEFORE = -1
-"""The writer of what was there before the run, or was written by something that wasn't traced."""
+"""The writer of bytes that existed before the run, or were written by an untraced process."""
 COLUMNS = ["reader", "version", "writer", "bytes", "unique_bytes", "first_ns", "last_ns"]
 
 
 @dataclass(frozen=True)
 class Side:
-    """All reads, or all writes: one row a (version, activity), sorted by them, and the union of byte extents of each
-    row.
+    """All reads, or all writes: one row per (version, activity), sorted by them, with the union of its byte extents.
 
     Parallel int64 arrays: version, activity, bytes, loose_bytes (at unknown offsets), first_ns, last_ns. The extents of
     row i are ranges[at[i]:at[i + 1]]; `ranges` has shape (n, 2), `at` one element more than there are rows.
@@ -55,7 +54,7 @@ class Side:
 
 
 def side(bursts: pd.DataFrame, version: Ints, activity: Ints, pick: Bools, extents: Intervals) -> Side:
-    """The rows of `bursts` under `pick`, summed by (version, activity); `extents` are grouped by position in
+    """The rows of `bursts` where `pick` is True, summed by (version, activity); `extents` are grouped by position in
     `bursts`."""
     at_burst = np.flatnonzero(pick)
     key = grouping.pack(version[at_burst], activity[at_burst])
@@ -80,18 +79,18 @@ def project(reads: Side, writes: Side, base: Ints, whole: Bools) -> pd.DataFrame
     """Rows `COLUMNS` (int64; bytes, ns since the epoch; first_ns and last_ns are the reader's).
 
     Args:
-        base: for each version the one it continues, or -1 (`versions.Versions`).
+        base: for each version the version that it continues, or -1 (`versions.Versions`).
         whole: for each version whether all of its bytes were written in it (`versions.whole`).
     """
     bounds = np.searchsorted(writes.version, np.arange(len(base) + 1)).astype(np.int64)
     writers = np.diff(bounds)[reads.version]
-    nobody = (writers == 0) & (base[reads.version] < 0)
+    unwritten = (writers == 0) & (base[reads.version] < 0)
     simple = (writers == 1) & whole[reads.version]
     writer = np.full(len(reads.version), BEFORE, dtype=np.int64)
     writer[simple] = writes.activity[bounds[reads.version[simple]]]
-    easy = np.flatnonzero(nobody | simple)
-    out = [_rows(reads, easy, writer[easy], reads.bytes[easy], reads.unique_bytes()[easy])]
-    for row in np.flatnonzero(~nobody & ~simple).tolist():
+    direct = np.flatnonzero(unwritten | simple)
+    out = [_rows(reads, direct, writer[direct], reads.bytes[direct], reads.unique_bytes()[direct])]
+    for row in np.flatnonzero(~unwritten & ~simple).tolist():
         shares = _trace(row, reads, writes, bounds, base)
         taken = np.array([(who, moved, unique) for who, (moved, unique) in shares.items()], dtype=np.int64)
         out.append(_rows(reads, np.full(len(taken), row), taken[:, 0], taken[:, 1], taken[:, 2]))
@@ -127,9 +126,9 @@ def _trace(row: int, reads: Side, writes: Side, bounds: Ints, base: Ints) -> dic
 
 
 def _take(left: Ints, mine: list[int], writes: Side, taken: dict[int, int]) -> Ints:
-    """Credits the writers `mine` of one version for what they wrote of `left`; returns what is left.
+    """Attributes the bytes of `left` to the writers `mine` of one version, adding to `taken`; returns the rest.
 
-    What a version's known extents don't explain was written by those who wrote at unknown offsets, if there are any.
+    Bytes outside of the known extents are attributed to a writer at unknown offsets, if there is one.
     """
     for w in mine:
         got = intervals.intersect(left, writes.extents(w))
@@ -146,7 +145,8 @@ def _take(left: Ints, mine: list[int], writes: Side, taken: dict[int, int]) -> I
 
 
 def _split(amount: int, weights: dict[int, int]) -> dict[int, int]:
-    """`amount` in proportion to `weights`, in whole bytes that sum up to it; equal parts if all weights are 0."""
+    """`amount` divided in proportion to `weights`, in whole bytes with the sum `amount`; equal parts if all weights are
+    0."""
     if not weights:
         return {}
     if not any(weights.values()):

@@ -1,4 +1,4 @@
-"""The package that a file of software belongs to, by its path alone: what graphs fold software into.
+"""The package of a software file, by its path alone: graphs fold software into packages.
 
     /home/u/venv/lib/python3.11/site-packages/numpy/core/x.so    numpy
     /usr/lib/python3.11/json/decoder.py                          python3.11
@@ -8,8 +8,8 @@
     /usr/share/hmmer/x.tab                                       hmmer
     /usr/bin/hmmsearch                                           hmmsearch
 
-Invariants: two versions of one library in one run stay one package, since dynamic linkers open them under
-several names; where no rule fits, the package is the directory.
+Invariants: two versions of one library in one run are one package, since dynamic linkers open them under several names.
+Where no rule fits, the package is the directory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RULES = (
 
 
 def package(path: str) -> str:
-    """The package of a file of software."""
+    """The package of a software file."""
     for rule in RULES:
         match = rule.search(path)
         if match:

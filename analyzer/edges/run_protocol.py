@@ -1,6 +1,7 @@
-"""What the rooms from `model` on need of a run. `tailrace.analyzer.run.Run` has it, and so have the runs of tests.
+"""The interface of a run for the packages from `model` on: `tailrace.analyzer.run.Run` and the runs of tests implement
+it.
 
-It is in this room since the edge table is part of it; the rooms below need events only (`loader.EventSource`).
+It is in this package since the edge table is part of it; the packages below need only events (`loader.EventSource`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class AnalyzedRun(EventSource, Protocol):
 
     @property
     def losses(self) -> pd.DataFrame:
-        """What was lost: file, cause, unit, count, problem."""
+        """Losses: file, cause, unit, count, problem."""
 
     @property
     def lossy_processes(self) -> Collection[Process]:

@@ -1,21 +1,21 @@
-"""Versions of files: which state of a file a reader saw, decided from the edge table, never from single events.
+"""Versions of files: the state of a file that a reader saw, computed from the edge table, not from single events.
 
-A file is an identity (device, inode, birth time), so renaming keeps it and rename-over or unlink-and-recreate make
-another file. Inside one identity the content still changes. The rule, for regular files:
+A file is an identity (device, inode, birth time), so renaming keeps it, and replacing it by rename or by unlink and
+create makes another file. The content of one identity changes, too. The rule for regular files:
 
-    file@0   the file as the run found it: nobody had been seen writing
+    file@0   the file before the first write of the run
     file@n   begins 1. when the file is truncated, or
-                    2. when a unit begins to write that is not among the writers of the version; unless one of
-                       these goes on writing later (they overlap in time) and no other unit read the file in the
+                    2. when a unit that is not among the writers of the current version begins to write; unless one of
+                       these writers writes again later (they overlap in time) and no other unit read the file in the
                        pause before: then they share the version
 
-A unit is a task, or a process that no task claims. A read belongs to the version that is current when its burst begins;
-if another version begins before the burst ends, the burst is `raced`. A version that did not begin by truncation still
-holds what was not overwritten of the one before, its `base`. Pipes, sockets and other streams have no states: one
-version, 1.
+A unit is a task, or a process without a task. A read belongs to the version that is current when its burst begins; if
+another version begins before the burst ends, the burst is `raced`. A version that did not begin by truncation still
+contains the bytes of the previous version, its `base`, that were not overwritten. Pipes, sockets and other streams have
+no states: one version, 1.
 
-What follows: a read never belongs to a version that began after the burst did, so file@version graphs have no cycle
-that time forbids. What remains are units that read what they wrote themselves, and units that ran at the same time.
+Consequence: a read never belongs to a version that began after the burst did, so file@version graphs have no cycle that
+contradicts time. The remaining cycles are units that read their own writing, and units that ran at the same time.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ from tailrace.analyzer.edges.edge_table import BURST_SUMS, STREAM_TYPES, WHO, WR
 from tailrace.analyzer.util.types import Bools, Ints
 
 BIRTH_SLACK_NS = 20_000_000
-"""Birth times come from a clock that ticks every 4 or 10 ms."""
+"""Tolerance for birth times, whose clock ticks every 4 or 10 ms."""
 
 
 @dataclass(frozen=True)
 class Versions:
     """All versions of a run.
 
-    table: one row a version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),
-    truncated,
-        base (position of the version that it continues, -1 if none), stream.
+    table: one row per version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),
+        truncated, base (position of the version that it continues, -1 if none), stream.
     of_burst: position in `table` for each burst.
     raced: True for each burst that read while a newer version began.
     """
@@ -49,8 +48,8 @@ class Versions:
 
 
 def units(who: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
-    """The unit of each actor, and the units: columns `WHO`, host and start "" and pid -1 where the unit is
-    a task."""
+    """The unit of each actor, and the units: columns `WHO`; host and start are "" and pid is -1 where the unit is a
+    task."""
     out: pd.DataFrame = who.copy()
     tagged = out["task"] != ""
     out.loc[tagged, ["host", "start"]] = ""
@@ -67,9 +66,9 @@ def birth_ns(identity: str) -> int:
 
 
 def with_created(table: EdgeTable) -> pd.DataFrame:
-    """The bursts, and an empty write for every file that was made in the run and never written (`touch done`).
+    """The bursts, and an empty write for every file that was created in the run and never written (`touch done`).
 
-    O_CREAT alone does not tell who made a file, its birth time does; files without one are left out.
+    O_CREAT alone doesn't show that a call created the file, its birth time does; files without one are left out.
     """
     bursts = table.bursts
     made = table.facts[table.facts["what"] == "create"]
@@ -87,13 +86,13 @@ def with_created(table: EdgeTable) -> pd.DataFrame:
 
 
 def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:
-    """The versions of every file that `bursts` (of `with_created`) touch."""
+    """The versions of every file in `bursts` (of `with_created`)."""
     unit = units(table.who)[0][bursts["who"].to_numpy()]
     stream = table.files["ftype"].isin(STREAM_TYPES).to_numpy(dtype=np.bool_)
     writes = bursts["dir"].to_numpy() == WRITE
     rows = pd.DataFrame({"file": bursts["file"], "unit": unit, "fresh": bursts["fresh"]})
     rows["first_ns"], rows["last_ns"] = bursts["first_ns"], bursts["last_ns"]
-    never = np.iinfo(np.int64).max  # a fill value, since NaN would make floats of ns, which can't hold them
+    never = np.iinfo(np.int64).max  # a fill value, since NaN would turn ns into floats, which lose precision
     first_write = rows[writes].groupby("file")["first_ns"].min().reindex(range(len(stream)), fill_value=never)
     began = first_write.to_numpy(dtype=np.int64)[rows["file"]]
     number = np.where(writes | (rows["first_ns"].to_numpy() >= began), 1, 0)
@@ -107,7 +106,8 @@ def assign(table: EdgeTable, bursts: pd.DataFrame) -> Versions:
 
 
 def _contested(rows: pd.DataFrame, writes: Bools, stream: Bools, began: Ints) -> Ints:
-    """Files with more than one version of writing: several units wrote, or a truncation came after the first write."""
+    """Files with more than one written version: several units wrote, or the file was truncated after the first
+    write."""
     written = rows[writes]
     several = written.groupby("file")["unit"].nunique()
     again = written["file"][(written["fresh"]) & (written["first_ns"] > began[writes])]
@@ -144,7 +144,7 @@ def _sequence(rows: pd.DataFrame, writes: Bools) -> tuple[Ints, Bools]:
 def _shares(
     reads: tuple[Ints, Ints, Ints], writers: set[int], until: dict[tuple[int, int], int], era: int, end: int, at: int
 ) -> bool:
-    """Whether a new writer that begins at `at` joins the version whose last write so far ended at `end`."""
+    """Whether a new writer that begins at `at` shares the version whose last write so far ended at `end`."""
     if end >= at:
         return True
     if max((until.get((era, w), 0) for w in writers), default=0) < at:
@@ -157,7 +157,7 @@ def _shares(
 def _tabulate(
     table: EdgeTable, rows: pd.DataFrame, writes: Bools, number: Ints, truncated: Bools, stream: Bools
 ) -> Versions:
-    """The table of versions from the numbers of the bursts; versions that a later one continues are in it, too."""
+    """The table of versions from the version numbers of the bursts."""
     rows = rows.assign(number=number, truncated=truncated)
     place = pd.MultiIndex.from_frame(rows[["file", "number"]].drop_duplicates().sort_values(["file", "number"]))
     written = rows[writes].groupby(["file", "number"])
@@ -171,7 +171,7 @@ def _tabulate(
 
 
 def _bases(table: EdgeTable, out: pd.DataFrame) -> Ints:
-    """The position of the version that each one continues; rows are sorted by file and number."""
+    """The position of the version that each version continues; rows are sorted by file and number."""
     base = np.full(len(out), -1, dtype=np.int64)
     file, number = out["file"].to_numpy(), out["number"].to_numpy()
     follows = np.flatnonzero((file[1:] == file[:-1]) & (number[1:] == number[:-1] + 1)) + 1
@@ -191,14 +191,13 @@ def _raced(rows: pd.DataFrame, writes: Bools, out: pd.DataFrame, of_burst: Ints)
 
 
 def whole(table: EdgeTable, versions: Versions) -> Bools:
-    """True for versions all of whose bytes were written in them: truncated, streams, firsts of files born in the run.
-
-    The bytes of other versions that their writers did not write come from the base, or from before the run.
+    """True for versions that contain only their own writers' bytes: truncated ones, streams, and first versions of
+    files created in the run. Other versions also contain bytes of their base, or from before the run.
     """
     v = versions.table
     started = int(table.counts["first_ns"].min()) if len(table.counts) else 0
     complete = (v["truncated"] | v["stream"]).to_numpy(dtype=np.bool_, copy=True)
-    asked = np.flatnonzero(~complete & (v["number"] == 1).to_numpy())
-    names = table.files["file"].to_numpy()[v["file"].to_numpy()[asked]]
-    complete[asked] = [birth_ns(str(name)) > started - BIRTH_SLACK_NS for name in names]
+    firsts = np.flatnonzero(~complete & (v["number"] == 1).to_numpy())
+    names = table.files["file"].to_numpy()[v["file"].to_numpy()[firsts]]
+    complete[firsts] = [birth_ns(str(name)) > started - BIRTH_SLACK_NS for name in names]
     return complete
