@@ -110,7 +110,7 @@ class Samples:
 
 
 class ProgramFailed(Exception):
-    """A program did not end with exit code 0; its text says how."""
+    """A program did not end with exit code 0; its text has the cause."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 // The fold of events into edges: any events in two partitions, and the two combined. Eight bytes are an event; the
-// first byte of all says where the second partition begins.
+// first byte of all is the begin of the second partition.
 #include <limits>
 #include <vector>
 

@@ -11,7 +11,7 @@
 
 namespace tailrace::fuzz {
 
-// A broken promise is a crash, so that libFuzzer keeps the input.
+// A violated invariant is a crash, so that libFuzzer keeps the input.
 inline void require(bool holds, const char *what) {
   if (holds) return;
   fprintf(stderr, "broken: %s\n", what);

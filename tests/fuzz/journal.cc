@@ -1,5 +1,5 @@
 // Sealing the journal of a dead process, which may have died at any instruction, or been hostile. The input is a byte,
-// the beginning of the segment's header and its slots: the byte says whether the header's fixed fields are corrected,
+// the beginning of the segment's header and its slots: the byte decides whether the header's fixed fields are corrected,
 // since otherwise few inputs would pass them. It is sealed twice: in memory whose ends the sanitizer checks, and as a
 // file, as `tailrace seal` does.
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The reader's parser: the text of a block, any bytes at all. The first byte says how many events the header promises
+// The reader's parser: the text of a block, any bytes at all. The first byte is the number of events in the header
 // and whether every column is wanted.
 #include "parse.h"
 
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     parser.block(text, header);
     parser.block(text, header);
     Batch batch = parser.finish();
-    tailrace::fuzz::require(batch.rows == 2 * header.events, "a block gives the events that its header promises");
+    tailrace::fuzz::require(batch.rows == 2 * header.events, "a block gives the number of events of its header");
   } catch (const JsonError &) {
   } catch (const TraceFault &) {
   }

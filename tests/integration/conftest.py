@@ -99,7 +99,7 @@ def start_traced_flux(flux_program: Path, flux_plugins: FluxPlugins) -> Iterator
 def traced_flux(
     flux_program: Path, flux_plugins: FluxPlugins, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FluxInstance]:
-    """One instance for all tests, with both plugins loaded, that traces the jobs that ask for it."""
+    """One instance for all tests, with both plugins loaded, that traces the jobs that request it."""
     instance = start_traced(flux_program, flux_plugins, cwd=tmp_path_factory.mktemp("traced-flux"))
     yield instance
     instance.stop()

@@ -1,6 +1,6 @@
 """Programs that confine themselves, and programs under another's seccomp filter: they end as they do untraced.
 
-Where the filter leaves the tracer's calls alone they are seen; where it doesn't, the ledger says so.
+Where the filter allows the tracer's calls, I/O is recorded; where it doesn't, the ledger names the filter.
 """
 
 import re

@@ -178,7 +178,7 @@ def counted(outcome: Outcome) -> str:
 
 
 def was_lost(output: str) -> list[str]:
-    """The lines of `tailrace run`'s summary that tell of losses."""
+    """The lines of `tailrace run`'s summary about losses."""
     summary = [line for line in output.splitlines() if line.startswith("tailrace:")]
     return [line for line in summary if "LOST" in line]
 

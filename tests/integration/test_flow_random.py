@@ -1,7 +1,7 @@
 """Random programs of tasks and files, run for real: the dataflow graph is the generator's, no edge more or less.
 
 Each step is one process (a pipe is two) that copies, appends, renames, truncates, updates in place or maps; the
-generator keeps for every byte of every file who wrote it, and so knows what each process took of whom.
+generator records the writer of every byte of every file, from which the flows between processes follow.
 """
 
 import json
@@ -14,7 +14,7 @@ import tailrace
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow
 
-# Runs the steps one after the other, and says which pid each had.
+# Runs the steps one after the other, and prints the pid of each.
 DRIVER = """
 import json, subprocess, sys
 pids = []

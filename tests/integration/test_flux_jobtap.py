@@ -1,4 +1,4 @@
-"""The jobtap plugin: which jobs it has traced, what it tells their shells, what it refuses."""
+"""The jobtap plugin: which jobs it selects, what it passes to their shells, what it rejects."""
 
 import json
 import re

@@ -102,7 +102,7 @@ def test_an_inner_instance_that_opts_out_is_untraced_in_all(batch, work):
 
 
 def test_a_single_command_line_runs_by_the_users_shell(traced_flux, work):
-    # As `flux alloc 'cp in one && cp one two'`, which wants a terminal.
+    # As `flux alloc 'cp in one && cp one two'`, which needs a terminal.
     words = [f"--cwd={work}", OUTER, "-oper-resource.type=node", "flux", "broker", "cp in one && cp one two"]
     job = traced_flux.submit(*words)
     traced_flux.wait(job)

@@ -1,7 +1,7 @@
 """Do no harm: small hostile programs (../programs) behave traced as they do untraced, and their trace is whole.
 
 Every case runs a program twice, in two directories that are made alike: what it prints, how it ends and what files it
-leaves must be the same. Reading the trace checks that each line is JSON. What more is promised is in each test.
+leaves must be the same. Reading the trace checks that each line is JSON. Each test states its further expectations.
 """
 
 import errno
@@ -394,7 +394,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
 
 
 def lost_events(stderr: str) -> int:
-    """What the summary says was lost, or waits in journals that found no place."""
+    """The losses in the summary, with the records left in journals without space."""
     found = re.findall(r"([\d,]+) events? (?:LOST|of \d+ journals? wait)", stderr)
     return sum(int(number.replace(",", "")) for number in found)
 

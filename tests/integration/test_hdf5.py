@@ -1,4 +1,4 @@
-"""HDF5: what a program asks of datasets is in the trace, as the program itself counted it; and nothing else changes."""
+"""HDF5: the trace has a program's dataset accesses as the program counts them, and nothing else changes."""
 
 import os
 import re

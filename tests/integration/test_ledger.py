@@ -264,7 +264,7 @@ def test_every_child_has_its_account_whichever_thread_takes_it(
     assert all(child["signal"] == 9 for child in children), show(rows)
     known = rows[rows["kernel_written"].notna()]
     assert all(exact(row) for row in known.to_dict("records")), show(rows)
-    # An ordinary user can't tell the last one's bytes from those of the other threads, which end meanwhile.
+    # For an ordinary user the last one's bytes are inseparable from those of the other threads, which end meanwhile.
     assert len(known) == 61 if not user else len(known) > 30, show(rows)
     waits = [e for e in read_trace(tmp_path / "run").events if e["name"] == "wait"]
     assert len({e["args"]["ret"] for e in waits}) == len(waits) == 60

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support.libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, excuse
+from support.libc_exports import ALL, CLOSERS, CLOSES, DESCRIPTORS, FILES, STREAMS, exclusion
 from tailrace import _native
 
 HOOKED = {
@@ -45,7 +45,7 @@ def exports() -> set[str]:
 
 
 def test_every_export_is_hooked_or_excluded_with_a_reason(exports: set[str]) -> None:
-    unknown = sorted(name for name in exports - HOOKED if excuse(name, ALL) is None)
+    unknown = sorted(name for name in exports - HOOKED if exclusion(name, ALL) is None)
     assert not unknown, (
         f"libc exports {', '.join(unknown)}. What makes, takes or closes a descriptor or a stream gets a row in "
         "core/src/format/hooks.def and a hook; what doesn't, a line in libc_exports.py with the reason."
@@ -53,10 +53,10 @@ def test_every_export_is_hooked_or_excluded_with_a_reason(exports: set[str]) -> 
 
 
 def test_closing_functions_are_hooked_or_irrelevant(exports: set[str]) -> None:
-    unknown = sorted(name for name in exports - HOOKED if CLOSES.match(name) and excuse(name, CLOSERS) is None)
+    unknown = sorted(name for name in exports - HOOKED if CLOSES.match(name) and exclusion(name, CLOSERS) is None)
     assert not unknown, (
         f"libc exports {', '.join(unknown)}, by the name a function that closes. Without a hook its descriptor's next "
-        "file would be credited to the last one; an excuse in CLOSERS of libc_exports.py says why that can't happen."
+        "file would be credited to the last one; a line in CLOSERS of libc_exports.py is the reason why it can't."
     )
 
 

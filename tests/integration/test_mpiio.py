@@ -30,7 +30,7 @@ def mpicc() -> str:
 
 @pytest.fixture(scope="module")
 def parallel_hdf5() -> list[str]:
-    """What the compiler wants for the HDF5 that is made with this MPI."""
+    """The compiler flags for the HDF5 that is built with this MPI."""
     flavour = "openmpi" if is_open_mpi() else "mpich"
     for header in sorted(Path("/usr/include/hdf5").glob(f"{flavour}/hdf5.h")):
         for library in sorted(Path("/usr/lib").glob(f"*/hdf5/{flavour}/libhdf5.so")):

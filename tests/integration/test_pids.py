@@ -1,6 +1,6 @@
 """Several processes of one pid on one host in one run: in pid namespaces side by side, and one after the other.
 
-What each step reads and writes is its author's own word, which stands in its arguments; each says which pid it had.
+What each step reads and writes stands in its arguments; each prints its pid.
 """
 
 import shutil
@@ -77,7 +77,7 @@ def test_namespaces_side_by_side(way: str, tmp_path: Path) -> None:
     assert sorted(mine.values()) == sorted(steps)
     assert [key[1] for key in mine] == [pid] * 4 and len({key[0] for key in mine}) == 1
     assert flows(run, mine) == {("a", "c"): 1000, ("b", "d"): 300}
-    # What a run says of each: program, pid, number of processes, and that no file was written, then deleted unread.
+    # What a run reports of each: program, pid, number of processes, and that no file was written, then deleted unread.
     graph = run.dataflow("process")
     nodes = [d for _, d in graph.nodes(data=True) if d["kind"] == "process" and d["pid"] == pid]
     others = len(nodes) - 4  # bwrap's own first processes have pid 1

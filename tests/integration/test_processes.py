@@ -1,4 +1,4 @@
-"""What a trace says of each process: its start, its end, and what it used, against the kernel and against wait4(2)."""
+"""Each process's start, end and resource usage in a trace, against the kernel and against wait4(2)."""
 
 import json
 import os

@@ -24,7 +24,7 @@ def need(*programs: str) -> None:
 
 
 def check_whole(done: Outcome) -> None:
-    """The summary tells of no loss."""
+    """The summary reports no loss."""
     assert "nothing lost" in done.stderr, done.stderr
 
 
@@ -103,7 +103,7 @@ def test_pipes_of_tools(harm: Harm) -> None:
 
 def test_rsync(harm: Harm) -> None:
     need("rsync")
-    # rsync tells by the second whether a file's time changed, so the time is set.
+    # rsync compares file times by the second, so the time is set.
     lines = (
         "mkdir a; for i in 1 2 3; do seq $i 3000 > a/$i; done; rsync -a a/ b; echo more >> a/1; touch -d @1000000 a/1; "
         "rsync -aci a/ b; ls b"

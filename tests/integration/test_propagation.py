@@ -18,7 +18,7 @@ from tailrace.analyzer.store import ledger
 
 ENV, CP, SH = (shutil.which(name) or name for name in ("env", "cp", "sh"))
 
-# Each copies `in` to `out` without our settings, as far as it can tell.
+# Each copies `in` to `out` with the settings removed from its environment.
 CLEARED = {
     "env -i": [SH, "-c", f"{ENV} -i {SH} -c '{ENV} > seen; {CP} in out'"],
     "unset": [SH, "-c", f"unset LD_PRELOAD; {ENV} > seen; {CP} in out"],

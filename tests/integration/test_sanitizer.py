@@ -100,7 +100,7 @@ def test_a_program_that_is_built_with_a_sanitizer(
     made = subprocess.run(build, check=False, capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"{compiler} has no such sanitizer: {made.stderr[-300:]}")
-    # ThreadSanitizer wants addresses that are not too random.
+    # ThreadSanitizer needs addresses with little randomization.
     fixed = ["setarch", "-R"] if kind == "thread" and shutil.which("setarch") else []
     done = harm(*fixed, built, "opens", same_files=False)
     assert ("AddressSanitizer: heap-buffer-overflow" in done.stderr) == (kind == "address" and program == "faulty")

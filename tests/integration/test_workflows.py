@@ -1,5 +1,5 @@
 """The workflows whose truth is known: what was declared and what was not, in tasks and in bytes, and each process's
-files as strace has them. expected.json beside a workflow says what must come out; its README.md why.
+files as strace has them. expected.json beside a workflow has the expected result, its README.md the reasons.
 """
 
 import json

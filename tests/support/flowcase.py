@@ -4,7 +4,7 @@
     story.write("a.dat", 0, 100, stage="make", task="m1")
     run = story.run(partitions=3)
 
-Each call is one event, 1 ms after the one before unless `at_ms` says otherwise; a file's identity is its path with a
+Each call is one event, 1 ms after the one before unless `at_ms` is given; a file's identity is its path with a
 device and inode made up, until `rename` gives it another path. Nothing here is taken from the code under test.
 """
 

@@ -1,7 +1,7 @@
 """What libc exports and is not hooked, with the reason. Every name is a whole regular expression of an export's name.
 
-The first group is of calls that close a descriptor or a stream: each says why its closing can't matter to the table of
-descriptors. A descriptor that no hook saw made, and that the program never sees, is never in that table.
+The first group is of calls that close a descriptor or a stream: each with the reason why its closing can't matter to
+the table of descriptors. A descriptor made without a hook and never returned to the program is never in that table.
 """
 
 import re
@@ -36,7 +36,7 @@ DESCRIPTORS: list[Group] = [
         "fsopen fsmount fspick open_tree rcmd(_af)? rexec(_af)? rresvport(_af)?",
     ),
     (
-        "asks about a descriptor and moves no bytes",
+        "queries a descriptor and moves no bytes",
         "fstatv?fs(64)? isatty isastream isfdtype fpathconf ttyname(_r)? __ttyname_r_chk ptsname(_r)? __ptsname_r_chk "
         "getsock(name|opt) getpeername sockatmark tcget(attr|pgrp|sid) gtty mq_getattr timerfd_gettime dirfd telldir",
     ),
@@ -60,7 +60,7 @@ DESCRIPTORS: list[Group] = [
 STREAMS: list[Group] = [
     ("a stream over memory or over the program's functions has no descriptor", "fmemopen open_w?memstream fopencookie"),
     (
-        "asks about a stream and moves no bytes",
+        "queries a stream and moves no bytes",
         r"(_IO_)?f(eof|error) f(eof|error)_unlocked fileno(_unlocked)? "
         r"(_IO_)?ftell ftello(64)? (_IO_)?fgetpos(64)? fwide "
         r"clearerr(_unlocked)? __f(bufsize|lbf|pending|readable|reading|setlocking|writable|writing) "
@@ -103,11 +103,11 @@ FILES: list[Group] = [
     ("only makes a name", r"tmpnam(_r)? tempnam mktemp get(cwd|wd)"),
     ("only makes a name", r"__get(cwd|wd)_chk get_current_dir_name ctermid"),
     ("only makes a name", "realpath __realpath_chk canonicalize_file_name basename dirname __xpg_basename ftok"),
-    ("asks about a file system, not a file", r"(__)?statfs(64)? statvfs(64)? pathconf"),
-    ("asks about a file system, not a file", r"ustat (u)?mount umount2? chflags"),
-    ("asks about a file system, not a file", "name_to_handle_at"),
+    ("queries a file system, not a file", r"(__)?statfs(64)? statvfs(64)? pathconf"),
+    ("queries a file system, not a file", r"ustat (u)?mount umount2? chflags"),
+    ("queries a file system, not a file", "name_to_handle_at"),
     (
-        "asks the kernel or a server, and reads no file",
+        "queries the kernel or a server, and reads no file",
         r"(get|free)ifaddrs freeaddrinfo gai_\w+ getpublickey getsecretkey if_\w+ "
         r"(__)?res_(n?(mkquery|send|querydomain)|nquery|nsearch|nmkquery|n?close|iclose|state|[dhmo]\w+) "
         r"__res_(randomid|get_nsaddr|nopt|context_\w+) _res_hconf (__)?(libc_)?dn_\w+ __libc_res_\w+ ns_\w+",
@@ -128,7 +128,7 @@ FILES: list[Group] = [
         "getfs(ent|file|spec) setfsent getdate(_r)?",
     ),
     (
-        "a query to a name server, for which no program of the tests or the workflows asks by this function",
+        "a query to a name server, which no program of the tests or the workflows makes by this function",
         "(__)?res_(querydomain|send|mkquery)",
     ),
     ("reads an entry out of a text in memory", r"sget(sp|sg)ent(_r)?"),
@@ -197,7 +197,7 @@ ALL = [*CLOSERS, *DESCRIPTORS, *STREAMS, *FILES, *NO_FILES]
 CLOSES = re.compile(r".*(close|finish|^end\w*ent|unlink_it)\w*$|^(exit|abort|_exit)$")
 
 
-def excuse(name: str, groups: list[Group]) -> str | None:
+def exclusion(name: str, groups: list[Group]) -> str | None:
     """Why `name` isn't hooked, or None."""
     for reason, names in groups:
         if any(re.fullmatch(pattern, name) for pattern in names.split()):

@@ -282,7 +282,7 @@ def read_blocks(
 ) -> pa.RecordBatch:
     """Read blocks of one file into a batch of `schema.arrow_schema(columns)`; None takes all columns and tags.
 
-    Raises TraceError, with the file and the offset, when a block is damaged or breaks its header's promises.
+    Raises TraceError, with the file and the offset, when a block is damaged or contradicts its header.
     """
     events: list[tuple[dict[str, Any], _Block]] = []
     rows: list[dict[str, Any]] = []

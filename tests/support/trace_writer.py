@@ -1,6 +1,6 @@
 """Writes traces that keep docs/trace-format.md, and damaged ones, for tests of readers.
 
-Invariants: everything is valid unless a test asks otherwise; headers are computed from the lines;
+Invariants: everything is valid unless a test requests otherwise; headers are computed from the lines;
 `header=` replaces their values.
 """
 

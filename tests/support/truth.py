@@ -272,7 +272,7 @@ def read_run(run: Path) -> Seen:
 
 
 def account_of(run: Path, directory: Path, renaming: Renaming = ()) -> Account:
-    """What a trace says of the files under `directory`."""
+    """The accesses in a trace of the files under `directory`."""
     account = Account()
     names = Names(directory, renaming)
     seen = read_run(run)
@@ -312,7 +312,7 @@ class Row:
 
     @property
     def remark(self) -> str:
-        """What a reader of the table should know."""
+        """A remark for readers of the table."""
         if not self.agrees:
             return "DIFFERS"
         return "read ahead by stdio" if self.truth != self.seen else ""

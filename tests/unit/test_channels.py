@@ -49,7 +49,7 @@ class TestConnections:
         assert flows(story, 3) == expected
 
     def test_the_answering_end_may_be_recorded_first(self) -> None:
-        """A server waits in accept before anybody connects, for the next connection too."""
+        """A server waits in accept before each connection."""
         story = Story()
         one, two, asks, again = end("one", 20), end("two", 21), end("ask", 10), end("again", 11)
         own, peer = "127.0.0.1:4000", "127.0.0.1:80"

@@ -1,4 +1,4 @@
-"""What the graph says of its own edges: confidence, cycles, clocks; and software in packages."""
+"""What the graph states about its edges: confidence, cycles, clocks; and software in packages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_read_that_was_overtaken_is_raced() -> None:
 
 
 def crossing() -> Story:
-    """Two tasks at the same time, each of which read what the other one wrote: their times tell no order."""
+    """Two tasks at the same time, each of which read what the other one wrote: their times give no order."""
     story = Story()
     for me, other, at in (("x", "y", 1.0), ("y", "x", 2.0)):
         story.create(f"/{me}", task=me, at_ms=at)

@@ -178,7 +178,7 @@ class TestVersions:
     @settings(max_examples=60, deadline=None)
     @given(burst_ops())
     def test_versions_follow_their_definition(self, ops: list[tuple[str, int, int, bool, bool]]) -> None:
-        # bursts of one (unit, direction) that overlap become one; the naive rule knows none, so they are kept apart
+        # bursts of one (unit, direction) that overlap become one; the naive rule has no bursts, so they are kept apart
         for i, a in enumerate(ops):
             for b in ops[:i]:
                 if (a[0], a[3]) == (b[0], b[3]) and a[1] <= b[2] and b[1] <= a[2]:

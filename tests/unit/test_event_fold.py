@@ -1,4 +1,4 @@
-"""From events to the edge table, against a plain loop over the events that knows nothing of codes and keys."""
+"""From events to the edge table, against a plain loop over the events without codes and keys."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class TestWfFormat:
 
 
 class Timeline:
-    """A strict reader of Chrome's trace events: what Perfetto's importer wants of X, M, s and f."""
+    """A strict reader of Chrome's trace events: what Perfetto's importer requires of X, M, s and f."""
 
     def __init__(self, text: str) -> None:
         data = json.loads(text)

@@ -1,4 +1,4 @@
-"""The fuzz targets (tests/fuzz) run for a few seconds each from their seeds: no crash, no broken promise.
+"""The fuzz targets (tests/fuzz) run for a few seconds each from their seeds: no crash, no violated invariant.
 
 Longer by hand: TAILRACE_FUZZ_SECONDS=600 pytest tests/unit/test_fuzz.py
 """

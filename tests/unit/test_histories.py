@@ -88,7 +88,7 @@ class TestNames:
         )
         model = dataflow.model(loop(declared_tasks=tasks))
         _, activities = dataflow.activities(model, "task")
-        # That of t3 says no more than its stage.
+        # The name of t3 is that of its stage.
         assert sorted(activities["label"]) == ["step-1", "step-2", "t3"]
         assert sorted(activities["task"]) == ["t1", "t2", "t3"]
 

@@ -94,7 +94,7 @@ def test_a_projection_is_pushed_down(run: Any, read: list[tuple[int, list[str]]]
         ({"stage": "b", "task": "a-2"}, 0, 0),  # no context has both
         ({"stage": loader.Glob("[ab]*")}, 9, 4),
         ({"tag.try": "1"}, 1, 1),
-        ({"pid": 8}, 0, 1),  # the header says 8, the lines 7: headers rule blocks out, rows decide
+        ({"pid": 8}, 0, 1),  # the header has 8, the lines 7: headers exclude blocks, rows decide
         ({"host": "elsewhere"}, 0, 0),
         ({"host": loader.Glob("node*")}, 12, 4),
         ({"name": "write"}, 1, 4),
@@ -172,7 +172,7 @@ def test_a_frame_can_be_changed(run: Any) -> None:
     assert frame.loc[0, ["size", "ts", "flags", "name"]].tolist() == [1, 2, 3, "write"]
 
 
-# ---- promises ----
+# ---- headers that contradict their block ----
 
 
 def test_fewer_events_than_in_the_header_raise(tmp_path: Path) -> None:

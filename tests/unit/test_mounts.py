@@ -1,4 +1,4 @@
-"""The mount table of run.json, as the readers want it."""
+"""The mount table of run.json, as the readers need it."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ class Proc:
 
 
 class Machine:
-    """Runs at random for some steps, 1 ms each, and tells a story of it; `forks` and `exits` are the truth, as pairs of
+    """Runs at random for some steps, 1 ms each, and writes its events; `forks` and `exits` are the truth, as pairs of
     starts, `waits` as (waiter, pid, status, child, ns)."""
 
     def __init__(self, seed: int, spaces: int, images: bool, steps: int = 80) -> None:
@@ -148,7 +148,7 @@ def test_in_several_namespaces_none_is_false(images: bool) -> None:
 
 
 def matched(machine: Machine, r: random.Random) -> tuple[dict[str, tuple[int, str]], process_ends.Ends, dict[int, str]]:
-    """What `ends.match` makes of the machine's processes and waits, known as the catalogue knows them: not before some
+    """What `ends.match` makes of the machine's processes and waits, as the catalogue has them: not before some
     time after it. Also the truth, image -> (status, waiter) of the wait that saw its end; and the images by id."""
     seen: dict[str, list[int]] = {}
     for row in machine.story.rows:

@@ -48,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return write_run(tmp_path / "run", ROWS)
 
 
-def ask(*args: Any) -> str:
+def query_text(*args: Any) -> str:
     """Standard output of `tailrace query`; errors pass through."""
     result = CliRunner().invoke(query_command.command, [str(a) for a in args], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -56,7 +56,7 @@ def ask(*args: Any) -> str:
 
 
 def rows_of(*args: Any) -> list[dict[str, Any]]:
-    return json.loads(ask(*args, "--format", "json"))
+    return json.loads(query_text(*args, "--format", "json"))
 
 
 # ---- totals ----
@@ -222,7 +222,7 @@ def test_the_column_count_beside_the_number_of_events(run: Any) -> None:
 )
 def test_an_invalid_query_is_explained(run: Any, options: list[str], words: str) -> None:
     with pytest.raises(TailraceError, match=words):
-        ask(run.path, *options)
+        query_text(run.path, *options)
 
 
 def test_query_events_themselves(run: Any) -> None:
@@ -269,11 +269,11 @@ def test_every_format_has_the_rows_of_all_partitions(wide: Any, least: int, limi
     base += [word for size in range(least, 100) for word in ("--where", f"size={size}")]
     expected = [{"path": path, "size": size, "job": None} for _, path, size, _ in WIDE if size >= least][:limit]
     assert rows_of(*base) == expected
-    ask(*base, "-o", tmp_path / "out.parquet")
+    query_text(*base, "-o", tmp_path / "out.parquet")
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert table.astype(object).where(table.notna(), None).to_dict("records") == expected
     texts = [{"path": row["path"] or "", "size": str(row["size"]), "job": ""} for row in expected]
-    assert list(csv.DictReader(io.StringIO(ask(*base, "--format", "csv")))) == texts
+    assert list(csv.DictReader(io.StringIO(query_text(*base, "--format", "csv")))) == texts
 
 
 def test_a_file_appears_when_it_is_whole(wide: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,24 +283,24 @@ def test_a_file_appears_when_it_is_whole(wide: Any, tmp_path: Path, monkeypatch:
     trace.write_bytes(trace.read_bytes()[:-40] + bytes(40))
     monkeypatch.setattr(tailrace, "open", lambda directory: wide)
     with pytest.raises(TraceError):
-        ask(wide.path, "--columns", "size", "-o", output)
+        query_text(wide.path, "--columns", "size", "-o", output)
     assert output.read_text() == "what was there\n" and list(tmp_path.glob(".out*")) == []
 
 
 def test_query_formats(run: Any, tmp_path: Path) -> None:
     base = [run.path, "--by", "path", "--agg", "sum:size"]
     expected = {"/x": 41, "/y": 9, "": None}
-    text = ask(*base, "--format", "csv")
+    text = query_text(*base, "--format", "csv")
     assert {
         r["path"]: int(r["sum_size"]) if r["sum_size"] != "0" else None for r in csv.DictReader(io.StringIO(text))
     } == expected
-    ask(*base, "-o", tmp_path / "out.parquet")
+    query_text(*base, "-o", tmp_path / "out.parquet")
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert dict(zip(table["path"].fillna(""), table["sum_size"].replace(0, None), strict=True))["/x"] == 41
     for ending in ("csv", "json", "txt"):
-        ask(*base, "-o", tmp_path / f"out.{ending}")
+        query_text(*base, "-o", tmp_path / f"out.{ending}")
         assert "/x" in (tmp_path / f"out.{ending}").read_text().replace("\\/", "/")
-    shown = ask(*base)
+    shown = query_text(*base)
     assert "sum_size" in shown and "/x" in shown and "41" in shown
 
 
@@ -308,7 +308,7 @@ def test_control_sequences_in_names_are_shown_as_text(tmp_path: Path) -> None:
     name = "/evil\x1b[31m\n[bold]x[/bold]\u202e"
     lines = [tw.file_line("1", name), tw.event(fhash="1", stage="[red]s")]
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n": tw.block(lines)}))
-    shown = ask(run.path, "--by", "path")
+    shown = query_text(run.path, "--by", "path")
     assert "/evil\\x1b[31m\\n[bold]x[/bold]\\u202e" in shown and "\x1b" not in shown
     assert "[red]s" in CliRunner().invoke(info_command.command, [str(run.path)]).stdout
 
@@ -329,13 +329,13 @@ def test_control_sequences_in_names_are_shown_as_text(tmp_path: Path) -> None:
 )
 def test_query_errors(run: Any, options: list[str], error: type[TailraceError], words: str) -> None:
     with pytest.raises(error, match=words):
-        ask(run.path, *options)
+        query_text(run.path, *options)
 
 
 # ---- info ----
 
 
-def tell(*args: Any) -> str:
+def info_text(*args: Any) -> str:
     result = CliRunner().invoke(info_command.command, [str(a) for a in args], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -344,7 +344,7 @@ def tell(*args: Any) -> str:
 def test_info_shows_figures_and_losses(tmp_path: Path) -> None:
     data = tw.block([tw.event(stage="align", dir="r", size=2048)], {"lost": {"unnamed": 3}})
     directory = tw.make_run(tmp_path / "run", {"n-7-1": data + data[:9]}, bad="no json")
-    text = " ".join(tell(directory).split())
+    text = " ".join(info_text(directory).split())
     for words in (
         "events 1",
         "processes 1",
@@ -358,7 +358,7 @@ def test_info_shows_figures_and_losses(tmp_path: Path) -> None:
         assert words in text
     assert "first event 2025-11-20 00:53:20.000000000 UTC" in text
     assert "last event 2025-11-20 00:53:20.000001250 UTC" in text
-    info = json.loads(tell(directory, "--format", "json"))
+    info = json.loads(info_text(directory, "--format", "json"))
     assert info["losses"] == [
         {"cause": "torn", "unit": "bytes", "count": 9},
         {"cause": "unnamed", "unit": "events", "count": 3},
@@ -366,13 +366,13 @@ def test_info_shows_figures_and_losses(tmp_path: Path) -> None:
 
 
 def test_info_of_nothing(tmp_path: Path) -> None:
-    text = " ".join(tell(tw.make_run(tmp_path / "run", {})).split())
+    text = " ".join(info_text(tw.make_run(tmp_path / "run", {})).split())
     assert "events 0" in text and "lost nothing" in text
 
 
 def test_info_needs_a_run() -> None:
     with pytest.raises(UsageError, match="run directory is missing"):
-        tell()
+        info_text()
 
 
 def test_commands_are_click_commands() -> None:

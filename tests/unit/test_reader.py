@@ -1,4 +1,4 @@
-"""The native reader against the plain-Python oracle and against what docs/trace-format.md promises."""
+"""The native reader against the plain-Python oracle and against docs/trace-format.md."""
 
 import gzip
 import json
@@ -157,7 +157,7 @@ def test_identity_by_host_and_device(tmp_path: Path) -> None:
     ("host", "dev", "path", "identity"),
     [
         ("node-1", "0:52", "/net/x", "nas:/export:/::1:5"),
-        ("node-1", "0:53", "/net/x", "node-1:0:53:1:5"),  # the device says that it is another one
+        ("node-1", "0:53", "/net/x", "node-1:0:53:1:5"),  # the device number differs
         ("node-1", "0:60", "/net/scratch/x", "node-1:0:60:1:5"),
         ("node-2", "0:99", "/net/x", "nas:/export:/::1:5"),  # device numbers are the host's own
         ("node-2", "0:99", "/net/scratch/x", "node-2:0:99:1:5"),
@@ -320,7 +320,7 @@ def test_a_broken_line_raises_and_names_the_place(tmp_path: Path, line: bytes) -
         oracle(path, columns)
 
 
-# ---- promises ----
+# ---- headers that contradict their block ----
 
 
 @pytest.mark.parametrize("key", ["events", "lines"])

@@ -177,7 +177,7 @@ inline std::vector<Block> read_blocks(const std::string &path) {
     z.next_out = reinterpret_cast<Bytef *>(b.json.data());
     z.avail_out = static_cast<uInt>(b.json.size());
     EXPECT_EQ(inflate(&z, Z_FINISH), Z_STREAM_END);
-    EXPECT_EQ(z.avail_in, 0u) << "the member is as long as its header says";
+    EXPECT_EQ(z.avail_in, 0u) << "the member has the length in its header";
     b.json.resize(z.total_out);
     inflateEnd(&z);
     EXPECT_EQ(b.json.size(), raw);

@@ -147,7 +147,7 @@ TEST_F(Blocks, AnAppendIsWholeOrNotAtAll) {
   EXPECT_EQ(read_file(path_), "beforeafter");
 }
 
-TEST(FileHash, TellsFilesApart) {
+TEST(FileHash, DistinguishesFiles) {
   FileIdentity id{FileType::kRegular, 5, 6, 7};
   uint64_t base = file_hash("/a/path", id);
   EXPECT_EQ(base, file_hash("/a/path", id));

@@ -10,7 +10,7 @@ namespace {
 
 Function row(size_t i) { return function(static_cast<Fn>(i)); }
 
-// The analyzer knows a function by its event's name alone.
+// The analyzer identifies a function by its event's name alone.
 TEST(Functions, RowsOfOneNameMeanTheSame) {
   std::map<std::string, uint32_t> meaning;
   for (size_t i = 1; i < kFunctionCount; ++i) {

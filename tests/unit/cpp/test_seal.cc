@@ -1,4 +1,4 @@
-// Journal to trace file: every kind of record becomes its line, blocks are split and keep their promises, and what
+// Journal to trace file: every kind of record becomes its line, blocks are split and agree with their headers, and what
 // can't be written is counted.
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ TEST_F(Seal, ALineIsTheRecord) {
           R"(","offset":512,"count":8192,"dir":"r","size":4096,"ret":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
 }
 
-TEST_F(Seal, TheHeaderKeepsItsPromises) {
+TEST_F(Seal, TheHeaderAgreesWithItsBlock) {
   Segment s(trace_, "", 3);
   s.context(1, "stage=a");
   s.context(2, "");
@@ -330,7 +330,7 @@ TEST_F(Seal, JournalsOfDeadProcessesAreSealedAndRemoved) {
   EXPECT_EQ(seal_dead_journals((directory_ / "absent").c_str(), result), 0);
 }
 
-TEST_F(Seal, InAnotherPidNamespaceAProcessWithAMappingLives) {
+TEST_F(Seal, InAnotherPidNamespaceAMappingShowsARunningProcess) {
   std::string journal = directory_ / "node-7-1.0.tj";
   SealedJournals result;
   {
@@ -362,7 +362,7 @@ TEST_F(Seal, AReserveIsRemovedWhenNoProcessHasIt) {
   EXPECT_NE(access(trace_.c_str(), F_OK), 0);
 }
 
-TEST_F(Seal, LivingProcessesKeepTheirJournals) {
+TEST_F(Seal, JournalsOfRunningProcessesAreKept) {
   std::string journal = directory_ / "node-7-1.0.tj";
   Segment s(trace_, journal, 0, getpid());
   s.header()->start_realtime_ns = realtime_ns();
@@ -409,7 +409,7 @@ TEST_F(Seal, ATornTailIsCutBeforeBlocksAreAppended) {
   EXPECT_EQ(count(blocks[1].json, "fdatasync"), 1);
 }
 
-TEST_F(Seal, FilesThatAreNoJournalsAreLeftAlone) {
+TEST_F(Seal, FilesThatAreNoJournalsAreUnchanged) {
   for (const char *name : {"a.tj", "b.tj", "c.txt"}) write_file(directory_ / name, std::string(8192, name[0]));
   write_file(directory_ / "empty.tj", "");
   SealedJournals result;
@@ -451,7 +451,7 @@ TEST_F(Seal, AJournalWhoseRunDirectoryIsGoneIsDroppedAndCounted) {
   EXPECT_NE(access(journal.c_str(), F_OK), 0) << "memory is given back";
 }
 
-TEST_F(Seal, AJournalThatNamesAFileOutsideTheRunIsLeftAlone) {
+TEST_F(Seal, AJournalThatNamesAFileOutsideTheRunIsUnchanged) {
   std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "victim.pfw.gz";
   { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
   FILE *f = fopen(victim.c_str(), "w");

@@ -63,7 +63,7 @@ TEST(Tags, ValidTags) {
 
 TEST(Tags, ABrokenRuleIsNamed) {
   struct {
-    const char *text, *says;
+    const char *text, *rule;
     size_t at;
   } rows[] = {
       {"novalue", "has no '='", 0},
@@ -93,7 +93,7 @@ TEST(Tags, ABrokenRuleIsNamed) {
   for (auto &row : rows) {
     size_t at = 99;
     std::string message = fault(row.text, &at);
-    EXPECT_NE(message.find(row.says), std::string::npos) << row.text << ": " << message;
+    EXPECT_NE(message.find(row.rule), std::string::npos) << row.text << ": " << message;
     EXPECT_EQ(at, row.at) << row.text;
   }
   EXPECT_NE(fault(std::string(65, 'k') + "=v").find("64 bytes"), std::string::npos);
