@@ -139,4 +139,4 @@ def test_without_flux_the_message_names_flux(cli, recorded, tmp_path):
     env = {**os.environ, "PATH": str(tmp_path), "FLUX_EXEC_PATH": ""}
     done = cli("report", recorded, "--flux-workers", 1, env=env)
     assert done.returncode == 1
-    assert "no flux command" in done.stderr
+    assert "the flux command is not on PATH" in done.stderr

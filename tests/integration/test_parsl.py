@@ -198,7 +198,7 @@ def test_under_tailrace_run_the_workflow_joins_that_run(tmp_path, run_case, exec
     command = [*prefix, sys.executable, str(PROGRAM), executor, str(tmp_path), "every_kind"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
-    assert "is traced into" in done.stderr  # the program asked for another directory
+    assert "is already traced into" in done.stderr  # the program asked for another directory
     assert not (tmp_path / "run").exists()
     trace = read_trace(outer)
     assert trace.tags(trace.of(tmp_path / "a", WRITES), "workflow", "stage", "task") == {("kinds", "writing", "0")}
