@@ -1,7 +1,7 @@
 """Jobs of other users: what the job manager decides about them, by its own requests with another user's id.
 
-To sign a job as another user, and to start its shell as that user, there must be flux-security: so these jobs come the
-way that job-ingest hands them on, and are held.
+Signing a job as another user, and starting its shell as that user, need flux-security. So these jobs are submitted as
+job-ingest submits them, with urgency hold.
 """
 
 import json

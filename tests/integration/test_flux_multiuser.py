@@ -42,7 +42,7 @@ def secured_flux():
     files = sorted((prefix / "etc" / "flux" / "imp" / "conf.d").glob("*.toml"))
     allowed = re.search(r'allowed-users\s*=\s*\[\s*"([^"]+)"', "\n".join(file.read_text() for file in files))
     if not allowed:
-        pytest.skip(f"{prefix}/etc/flux/imp/conf.d allows nobody to use {imp}")
+        pytest.skip(f"{prefix}/etc/flux/imp/conf.d allows no user to use {imp}")
     if not shutil.which("munge") or subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode:
         pytest.skip("no munged runs, with which Flux signs jobs")
     for user in (allowed[1], GUEST, OTHER):
