@@ -468,7 +468,7 @@ TEST_F(Seal, AFileThatIsNoTraceIsNotChanged) {
   std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "t.pfw.gz";
   { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
   FILE *f = fopen(victim.c_str(), "w");
-  ASSERT_TRUE(f && fputs("a user's notes, longer than a gzip header", f) >= 0 && fclose(f) == 0);
+  ASSERT_TRUE(f && fputs("one user's notes, longer than a gzip header", f) >= 0 && fclose(f) == 0);
   SealedJournals result;
   ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
   struct stat s;
