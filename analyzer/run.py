@@ -1,8 +1,8 @@
-"""A run, opened: what the catalogue knows at once, and events, dataflow and report when they are asked for.
+"""An opened run: tables of the catalogue at once; events, dataflow and report computed on first use.
 
-Invariants: a Run is what the directory held when it was opened (`refresh` looks again). Tables are pandas frames
-made on first use, in a stable order; times are ns since the epoch, sizes bytes. Figures of stages and tasks are exact:
-headers give them for blocks of one context, and only blocks that mix contexts are parsed.
+Invariants: a Run is the state of the directory when it was opened (`refresh` opens it again). Tables are pandas frames
+computed on first use, in a stable order; times are ns since the epoch, sizes bytes. Figures of stages and tasks are
+exact: headers give them for blocks of one context, and only blocks that mix contexts are parsed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _USAGE = {
     "maxrss_kib": "maxrss",
     **{name: name for name in ("minflt", "majflt", "inblock", "oublock")},
 }
-"""Columns of processes, and where the `exit` event has them."""
+"""Columns of processes, and their keys in the `exit` event."""
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
-"""As Docker, Podman, containerd and CRI-O name the cgroups of their containers: by the container's id."""
+"""The cgroups of containers of Docker, Podman, containerd and CRI-O, which contain the container's id."""
 
 
 def open(directory: str | os.PathLike[str]) -> Run:
     """Opens a run directory, finished or being written, or a directory of DFTracer's files.
 
-    Raises NotARunError when it is neither; RunError when it can't be examined.
+    Raises NotARunError when it is neither; RunError when it can't be read.
     """
     return Run(open_catalogue(directory))
 
@@ -103,14 +103,14 @@ class Run:
         return f"tailrace.open({str(self.path)!r})"
 
     def refresh(self) -> Run:
-        """The run as it is now: a new Run."""
+        """A new Run with the current state of the directory."""
         return Run(open_catalogue(self.path))
 
     # ---- events ----
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of `events`: those of tailrace.analyzer.store.schema, and one a free tag of this run."""
+        """The columns of `events`: those of tailrace.analyzer.store.schema, and one per free tag of this run."""
         keys = self._catalogue.rows("SELECT DISTINCT j.key FROM contexts c, json_each(c.free) j ORDER BY j.key")
         return [*schema.BY_NAME, *(schema.TAG_PREFIX + key for (key,) in keys)]
 
@@ -120,30 +120,30 @@ class Run:
         """Events as a lazy Dask DataFrame; only blocks that can hold matching ones are read.
 
         Args:
-            columns: names out of `self.columns`; None takes all.
+            columns: names from `self.columns`; None for all.
             t0: keep calls that ended at or after it, ns since the epoch.
             t1: keep calls that started before it.
             **where: column=value, column=[values] or column=loader.Glob("*.nc"); "" is null. For a free tag:
                 **{"tag.try": "0"}.
 
         Returns:
-            dask.dataframe.DataFrame, one row an event, dtypes as in tailrace.analyzer.store.schema (text is a category,
-            its categories unknown to Dask; group with observed=True). Rows of one file keep its order. Computing it
-            raises TraceError when a block is damaged or has fewer events than its header promises.
+            dask.dataframe.DataFrame, one row per event, dtypes as in tailrace.analyzer.store.schema (text is a
+            category, its categories unknown to Dask; group with observed=True). Rows of one file keep its order.
+            Computing it raises TraceError when a block is damaged or has fewer events than its header promises.
 
         Raises:
             QueryError: there is no such column, stage, task, job, workflow or rank in the run.
         """
-        asked = loader.where(t0, t1, **where)
+        predicates = loader.where(t0, t1, **where)
         names = list(self.columns if columns is None else columns)
-        self._check(names, asked)
-        return loader.frame(self._catalogue, names, asked, mount_rows(self.meta))
+        self._check(names, predicates)
+        return loader.frame(self._catalogue, names, predicates, mount_rows(self.meta))
 
-    def _check(self, names: list[str], asked: loader.Where) -> None:
-        for name in [*names, *asked.columns()]:
+    def _check(self, names: list[str], predicates: loader.Where) -> None:
+        for name in [*names, *predicates.columns()]:
             if schema.column(name).name not in self.columns:
                 raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
-        for name, wanted in asked.values:
+        for name, wanted in predicates.values:
             if name in schema.TAGS:
                 self._check_tag(name, [value for value in wanted if isinstance(value, str) and value != ""])
 
@@ -181,11 +181,11 @@ class Run:
     @cached_property
     def processes(self) -> pd.DataFrame:
         """Processes by start: host, pid, start (hex), ppid, exe, argv (list), cwd, uid, t0_ns, t1_ns, exit (code),
-        account (dict: all that the `exit` event says), events, read_bytes, written_bytes; cpus (the processors it might
-        run on when it began, as "0-3,8"), cgroup, container (the id in the cgroup's path); of the account
+        account (dict: the args of the `exit` event), events, read_bytes, written_bytes; cpus (its CPU affinity when it
+        began, as "0-3,8"), cgroup, container (the id in the cgroup's path); of the account
         utime_ns, stime_ns, maxrss_kib, minflt, majflt, inblock, oublock (getrusage(2): blocks of 512 bytes); and of
-        `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, share, cause. Null where it was
-        not seen."""
+        `coverage` signal, kernel_read, kernel_written, captured_read, captured_written, share, cause. Unknown values
+        are null."""
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
@@ -204,7 +204,8 @@ class Run:
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
-        """The trace against the kernel's own account, a row a process; see tailrace.analyzer.store.ledger.table."""
+        """The trace compared with the kernel's accounts, one row per process; see
+        tailrace.analyzer.store.ledger.table."""
         return ledger.table(self._catalogue)
 
     @cached_property
@@ -218,8 +219,8 @@ class Run:
 
     @cached_property
     def manager_processes(self) -> set[Process]:
-        """The traced processes that declared tasks: workflow managers' own (docs/declared-dag.md). Of several that had
-        the pid in a file's name it is who lived at the time there; all that did where they lived side by side."""
+        """The traced processes that declared tasks: the workflow managers (docs/declared-dag.md). Of several processes
+        with the pid in a file's name it is the one alive at the time in the name; all of those that were."""
         rows = self._catalogue.rows("SELECT path FROM sources WHERE path LIKE 'declared/%'")
         seen: dict[tuple[str, str], list[tuple[Process, int]]] = {}
         for host, pid, start, t1 in self._catalogue.rows("SELECT host, pid, start, t1 FROM processes"):
@@ -231,15 +232,14 @@ class Run:
             *_, host, pid, opened = ("", "", *PurePosixPath(str(path)).stem.rsplit("-", 3))
             when = _hex(opened)
             begun = [row for row in seen.get((host, pid), []) if _hex(row[0][2]) <= when]
-            last = max(
-                begun, key=lambda row: _hex(row[0][2]), default=None
-            )  # the blocks of its last events may be to come
+            # The last one counts as alive, since the blocks of its last events may not be written yet.
+            last = max(begun, key=lambda row: _hex(row[0][2]), default=None)
             found.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
         return found
 
     @cached_property
     def losses(self) -> pd.DataFrame:
-        """What was lost: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or "")."""
+        """Losses: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or "")."""
         return self._table("SELECT file, cause, unit, count, problem FROM losses ORDER BY file, cause, unit", ["count"])
 
     @cached_property
@@ -255,16 +255,16 @@ class Run:
     @cached_property
     def tasks(self) -> pd.DataFrame:
         """Tasks by start: workflow, stage, task, job, processes, events, read_bytes, written_bytes, t0_ns, t1_ns, and
-        of declared ones the columns of `declared_tasks`. A declared task without events has null figures."""
+        of declared tasks the columns of `declared_tasks`. A declared task without events has null figures."""
         seen = self._usage[self._usage["task"] != ""].groupby(_KEYS, as_index=False).agg(_SUMS)
         seen = seen.merge(self._processes_of(_KEYS), on=_KEYS, how="left")
-        told = self.declared_tasks.rename(columns={"stage": "declared_stage"})
-        told["workflow"] = told["workflow"].fillna("")
-        table = seen.merge(told, on=["workflow", "task"], how="outer")
+        declared = self.declared_tasks.rename(columns={"stage": "declared_stage"})
+        declared["workflow"] = declared["workflow"].fillna("")
+        table = seen.merge(declared, on=["workflow", "task"], how="outer")
         table["stage"] = table["stage"].where(table["stage"].notna(), table["declared_stage"])
         for name in (*_SUMS, "processes"):
             table[name] = table[name].astype("Int64")
-        order = [*_KEYS, "processes", *_SUMS, *(c for c in told.columns if c not in (*_KEYS, "declared_stage"))]
+        order = [*_KEYS, "processes", *_SUMS, *(c for c in declared.columns if c not in (*_KEYS, "declared_stage"))]
         table = table.assign(first=table["t0_ns"].fillna(table["t_submit_ns"])).sort_values(
             ["first", "task"], kind="stable"
         )
@@ -281,7 +281,7 @@ class Run:
 
     @cached_property
     def _usage(self) -> pd.DataFrame:
-        """Events and bytes of each (workflow, stage, task, job), "" for null, which no tag can be."""
+        """Events and bytes of each (workflow, stage, task, job), "" for null, since no tag is empty."""
         pure = self._table(
             f"SELECT {_texts(_KEYS)}, sum(b.events) AS events, sum(b.read) AS read_bytes,"
             " sum(b.written) AS written_bytes, min(b.t0) AS t0_ns, max(b.t1) AS t1_ns FROM blocks b"
@@ -292,21 +292,21 @@ class Run:
         mixed = loader.usage_of_mixed(self._catalogue)
         return pd.concat([pure, mixed], ignore_index=True) if len(mixed) else pure
 
-    # ---- what was declared ----
+    # ---- declarations ----
 
     @cached_property
     def declared_workflows(self) -> pd.DataFrame:
-        """Workflows that were declared: workflow, manager, version, t_ns, config (JSON text)."""
+        """Declared workflows: workflow, manager, version, t_ns, config (JSON text)."""
         table = self._table("SELECT * FROM declared_workflows ORDER BY t, workflow", ["t"])
         renamed: pd.DataFrame = table.rename(columns={"t": "t_ns"})
         return renamed
 
     @cached_property
     def declared_tasks(self) -> pd.DataFrame:
-        """Tasks that a workflow manager declared: workflow, stage, task, kind, name, executor, parent, t_submit_ns,
-        t_depend_ns (waits for no other task any more), t_launch_ns (of the first try), t_alloc_ns (has its nodes),
-        t_start_ns, t_end_ns, t_clean_ns, status, tries, error, result, nodes (list), ranks, cores, holds (list: what
-        else it waited for), annotations (dict); null where the manager doesn't say."""
+        """Declared tasks: workflow, stage, task, kind, name, executor, parent, t_submit_ns, t_depend_ns (dependencies
+        fulfilled), t_launch_ns (of the first try), t_alloc_ns (nodes allocated), t_start_ns, t_end_ns, t_clean_ns,
+        status, tries, error, result, nodes (list), ranks, cores, holds (list of other reasons to wait), annotations
+        (dict); null where the manager declares none."""
         times = ["t_submit", "t_depend", "t_launch", "t_alloc", "t_start", "t_end", "t_clean"]
         query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
         table = self._table(query, [*times, "tries", "cores"])
@@ -317,7 +317,7 @@ class Run:
 
     @cached_property
     def declared_deps(self) -> pd.DataFrame:
-        """Dependencies: workflow, task, dep (the task it waited for), via (future or file), path."""
+        """Declared dependencies: workflow, task, dep (the task it waited for), via (future, file, ...), path."""
         return self._table("SELECT * FROM declared_deps ORDER BY workflow, task, dep")
 
     @cached_property
@@ -332,19 +332,19 @@ class Run:
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """Where each declared task's time went: waiting for data, for order, in the queue, I/O, computing; see
-        tailrace.analyzer.model.waits.table. Looks at events when it is first asked for."""
+        """The use of each declared task's time: waiting for data, for predecessors, in the queue, I/O, computing; see
+        tailrace.analyzer.model.waits.table. Reads events on first use."""
         from tailrace.analyzer.model import waits
 
         return waits.table(self)
 
-    # ---- all at a glance ----
+    # ---- overview ----
 
     def info(self) -> dict[str, Any]:
-        """The run at a glance, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
+        """An overview of the run, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
         events, t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
         tasks, declared_tasks, declared_problems, losses (list of cause, unit, count), coverage (ledger.totals).
-        Costs no look at events."""
+        Reads no events."""
         ((blocks, events, t0, t1, raw, read, written),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(events), 0), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
             " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
@@ -383,11 +383,10 @@ class Run:
         }
         return {name: self._catalogue.rows(query)[0][0] for name, query in queries.items()}
 
-    # ---- what colleagues' modules make of it ----
+    # ---- analyses ----
 
     def edges(self) -> EdgeTable:
-        """The edge table (tailrace.analyzer.edges.edge_table): from the catalogue, after a look at what is new
-        since."""
+        """The edge table (tailrace.analyzer.edges.edge_table): from the catalogue, updated with new events."""
         from tailrace.analyzer.edges import edge_cache
 
         return edge_cache.build(self._catalogue, mount_rows(self.meta))
@@ -400,7 +399,8 @@ class Run:
         datasets: bool = False,
     ) -> Graph:
         """The dataflow graph between workflows, stages, tasks or processes; with `datasets`, HDF5's datasets are nodes,
-        parts of their files, and dependencies go by them. See tailrace.analyzer.model.graphs.graph."""
+        parts of their files, and dependencies are between their readers and writers. See
+        tailrace.analyzer.model.graphs.graph."""
         from tailrace.analyzer.model import graphs
 
         return graphs.graph(self, level, files=files, stage=stage, with_datasets=datasets)
@@ -412,7 +412,7 @@ class Run:
         return insights(self)
 
     def findings(self) -> list[Finding]:
-        """What is worth a look in the run, in order of what it costs; see tailrace.analyzer.insights.findings."""
+        """The findings by cost; see tailrace.analyzer.insights.findings."""
         return self.insights().findings()
 
     def report(self, path: str | os.PathLike[str]) -> None:

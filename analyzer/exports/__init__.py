@@ -33,7 +33,7 @@ NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if
 
 
 class _Formats(Mapping[str, "Format"]):
-    """The formats by name, each imported when it is asked for."""
+    """The formats by name, each imported on first use."""
 
     def __getitem__(self, name: str) -> Format:
         if name not in NAMES:

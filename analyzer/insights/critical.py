@@ -53,7 +53,7 @@ RESOURCE, REST = "resource", "rest"
 @dataclass(frozen=True)
 class Critical:
     """
-    bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Scene.tasks`), first to last.
+    bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Inputs.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
         here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of

@@ -151,7 +151,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
 
 
 def cover_of(busy: Intervals, kinds: tuple[int, ...], tasks: int) -> iv.Cover:
-    """When each task was inside calls of these kinds; `busy` as in `Scene`."""
+    """When each task was inside calls of these kinds; `busy` as in `Inputs`."""
     count = len(et.KINDS)
     pick = np.isin(busy.group % count, kinds)
     group, start, end, weight = (column[pick] for column in busy)

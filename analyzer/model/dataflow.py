@@ -1,11 +1,10 @@
-"""The dataflow of a run: a model of integer tables, and who consumed whose bytes at the level asked for.
+"""The dataflow of a run: a model of integer tables, and the flows between activities at each level.
 
     EdgeTable (event_fold.py) + versions (versions.py) + classes (file_classes.py) --> Model --> activities(),
     flow_table() --> graphs.py, stages.py
 
-Activities are the endpoints of flows: workflows, stages, tasks or processes, by the level. An untagged process is an
-activity
-of its own at level `task`; at level `stage` it belongs to "(untagged)", or, in a run without any stage tag, to its
+Activities are the endpoints of flows: workflows, stages, tasks or processes, by the level. At level `task` an untagged
+process is an activity; at level `stage` it belongs to "(untagged)", or, in a run without any stage tag, to its
 program's name in parentheses. All joins are over numpy arrays.
 """
 
@@ -42,13 +41,13 @@ ACTIVITY_KEYS = {
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything that graphs and reports are made from; nothing in it grows with the number of events.
+    """The input of graphs and reports; its size doesn't grow with the number of events.
 
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `pid_use` and
-    `pid_uses` (`processes.pid_uses`). `ahead`: host -> ns that were taken off its times, since its clock contradicted
-    another's (clocks.py). `lossy`: processes that lost events. `names`: what people call a task, by (workflow, task),
-    where that isn't the task tag (`task_names`).
+    `pid_uses` (`processes.pid_uses`). `ahead`: host -> ns that were subtracted from its times, since its clock
+    contradicted another's (clocks.py). `lossy`: processes that lost events. `names`: the display name of a task, by
+    (workflow, task), where it isn't the task tag (`task_names`).
     """
 
     table: edge_table.EdgeTable
@@ -78,7 +77,7 @@ class Model:
         return self.versions.of_burst
 
     def task_name(self, workflow: str, task: str) -> str:
-        """What people call a task."""
+        """The display name of a task."""
         return self.names.get((workflow, task), task)
 
     def classed(self, classes: Sequence[str]) -> Bools:
@@ -93,9 +92,9 @@ _models: weakref.WeakKeyDictionary[AnalyzedRun, Model] = weakref.WeakKeyDictiona
 
 
 def model(run: AnalyzedRun) -> Model:
-    """The model of a run: one pass over its events the first time, then remembered as long as `run` lives."""
+    """The model of a run: one pass over its events the first time, then cached as long as `run` lives."""
     if run not in _models:
-        # Paths in the trace are absolute, with links resolved.
+        # The trace has absolute paths with links resolved.
         own = [os.path.realpath(run.path)]
         built = build(run.edges(), run.processes, declared_paths(run), own, lossy=run.lossy_processes)
         _models[run] = replace(built, names=task_names(run.declared_tasks))
@@ -104,15 +103,15 @@ def model(run: AnalyzedRun) -> Model:
 
 def build(
     table: edge_table.EdgeTable,
-    told: pd.DataFrame | None = None,
+    process_table: pd.DataFrame | None = None,
     declared: Sequence[str] = (),
     own: Sequence[str] = (),
     data: Sequence[str] = (),
     software: Sequence[str] = (),
     lossy: Collection[Process] = (),
 ) -> Model:
-    """The model from an edge table; `told` is what is known of the processes (`Run.processes`), `lossy` as in `Model`,
-    the other arguments are those of `file_classes.classify`."""
+    """The model from an edge table. `process_table` is `Run.processes`, `lossy` as in `Model`, the other arguments are
+    those of `file_classes.classify`."""
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     table = clocks.align(table, ahead)
@@ -120,7 +119,7 @@ def build(
     unit_of_who, units = versions.units(table.who)
     assigned = versions.assign(table, bursts)
     who = table.who.copy()
-    programs = file_classes.programs(who, told)
+    programs = file_classes.programs(who, process_table)
     who["exe"] = [p.exe for p in programs]
     who["pid_use"], who["pid_uses"] = processes.pid_uses(who)
     tagged = bool((who["stage"] != "").any())
@@ -137,7 +136,7 @@ def build(
         cls=file_classes.classify(table, bursts, programs, declared, own, data, software),
         whole=versions.whole(table, assigned),
         paths=edge_table.last_paths(table),
-        processes=told if told is not None else pd.DataFrame(),
+        processes=process_table if process_table is not None else pd.DataFrame(),
         ahead=ahead,
         lossy=frozenset(lossy),
     )
@@ -150,8 +149,8 @@ def declared_paths(run: AnalyzedRun) -> list[str]:
 
 
 def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """(workflow, task) -> the name that the workflow manager has for the task, where it is this one's alone and says
-    more than its stage: jobs have names of their own, the calls of an app have the app's."""
+    """(workflow, task) -> the workflow manager's name of the task, where it is unique in the workflow and differs from
+    the stage: jobs have their own names, calls of an app have the app's name."""
     if "name" not in tasks or len(tasks) == 0:
         return {}
     rows = tasks.assign(workflow=tasks["workflow"].fillna(""))
@@ -179,7 +178,7 @@ def activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
 def _activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
     out = m.who.drop(columns="label").assign(stage=m.who["label"])
     if level == "stage":
-        out.loc[m.who["stage"] == "", "workflow"] = ""  # whatever runs outside of every stage is one activity
+        out.loc[m.who["stage"] == "", "workflow"] = ""  # all processes without a stage are one activity
     if level == "task":
         tagged = out["task"] != ""
         out.loc[tagged, ["host", "start"]] = ""
@@ -204,9 +203,8 @@ def _activity_labels(m: Model, level: str, table: pd.DataFrame) -> list[str]:
 
 
 def activity_id(level: str, row: Row) -> str:
-    """The graph's name for an activity: the kind and its key, each part percent-encoded, so that no two activities
-    meet. The
-    start of a process is part of it where another process had the pid before."""
+    """The node of an activity: the kind and its key, each part percent-encoded, so that it is unique. The start of a
+    process is part of it where another process had the pid before."""
     kind = "process" if level == "task" and not row["task"] else level
     keys = ACTIVITY_KEYS[kind][:3] if kind == "task" else ACTIVITY_KEYS[kind]
     parts = (row[key] for key in keys if key != "start" or row["pid_use"] > 1)
@@ -214,17 +212,17 @@ def activity_id(level: str, row: Row) -> str:
 
 
 def file_id(m: Model, version: int) -> str:
-    """The graph's name for a version of a file."""
+    """The node of a version of a file."""
     row = m.versions.table.iloc[version]
     return f"file:{m.table.files['file'].iat[int(row['file'])]}@{int(row['number'])}"
 
 
 def flow_table(m: Model, level: str, classes: Sequence[str] = DEFAULT_CLASSES) -> pd.DataFrame:
-    """Who consumed whose bytes: one row a (producer, consumer, version).
+    """The flows: one row per (producer, consumer, version).
 
     Columns: producer and consumer (positions in `activities(m, level)`, producer -1: before the run), version, file
     (code), bytes (read by the consumer of what the producer wrote), unique_bytes (each byte once), first_ns, last_ns
-    (of the reads). What a unit (task, or process without one) reads of its own writing is no flow.
+    (of the reads). A read by a unit (task, or process without one) of its own writing is no flow.
     """
     key = level + "|" + ",".join(sorted(classes))
     if key not in m._flows:
@@ -237,7 +235,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
     pick = m.classed(classes)
     activity = code[m.bursts["who"].to_numpy()]
     reading = m.bursts["dir"].to_numpy() == edge_table.READ
-    # a finer reader and a finer writer than the level asks for: only so a unit's own bytes can be told from its stage's
+    # A finer reader and writer than the level: otherwise a unit's own bytes can't be distinguished from its stage's.
     pair, first = grouping.numbered(grouping.pack(m.unit, activity))
     reads = flows.side(m.bursts, m.version, pair, pick & reading, m.table.extents)
     writes = flows.side(m.bursts, m.version, pair, pick & ~reading, m.table.extents)
@@ -261,7 +259,7 @@ def _flow_table(m: Model, level: str, classes: Sequence[str]) -> pd.DataFrame:
 
 
 def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataFrame, list[list[list[int]]]]:
-    """One row an edge (activity, version, dir) with its sums, and the byte extents of each row."""
+    """One row per edge (activity, version, dir) with its sums, and the byte extents of each row."""
     pick = m.classed(classes)
     bursts = m.bursts[pick].assign(version=m.version[pick], activity=code[m.bursts["who"].to_numpy()[pick]])
     bursts["raced"] = m.versions.raced[pick]
@@ -279,7 +277,7 @@ def access_table(m: Model, code: Ints, classes: Sequence[str]) -> tuple[pd.DataF
 
 
 def partial_activities(m: Model, code: Ints) -> set[int] | None:
-    """The activities of which a process was not fully seen; None where the run has no accounts."""
+    """The activities with a process that was not fully seen; None where the run has no accounts."""
     partial = ledger.partial_processes(m.processes)
     if partial is None:
         return None

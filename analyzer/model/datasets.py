@@ -1,14 +1,14 @@
-"""Datasets inside of files: who wrote and read which, told by the calls of category HDF5, and as nodes of the graph.
+"""Datasets in files: their writers and readers, from the calls of category HDF5, and their nodes in the graph.
 
     events (HDF5) --fold--> accesses (actor, version, object, direction) --add--> graph
 
-The bytes of a file are those of the calls below (edge_table.py), and stay so: a dataset is cached, compressed, padded,
-and in a collective call one rank writes what others have. So datasets are parts of a file's node, on request, and
-nothing else is summed up from them.
+The bytes of a file are those of system calls (edge_table.py), not of HDF5's calls: a dataset is cached, compressed,
+padded, and in a collective call one rank writes the data of others. So datasets are parts of a file's node, on request,
+and enter no other sum.
 
-Invariants: an access is on the version of its file that the reader saw, or that the writer's bytes became; a
-dataset that a version's writers left alone is still the one of the version before (`Versions.table.base`). A file that
-no call below touched has no datasets (HDF5 keeps files in memory, too).
+Invariants: an access belongs to the version of its file that the reader saw, or that contains the writer's bytes. A
+dataset that a version's writers didn't write is the one of the previous version (`Versions.table.base`). A file without
+system calls has no datasets (HDF5 also keeps files in memory).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from tailrace.analyzer.model.dataflow import Model
 
 COLUMNS = [*edge_table.WHO, "name", "file", "object", "dir", "size", "count", "ret", "ts", "dur"]
-"""The columns of events that accesses are made from."""
+"""The columns of events that accesses need."""
 UNNAMED = ""
-"""The object of a call on a dataset whose name nobody knows."""
+"""The object of a call on a dataset of unknown name."""
 LINK = "H5Olink"
-"""Gives a name to a dataset that was written before it had one; `count` is how much (docs/trace-format.md)."""
+"""Names a dataset that was written before it had a name; `count` is the number of bytes (docs/trace-format.md)."""
 KEY = ["who", "version", "object", "dir"]
 _SUMS = {"bytes": "sum", "calls": "sum", "unsized": "sum", "first_ns": "min", "last_ns": "max"}
 
 
 def accesses(run: EventSource, m: Model) -> pd.DataFrame:
-    """Who moved how much of which dataset: one row an (actor, version, object, direction).
+    """The accesses to datasets: one row per (actor, version, object, direction).
 
-    Columns: who (position in m.who), version (position in m.versions.table), object (`UNNAMED`: no name is known), dir
-    (edge_table.READ or WRITE), bytes (in memory, of the calls that tell), calls, unsized (calls that don't tell),
+    Columns: who (position in m.who), version (position in m.versions.table), object (`UNNAMED`: name unknown), dir
+    (edge_table.READ or WRITE), bytes (in memory, of calls of known size), calls, unsized (calls of unknown size),
     first_ns, last_ns (int64, by the clock of the model).
 
     Raises:
@@ -57,18 +57,18 @@ def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     rows = pd.concat(folded, ignore_index=True) if folded else _no_rows()
     linked = rows[rows["link"]].groupby(["who", "version"])["bytes"].sum()
     table = rows.groupby(KEY, as_index=False).agg(_SUMS)
-    # What was written before it had a name is told again with it.
+    # Bytes that were written before the dataset had a name are counted again under its name.
     nameless = (table["object"] == UNNAMED) & (table["dir"] == edge_table.WRITE)
     keys = pd.MultiIndex.from_frame(table[["who", "version"]])
     again = linked.reindex(keys, fill_value=0).to_numpy()
     has_link = keys.isin(linked.index)
     table["bytes"] = np.where(nameless, np.maximum(table["bytes"] - again, 0), table["bytes"])
-    told: pd.DataFrame = table[~(nameless & has_link & (table["bytes"] == 0))].reset_index(drop=True)
-    return told
+    result: pd.DataFrame = table[~(nameless & has_link & (table["bytes"] == 0))].reset_index(drop=True)
+    return result
 
 
 class _Places:
-    """Where an event belongs in the model: its actor, and the version of its file at that time."""
+    """The place of an event in the model: its actor, and the version of its file at that time."""
 
     def __init__(self, m: Model) -> None:
         who = zip(*(m.who[name].tolist() for name in edge_table.WHO), strict=True)
@@ -88,7 +88,7 @@ class _Places:
         self._became = m.version[writes][order]
 
     def current(self, file: int, at: Ints) -> Ints:
-        """The versions of a file at these times; before all of them, the first. -1: it has none."""
+        """The versions of a file at these times; the first one before its begin. -1: the file has none."""
         start, end = np.searchsorted(self._file, [file, file + 1])
         if start == end:
             return np.full(len(at), -1, dtype=np.int64)
@@ -97,8 +97,8 @@ class _Places:
         return found
 
     def written(self, who: int, file: int, first: Ints, last: Ints) -> Ints:
-        """The versions that what an actor wrote to a dataset became: of its own next write to the file that isn't
-        over by then; where it makes none, since others do it for this rank, the one at the call's end."""
+        """The versions with the bytes that an actor wrote to a dataset: that of its next write to the file that ends
+        after `first`; without one, since another rank writes for this one, the version at the call's end."""
         try:
             mine = self._writes.get_loc((who, file))
         except KeyError:
@@ -156,10 +156,10 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     return folded
 
 
-def held(m: Model, table: pd.DataFrame) -> Ints:
-    """The version that each access's dataset is of: for a read the one in which it was last written, as far as anybody
-    saw. A version's writers leave alone what they don't write; and the reader's own version of the file may begin
-    before it reads, as the library writes the file's header when it opens it."""
+def dataset_versions(m: Model, table: pd.DataFrame) -> Ints:
+    """The version of the dataset of each access: for a read the version in which the dataset was last written, as far
+    as recorded. It may be older than the reader's version of the file: a version keeps the datasets that its writers
+    don't write, and the reader itself may begin one, as the library writes the file's header when it opens the file."""
     writes = table[table["dir"] == edge_table.WRITE].groupby(["version", "object"])["first_ns"].min()
     began = dict(zip(writes.index, writes.tolist(), strict=True))
     base, number = (m.versions.table[name].to_numpy() for name in ("base", "number"))
@@ -168,7 +168,7 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
         at = version
         while (at, name) not in began or (at == version and began[at, name] > first_ns):
             if base[at] < 0:
-                # A file that the run found had it before; of any other nobody knows since when.
+                # A file from before the run had the dataset before; in any other its first version is unknown.
                 return at if number[at] == 0 else version
             at = int(base[at])
         return at
@@ -178,22 +178,20 @@ def held(m: Model, table: pd.DataFrame) -> Ints:
 
 
 def add(out: Graph, m: Model, table: pd.DataFrame, code: Ints, ids: Sequence[str]) -> None:
-    """Puts the datasets of `accesses` into a graph with file nodes, in place; `code` is the activity of each actor,
-    `ids`
+    """Adds the datasets of `accesses` to a graph with file nodes, in place; `code` is the activity of each actor, `ids`
     the activities' nodes.
 
     A dataset is a node of kind "dataset" (path, dataset, version, external, bytes written) with edges read and write
-    like a file's (bytes, calls, unsized, first_ns, last_ns), and an edge of kind "part" to its file, or from it where
-    nobody was seen writing the dataset: the way that data takes to who reads, or from who wrote, the file as a whole. A
-    activity's edge to the file itself goes where all that it did there in this direction was to datasets of known
-    names;
-    what else the library reads and writes for them (headers, indices) is then not shown.
+    like a file's (bytes, calls, unsized, first_ns, last_ns), and an edge of kind "part" to its file, or from its file
+    where no write of the dataset was recorded: the path of the data to readers, or from writers, of the whole file. An
+    activity's edge to the file is removed where all its accesses in this direction were to datasets of known names; the
+    library's other reads and writes for them (headers, indices) are then not shown.
     """
     files = {(d["file"], d["version"]): node for node, d in out.nodes(data=True) if d["kind"] == "file"}
     v = m.versions.table
     keys = zip(m.table.files["file"].to_numpy()[v["file"]], v["number"].tolist(), strict=True)
     nodes = {at: files[key] for at, key in enumerate(keys) if key in files}
-    rows = table.assign(at=held(m, table), activity=code[table["who"].to_numpy()])
+    rows = table.assign(at=dataset_versions(m, table), activity=code[table["who"].to_numpy()])
     rows = rows[rows["at"].isin(list(nodes)) & rows["version"].isin(list(nodes))]
     named = rows[rows["object"] != UNNAMED]
     writes = named[named["dir"] == edge_table.WRITE]

@@ -1,24 +1,22 @@
 """The declared DAG against the observed dataflow.
 
-A workflow manager knows which task waited for which (docs/declared-dag.md); the trace knows which task read whose
+The workflow manager declares which task waited for which (docs/declared-dag.md); the trace shows which task read whose
 bytes. Each pair (producer, consumer) gets one status:
 
-    observed        bytes that the producer wrote were read by the consumer; maybe through processes that no task claims
-                    (a staging copy), or out of or into the tasks inside one of them (of a join app, of an instance)
-    value only      a future passed between them, and no bytes of a traced file did
-    order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file did
-    not observed    a file was declared between them, and the consumer read nothing that the producer wrote
-    undeclared      bytes passed, no dependency was declared, between tasks around them neither; `ordered` tells whether
-                    declared dependencies over other tasks still force the producer to be first. If not, the two may
-                    race.
+    observed        the consumer read bytes that the producer wrote; possibly through untagged processes (a staging
+                    copy), or from or to the tasks inside one of them (of a join app, of an instance)
+    value only      a future was passed between them, but no bytes of a traced file order only      the manager passes
+    no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file passed not observed    a file was
+    declared between them, and the consumer read none of the producer's bytes undeclared      bytes passed, and no
+    dependency was declared, also none between tasks around them. `ordered`: whether
+                    declared dependencies over other tasks still order the two. If not, they may race.
 
-What went through a process that no task claims went there in time: it had read before it wrote for the last time. Pipes
-and sockets of a workflow manager's own process are how it and its workers speak of tasks: what went through them is no
-data of a task.
+Bytes can pass through an untagged process only if it read before its last write. Over the pipes and sockets of a
+workflow manager's own process it communicates with its workers about tasks: these bytes are no data of a task.
 
-A task may have a parent: it begins after the parent has begun, and is over before the parent is. So whoever waits for a
-parent waits for all that is in it, and what is in a task that waits has waited. A parent starts its tasks and waits for
-them itself, so whatever passes between it and them is in order.
+A task may have a parent: it begins after the parent begins, and ends before the parent ends. So a task that waits for a
+parent waits for all tasks inside it, and the tasks inside a waiting task have waited. A parent starts its tasks and
+waits for them itself, so flows between it and them are ordered.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ Endpoint = Task | str
 
 
 class Hop(NamedTuple):
-    """What a consumer read of a version: when the producer wrote for the last time, first and last read (ns)."""
+    """A consumer's reads of a version: the producer's last write, the first and the last read (ns)."""
 
     consumer: Endpoint
     written_ns: int
@@ -69,22 +67,23 @@ class Hop(NamedTuple):
 
 
 Carriers = Mapping[Endpoint, list[Hop]]
-"""Of each producer; a task is a `Task`, an untagged process its label."""
+"""Producer -> its flows; a task is a `Task`, an untagged process its label."""
 
 
 def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> pd.DataFrame:
-    """One row a declared or observed (workflow, producer, consumer); empty when nothing was declared.
+    """One row per declared or observed (workflow, producer, consumer); empty when nothing was declared.
 
     Columns:
         workflow; producer and consumer (task tags); producer_stage and consumer_stage (as declared)
-        via: "future", "file", the manager's own word for an order ("afterok"), or several of them joined by "+"; "" for
+        via: "future", "file", the manager's keyword for an order ("afterok"), or several of them joined by "+"; "" for
             undeclared
         path: a declared path, or ""
         status: one of `STATUSES`
-        through: label of the untagged process or the task inside one of them through which it went, or ""; of several
-            inner tasks the first, and how many more
-        bytes, files: read by the consumer of what the producer wrote, the tasks inside of both included and summed up;
-            0 when it went through another
+        through: the untagged process, or the task inside one of them, through which the bytes passed, or ""; of several
+            inner tasks the first and the number of others
+        bytes, files: read by the consumer of the producer's writing, summed over the tasks inside both; 0 when the
+        bytes
+            passed through another process
         ordered: a declared path leads from one to the other
     """
     declared = _declared_edges(run)
@@ -129,13 +128,13 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
 
 
 def _unseen(via: str) -> str:
-    """The status of a dependency for which no bytes passed. Whatever is neither a file nor a future is an order."""
+    """The status of a dependency for which no bytes passed. A `via` that is neither file nor future is an order."""
     ways = via.split("+")
     return "not observed" if "file" in ways else "value only" if "future" in ways else "order only"
 
 
 def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:
-    """(producer, consumer) -> (via, path), dependencies of one pair joined."""
+    """(producer, consumer) -> (via, path), with the dependencies of a pair joined."""
     out: dict[Pair, tuple[str, str]] = {}
     for row in run.declared_deps.to_dict("records"):
         workflow = str(row.get("workflow") or "")
@@ -151,14 +150,14 @@ def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:
 
 
 def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
-    """The task that each inner task belongs to."""
+    """Inner task -> its parent."""
     rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
     names = ((str(row["workflow"] or ""), str(row["task"]), str(row["parent"])) for row in rows)
     return {(workflow, task): (workflow, parent) for workflow, task, parent in names if task != parent}
 
 
 def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
-    """The tasks inside each task, at any depth."""
+    """Task -> the tasks inside it, at any depth."""
     out: dict[Task, list[Task]] = {}
     for task in parents:
         for outer in line_of(task, parents)[1:]:
@@ -167,7 +166,7 @@ def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
 
 
 def line_of(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
-    """The task, the one around it, the one around that, and so on."""
+    """The task, its parent, its parent's parent, and so on."""
     line = [task]
     while line[-1] in parents and parents[line[-1]] not in line:
         line.append(parents[line[-1]])
@@ -183,9 +182,10 @@ def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:
 def _observed(
     m: dataflow.Model, managers: Collection[Process]
 ) -> tuple[dict[Pair, tuple[int, int]], dict[Endpoint, list[Hop]]]:
-    """(producer, consumer) -> (bytes, files) between tasks; and every flow, where an untagged process is its label.
+    """(producer, consumer) -> (bytes, files) between tasks; and producer -> all flows, with untagged processes as
+    labels.
 
-    Streams of the `managers` are left out of both.
+    Both leave out streams of the `managers`.
     """
     code, activities = dataflow.activities(m, "task")
     names: list[Endpoint] = [
@@ -207,34 +207,34 @@ def _observed(
     after: dict[Endpoint, list[Hop]] = {}
     for row in flows.to_dict("records"):
         first_ns, last_ns = int(row["first_ns"]), int(row["last_ns"])
-        # What was added to by others is a later version, that holds what this producer wrote before.
+        # The version may be a later one to which others wrote, which contains this producer's earlier bytes.
         written_ns = int(written.get((row["producer"], row["version"]), last_ns))
         after.setdefault(names[row["producer"]], []).append(Hop(names[row["consumer"]], written_ns, first_ns, last_ns))
     return direct, after
 
 
 def _manager_streams(m: dataflow.Model, managers: Collection[Process]) -> list[int]:
-    """The versions of pipes and sockets that a manager's own process has read or written."""
+    """The versions of pipes and sockets that a manager's process read or wrote."""
     touched = m.of_processes(managers)[m.bursts["who"].to_numpy()] & m.versions.table["stream"].to_numpy()[m.version]
     return [int(version) for version in set(m.version[touched].tolist())]
 
 
 def _passed(declared: Pair, pairs: list[Pair], observed: Mapping[Pair, tuple[int, int]]) -> tuple[int, int, list[Task]]:
-    """(bytes, files, through) of what passed for a declared dependency between the `pairs` that it covers. through: the
-    tasks inside of its ends that it passed through; none when it passed between the ends themselves."""
+    """(bytes, files, through) of a declared dependency, summed over the `pairs` that it covers. through: the tasks
+    inside its ends through which bytes passed; empty when they passed between the ends themselves."""
     moved, files = (sum(observed[pair][i] for pair in pairs) for i in (0, 1))
     inner = (end for pair in pairs for end, outer in zip(pair, declared, strict=True) if end != outer)
     return moved, files, [] if declared in pairs else list(dict.fromkeys(inner))
 
 
 def _named(names: list[str]) -> str:
-    """The first, and how many more."""
+    """The first, and the number of others."""
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
 
 
 def _carrier(carriers: Carriers, producers: list[Task], consumers: list[Task]) -> str:
-    """The first untagged process on a way from one of the producers to one of the consumers that touches no other
-    task, and that bytes can have taken: each process was reached before it wrote. "" if there is none."""
+    """The first process on a path of untagged processes from one of the producers to one of the consumers that bytes
+    can have taken: each process was reached before its last write. "" if there is none."""
     targets = frozenset(consumers)
     # The earliest time at which each process can have had bytes of the producers (Dijkstra's algorithm).
     reached: dict[str, int] = {}
@@ -264,7 +264,7 @@ Moment = tuple[Task, bool]
 
 
 def successors(declared: Mapping[Pair, object], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
-    """The moments that each moment is before, by declaration."""
+    """Moment -> the moments that come after it by declaration."""
     out: dict[Moment, list[Moment]] = {}
     for producer, consumer in declared:
         out.setdefault((producer, True), []).append((consumer, False))
@@ -277,7 +277,7 @@ def successors(declared: Mapping[Pair, object], parents: Mapping[Task, Task]) ->
 
 
 def _reaches(after: Mapping[Moment, list[Moment]], source: Task, target: Task) -> bool:
-    """Whether the source is over before the target begins."""
+    """Whether the source ends before the target begins, by declaration."""
     queue: deque[Moment] = deque([(source, True)])
     seen = set(queue)
     while queue:

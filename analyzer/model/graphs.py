@@ -1,10 +1,9 @@
-"""NetworkX graphs of a run's dataflow, at the level asked for.
+"""NetworkX graphs of a run's dataflow at each level.
 
     Model (dataflow.py) --> graph() --> exports, annotate.py, `Run.dataflow`
 
 Nodes are activities (`dataflow.activities`) and, on request, versions of files, packages and datasets. All sums are
-made in
-tables before: nothing here loops over events.
+computed in tables before: nothing here loops over events.
 """
 
 from __future__ import annotations
@@ -59,24 +58,22 @@ def graph(
         read   file -> activity: bytes, calls, first_ns, last_ns, extents, exact, own (the activity wrote this
                version), raced
         write  activity -> file: bytes, calls, first_ns, last_ns, extents, exact
-        base   version -> the next one, which still holds what was not overwritten
-        part   file -> dataset in it, or the other way round where somebody was seen writing the dataset
+        base   version -> the next one, which still contains the bytes that were not overwritten
+        part   file -> dataset in it, or dataset -> file where a write of the dataset was recorded
 
-    Edges but `base` and `part` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (how many
-    times can't resolve) and `clocks_ahead_ns` (host -> ns that were taken off its times, clocks.py).
+    Edges but `base` and `part` have `confidence`, one of `confidence.CONFIDENCES`. The graph has `cycles` (the number
+    that times don't resolve) and `clocks_ahead_ns` (host -> ns that were subtracted from its times, clocks.py).
 
     Args:
         level: one of `LEVELS`.
-        files: "none" for flows between activities, "all" for file nodes, "shared" for those that pass from one
-        activity to
-        another;
-            default: "none" at the levels workflow and stage, "all" at task and process, and with datasets.
-        classes: which classes of files (`file_classes.CLASSES`) to show file by file; by default software and system
-        files
-            are left out.
-        packages: which classes to show folded into a node for each package (packages.py), beside file nodes.
-        stage: only these stages, as they are shown, with the files and activities next to them.
-        with_datasets: show HDF5's datasets as parts of their files, and who wrote and read which; a look at events.
+        files: "none" for flows between activities, "all" for file nodes, "shared" for file nodes between different
+            activities only; default: "none" at the levels workflow and stage, "all" at task and process, and with
+            datasets.
+        classes: classes of files (`file_classes.CLASSES`) with a node per file; software and system files are left out
+            by default.
+        packages: classes of files with a node per package (packages.py), beside file nodes.
+        stage: only these stages, by display name, with the files and activities next to them.
+        with_datasets: HDF5's datasets as parts of their files, with their writers and readers; reads events.
 
     Raises:
         QueryError: no such level, files, class or stage; stages of the level workflow; datasets without file nodes, or
@@ -90,7 +87,7 @@ def graph(
     if shown not in FILES:
         raise QueryError(f"no files {shown!r}; choose one of {', '.join(FILES)}")
     if stage and level == "workflow":
-        raise QueryError("a workflow is no part of a stage: ask for stages at the levels stage, task and process")
+        raise QueryError("the level workflow has no stages: select stages at the levels stage, task and process")
     code, table = activities(m, level)
     out: Graph = nx.MultiDiGraph(level=level, files=shown)
     ids = [activity_id(level, row) for row in table.to_dict("records")]
@@ -115,7 +112,7 @@ def graph(
 
 
 def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str]) -> Graph:
-    """The part of a graph around the activities of some stages; all of it where none is named."""
+    """The part of a graph around the activities of these stages; the whole graph for none."""
     if not wanted:
         return out
     there = sorted(set(table["stage"].astype(str)))
@@ -133,7 +130,7 @@ def _of_stages(out: Graph, ids: list[str], table: pd.DataFrame, wanted: list[str
 
 
 def _add_packages(out: Graph, m: Model, code: Ints, ids: list[str], classes: Sequence[str]) -> None:
-    """A node for each package of the software of `classes`, with an edge to every activity that read it."""
+    """Adds a node for each package of the files of `classes`, with an edge to every activity that read it."""
     pick = m.classed(classes) & (m.bursts["dir"].to_numpy() == edge_table.READ)
     rows = m.bursts.loc[pick, ["file", "bytes", "calls", "first_ns", "last_ns"]].assign(
         activity=code[m.bursts["who"].to_numpy()[pick]]
@@ -201,7 +198,7 @@ def _add_files(out: Graph, m: Model, code: Ints, ids: list[str], shown: str, cla
 
 
 def _kept_versions(m: Model, rows: pd.DataFrame, shown: str) -> Bools:
-    """Which versions become nodes: with "shared" those whose file has a writer and a reader that differ."""
+    """Whether each version becomes a node: for "shared" those whose file has a writer and a different reader."""
     keep = np.zeros(len(m.versions.table), dtype=np.bool_)
     if shown == "all":
         keep[rows["version"].to_numpy()] = True

@@ -1,13 +1,13 @@
-"""The history of files that a run wrote more than once: each state that it had, who made it, and who read it.
+"""The histories of files that a run wrote more than once: their states, with the writers and readers of each.
 
-A loop (steering, iterative refinement, checkpoint and restart) comes round to the same paths; its rounds are the states
-of those files. A *state* is a version that was written (versions.py), and it is counted along the path that its file
-ended with, through all files that bore it. What its own writers wrote anew before anyone else had read it was no state:
+A loop (steering, iterative refinement, checkpoint and restart) writes the same paths again; its rounds are the states
+of those files. A *state* is a version that was written (versions.py). States are numbered by path (the last one of the
+file), over all files that had it. A version that its own writers rewrote before another unit read it is no state:
 
     first      the path's first state in the run
     rewritten  the file was truncated and written anew
-    added to   another task wrote into the file, the rest stays: appending, updating in place
-    replaced   another file took the path: renamed over it, or made after it was unlinked
+    added to   another task wrote into the file, the rest stayed: appending, updating in place
+    replaced   another file took the path: renamed over it, or created after it was unlinked
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tailrace.analyzer.util.types import Ints
 
 FIRST, REWRITTEN, ADDED, REPLACED = "first", "rewritten", "added to", "replaced"
 COLUMNS = {
-    "path": "the last one that the file bore",
-    "state": "1, 2, ... in the order in which they began",
+    "path": "the last path of the file",
+    "state": "1, 2, ... in the order of their begins",
     "how": "first, rewritten, added to, replaced",
     "version": "position in the table of versions",
     "begin_ns": "first write, ns since the epoch",
@@ -37,7 +37,8 @@ COLUMNS = {
 
 
 def histories(m: Model, classes: Sequence[str] = ("data",)) -> pd.DataFrame:
-    """One row a state of a path that had several, columns `COLUMNS`; the path whose second state began first is first.
+    """One row per state of a path that had several, columns `COLUMNS`; the path whose second state began first is
+    first.
 
     Raises QueryError: there is no such class.
     """
@@ -82,7 +83,7 @@ def _writers(version: Ints, unit: Ints, size: int) -> Ints:
     if len(version) == 0:
         return out
     alone = np.bincount(version, minlength=size)[version] == 1
-    out[version[alone]] = unit[alone]  # nearly all; only the others need sets
+    out[version[alone]] = unit[alone]  # nearly all versions; only the others need sets
     several: dict[int, list[int]] = {}
     for one, writer in zip(version[~alone].tolist(), unit[~alone].tolist(), strict=True):
         several.setdefault(one, []).append(writer)
@@ -93,13 +94,11 @@ def _writers(version: Ints, unit: Ints, size: int) -> Ints:
 
 
 def actors(m: Model, versions: Ints) -> pd.DataFrame:
-    """Who wrote each of these versions, and who else read it: one row a (version, activity of level task), in the
-    order of
-    first accesses, writers first.
+    """The writers and the other readers of these versions: one row per (version, activity of level task), in the order
+    of first accesses, writers first.
 
-    Columns: version; name (as people call it); stage (position in `dataflow.activities(m, "stage")`); reads (False for
-    a
-    writer, who may have read it, too); first_ns (first write, of others first read).
+    Columns: version; name (display name); stage (position in `dataflow.activities(m, "stage")`); reads (False for a
+    writer, even if it also read the version); first_ns (the first write of a writer, the first read of a reader).
     """
     code, activities = dataflow.activities(m, "task")
     who = m.bursts["who"].to_numpy()

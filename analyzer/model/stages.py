@@ -1,8 +1,8 @@
-"""What each stage did: its tasks and processes, its time, its bytes, and what became of its files.
+"""Figures of each stage: its tasks and processes, times, bytes, and the fates of its files.
 
-Times are unions, never sums: a stage's I/O time is the wall time during which at least one of its actors was inside an
-I/O call. Waiting on pipes and sockets is kept apart (`stream_ns`), it is the other end's time. Bytes are each counted
-once, in all classes of files; file counts are of data files only (file_classes.py).
+Times are unions, not sums: a stage's I/O time is the wall time during which at least one of its actors was inside an
+I/O call. Waiting on pipes and sockets is separate (`stream_ns`), since it is the other end's time. Every byte is
+counted once, in all classes of files; file counts are of data files only (file_classes.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tailrace.analyzer.util.types import Bools, Ints
 
 COLUMNS = {
     "workflow": 'the run of a workflow, "" when not set',
-    "stage": 'name as shown: the tag, "(untagged)", or a program in parentheses',
+    "stage": 'display name: the tag, "(untagged)", or a program in parentheses',
     "tasks": "distinct task tags",
     "processes": "distinct (host, pid, start)",
     "first_ns": "start of the first event, ns since the epoch",
@@ -37,18 +37,18 @@ COLUMNS = {
     "write_calls": "calls that wrote files",
     "metadata_calls": "calls that moved no bytes",
     "stream_calls": "calls on pipes and sockets",
-    "failed_calls": "calls of these that returned an error",
-    "unnamed_bytes": "bytes moved through descriptors whose file is not known; in no edge",
+    "failed_calls": "of these calls, those that returned an error",
+    "unnamed_bytes": "bytes moved through descriptors of unknown files; in no edge",
     "files_read": "data files read",
     "files_written": "data files written",
     "files_passed_on": "data files written whose bytes another unit read",
-    "files_external": "data files read that held bytes from before the run",
+    "files_external": "data files read that contained bytes from before the run",
     "files_never_read": "data files written that no actor (process in a task) but their writers read",
 }
 
 
 def table(run: AnalyzedRun | Model) -> pd.DataFrame:
-    """One row a stage, in the order of first events; columns `COLUMNS` (int64 but workflow and stage)."""
+    """One row per stage, in the order of first events; columns `COLUMNS` (int64 except workflow and stage)."""
     m = run if isinstance(run, Model) else dataflow.model(run)
     code, stages = dataflow.activities(m, "stage")
     out = stages[["workflow", "stage"]].copy()
@@ -131,11 +131,11 @@ def _files(m: Model, code: Ints, size: int) -> dict[str, Ints]:
 
 
 def file_fates(m: Model) -> pd.DataFrame:
-    """The fate of each file: one row a file code.
+    """The fate of each file: one row per file code.
 
     read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as file_classes.CLASSES, or -1).
-    passed_on: a unit read bytes that another one wrote. never_read: written, and no actor (process in a task) but a
-    writer read it: what one process of a task hands to another was of use.
+    passed_on: a unit read bytes that another one wrote. never_read: written, and read by no actor (process in a task)
+    except its writers: a file that one process of a task hands to another counts as read.
     """
     if "fates" not in m._flows:
         m._flows["fates"] = _file_fates(m)
@@ -168,9 +168,9 @@ def _file_fates(m: Model) -> pd.DataFrame:
 
 
 def never_read(m: Model) -> pd.DataFrame:
-    """Data files that were written and that no actor but their writers read: path, written_bytes, stages, removed.
+    """Data files that were written and read by no actor except their writers: path, written_bytes, stages, removed.
 
-    Those that were removed come last, among equals the largest first.
+    Removed files are last; otherwise the largest is first.
     """
     fates = file_fates(m)
     rows = fates[fates["never_read"] & (fates["cls"] == 0)]
@@ -194,17 +194,17 @@ def never_read(m: Model) -> pd.DataFrame:
     return result
 
 
-ASKED_PROCESSES = 20
-"""A query asks for at most so many processes by their pids."""
+MAX_PROCESS_FILTERS = 20
+"""The largest number of processes that a query selects by pid."""
 
 
 def filters(m: Model, label: str) -> list[str]:
-    """Arguments of `tailrace query` for the events of a stage as it is shown; patterns are not escaped. What bears no
-    tag is asked for by its processes, where they are few; by their starts, too, where others had a pid of theirs."""
+    """Arguments of `tailrace query` for the events of a stage, by display name; patterns are not escaped. Few untagged
+    processes are selected by host and pid, and by start where another process had one of the pids."""
     own = m.who[(m.who["label"] == label).to_numpy()]
     tag = str(own["stage"].iat[0]) if len(own) else label
-    if tag or count(own) > ASKED_PROCESSES or len(own) == len(m.who):
+    if tag or count(own) > MAX_PROCESS_FILTERS or len(own) == len(m.who):
         return ["--stage", tag]
     several = bool((own["pid_uses"] > 1).any())
-    asked = {name: sorted(own[name].unique().tolist()) for name in (PROCESS if several else PROCESS[:2])}
-    return ["--stage", "", *(word for name in asked for value in asked[name] for word in (f"--{name}", str(value)))]
+    values = {name: sorted(own[name].unique().tolist()) for name in (PROCESS if several else PROCESS[:2])}
+    return ["--stage", "", *(word for name in values for value in values[name] for word in (f"--{name}", str(value)))]

@@ -1,22 +1,21 @@
-"""Where the tasks' time went: what the workflow manager declared of it, and the I/O that was seen, put together.
+"""The use of each task's time, from the times that the workflow manager declared and the recorded I/O.
 
-A task's life, by the times that its manager declares (docs/declared-dag.md):
+A task's life, by the declared times (docs/declared-dag.md):
 
-    submitted --depend--> ready --queue--> given its nodes --start--> runs --run--> ended
+    submitted --depend--> ready --queue--> allocated --start--> runs --run--> ended
 
-    ready    t_depend (Flux), or t_launch (Parsl: handed to the executor)
-    nodes    t_alloc; a manager that doesn't say it has no start time, and the queue lasts until the task runs
-    runs     t_start, or else the first event that was seen of the task
+    ready      t_depend (Flux), or t_launch (Parsl: handed to the executor)
+    allocated  t_alloc; without it there is no start time, and the queue lasts until the task runs
+    runs       t_start, or else the first recorded event of the task
 
-`depend` is divided at the moment when the last byte that the task read of another task's writing was there: before it
-the wait was for data, after it for order alone (the producer went on, or ended late, or the dependency says more than
-the data does). What the tasks inside a task read of tasks outside of it, the one around them waited for, too: a batch
-script need not touch the data that its jobs are for. `run` is divided into `io`, wall time with at least one call on a
-file running in the task, and `compute`, the rest; waiting on pipes and sockets is in the rest, it is another's
-computing or I/O.
+`depend` is divided at the time when the last byte that the task read from other tasks was written: before it the task
+waited for data, after it for predecessors only (the producer continued, or ended late, or the dependency is stricter
+than the dataflow). A task also waits for the data that tasks inside it read from tasks outside: a batch script need not
+access the data of its jobs. `run` is divided into `io`, wall time with at least one call on a file running in the task,
+and `compute`, the rest. Waiting on pipes and sockets is in the rest, since it is another task's computing or I/O.
 
-Invariants: data + order = depend, io + compute = run, nothing is negative, and what nobody knows is null. A task
-without dependencies has depend 0: what it spent before it was ready is queue time.
+Invariants: data + order = depend, io + compute = run, nothing is negative, and unknown times are null. A task without
+dependencies has depend 0: its time before it is ready is queue time.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.util.types import Bools, Ints
 
 TIMES = {
-    "depend_ns": "waiting for other tasks, or for what else held it",
-    "data_ns": "of depend: until what it read of other tasks' writing was there; null for a task that was not traced",
-    "order_ns": "of depend: the rest",
-    "queue_ns": "ready, until it had its nodes",
-    "start_ns": "with its nodes, until it ran",
+    "depend_ns": "waiting for other tasks, or for a hold",
+    "data_ns": "of depend: until the last byte it reads of other tasks was written; null for an untraced task",
+    "order_ns": "of depend: the rest, waiting for predecessors",
+    "queue_ns": "ready, until nodes were allocated",
+    "start_ns": "nodes allocated, until it ran",
     "run_ns": "running",
-    "io_ns": "of run: with at least one call on a file running; null for a task that was not traced",
+    "io_ns": "of run: with at least one call on a file running; null for an untraced task",
     "compute_ns": "of run: the rest",
 }
-"""Columns of ns, with what they mean."""
+"""Columns (ns) and their meanings."""
 KEYS = ["workflow", "stage", "task"]
 
 
 def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
-    """One row a declared task, in the order of submission: `KEYS` (as declared, "" for null) and `TIMES` (Int64)."""
+    """One row per declared task, in the order of submission: `KEYS` (as declared, "" for null) and `TIMES` (Int64)."""
     tasks = run.declared_tasks
     if len(tasks) == 0:
         nothing: pd.DataFrame = pd.DataFrame({**dict.fromkeys(KEYS, ""), **dict.fromkeys(TIMES, 0)}, index=[]).astype(
@@ -76,8 +75,8 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
 
 
 def by_stage(waits: pd.DataFrame) -> pd.DataFrame:
-    """Sums over the tasks of each stage, in the order of submission: workflow, stage, tasks, known (tasks of which the
-    run time is known), `TIMES`; null where it is known of no task."""
+    """Sums over the tasks of each stage, in the order of submission: workflow, stage, tasks, known (tasks of known run
+    time), `TIMES`; null where it is unknown for all tasks."""
     grouped = waits.groupby(KEYS[:2], sort=False)
     out = grouped[list(TIMES)].sum(min_count=1)
     out.insert(0, "known", grouped["run_ns"].count())
@@ -104,7 +103,7 @@ def _nullable(values: Ints, known: Bools) -> pd.Series:
 
 
 def _first_events(m: Model, code: Ints, size: int) -> pd.Series:
-    """When the first call of each task began; null for a task without events."""
+    """The begin of the first call of each task; null for a task without events."""
     none = np.iinfo(np.int64).max
     first = np.full(size, none, dtype=np.int64)
     position = code[m.table.counts["who"].to_numpy()]
@@ -117,7 +116,7 @@ def _io(m: Model, code: Ints, size: int) -> pd.Series:
     """Wall time of each task with a call on a file running."""
     kinds = len(edge_table.KINDS)
     activity, kind = code[m.table.busy.group // kinds], m.table.busy.group % kinds
-    # Whoever is no declared task's is one more activity, which nobody asks for.
+    # Activities outside of declared tasks share one more position, which is cut off.
     io = stages.covered(m, np.where(activity < 0, size, activity), kind < edge_table.STREAM, size + 1)[:size]
     return _nullable(io, np.ones(size, dtype=np.bool_))
 
@@ -130,7 +129,7 @@ def _around(tasks: pd.DataFrame, index: pd.MultiIndex) -> list[list[int]]:
 
 
 def _seen(first: pd.Series, around: list[list[int]]) -> Bools:
-    """Whether each task, or a task inside of it, left events."""
+    """Whether each task, or a task inside it, has events."""
     seen = np.zeros(len(first), dtype=np.bool_)
     for at in np.flatnonzero(first.notna()).tolist():
         seen[around[at]] = True
@@ -138,8 +137,8 @@ def _seen(first: pd.Series, around: list[list[int]]) -> Bools:
 
 
 def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series:
-    """When the last byte was written that each task, or one inside of it, read of the writing of a task that is neither
-    it nor inside of it; null when there was none."""
+    """The time at which the last byte was written that each task, or one inside it, read from tasks outside of it; null
+    without such bytes."""
     activity, activities = dataflow.activities(m, "task")
     position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(activities[["workflow", "task"]].astype(str))))
     wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
@@ -166,7 +165,7 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
         .dropna(subset="task")
         .astype({"task": np.int64})
     )
-    # Int64 before reindex: missing rows would make it float64, which can't hold ns since the epoch.
+    # Int64 before reindex: missing rows would make it float64, which is too imprecise for ns since the epoch.
     there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
     result: pd.Series = there.reset_index(drop=True)
     return result
