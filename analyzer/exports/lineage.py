@@ -22,8 +22,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
@@ -83,7 +82,7 @@ class Job:
     @property
     def program(self) -> str:
         """The name of the program, else the job's label."""
-        return fileclass.program(self.exe) or self.label or "unknown"
+        return file_classes.program(self.exe) or self.label or "unknown"
 
 
 @dataclass
@@ -120,7 +119,7 @@ def _kept(activities: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) ->
     """The activities that become jobs."""
     tagged = set(np.flatnonzero((activities["task"] != "").to_numpy()).tolist())
     if tagged:
-        data = ~m.table.files["ftype"].isin(et.STREAM_TYPES).to_numpy()
+        data = ~m.table.files["ftype"].isin(edge_table.STREAM_TYPES).to_numpy()
         ends = flows[data[flows["file"].to_numpy()]][["producer", "consumer"]].to_numpy().tolist()
         near = {activity for pair in ends if not tagged.isdisjoint(pair) for activity in pair}
         return tagged | (near - {-1})
@@ -205,7 +204,7 @@ def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], positi
     keep = ~_left_out(m)[m.versions.table["file"].to_numpy()[rows["version"]]] & rows["activity"].isin(list(jobs))
     rows = rows[keep]
     wrote: dict[int, set[int]] = {}
-    for activity, version in rows.loc[rows["dir"] == et.WRITE, ["activity", "version"]].to_numpy().tolist():
+    for activity, version in rows.loc[rows["dir"] == edge_table.WRITE, ["activity", "version"]].to_numpy().tolist():
         wrote.setdefault(version, set()).add(activity)
     reads: dict[int, set[int]] = {}
     base = m.versions.table["base"].to_numpy()
@@ -232,7 +231,7 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
     table: Any = m.versions.table
     ends: Any = rows.groupby("version")["end"].max()
     first: Any = rows.groupby("version")["first_ns"].min()
-    moved: Any = rows[rows["dir"] == et.WRITE].groupby("version")["bytes"].sum()
+    moved: Any = rows[rows["dir"] == edge_table.WRITE].groupby("version")["bytes"].sum()
     paths = m.paths[table["file"].to_numpy()[used]] if used else []
     begin = [int(table["begin_ns"].iat[v]) or int(first.get(v, 0)) for v in used]
     external = [int(table["number"].iat[v]) == 0 for v in used]

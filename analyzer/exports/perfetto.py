@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.model import dataflow
@@ -29,7 +29,10 @@ from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.formatting import clean, count_text
 
-COLUMNS = [*et.WHO, "name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"]
+COLUMNS = [
+    *edge_table.WHO,
+    *("name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"),
+]
 
 Thread = tuple[int, Process, int]
 """(track group, process, tid)"""
@@ -46,7 +49,9 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     ends, flows = _flow_ends(m, code)
     pids = zip(processes.keys(m.who), processes.pid_texts(m.who), strict=True)
     called = {key: f"{key[0]} {pid}" for key, pid in pids}
-    activity_of = {tuple(row): int(code[i]) for i, row in enumerate(m.who[et.WHO].itertuples(index=False, name=None))}
+    activity_of = {
+        tuple(row): int(code[i]) for i, row in enumerate(m.who[edge_table.WHO].itertuples(index=False, name=None))
+    }
     about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
     file.write(",\n".join(_tasks(m, code, activities, origin)))
@@ -114,7 +119,7 @@ def _tasks(m: Model, code: Any, activities: pd.DataFrame, origin: int) -> Iterat
         yield f'{{"ph":"M","name":"process_name",{head},"args":{{"name":{_text(name)}}}}}'
         yield f'{{"ph":"M","name":"process_sort_index",{head},"args":{{"sort_index":{rank}}}}}'
         yield f'{{"ph":"M","name":"thread_name",{head},"args":{{"name":"task"}}}}'
-        keys = {key: clean(str(row[key])) for key in (*et.WHO, "exe") if str(row[key]) not in ("", "-1")}
+        keys = {key: clean(str(row[key])) for key in (*edge_table.WHO, "exe") if str(row[key]) not in ("", "-1")}
         times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}'
         yield f'{{"ph":"X","cat":"task","name":{_text(name)},{head},{times},"args":{json.dumps(keys)}}}'
 
@@ -138,7 +143,7 @@ def _lines(
         return spelled[value]
 
     rows = zip(
-        et.actors(events),
+        edge_table.actors(events),
         *texts.values(),
         *(events[name].tolist() for name in ("ts", "dur", "tid")),
         *(events[name].astype(object).where(events[name].notna(), None) for name in ("offset", "size", "errno")),
@@ -174,10 +179,12 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
     rows = dataflow.flow_table(m, "task")
     rows = rows[(rows["producer"] >= 0)]
     bursts = m.bursts.assign(activity=code[m.bursts["who"].to_numpy()])
-    wrote = bursts[bursts["dir"] == et.WRITE].groupby(["activity", "file"]).indices
-    read = bursts[bursts["dir"] == et.READ].assign(version=m.version[(bursts["dir"] == et.READ).to_numpy()])
+    wrote = bursts[bursts["dir"] == edge_table.WRITE].groupby(["activity", "file"]).indices
+    read = bursts[bursts["dir"] == edge_table.READ].assign(
+        version=m.version[(bursts["dir"] == edge_table.READ).to_numpy()]
+    )
     read_at = read.groupby(["activity", "version"]).indices
-    writes = bursts[bursts["dir"] == et.WRITE]
+    writes = bursts[bursts["dir"] == edge_table.WRITE]
     identities = m.table.files["file"].to_numpy()
     process_of = processes.keys(m.who)
     ends: Ends = {}

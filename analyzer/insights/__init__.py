@@ -25,7 +25,7 @@ from tailrace.analyzer.insights.finding import Finding
 from tailrace.analyzer.insights.findings import ranked
 from tailrace.analyzer.insights.inputs import Inputs, inputs_of
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model.declared_vs_observed import compare_declared
 
 __all__ = ["Finding", "Inputs", "Insights", "insights"]
 
@@ -58,7 +58,7 @@ def insights(
         return Insights(inputs_of(run, declared), "RUN")
     m = model or dataflow.model(run)
     if run not in _found or _found[run].inputs.m is not m:
-        table = compare.compare_declared(run, m) if declared is None else declared
+        table = compare_declared(run, m) if declared is None else declared
         made = inputs_of(m, table, declared_tasks=run.declared_tasks, declared_files=run.declared_files)
         _found[run] = Insights(made, str(run.path))
     return _found[run]

@@ -24,12 +24,11 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.model.declared_vs_observed import Moment, Task
-from tailrace.analyzer.util import csr
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.types import Ints
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
@@ -87,10 +86,10 @@ def _bursts(inputs: Inputs) -> pd.DataFrame:
     rows = rows.assign(burst=np.flatnonzero(data), task=inputs.of_who[rows["who"].to_numpy()])
     rows["loose"] = rows["loose_bytes"] > 0
     groups = rows.groupby("file")
-    shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == et.WRITE)
+    shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == edge_table.WRITE)
     rows = rows[shared]
     # A file that one task wrote before any task read it is the common case, and has no pairs.
-    wrote, read = (rows[rows["dir"] == way] for way in (et.WRITE, et.READ))
+    wrote, read = (rows[rows["dir"] == way] for way in (edge_table.WRITE, edge_table.READ))
     never = np.iinfo(np.int64).max
     per_file = wrote.groupby("file").agg(writers=("task", "nunique"), done=("last_ns", "max"))
     per_file["read"] = read.groupby("file")["first_ns"].min().reindex(per_file.index, fill_value=never)
@@ -103,7 +102,7 @@ def _pairs(bursts: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """(a, b): positions of accesses of one file by two tasks. b writes; a reads and began before b ended, or writes and
     began before b did. And how many files were left out."""
     order = np.lexsort((bursts["first_ns"].to_numpy(), bursts["file"].to_numpy()))
-    file, write = bursts["file"].to_numpy()[order], (bursts["dir"] == et.WRITE).to_numpy()[order]
+    file, write = bursts["file"].to_numpy()[order], (bursts["dir"] == edge_table.WRITE).to_numpy()[order]
     first, last = bursts["first_ns"].to_numpy()[order], bursts["last_ns"].to_numpy()[order]
     task = bursts["task"].to_numpy()[order]
     lefts, rights, seen, out = [], [], 0, 0
@@ -141,9 +140,9 @@ def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataF
     for i, (a, b) in enumerate(zip(pairs["a"].tolist(), pairs["b"].tolist(), strict=True)):
         left, right = (ranges[at[burst[x]] : at[burst[x] + 1]] for x in (a, b))
         # Truncation removes every byte.
-        common = iv.intersect(left, everything if fresh[b] else right)
+        common = intervals.intersect(left, everything if fresh[b] else right)
         if len(common):
-            rows[i] = iv.total(common), common[0, 0], common[0, 1]
+            rows[i] = intervals.total(common), common[0, 0], common[0, 1]
     met: pd.DataFrame = pairs.assign(bytes=rows[:, 0], start=rows[:, 1], end=rows[:, 2])
     return met
 
@@ -244,7 +243,7 @@ def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple
 def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """One row a (kind, file, two tasks), the largest of its accesses."""
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
-    writes = (bursts["dir"].to_numpy() == et.WRITE)[a]
+    writes = (bursts["dir"].to_numpy() == edge_table.WRITE)[a]
     overlap = rows["overlap"].to_numpy()
     out = pd.DataFrame(
         {

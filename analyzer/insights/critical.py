@@ -37,12 +37,11 @@ from heapq import heappop, heappush
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import DATA, Inputs, cover_of
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
-from tailrace.analyzer.util import csr
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
@@ -96,12 +95,14 @@ def critical(inputs: Inputs) -> Critical:
 # --- the bound -------------------------------------------------------------------------------------------------------
 
 
-def _blocked(inputs: Inputs) -> iv.Cover:
+def _blocked(inputs: Inputs) -> intervals.Cover:
     busy = inputs.busy
-    count = len(et.KINDS)
+    count = len(edge_table.KINDS)
     alone = (inputs.tasks["processes"] < 2).to_numpy()
     keep = alone[busy.group // count]
-    return cover_of(Intervals(*(column[keep] for column in busy)), (et.STREAM, et.WAIT), len(inputs.tasks))
+    return cover_of(
+        Intervals(*(column[keep] for column in busy)), (edge_table.STREAM, edge_table.WAIT), len(inputs.tasks)
+    )
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Bound:
 
 
 def bound(
-    inputs: Inputs, handovers: pd.DataFrame | None = None, quicker: iv.Cover | None = None, factor: float = 1.0
+    inputs: Inputs, handovers: pd.DataFrame | None = None, quicker: intervals.Cover | None = None, factor: float = 1.0
 ) -> Bound:
     """The bound of a run, or of an estimate (whatif.py).
 
@@ -190,9 +191,9 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     ran = task >= 0
     for name in PARTS:
         out[name] = np.int64(0)
-    files = (et.READ, et.WRITE, et.META)
+    files = (edge_table.READ, edge_table.WRITE, edge_table.META)
     io = inputs.cover(*files).inside(task[ran], low[ran], high[ran])
-    either = inputs.cover(*files, et.STREAM).inside(task[ran], low[ran], high[ran])
+    either = inputs.cover(*files, edge_table.STREAM).inside(task[ran], low[ran], high[ran])
     out.loc[ran, "io"] = io
     out.loc[ran, "stream"] = np.maximum(either - io, 0)
     out["compute"] = np.where(ran, high - low - out["io"] - out["stream"], 0)

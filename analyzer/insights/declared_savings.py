@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.types import Ints
@@ -117,7 +117,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         if name not in ran or not isinstance(row["path"], str):
             continue
         code = code_of.get(row["path"], -1)
-        read, wrote = ((name, code, way) in did for way in (et.READ, et.WRITE))
+        read, wrote = ((name, code, way) in did for way in (edge_table.READ, edge_table.WRITE))
         wanted = wrote if row["direction"] == "w" else read
         if wanted:
             continue

@@ -28,14 +28,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import order, process_tree
 from tailrace.analyzer.insights.order import Order
 from tailrace.analyzer.insights.process_tree import Lives
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
@@ -83,7 +83,7 @@ class Inputs:
         """From the first event of the run to the last."""
         return self.end_ns - self.start_ns
 
-    def cover(self, *kinds: int) -> iv.Cover:
+    def cover(self, *kinds: int) -> intervals.Cover:
         """When each task was inside calls of these kinds (positions in `edges.KINDS`)."""
         return cover_of(self.busy, kinds, len(self.tasks))
 
@@ -129,14 +129,14 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     forward = (rows["taken_ns"] >= rows["given_ns"]).to_numpy() & (rows["producer"] != rows["consumer"]).to_numpy()
     unresolved = int((rows["taken_ns"] < rows["given_ns"]).sum())
     rows = rows[forward].reset_index(drop=True)
-    kinds = len(et.KINDS)
+    kinds = len(edge_table.KINDS)
     busy = m.table.busy
-    united = iv.union(busy._replace(group=of_who[busy.group // kinds] * kinds + busy.group % kinds))
+    united = intervals.union(busy._replace(group=of_who[busy.group // kinds] * kinds + busy.group % kinds))
     return Inputs(
         m=m,
         tasks=tasks,
         stages=stages,
-        handovers=rows.assign(held=_held(rows, cover_of(united, (et.STREAM,), len(tasks)))),
+        handovers=rows.assign(held=_held(rows, cover_of(united, (edge_table.STREAM,), len(tasks)))),
         of_who=of_who,
         lives=lives,
         unresolved=unresolved,
@@ -150,15 +150,15 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     )
 
 
-def cover_of(busy: Intervals, kinds: tuple[int, ...], tasks: int) -> iv.Cover:
+def cover_of(busy: Intervals, kinds: tuple[int, ...], tasks: int) -> intervals.Cover:
     """When each task was inside calls of these kinds; `busy` as in `Inputs`."""
-    count = len(et.KINDS)
+    count = len(edge_table.KINDS)
     pick = np.isin(busy.group % count, kinds)
     group, start, end, weight = (column[pick] for column in busy)
-    return iv.cover(iv.union(iv.Intervals(group // count, start, end, weight)), tasks)
+    return intervals.cover(intervals.union(intervals.Intervals(group // count, start, end, weight)), tasks)
 
 
-def _held(rows: pd.DataFrame, stream: iv.Cover) -> Bools:
+def _held(rows: pd.DataFrame, stream: intervals.Cover) -> Bools:
     since, taken = rows["since_ns"].to_numpy(), rows["taken_ns"].to_numpy()
     blocked = [stream.inside(rows[end].to_numpy(), since, taken) for end in ("producer", "consumer")]
     return np.asarray((since == rows["given_ns"].to_numpy()) | (blocked[0] <= blocked[1]), dtype=np.bool_)
@@ -181,7 +181,7 @@ def _timed(m: Model, of_who: Ints, tasks: pd.DataFrame) -> pd.DataFrame:
 
 def writes(m: Model, of_who: Ints) -> pd.DataFrame:
     """(task, version) -> first_ns, last_ns, bytes of what it wrote there."""
-    wrote = m.bursts["dir"].to_numpy() == et.WRITE
+    wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
     rows = m.bursts.loc[wrote, ["first_ns", "last_ns", "bytes"]]
     rows = rows.assign(task=of_who[m.bursts["who"].to_numpy()[wrote]], version=m.version[wrote])
     sums: pd.DataFrame = rows.groupby(["task", "version"]).agg({"first_ns": "min", "last_ns": "max", "bytes": "sum"})

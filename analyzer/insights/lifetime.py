@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 STEPS = 400
@@ -71,8 +71,8 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     bursts = m.bursts[data].assign(task=inputs.of_who[m.bursts["who"].to_numpy()[data]])
     host_of_who, host_names = pd.factorize(m.who["host"])
     bursts["host"] = host_of_who[bursts["who"]]
-    read = bursts[bursts["dir"] == et.READ]
-    wrote = bursts[bursts["dir"] == et.WRITE]
+    read = bursts[bursts["dir"] == edge_table.READ]
+    wrote = bursts[bursts["dir"] == edge_table.WRITE]
     by_file = bursts.groupby("file")
     out = by_file.agg(first=("first_ns", "min"), last_use_ns=("last_ns", "max"), hosts=("host", "nunique"))
     code = out.index.to_numpy()
@@ -117,16 +117,16 @@ def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
 
 def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     """Distinct bytes that each task read of each file, summed over the tasks."""
-    reading = data & (inputs.m.bursts["dir"].to_numpy() == et.READ)
+    reading = data & (inputs.m.bursts["dir"].to_numpy() == edge_table.READ)
     keys = pd.MultiIndex.from_arrays(
         [inputs.m.bursts["file"].to_numpy(), inputs.of_who[inputs.m.bursts["who"].to_numpy()]]
     )
     group, pairs = pd.factorize(keys)
     extents = inputs.m.table.extents
     keep = reading[extents.group]
-    united = iv.union(iv.make(group[extents.group[keep]], extents.start[keep], extents.end[keep]))
+    united = intervals.union(intervals.make(group[extents.group[keep]], extents.start[keep], extents.end[keep]))
     total = np.zeros(len(inputs.m.table.files), dtype=np.int64)
-    np.add.at(total, pairs.get_level_values(0).to_numpy(), iv.length(united, len(pairs)))
+    np.add.at(total, pairs.get_level_values(0).to_numpy(), intervals.length(united, len(pairs)))
     return total[code]
 
 
@@ -137,7 +137,7 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
     bursts = inputs.m.bursts[_data(inputs)]
     bursts = bursts[bursts["bytes"] > 0]
     sides = {}
-    for name, direction in (("source", et.READ), ("target", et.WRITE)):
+    for name, direction in (("source", edge_table.READ), ("target", edge_table.WRITE)):
         pairs = bursts.loc[bursts["dir"] == direction, ["who", "file"]].drop_duplicates()
         alone = pairs[~pairs["who"].duplicated(keep=False)]
         sides[name] = alone.set_index("who")["file"]
@@ -146,9 +146,9 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
     rows = []
     ranges = _ranges(inputs, both)
     for who, source, target in zip(both.index.tolist(), both["source"].tolist(), both["target"].tolist(), strict=True):
-        read, wrote = ranges.get((who, et.READ)), ranges.get((who, et.WRITE))
+        read, wrote = ranges.get((who, edge_table.READ)), ranges.get((who, edge_table.WRITE))
         if read is not None and wrote is not None and np.array_equal(read, wrote):
-            rows.append((source, target, int(inputs.of_who[who]), iv.total(read)))
+            rows.append((source, target, int(inputs.of_who[who]), intervals.total(read)))
     out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes"], dtype=np.int64)
     result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
     return result
@@ -158,7 +158,7 @@ def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
     """(actor, direction) -> the united byte ranges of its one file, for the actors of `both` without loose bytes."""
     bursts = inputs.m.bursts
     who, direction, file = (bursts[name].to_numpy() for name in ("who", "dir", "file"))
-    side = {et.READ: both["source"], et.WRITE: both["target"]}
+    side = {edge_table.READ: both["source"], edge_table.WRITE: both["target"]}
     mine = np.zeros(len(bursts), dtype=np.bool_)
     for way, files in side.items():
         wanted = files.reindex(who, fill_value=-1).to_numpy()
@@ -167,7 +167,7 @@ def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:
     extents = inputs.m.table.extents
     keep = mine[extents.group]
     key = who[extents.group[keep]] * 2 + direction[extents.group[keep]]
-    united = iv.union(iv.make(key, extents.start[keep], extents.end[keep]))
+    united = intervals.union(intervals.make(key, extents.start[keep], extents.end[keep]))
     found, first = np.unique(united.group, return_index=True)
     parts = np.split(np.column_stack((united.start, united.end)), first[1:])
     return {(int(k) // 2, int(k) % 2): part for k, part in zip(found, parts, strict=False) if int(k) // 2 not in loose}

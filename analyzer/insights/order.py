@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.model import declared_vs_observed as compare
+from tailrace.analyzer.model import declared_vs_observed
 from tailrace.analyzer.model.declared_vs_observed import Moment, Pair, Task
 
 DECLARED, INSIDE = "declared", "inside"
@@ -25,22 +25,24 @@ class Order:
     """The declared dependencies of a run, and its tasks inside of tasks."""
 
     def __init__(self, declared: pd.DataFrame | None, tasks: pd.DataFrame | None) -> None:
-        """declared: `compare.compare_declared` of the run; tasks: its declared tasks."""
+        """declared: `declared_vs_observed.compare_declared` of the run; tasks: its declared tasks."""
         self.pairs: list[Pair] = []
         if declared is not None and len(declared):
             rows = declared.loc[declared["status"] != "undeclared", ["workflow", "producer", "consumer"]]
             self.pairs = [((str(w), str(p)), (str(w), str(c))) for w, p, c in rows.itertuples(index=False)]
         known = tasks is not None and len(tasks) > 0
-        self.parents: dict[Task, Task] = compare.parents_of(tasks) if tasks is not None and known else {}
+        self.parents: dict[Task, Task] = declared_vs_observed.parents_of(tasks) if tasks is not None and known else {}
         self.submitted: dict[Task, int] = _submitted(tasks) if tasks is not None and known else {}
 
     def nested(self, one: Task, other: Task) -> bool:
         """Whether one of the tasks is inside the other one, which orders the two."""
-        return one in compare.line_of(other, self.parents) or other in compare.line_of(one, self.parents)
+        return one in declared_vs_observed.line_of(other, self.parents) or other in declared_vs_observed.line_of(
+            one, self.parents
+        )
 
     def moments(self) -> Iterator[tuple[Moment, Moment]]:
         """Pairs of earlier and later moment (begin or end of a task), by declaration."""
-        after = compare.successors(dict.fromkeys(self.pairs), self.parents)
+        after = declared_vs_observed.successors(dict.fromkeys(self.pairs), self.parents)
         return ((first, then) for first, following in after.items() for then in following)
 
 
@@ -62,11 +64,11 @@ def handovers(order: Order, tasks: pd.DataFrame) -> pd.DataFrame:
     needs: dict[Task, list[Task]] = {}
     for producer, consumer in order.pairs:
         needs.setdefault(consumer, []).append(producer)
-    inside = compare.inside_of(order.parents)
+    inside = declared_vs_observed.inside_of(order.parents)
     last = _Last(place, end.tolist(), needs, inside)
     rows: list[tuple[int, int, str, int, int]] = []
     for name, code in place.items():
-        for outer in compare.line_of(name, order.parents):
+        for outer in declared_vs_observed.line_of(name, order.parents):
             found = place.get(outer, -1)
             if outer != name and found >= 0:
                 given = max(order.submitted.get(name, int(start[code])), int(start[found]))

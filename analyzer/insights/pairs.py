@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.critical import Critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.model import dataflow
@@ -59,7 +59,7 @@ def _data_flows(inputs: Inputs) -> pd.DataFrame:
 
 def _read_once(inputs: Inputs) -> pd.Series[bool]:
     """(task, file) -> True where every byte was read once."""
-    reading = inputs.m.bursts["dir"].to_numpy() == et.READ
+    reading = inputs.m.bursts["dir"].to_numpy() == edge_table.READ
     bursts = inputs.m.bursts[reading]
     rows = bursts.assign(task=inputs.of_who[bursts["who"].to_numpy()]).groupby(["task", "file"])
     extents = inputs.m.table.extents
@@ -75,7 +75,7 @@ def _read_once(inputs: Inputs) -> pd.Series[bool]:
 
 def _first_write(inputs: Inputs) -> pd.Series[int]:
     """(task, file) -> ns of the first write that moved bytes."""
-    bursts = inputs.m.bursts[(inputs.m.bursts["dir"] == et.WRITE) & (inputs.m.bursts["bytes"] > 0)]
+    bursts = inputs.m.bursts[(inputs.m.bursts["dir"] == edge_table.WRITE) & (inputs.m.bursts["bytes"] > 0)]
     result: pd.Series[int] = bursts.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()])[
         "first_ns"
     ].min()

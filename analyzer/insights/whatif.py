@@ -23,7 +23,7 @@ import pandas as pd
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
-from tailrace.analyzer.util import intervals as iv
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError
 
@@ -64,14 +64,14 @@ def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per
     return _estimate(inputs, before.ns - after.ns, io_ns, model)
 
 
-def io_cover(inputs: Inputs, pick: Bools) -> iv.Cover:
+def io_cover(inputs: Inputs, pick: Bools) -> intervals.Cover:
     """When each task was inside calls of the bursts of `pick`."""
     times = inputs.m.table.times
     # Files that were created and never written have a burst without calls, after the table's own.
     keep = pick[: len(inputs.m.table.bursts)][times.group]
     task = inputs.of_who[inputs.m.table.bursts["who"].to_numpy()[times.group[keep]]]
-    rows = iv.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
-    return iv.cover(iv.union(rows), len(inputs.tasks))
+    rows = intervals.Intervals(task, times.start[keep], times.end[keep], times.weight[keep])
+    return intervals.cover(intervals.union(rows), len(inputs.tasks))
 
 
 def together(inputs: Inputs, producer: str, consumer: str) -> Estimate:
@@ -124,7 +124,7 @@ def io_by_file(inputs: Inputs) -> dict[int, int]:
     task = inputs.of_who[bursts["who"].to_numpy()[times.group[pick]]]
     file = bursts["file"].to_numpy()[times.group[pick]]
     key = task * max(len(inputs.m.table.files), 1) + file
-    united = iv.union(iv.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
+    united = intervals.union(intervals.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
     total = np.zeros(len(inputs.m.table.files), dtype=np.int64)
     np.add.at(total, united.group % max(len(inputs.m.table.files), 1), united.weight)
     return {int(code): int(ns) for code, ns in enumerate(total) if ns}

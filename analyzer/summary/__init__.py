@@ -15,8 +15,8 @@ import pandas as pd
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages, waits
-from tailrace.analyzer.model import declared_vs_observed as compare
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.model.declared_vs_observed import compare_declared
 from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
@@ -34,7 +34,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     start_ns = int(table["first_ns"].min()) if len(table) else 0
     code, activities = dataflow.activities(m, "stage")
     index = _positions(table, activities)
-    declared, unread = compare.compare_declared(run, whole), stages.never_read(whole)
+    declared, unread = compare_declared(run, whole), stages.never_read(whole)
     shown_tasks = tasks.tasks(m, whole, code, index, start_ns, run.declared_tasks)
     task_row = shown_tasks.pop("activity")
     found, coverage = insights(run, whole, declared), seen.coverage(run, whole)

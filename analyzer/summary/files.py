@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
@@ -17,7 +16,7 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
     """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, versions, writers, readers
     (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed."""
     fates = stages.file_fates(m)
-    fates = fates[fates["cls"].isin((fileclass.DATA, fileclass.STREAM))]
+    fates = fates[fates["cls"].isin((file_classes.DATA, file_classes.STREAM))]
     moved = fates["read_bytes"] + fates["written_bytes"]
     fates = fates.assign(moved=moved).sort_values("moved", ascending=False, kind="stable")
     shown = fates.head(LIMITS["files"])
@@ -47,12 +46,12 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
             {
                 "path": path,
                 "aliases": others[-LIMITS["aliases"] :],
-                "cls": fileclass.CLASSES[int(row["cls"])],
+                "cls": file_classes.CLASSES[int(row["cls"])],
                 **{k: int(row[k]) for k in ("read_bytes", "written_bytes", "versions", "writers", "readers")},
-                "wrote": stages_of.get((file, et.WRITE), []),
-                "read": stages_of.get((file, et.READ), []),
-                "by": units_of.get((file, et.WRITE), []),
-                "to": units_of.get((file, et.READ), []),
+                "wrote": stages_of.get((file, edge_table.WRITE), []),
+                "read": stages_of.get((file, edge_table.READ), []),
+                "by": units_of.get((file, edge_table.WRITE), []),
+                "to": units_of.get((file, edge_table.READ), []),
                 "unread": bool(row["never_read"]),
                 "removed": bool(row["removed"]),
             }

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
 from tailrace.analyzer.summary.tasks import type_name, type_names
@@ -33,10 +33,10 @@ def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple
     burst_stage = stage_of_who[m.bursts["who"].to_numpy()]
     direction = m.bursts["dir"].to_numpy()
     maps: dict[str, Floats] = {}
-    for name, which in (("read", et.READ), ("wrote", et.WRITE)):
+    for name, which in (("read", edge_table.READ), ("wrote", edge_table.WRITE)):
         maps[name] = _moved(m, burst_stage, direction == which, origin_ns, width, stages)
-    busy, kinds = m.table.busy, len(et.KINDS)
-    pick = busy.group % kinds < et.STREAM
+    busy, kinds = m.table.busy, len(edge_table.KINDS)
+    pick = busy.group % kinds < edge_table.STREAM
     rows = stage_of_who[busy.group[pick] // kinds]
     inside = np.minimum(busy.weight[pick], busy.end[pick] - busy.start[pick]).astype(np.float64)
     maps["busy"] = spread(rows, busy.start[pick], busy.end[pick], inside, origin_ns, width, stages) / width
@@ -112,7 +112,7 @@ def families(m: Model, code: Ints, index: Ints, stages: int) -> JsonObject:
     stage = index[code[m.bursts["who"].to_numpy()[data]]]
     direction = m.bursts["dir"].to_numpy()[data]
     by_dir = []
-    for way in (et.READ, et.WRITE):
+    for way in (edge_table.READ, edge_table.WRITE):
         pick = (direction == way) & (place[codes[at]] >= 0)
         sums = np.zeros((len(order), stages), dtype=np.int64)
         np.add.at(sums, (place[codes[at[pick]]], stage[pick]), size[pick])

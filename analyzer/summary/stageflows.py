@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
@@ -70,8 +69,8 @@ def _task_pairs(m: Model, code: Ints) -> dict[tuple[int, int], JsonObject]:
 def _left(m: Model, code: Ints) -> pd.DataFrame:
     """What each stage wrote and no other unit read, without removed files: rows producer, consumer -1, file, bytes."""
     fates = stages.file_fates(m)
-    kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == fileclass.DATA)).to_numpy()
-    pick = (m.bursts["dir"].to_numpy() == et.WRITE) & kept[m.bursts["file"].to_numpy()]
+    kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == file_classes.DATA)).to_numpy()
+    pick = (m.bursts["dir"].to_numpy() == edge_table.WRITE) & kept[m.bursts["file"].to_numpy()]
     bursts = m.bursts[pick]
     rows = pd.DataFrame({"producer": code[bursts["who"].to_numpy()], "file": bursts["file"], "bytes": bursts["bytes"]})
     result: pd.DataFrame = rows.groupby(["producer", "file"], as_index=False).agg({"bytes": "sum"}).assign(consumer=-1)

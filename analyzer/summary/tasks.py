@@ -10,8 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.analyzer.edges import edge_table as et
-from tailrace.analyzer.edges import file_classes as fileclass
+from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
@@ -94,7 +93,7 @@ def _types(m: Model, activities: pd.DataFrame, declared: pd.DataFrame) -> Object
     declared_names.update({key: type_name(name) for key, name in m.names.items() if key in declared_names})
     workflows, tags, programs = (activities[name].astype(str).tolist() for name in ("workflow", "task", "exe"))
     out = [
-        (declared_names.get((workflow, tag)) or kind) if tag else fileclass.program(exe) or "process"
+        (declared_names.get((workflow, tag)) or kind) if tag else file_classes.program(exe) or "process"
         for workflow, tag, kind, exe in zip(workflows, tags, type_names(tags), programs, strict=True)
     ]
     return np.array(out, dtype=object)
@@ -102,5 +101,7 @@ def _types(m: Model, activities: pd.DataFrame, declared: pd.DataFrame) -> Object
 
 def _io_ns(m: Model, task_code: Ints, size: int) -> Ints:
     """Wall time of each task with a read, write or metadata call running."""
-    kinds = len(et.KINDS)
-    return stages.covered(m, task_code[m.table.busy.group // kinds], m.table.busy.group % kinds < et.STREAM, size)
+    kinds = len(edge_table.KINDS)
+    return stages.covered(
+        m, task_code[m.table.busy.group // kinds], m.table.busy.group % kinds < edge_table.STREAM, size
+    )
