@@ -308,7 +308,7 @@ def test_bytes_are_the_kernels(case: Case, tmp_path: Path, rows: list[Row], requ
 
 
 def test_pipes_are_one_entry() -> None:
-    from truth import Names
+    from support.truth import Names
 
     names = Names(Path("/tmp"), [(r"x\d+", "x")])
     assert names.of("pipe:[12]") == PIPES
