@@ -62,6 +62,16 @@ enum class Fn : uint16_t {
 };
 constexpr size_t kFunctionCount = static_cast<size_t>(Fn::kCount);
 
+// The function of a row of hooks.def, which events.def comes before.
+constexpr Fn hook_function(size_t row) {
+#define EVENT(number, ...) +1
+  constexpr size_t kEvents = 0
+#include "format/events.def"
+      ;
+#undef EVENT
+  return static_cast<Fn>(1 + kEvents + row);
+}
+
 // A number that changes with the tables (FNV-1a of their rows): records numbered by one table are not read by another.
 constexpr uint32_t table_number() {
 #define HOOK(symbol, name, category, direction, shape, ...) \

@@ -50,7 +50,7 @@ void *open_gotcha() {
 size_t fill_bindings() {
   size_t n = 0;
   for (size_t i = 0; i < kWrapperCount && n < kMaxBindings; ++i) {
-    auto f = static_cast<Fn>(i + 1);
+    Fn f = hook_function(i);
     if (f == Fn::f_dlopen || f == Fn::f_dlsym) continue;
     if (find_real(f)) g_bindings[n] = {kWrappers[i].symbol, kWrappers[i].wrapper, &g_handles[n]}, ++n;
   }

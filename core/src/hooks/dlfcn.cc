@@ -30,7 +30,7 @@ std::atomic<bool> g_uncounted;
 void *wrapper_for(const char *name, void *address) {
   for (size_t i = 0; i < kWrapperCount; ++i) {
     if (string_view(kWrappers[i].symbol) != name) continue;
-    auto f = static_cast<Fn>(i + 1);
+    Fn f = hook_function(i);
     void *real = find_real(f), *wrapper = kWrappers[i].wrapper;
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.

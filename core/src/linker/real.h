@@ -35,7 +35,7 @@ struct WrapperRow {
   const char *symbol;
   void *wrapper;
 };
-// One row a hook, in the table's order.
+// One row a hook, in the order of hooks.def: hook_function(i) is the function of row i.
 extern const WrapperRow kWrappers[];
 extern const size_t kWrapperCount;
 

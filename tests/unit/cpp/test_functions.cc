@@ -21,6 +21,16 @@ TEST(Functions, RowsOfOneNameMeanTheSame) {
   }
 }
 
+TEST(Functions, ARowOfTheHookTableHasItsFunction) {
+  constexpr const char *kSymbols[] = {
+#define HOOK(symbol, ...) #symbol,
+#include "format/hooks.def"
+#undef HOOK
+  };
+  size_t row = 0;
+  for (const char *symbol : kSymbols) EXPECT_EQ(function(hook_function(row++)).symbol, symbol);
+}
+
 TEST(Functions, ARowHasTheTraitsOfItsCategory) {
   EXPECT_TRUE(function(Fn::f_recv).uncounted);
   EXPECT_TRUE(function(Fn::f_mq_send).uncounted);
