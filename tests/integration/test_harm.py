@@ -395,7 +395,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
 
 def lost_events(stderr: str) -> int:
     """The losses in the summary, with the records left in journals without space."""
-    found = re.findall(r"([\d,]+) events? (?:LOST|of \d+ journals? wait)", stderr)
+    found = re.findall(r"([\d,]+) events? (?:LOST|of \d+ journals? are unsealed)", stderr)
     return sum(int(number.replace(",", "")) for number in found)
 
 
