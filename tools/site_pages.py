@@ -11,7 +11,7 @@ import posixpath
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from mkdocs.structure.files import File
@@ -37,14 +37,27 @@ PAGES = {
 }
 """File of the repository -> page of the site."""
 COMMANDS = "reference/commands.md"
+MANAGERS = "Workflow managers"
+"""The section of the navigation that pages are in by default: a manager's page needs no entry."""
 
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Arranges the sources as their packages, for the API reference."""
+    """Arranges the sources as their packages, for the API reference; lists pages that mkdocs.yml does not."""
     source_tree.make_tree()
+    listed = set(listed_pages(config.nav))
+    (managers,) = (section[MANAGERS] for section in config.nav or [] if MANAGERS in section)
+    managers += sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in listed)
     return config
+
+
+def listed_pages(nav: Any) -> Iterator[str]:
+    """The pages in a part of the navigation, which is a page, a list of parts, or a mapping of titles to parts."""
+    if isinstance(nav, str):
+        yield nav
+    for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from listed_pages(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
