@@ -48,7 +48,7 @@ def wait_until(condition, seconds=240):
 
 
 def test_the_report_is_that_of_this_machine(flux, recorded):
-    here = report(flux, recorded)
+    here = report(flux, recorded, cwd="/")
     there = report(flux, recorded, "--flux-workers", 2, cwd="/")
     local, _ = here.communicate(timeout=120)
     distributed, said = there.communicate(timeout=180)
@@ -117,7 +117,7 @@ def test_a_damaged_trace_is_the_same_error(flux, recorded):
     data = bytearray(file.read_bytes())
     data[-40] ^= 0xFF
     file.write_bytes(data)
-    here = report(flux, recorded)
+    here = report(flux, recorded, cwd="/")
     _, local = here.communicate(timeout=120)
     there = report(flux, recorded, "--flux-workers", 1)
     _, distributed = there.communicate(timeout=180)
