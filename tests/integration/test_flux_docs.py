@@ -61,7 +61,7 @@ def test_a_user_can_follow_the_page(shell, tmp_path):
     waits = run.waits.set_index("stage")
     assert waits.at["sort", "depend_ns"] > 0
     assert waits.at["sort", "run_ns"] == waits.at["sort", "io_ns"] + waits.at["sort", "compute_ns"]
-    for word in ("on data", "queued", "Dataflow", "COMPLETED count"):
+    for word in ("wait: data", "queue", "Dataflow", "COMPLETED count"):
         assert word in said
 
 
