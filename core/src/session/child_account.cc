@@ -106,7 +106,7 @@ bool take_reading(Reading &out) {
 
 }  // namespace
 
-std::atomic<uint32_t> g_threads_made, g_waits_begun, g_waits_over;
+std::atomic<uint32_t> g_threads_made, g_calls_begun, g_waits_begun, g_waits_over;
 
 AddedByWait::AddedByWait()
     : alone_(g_session.wiped->reaping), threads_made_(g_threads_made.load()), known_(take_reading(g_before)) {}
@@ -139,7 +139,7 @@ bool AddedInCall::read(State &out) {
 
 void AddedInCall::count() {
   State after = before_;
-  bool known = known_ && read(after) && g_threads_made.load() == threads_made_;
+  bool known = known_ && read(after) && g_threads_made.load() == threads_made_ && g_calls_begun.load() == call_;
   // As for AddedByWait: all threads of the first reading still live.
   for (int t = 0; known && t < before_.thread_count; ++t) {
     int u = 0;

@@ -35,11 +35,15 @@ class AddedByWait {
   bool known_;
 };
 
+// The calls that AddedInCall is for.
+extern std::atomic<uint32_t> g_calls_begun;
+
 // What a call adds in which libc itself starts children and waits for them, however long it takes. Excludes what other
-// waits of this process add meanwhile.
+// waits of this process add meanwhile. Of two calls that overlap neither can tell its children's bytes from the other's,
+// so the first of them makes the process's account unknown.
 class AddedInCall {
  public:
-  AddedInCall() : threads_made_(g_threads_made.load()), known_(read(before_)) {}
+  AddedInCall() : call_(g_calls_begun.fetch_add(1) + 1), threads_made_(g_threads_made.load()), known_(read(before_)) {}
   // After the call: adds it to the ledger.
   void count();
 
@@ -50,6 +54,7 @@ class AddedInCall {
   };
   bool read(State &out);
 
+  uint32_t call_;
   uint32_t threads_made_;
   State before_;
   bool known_;
