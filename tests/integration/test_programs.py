@@ -429,6 +429,13 @@ def test_crowds(harm: Harm, program: Program, kind: str, number: int) -> None:
     done.check_written("out")
 
 
+def test_images_that_replace_each_other_while_threads_begin(harm: Harm, program: Program) -> None:
+    done = harm(program("crowd"), "images", "200", same_files=False)
+    assert done.stdout.endswith("last\n")
+    assert "LOST" not in done.stderr, done.stderr
+    assert len(done.seen.named("execve")) == 200
+
+
 FULL_TABLE = """
 import os, resource, sys, threading
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, int(sys.argv[1])))

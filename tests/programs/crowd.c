@@ -1,5 +1,6 @@
 // Crowds: argv[2] of them, each of which writes ten bytes twice. `together` threads that all live at once, `one_by_one`
-// threads that follow each other, `children` that live at once and end in different ways.
+// threads that follow each other, `children` that live at once and end in different ways, `images`, each of which begins
+// threads and is replaced by the next while they write their first bytes.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -53,9 +54,34 @@ static int children(int n) {
   return 0;
 }
 
+static void *put_and_stay(void *unused) {
+  put();
+  pause();
+  return unused;
+}
+
+static void *begin_threads(void *unused) {
+  pthread_t thread;
+  for (int i = 0; i < 100 && !pthread_create(&thread, NULL, put_and_stay, NULL); ++i) {
+  }
+  return unused;
+}
+
+static int images(char **argv, int n) {
+  char left[16];
+  pthread_t thread;
+  if (n == 0) return puts("last") < 0;
+  pthread_create(&thread, NULL, begin_threads, NULL);
+  usleep((unsigned)(n * 7 % 500));
+  snprintf(left, sizeof left, "%d", n - 1);
+  execl(argv[0], argv[0], argv[1], left, (char *)NULL);
+  return 1;
+}
+
 int main(int argc, char **argv) {
   int n = atoi(argv[2]);
   out = open("out", O_CREAT | O_WRONLY | O_APPEND, 0600);
   if (!strcmp(argv[1], "children")) return children(n);
+  if (!strcmp(argv[1], "images")) return images(argv, n);
   return threads(n, !strcmp(argv[1], "together"));
 }

@@ -170,8 +170,12 @@ bool adopt_segments(uint32_t count, uint32_t mine) {
   g_session.segment_count = count;
   g_session.start.monotonic_ns = first->start_monotonic_ns;
   g_session.reference_rate_q32 = first->reference_rate_q32;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (i != mine) adopt_segment(reopen_segment_file(i, Sharing::kThisProcess));
+  // Until execve ended them, other threads may have made more than TAILRACE_PROCESS says.
+  for (uint32_t i = 0;; ++i) {
+    SegmentHeader *s = i == mine ? first : reopen_segment_file(i, Sharing::kThisProcess);
+    if (!s && i >= count) break;
+    if (i != mine) adopt_segment(s);
+    if (i >= count) g_session.segment_count = i + 1;
   }
   // Last, so that it is first in the list and the first thread takes it.
   adopt_segment(first);

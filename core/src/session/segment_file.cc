@@ -57,7 +57,7 @@ int create_file(const char *path) {
   if (fd >= 0 && !directory_is_ours(path)) {
     sys::unlink(path);
     sys::close(fd);
-    return -EEXIST;
+    return -EACCES;
   }
   return fd;
 }
@@ -143,14 +143,18 @@ bool name_journal() {
   return true;
 }
 
-SegmentHeader *make_segment_file(uint32_t index, uint32_t slots, Sharing sharing) {
+SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing) {
   PathBuffer path;
-  FileJob job{segment_path(index, path), 0, slots, sharing, nullptr, 0};
-  with_descriptor(make_job, &job, job.status);
-  // Another user's directory is closed to a process that has changed its user.
-  if ((job.status == -EACCES || job.status == -EEXIST) && name_journal()) {
+  FileJob job{nullptr, 0, slots, sharing, nullptr, -EEXIST};
+  // As many as there can be threads that execve has killed.
+  for (int attempt = 0; attempt < 4096 && job.status == -EEXIST; ++attempt, index += job.status == -EEXIST) {
     job.path = segment_path(index, path);
     with_descriptor(make_job, &job, job.status);
+    // Another user's directory is closed to a process that has changed its user.
+    if (job.status == -EACCES && name_journal()) {
+      job.path = segment_path(index, path);
+      with_descriptor(make_job, &job, job.status);
+    }
   }
   return job.segment;
 }

@@ -9,9 +9,10 @@ namespace tailrace {
 // what it can't record itself; kWithChildren: all of it (session/reserve.h).
 enum class Sharing { kThisProcess, kHeaderWithChildren, kWithChildren };
 
-// Makes and maps segment `index` of this process with memory for `slots` and an empty header. Null without space,
-// permission or a descriptor.
-SegmentHeader *make_segment_file(uint32_t index, uint32_t slots, Sharing sharing);
+// Makes and maps a segment of this process with memory for `slots` and an empty header. `index` becomes the first from
+// there on that has no file yet: a thread that execve killed may have left a file that it had only begun. Null without
+// space, permission or a descriptor.
+SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing);
 // Allocates memory for all slots of the segment. False when that fails.
 bool extend_segment_file(SegmentHeader *segment);
 // Maps a segment of this process's previous program image. Null when it is missing or another process's.
