@@ -143,7 +143,8 @@ bool reconcile_with_trace_file(SegmentHeader &segment) {
   return ours;
 }
 
-enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty };
+// kEmpty: unused from now on. kBegun: its process ended before it had a header.
+enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun };
 
 // Sealing of one run's journals.
 class Sealing {
@@ -155,7 +156,6 @@ class Sealing {
   int seal_all(const char *directory, unsigned uid, Other other);
 
  private:
-  // kEmpty: unused from now on.
   Outcome look(const char *path, unsigned uid);
   Outcome seal_one(const char *path, unsigned uid);
   Outcome seal_open(int fd, unsigned uid, size_t bytes);
@@ -206,11 +206,14 @@ Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
 Outcome Sealing::look(const char *path, unsigned uid) {
   int fd = sys::open(path, O_RDONLY | O_NOFOLLOW);
   if (fd < 0) return Outcome::kSkipped;
-  SegmentHeader header;
+  SegmentHeader header{};
   Outcome outcome = Outcome::kSkipped;
-  if (is_owned_by(fd, uid) && sys::pread(fd, &header, sizeof header, 0) == sizeof header &&
-      is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
-      names_trace_file(header, trace_directory_)) {
+  bool owned = is_owned_by(fd, uid);
+  long n = owned ? sys::pread(fd, &header, sizeof header, 0) : -1;
+  if (n >= 0 && header.magic.load() == 0) {
+    outcome = is_mapped(fd) ? Outcome::kSkipped : Outcome::kBegun;
+  } else if (n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
+             names_trace_file(header, trace_directory_)) {
     bool reserve = header.holding.load() == kReserve;
     outcome = !is_in_use(header, fd) ? Outcome::kEmpty : reserve ? Outcome::kSkipped : Outcome::kAlive;
   }
@@ -220,6 +223,7 @@ Outcome Sealing::look(const char *path, unsigned uid) {
 
 Outcome Sealing::seal_one(const char *path, unsigned uid) {
   Outcome seen = look(path, uid);
+  if (seen == Outcome::kBegun) sys::unlink(path);
   if (seen != Outcome::kEmpty) return seen;
   int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
   if (fd < 0) return Outcome::kSkipped;
@@ -240,6 +244,7 @@ void Sealing::count(Outcome outcome) {
     case Outcome::kAlive: ++result_.alive; break;
     case Outcome::kFailed: ++result_.failed; break;
     case Outcome::kEmpty:
+    case Outcome::kBegun:
     case Outcome::kSkipped: break;
   }
 }

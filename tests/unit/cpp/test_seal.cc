@@ -362,6 +362,21 @@ TEST_F(Seal, AReserveIsRemovedWhenNoProcessHasIt) {
   EXPECT_NE(access(trace_.c_str(), F_OK), 0);
 }
 
+TEST_F(Seal, AJournalThatWasOnlyBegunIsRemovedWhenNoProcessHasIt) {
+  std::string empty = directory_ / "node-7-1.0.tj", allocated = directory_ / "node-7-1.1.tj";
+  write_file(empty, "");
+  write_file(allocated, std::string(8192, '\0'));
+  int maker = open(allocated.c_str(), O_RDWR);
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_NE(access(empty.c_str(), F_OK), 0);
+  EXPECT_EQ(access(allocated.c_str(), F_OK), 0);
+  close(maker);
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_NE(access(allocated.c_str(), F_OK), 0);
+  EXPECT_EQ(result.sealed + result.alive + result.failed, 0u);
+}
+
 TEST_F(Seal, JournalsOfRunningProcessesAreKept) {
   std::string journal = directory_ / "node-7-1.0.tj";
   Segment s(trace_, journal, 0, getpid());
@@ -411,7 +426,7 @@ TEST_F(Seal, ATornTailIsCutBeforeBlocksAreAppended) {
 
 TEST_F(Seal, FilesThatAreNoJournalsAreUnchanged) {
   for (const char *name : {"a.tj", "b.tj", "c.txt"}) write_file(directory_ / name, std::string(8192, name[0]));
-  write_file(directory_ / "empty.tj", "");
+  write_file(directory_ / "empty", "");
   SealedJournals result;
   ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
   EXPECT_EQ(result.sealed + result.alive + result.failed, 0u);
