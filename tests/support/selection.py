@@ -1,6 +1,6 @@
 """Which tests are fast, and why the others are not: the markers that conftest.py puts on every test.
 
-    fast      needs what the README's first command installs, and takes seconds: `python -m pytest -m fast`
+    fast      needs what the README's first command installs, and takes seconds: `python -m pytest -m fast -n 2`
     slow      builds the C++ side, or runs whole programs and workflows, for minutes altogether
     flux      needs Flux
     browser   needs Playwright and Chromium
