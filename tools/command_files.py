@@ -36,6 +36,8 @@ def files() -> dict[Path, str]:
         kind = get_completion_class(shell)
         assert kind is not None
         source = kind(group, {}, "tailrace", COMPLETION).source()
+        # click's script for fish cuts a help text at its first comma.
+        source = source.replace('string split ","', 'string split --max 1 ","')
         found[SHARE / place] = "\n".join(line.rstrip() for line in source.strip().splitlines()) + "\n"
     return found
 

@@ -1,6 +1,7 @@
 """Man pages and shell completion: what is shipped is what the commands generate, and a shell can use it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,48 @@ def test_the_files_are_those_that_the_commands_generate() -> None:
 )
 def test_bash_completes_commands_options_and_choices(words: tuple[str, ...], expected: list[str]) -> None:
     assert complete(*words) == expected
+
+
+def offered(shell: str, script: str) -> list[str]:
+    """The lines that the shell prints for a script, with the shipped completion and this `tailrace` at hand."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"no {shell} here")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    options = {"fish": "--no-config", "zsh": "-f"}
+    done = subprocess.run(
+        [program, options[shell], "-c", script], env=env, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.splitlines()
+
+
+def test_fish_completes_with_whole_help_texts() -> None:
+    place = SHARE / "fish" / "vendor_completions.d"
+    script = f"set fish_complete_path '{place}' $fish_complete_path; complete --do-complete 'tailrace %s'"
+    assert [line.split("\t")[0] for line in offered("fish", script % "e")] == ["env", "export"]
+    assert offered("fish", script % "que") == [
+        "query\tPrint totals of events by stage, task, path or time, or the events."
+    ]
+    assert offered("fish", script % "export run --to pe") == ["perfetto"]
+
+
+# A real terminal: zsh completes only in its line editor.
+ZSH = r"""
+zmodload zsh/zpty
+zpty -b shell zsh -f
+zpty -w shell "PS1=ready; fpath=('%s' \$fpath); autoload -Uz compinit && compinit -u -D; PS1='>'"
+zpty -w -n shell $'tailrace %s\t'
+zpty -w shell $'\C-a#\C-e'
+zpty -w shell exit
+zpty -r -m shell seen '*tailrace %s*'
+print -r -- "$seen"
+"""
+
+
+@pytest.mark.parametrize(("words", "expected"), [("que", "query"), ("export run --to pe", "export run --to perfetto")])
+def test_zsh_completes_commands_and_choices(words: str, expected: str) -> None:
+    script = ZSH % (SHARE / "zsh" / "site-functions", words, expected)
+    assert any(f"tailrace {expected}" in line for line in offered("zsh", script))
 
 
 @pytest.mark.parametrize("words", ["tailrace ", "tailrace query --", "tailrace run --", "tailrace flux "])
