@@ -1,5 +1,6 @@
 # Finds libgotcha.so.2: an installed package (find_package, a module's library path), else the copy inside the `dftracer` wheel,
-# which is taken from this Python or downloaded by name from the package index. Without it everything works but attaching and RTLD_DEEPBIND.
+# which is downloaded from the package index: one version, each file by its hash. Without it everything works but attaching and
+# RTLD_DEEPBIND.
 # Sets TAILRACE_GOTCHA_LIBRARY (path, or empty) and TAILRACE_GOTCHA_ORIGIN (for people).
 set(TAILRACE_GOTCHA_LIBRARY "")
 set(TAILRACE_GOTCHA_ORIGIN "")
@@ -23,11 +24,14 @@ if(NOT Python_FOUND)
   return()
 endif()
 
-set(wheel_dir ${CMAKE_CURRENT_BINARY_DIR}/gotcha-wheel)
+set(wheel_list ${CMAKE_CURRENT_LIST_DIR}/gotcha-wheel.txt)
+file(SHA256 ${wheel_list} wheel_key)
+set(wheel_dir ${CMAKE_CURRENT_BINARY_DIR}/gotcha-wheel/${wheel_key})
 file(GLOB_RECURSE found ${wheel_dir}/dftracer/lib*/libgotcha.so.2)
 if(NOT found)
   execute_process(
-    COMMAND ${Python_EXECUTABLE} -m pip download --quiet --no-deps --only-binary :all: --dest ${wheel_dir} dftracer
+    COMMAND ${Python_EXECUTABLE} -m pip download --quiet --no-deps --only-binary :all: --dest ${wheel_dir} --require-hashes
+            --requirement ${wheel_list}
     RESULT_VARIABLE status ERROR_VARIABLE why OUTPUT_QUIET)
   if(status EQUAL 0)
     file(GLOB wheel ${wheel_dir}/dftracer-*.whl)

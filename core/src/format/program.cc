@@ -19,7 +19,7 @@ constexpr uint16_t kMachine = EM_X86_64;
 constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
-constexpr size_t kMostSegments = 32;
+constexpr size_t kMaxSegments = 32;
 constexpr size_t kAlign = 4;
 
 // "Go\0\0", type 4, is .note.go.buildid.
@@ -49,8 +49,8 @@ class ProgramFile {
 
   Obstacle look(const Elf64_Ehdr &elf) {
     if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != kMachine) return Obstacle::kMachine;
-    Elf64_Phdr segments[kMostSegments];
-    size_t count = elf.e_phnum < kMostSegments ? elf.e_phnum : kMostSegments;
+    Elf64_Phdr segments[kMaxSegments];
+    size_t count = elf.e_phnum < kMaxSegments ? elf.e_phnum : kMaxSegments;
     if (elf.e_phentsize != sizeof(Elf64_Phdr)) return Obstacle::kNone;
     size_t bytes = count * sizeof(Elf64_Phdr);
     if (read(segments, bytes, elf.e_phoff) != static_cast<long>(bytes)) return Obstacle::kNone;

@@ -104,11 +104,11 @@ class Walk {
 
  private:
   // Filters of libseccomp need a few hundred.
-  static constexpr int kMostSteps = 1 << 16;
-  static constexpr int kMostWaiting = 128;
+  static constexpr int kMaxSteps = 1 << 16;
+  static constexpr int kMaxWaiting = 128;
 
   void add(const State &s) {
-    if (waiting_ == kMostWaiting) return end(SECCOMP_RET_KILL_PROCESS);
+    if (waiting_ == kMaxWaiting) return end(SECCOMP_RET_KILL_PROCESS);
     states_[waiting_++] = s;
   }
 
@@ -128,7 +128,7 @@ class Walk {
 
   // False at the end of the path.
   bool step(State &s) {
-    if (s.at >= count_ || ++steps_ > kMostSteps) return end(SECCOMP_RET_KILL_PROCESS), false;
+    if (s.at >= count_ || ++steps_ > kMaxSteps) return end(SECCOMP_RET_KILL_PROCESS), false;
     const sock_filter &i = code_[s.at++];
     bool by_x = BPF_SRC(i.code) == BPF_X;
     switch (BPF_CLASS(i.code)) {
@@ -222,7 +222,7 @@ class Walk {
   FilterVerdict &verdict_;
   uint32_t call_ = 0;
   int steps_ = 0, waiting_ = 0;
-  State states_[kMostWaiting];
+  State states_[kMaxWaiting];
 };
 
 }  // namespace

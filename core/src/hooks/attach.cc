@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "linker/lookup.h"
 #include "linker/real.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
@@ -34,11 +35,10 @@ int fail(const char *what, const char *why) {
 
 void *open_gotcha() {
   auto *open = reinterpret_cast<void *(*)(const char *, int)>(real_address(Fn::f_dlopen));
-  Dl_info own;
   char path[4096];
   Writer w(path, sizeof path);
-  if (dladdr(reinterpret_cast<void *>(&open_gotcha), &own) && own.dli_fname) {
-    string_view file(own.dli_fname);
+  if (const char *own = library_path()) {
+    string_view file(own);
     size_t slash = file.rfind('/');
     if (slash != string_view::npos) w << slice(file, 0, slash + 1) << "libgotcha.so.2";
   }
