@@ -1,7 +1,6 @@
 """The log of the declared DAG: a workflow manager's tasks and dependencies as JSON lines (docs/declared-dag.md).
 
     DeclaredLog      appends lines while the workflow runs
-    publish          writes a complete file from a manager's history; repeatable
     declared_line    one line
 
 Invariants: each writer process has its own file; each line is one write to a descriptor opened with O_APPEND, so a
@@ -16,8 +15,6 @@ import re
 import socket
 import threading
 import time
-import uuid
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +37,6 @@ def declared_line(type_: str, /, **keys: Any) -> str:
     if missing:
         raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
     return json.dumps({"type": type_, **given}, separators=(",", ":"), default=str)
-
-
-def publish(path: Path, lines: Iterable[str]) -> None:
-    """Writes or atomically replaces the declared file `path`. Creates its folder, which a Flux shell leaves out.
-
-    Raises OSError.
-    """
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    try:
-        scratch.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 class DeclaredLog:

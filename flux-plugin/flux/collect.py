@@ -4,6 +4,8 @@
 
 Invariants: an instance has one file per run, replaced atomically. The lines of a job replace those of an earlier
 collect, so collecting again adds what is new and never duplicates. A job that was traced into another run is omitted.
+A run gets only jobs of the user it belongs to, whatever other users' jobs claim; what can't be written is listed, and
+the others are written (declared_folder.py).
 """
 
 import json
@@ -18,10 +20,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tailrace.errors import ManagerError, UsageError
-from tailrace.flux.declared_jobs import Instance, Job, ascii_path, default_workflow, describe, run_of
+from tailrace.errors import ManagerError, TailraceError, UsageError
+from tailrace.flux import declared_folder
+from tailrace.flux.declared_jobs import Instance, Job, ascii_path, default_workflow, describe, run_of, user_of
 from tailrace.integrations import rundir
-from tailrace.integrations.declared_log import publish
 
 HISTORY_TIMEOUT_S = 300
 
@@ -29,15 +31,18 @@ HISTORY_TIMEOUT_S = 300
 @dataclass
 class Collected:
     """The result for one run. files: its declared files; jobs, instances: their numbers in these; elsewhere: jobs
-    omitted because they were traced into other runs; unreachable: (job id path, reason) of running inner instances
-    that could not be queried."""
+    omitted because they were traced into other runs; others: jobs omitted because another user submitted them;
+    unreachable: (job id path, reason) of running inner instances that could not be queried; fault: why the run was
+    left out, or ""."""
 
     run_dir: Path
     files: list[Path] = field(default_factory=list)
     jobs: int = 0
     instances: int = 0
     elsewhere: int = 0
+    others: int = 0
     unreachable: list[tuple[str, str]] = field(default_factory=list)
+    fault: str = ""
 
 
 def find_flux(given: str | Path | None = None) -> Path:
@@ -111,9 +116,9 @@ def collect(
 ) -> list[Collected]:
     """Writes the history of the surrounding Flux instance, and of those inside it, to runs.
 
-    run_dir: the run; None: every writable run that a job of these instances was traced into. Untraced jobs are
-    included if that is a single run. since: as in `read_history`. workflow: the workflow of untraced jobs.
-    Raises ManagerError, UsageError; OSError when a declared file can't be written.
+    run_dir: the run; None: every run that a job of these instances was traced into. Untraced jobs are included if that
+    is a single run. since: as in `read_history`. workflow: the workflow of untraced jobs.
+    Raises ManagerError, UsageError; OSError, RunError when `run_dir` can't be written.
     """
     return store(*read_history(find_flux(flux), since), run_dir, workflow)
 
@@ -135,16 +140,16 @@ def store(
         wanted = sorted(run for run in shares if run is not None)
     with_untraced = run_dir is not None or len(wanted) == 1
     by_path = {instance.path: instance for instance in instances}
-    total = sum(len(instance.jobs) for instance in instances)
     collected = []
     for run in wanted:
-        if run_dir is None and not (rundir.is_run_directory(run) and _takes_declarations(run)):
-            continue
         share = [*shares.get(run, []), *(shares.get(None, []) if with_untraced else [])]
         done = Collected(run, unreachable=unreachable)
-        for path, jobs in _by_instance(share).items():
-            _collect_into(done, by_path[path], jobs, workflow)
-        done.elsewhere = total - done.jobs
+        try:
+            _collect_into(done, by_path, share, workflow)
+        except (OSError, TailraceError) as error:
+            if run_dir is not None:
+                raise
+            done.fault = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         collected.append(done)
     return collected
 
@@ -166,18 +171,22 @@ def _by_instance(share: Iterable[tuple[str, int, Job]]) -> dict[str, list[Job]]:
     return {path: [job for _, job in sorted(jobs, key=lambda entry: entry[0])] for path, jobs in numbered.items()}
 
 
-def _takes_declarations(run: Path) -> bool:
-    declared = run / "declared"
-    return os.access(declared if declared.is_dir() else run, os.W_OK)
-
-
-def _collect_into(done: Collected, instance: Instance, jobs: list[Job], workflow: str | None) -> None:
-    path = done.run_dir / "declared" / file_name(instance)
-    with rundir.locked(done.run_dir):
-        publish(path, _merged(_groups_of(path), describe(instance, jobs, workflow or default_workflow(instance, jobs))))
-    done.files.append(path)
-    done.jobs += len(jobs)
-    done.instances += 1
+def _collect_into(
+    done: Collected, by_path: dict[str, Instance], share: list[tuple[str, int, Job]], workflow: str | None
+) -> None:
+    owner = declared_folder.owner_of(done.run_dir)
+    own = [entry for entry in share if user_of(entry[2]) == owner]
+    done.others = len(share) - len(own)
+    done.elsewhere = sum(len(instance.jobs) for instance in by_path.values()) - len(share)
+    with declared_folder.opened(done.run_dir, owner) as folder:
+        for path, jobs in _by_instance(own).items():
+            instance = by_path[path]
+            name = file_name(instance)
+            described = describe(instance, jobs, workflow or default_workflow(instance, jobs))
+            folder.publish(name, _merged(_groups_of(folder.lines(name)), described))
+            done.files.append(done.run_dir / declared_folder.FOLDER / name)
+            done.jobs += len(jobs)
+            done.instances += 1
 
 
 def file_name(instance: Instance) -> str:
@@ -186,12 +195,8 @@ def file_name(instance: Instance) -> str:
     return "-".join(["flux", *(re.sub(r"[^A-Za-z0-9._]", "_", part) for part in parts)]) + ".jsonl"
 
 
-def _groups_of(path: Path) -> Iterator[list[str]]:
+def _groups_of(lines: Iterable[str]) -> Iterator[list[str]]:
     """The groups of an earlier file, without invalid lines."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return
     group: list[str] = []
     for line in lines:
         with suppress(ValueError, TypeError, KeyError):

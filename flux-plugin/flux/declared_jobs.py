@@ -4,6 +4,7 @@ Input is the history that history.py prints; collect.py reads it and writes the 
 since the epoch, converted to ns.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,12 +61,19 @@ def run_of(job: Job) -> Path | None:
     forms = [{**names, "id": id_, "id.f58": id_, "jobid": id_} for id_ in (str(job["id"]), plain)]
     cwd = _dig(job.get("jobspec"), "attributes", "system").get("cwd")
     filled = [Path(str(cwd or "/"), _filled(template, names)) for names in forms]
-    found = next((path for path in filled if path.is_dir()), filled[0])
-    return None if "{{" in str(found) else found.resolve()
+    # Neither raises for a directory out of reach, as a guest's may be.
+    found = next((path for path in filled if os.path.isdir(path)), filled[0])  # noqa: PTH112
+    return None if "{{" in str(found) else Path(os.path.realpath(found))
 
 
 def _filled(template: str, names: Mapping[str, Any]) -> str:
     return _TEMPLATE.sub(lambda match: str(names.get(match[1], match[0])), template)
+
+
+def user_of(job: Job) -> int | None:
+    """The user id of the submitter, by the job manager; None when unknown."""
+    user = _context(job, "submit").get("userid")
+    return user if isinstance(user, int) else None
 
 
 def workflow_of(instance: Instance, job: Job) -> str | None:
@@ -132,7 +140,7 @@ def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, 
         ranks=resources.get("ranks"),
         cores=resources.get("cores"),
         gpus=resources.get("gpus") or None,
-        user=_context(job, "submit").get("userid"),
+        user=user_of(job),
         annotations=job.get("annotations") or None,
     )
     if _time(job, "finish") or _time(job, "clean"):
@@ -235,8 +243,10 @@ def job_name(job: Job) -> str:
 
 
 def _command(job: Job) -> list[Any]:
-    tasks = (job.get("jobspec") or {}).get("tasks") or [{}]
-    command = tasks[0].get("command")
+    jobspec = job.get("jobspec")
+    tasks = jobspec.get("tasks") if isinstance(jobspec, dict) else None
+    first = tasks[0] if isinstance(tasks, list) and tasks else None
+    command = first.get("command") if isinstance(first, dict) else None
     return command if isinstance(command, list) else []
 
 

@@ -14,7 +14,8 @@ Each line is an object with one key:
                  (list of [scheme, f58 or text])
     unreachable  path, reason: a running inner instance that can't be queried
 
-The instance's owner reads the job manager's journal. A guest may not, and looks up each of its own jobs.
+The instance's owner reads the job manager's journal. A guest may not, and looks up each of its own jobs. What a guest's
+jobspec has may be of any type.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import os
 import platform
 import re
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 import flux
 from flux.constants import FLUX_USERID_UNKNOWN
@@ -35,6 +36,8 @@ from flux.uri import JobURI
 from flux.util import parse_datetime
 
 LOOKUPS_AT_ONCE = 512
+LATEST_S = 2.0**33
+"""Later times don't fit into 64 bits as nanoseconds."""
 SAFE_URI = re.compile(r"(local://|ssh://[A-Za-z0-9][A-Za-z0-9.-]*)/[A-Za-z0-9._/+-]*\Z")
 
 
@@ -84,9 +87,10 @@ def write_instance(handle: Any, since: float, path: str = "") -> None:
     path: for an inner instance, the path of its job. The instance's own claim is ignored, so it can't replace another.
     """
     path = path or attribute(handle, "jobid-path") or "/"
-    owner = int(handle.attr_get("security.owner")) == os.getuid()
+    owner, jobs = read_jobs(handle)
     listed = listed_jobs(handle, owner)
-    jobs = journal(handle) if owner else lookups(handle, sorted(listed), ["jobspec", "eventlog"])
+    if not owner:
+        jobs = lookups(handle, sorted(listed), ["jobspec", "eventlog"])
     wanted = [job for job in sorted(jobs) if not over_before(jobs[job]["events"], since)]
     write_line(
         "instance",
@@ -163,6 +167,20 @@ def size_of(handle: Any) -> Dict[str, int]:
         return {}
 
 
+def read_jobs(handle: Any) -> Tuple[bool, Dict[int, Any]]:
+    """Whether we may read all users' jobs, and these."""
+    user = os.getuid()
+    if user not in (int(handle.attr_get("security.owner")), 0):
+        return False, {}
+    try:
+        return True, journal(handle)
+    except PermissionError:
+        # Root is a guest of another user's instance, unless that sets access.allow-root-owner.
+        if user:
+            raise
+        return False, {}
+
+
 def journal(handle: Any) -> Dict[int, Any]:
     """Every job in the job manager's journal: id -> events, jobspec, R."""
     jobs: Dict[int, Any] = {}
@@ -197,9 +215,23 @@ def lookups(handle: Any, jobs: List[int], keys: List[str]) -> Dict[int, Any]:
             out = {key: row[key] for key in ("jobspec", "R") if key in row}
             for key, name in (("eventlog", "events"), ("guest.exec.eventlog", "exec_events")):
                 if key in row:
-                    out[name] = [json.loads(line) for line in row[key].splitlines()]
+                    out[name] = list(events_in(row[key]))
             found[int(row["id"])] = out
     return found
+
+
+def events_in(eventlog: str) -> Iterator[Dict[str, Any]]:
+    """The events of an eventlog. A job's user may write anything into that of its shell: what is none is left out."""
+    for line in eventlog.splitlines():
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(event, dict) or not isinstance(event.get("name"), str):
+            continue
+        at = event.get("timestamp")
+        if isinstance(at, (int, float)) and 0 <= at < LATEST_S:
+            yield event
 
 
 def resources(assigned: Any) -> Dict[str, Any]:
@@ -227,20 +259,26 @@ def over_before(events: List[Any], since: float) -> bool:
 
 def inner_uri(events: List[Any]) -> Any:
     """The URI of the instance that the job runs; None when it runs none."""
-    uris = [event["context"].get("uri") for event in events if event["name"] == "memo"]
+    uris = [section(event, "context").get("uri") for event in events if event["name"] == "memo"]
     return next((uri for uri in reversed(uris) if isinstance(uri, str)), None)
 
 
 def user_of(events: List[Any]) -> Any:
     """The user id of the submitter; None when unknown."""
-    return next((event["context"].get("userid") for event in events if event["name"] == "submit"), None)
+    return next((section(event, "context").get("userid") for event in events if event["name"] == "submit"), None)
 
 
 def without_environment(jobspec: Any) -> Any:
     """`jobspec` without the environment: it may hold secrets, and is large."""
-    if isinstance(jobspec, dict):
-        jobspec.get("attributes", {}).get("system", {}).pop("environment", None)
+    section(jobspec, "attributes", "system").pop("environment", None)
     return jobspec
+
+
+def section(value: Any, *keys: str) -> Dict[str, Any]:
+    """The object under `keys`; an empty one where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def dependencies(job: Any) -> List[List[str]]:
@@ -250,7 +288,7 @@ def dependencies(job: Any) -> List[List[str]]:
     jobspec's dependencies with the scheme or the value written differently: each job counts once, and each other
     dependency once per scheme.
     """
-    declared = (job.get("jobspec") or {}).get("attributes", {}).get("system", {}).get("dependencies", [])
+    declared = section(job.get("jobspec"), "attributes", "system").get("dependencies") or []
     found = [plain(entry.get("scheme"), entry.get("value")) for entry in declared if isinstance(entry, dict)]
     known = {text for dependency in found for text in dependency}
     for event in job["events"]:

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import TAILRACE
 from support.flux_instance import FluxInstance, find_flux, require_plugins
+from support.ordinary_user import reach
 from support.run_files import Trace
 from support.truth import read_run
 from tailrace import _native
@@ -69,7 +71,7 @@ def start(place):
     if not all(path.stat().st_mode & 0o001 for path in plugins.jobtap.parents):
         pytest.skip(f"other users can't read {plugins.root}")
     table = place / "conf.toml"
-    table.write_text(f'[access]\nallow-guest-user = true\n[exec]\nimp = "{imp}"\n')
+    table.write_text(f'[access]\nallow-guest-user = true\nallow-root-owner = true\n[exec]\nimp = "{imp}"\n')
     own = subprocess.run([flux, "config", "builtin", "shell_pluginpath"], capture_output=True, text=True, check=True)
     path = f"-Sconf.shell_pluginpath={own.stdout.strip()}:{plugins.shell_folder}"
     running = []
@@ -236,6 +238,114 @@ def test_the_owner_follows_no_guests_memo(instance, home, place):
     as_user(instance, GUEST, "cancel", job, cwd=home)
     guest = pwd.getpwnam(GUEST).pw_uid
     assert (f"/{job}", f"it belongs to user {guest}, who can collect it") in unreachable
+
+
+def desk_of(user, place):
+    """A new folder of the user's."""
+    desk = Path(tempfile.mkdtemp(dir=place))
+    shutil.chown(desk, user)
+    return desk
+
+
+def collect(instance, user, *words, cwd):
+    """`tailrace flux collect WORDS...` as `user`: the finished process."""
+    ids = [f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
+    command = [*reach(cwd), "setpriv", *ids, *TAILRACE, "flux", "collect", *map(str, words)]
+    options = {"capture_output": True, "text": True, "check": False, "timeout": 120}
+    return subprocess.run(command, env=instance.env, cwd=cwd, **options)
+
+
+def declared_in(run):
+    """The tasks and stages that the run's declared files have."""
+    lines = [json.loads(line) for path in (run / "declared").iterdir() for line in path.read_text().splitlines()]
+    return {(line["task"], line["stage"]) for line in lines if line["type"] == "task"}
+
+
+def own_run(instance, owner, desk):
+    """A run of the owner's: its path, and its job's id in ASCII."""
+    job = as_user(instance, owner, "submit", "--wait", STAGE, f"--setattr=user.trace.run={desk}/run", "true", cwd=desk)
+    return desk / "run", job.stdout.strip().replace("ƒ", "f")
+
+
+def test_what_a_guest_writes_into_its_shells_log_ends_no_collection(start, place):
+    instance, owner = start()
+    desk, home = desk_of(owner, place), desk_of(GUEST, place)
+    run, task = own_run(instance, owner, desk)
+    lines = ["no JSON", "[" * 100000, "7", "{}", '{"name":"shell.start","timestamp":1e300}', '{"name":"shell.start"}']
+    (home / "log").write_text("\n".join(lines))
+    job = as_user(instance, GUEST, "submit", "sh", "-c", "flux kvs put --raw exec.eventlog=- < log", cwd=home)
+    as_user(instance, GUEST, "job", "wait-event", "--timeout=60", job.stdout.strip(), "clean", cwd=home)
+    kept = as_user(instance, GUEST, "job", "info", job.stdout.strip(), "guest.exec.eventlog", cwd=home).stdout
+    assert lines[1] in kept
+    done = collect(instance, owner, cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert (task, "s") in declared_in(run)
+
+
+@pytest.mark.parametrize("collector", ["owner", "root"])
+def test_a_guests_run_that_cannot_be_written_is_left_out_and_listed(start, place, collector):
+    instance, owner = start()
+    desk, home = desk_of(owner, place), desk_of(GUEST, place)
+    run, task = own_run(instance, owner, desk)
+    as_user(instance, GUEST, "run", STAGE, f"--setattr=user.trace.run={home}/private/run", "true", cwd=home)
+    (home / "private").chmod(0o700)
+    if collector == "root":
+        # Root may write everywhere: here the run's declarations are a link to the owner's.
+        (home / "private" / "run" / "declared").symlink_to(desk)
+    words = ["--flux", instance.flux]
+    done = collect(instance, owner if collector == "owner" else "root", *words, cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert f"{home}/private/run" in done.stderr
+    assert (task, "s") in declared_in(run)
+    assert sorted(path.name for path in desk.iterdir()) == ["run"]
+
+
+def test_root_leaves_a_guests_declarations_to_the_guest(start, place):
+    instance, _ = start()
+    home = desk_of(GUEST, place)
+    words = ["submit", "--wait", STAGE, f"--setattr=user.trace.run={home}/run", "true"]
+    task = as_user(instance, GUEST, *words, cwd=home).stdout.strip().replace("ƒ", "f")
+    assert collect(instance, "root", cwd=place).returncode == 0
+    assert (task, "s") in declared_in(home / "run")
+    assert owners(home) == {GUEST}
+    # The guest goes on with what root wrote.
+    assert collect(instance, GUEST, cwd=home).returncode == 0
+    assert owners(home) == {GUEST}
+
+
+@pytest.mark.parametrize("words", [(), ("DIR",)], ids=["every run", "one run"])
+def test_a_guests_job_enters_no_run_of_another_user(start, place, words):
+    instance, owner = start()
+    desk, home = desk_of(owner, place), desk_of(GUEST, place)
+    run, task = own_run(instance, owner, desk)
+    claims = [f"--setattr=user.trace.{key}={value}" for key, value in {"run": run, "task": task}.items()]
+    guests = as_user(instance, GUEST, "submit", "--wait", *claims, "--job-name=planted", "true", cwd=home).stdout
+    plain = as_user(instance, GUEST, "submit", "--wait", "--job-name=planted", "true", cwd=home).stdout
+    done = collect(instance, owner, *([run] if words else []), cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert {stage for _, stage in declared_in(run)} == {"s"}
+    assert not {job.strip().replace("ƒ", "f") for job in (guests, plain)} & {name for name, _ in declared_in(run)}
+
+
+def test_a_guests_instance_enters_no_run_of_another_user(start, place):
+    """A guest's batch job runs an instance that claims the owner's path, host, run and task; the owner collects."""
+    instance, owner = start()
+    desk, home = desk_of(owner, place), desk_of(GUEST, place)
+    run, task = own_run(instance, owner, desk)
+    script = home / "script"
+    claims = f"--setattr=user.trace.run={run} --setattr=user.trace.task={task}"
+    waiting = "touch ready; while [ -e ready ]; do sleep 0.1; done"
+    script.write_text(f"#!/bin/sh\nflux submit --wait --job-name=planted {claims} true\n{waiting}\n")
+    script.chmod(0o755)
+    words = [f"--cwd={home}", "--output=output", f"--setattr=user.trace.run={run}"]
+    job = as_user(instance, GUEST, "batch", "-n1", *words, script, cwd=home).stdout.strip()
+    as_user(instance, GUEST, "job", "wait-event", "--timeout=60", job, "memo", cwd=home)
+    done = collect(instance, owner, cwd=desk)
+    (home / "ready").unlink(missing_ok=True)
+    as_user(instance, GUEST, "cancel", job, cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert declared_in(run) == {(task, "s")}
+    assert f"job /{job} (it belongs to user" in done.stderr
 
 
 def test_the_owners_jobs_are_traced_beside_the_guests(instance, place):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tailrace.integrations.declared_log import DeclaredLog, declared_line, publish
+from tailrace.integrations.declared_log import DeclaredLog, declared_line
 
 END = {"workflow": "w", "task": "1", "t_end_ns": 5, "status": "done", "tries": 1}
 
@@ -87,10 +87,3 @@ def test_a_child_does_not_wait_for_a_lock_held_at_fork(tmp_path):
         time.sleep(0.01)
     texts = {path.read_text() for path in (tmp_path / "declared").iterdir()}
     assert {json.loads(text)["task"] for text in texts} == {"1", "child"}
-
-
-def test_publishing_replaces_the_file_whole(tmp_path):
-    place = tmp_path / "declared" / "m.jsonl"
-    for lines in (["a", "b"], ["c"]):
-        publish(place, lines)
-    assert place.read_text() == "c\n" and list(place.parent.iterdir()) == [place]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import ManagerError, UsageError
-from tailrace.flux import collect, declared_jobs
+from tailrace.flux import collect, declared_folder, declared_jobs
 from tailrace.integrations import rundir
 
 T0 = 1_795_181_800.25
@@ -23,7 +25,7 @@ def event(name: str, at: float, **context: Any) -> dict[str, Any]:
 def job(
     name: str = "ƒA", status: int | None = 0, extra: list[dict[str, Any]] | None = None, **keys: Any
 ) -> dict[str, Any]:
-    events = [event("submit", 0, userid=7), event("depend", 1), event("alloc", 3), event("start", 3.5)]
+    events = [event("submit", 0, userid=os.getuid()), event("depend", 1), event("alloc", 3), event("start", 3.5)]
     events += [*(extra or []), *([] if status is None else [event("finish", 9, status=status), event("clean", 9.5)])]
     jobspec = {"tasks": [{"command": ["/bin/sim", "-x"]}], "attributes": {"system": {}}}
     exec_events = [event("shell.init", 3.6), event("shell.start", 3.75)]
@@ -233,6 +235,45 @@ def test_the_run_of_a_job_is_found_where_its_shell_made_it(run: object, expected
 def test_the_format_of_the_id_is_that_of_the_existing_directory(tmp_path: Path) -> None:
     (tmp_path / "fA").mkdir()
     assert declared_jobs.run_of(job(extra=[traced_event(f"{tmp_path}/{{{{id}}}}")])) == tmp_path / "fA"
+
+
+def test_a_declared_file_is_replaced_whole(run_dir: Path) -> None:
+    for lines_ in (["a", "b"], ["c"]):
+        with declared_folder.opened(run_dir, os.getuid()) as folder:
+            folder.publish("m.jsonl", lines_)
+    assert [(path.name, path.read_text()) for path in (run_dir / "declared").iterdir()] == [("m.jsonl", "c\n")]
+
+
+PLANTS = {
+    "declared is a link": "rmdir run/declared; ln -s ../kept run/declared",
+    "others may write to declared": "chmod g+w run/declared",
+    "others may write to the run": "chmod o+w run",
+    "the file is a link": "ln -s ../../kept/file run/declared/flux-n1.jsonl",
+    "the file has another name": "ln kept/file run/declared/flux-n1.jsonl",
+    "the file is a pipe": "mkfifo run/declared/flux-n1.jsonl",
+    "the file is too large": "truncate -s 2G run/declared/flux-n1.jsonl",
+}
+
+
+@pytest.mark.parametrize("how", PLANTS.values(), ids=PLANTS.keys())
+def test_a_run_that_was_tampered_with_is_left_out_and_named(run_dir: Path, tmp_path: Path, how: str) -> None:
+    good = rundir.open_run_directory(tmp_path / "good", ["test"])
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("kept")
+    subprocess.run(["sh", "-euc", how], cwd=tmp_path, check=True)
+    jobs = [job(name, extra=[traced_event(run, stage="s")]) for name, run in (("ƒA", run_dir), ("ƒB", good))]
+    left, written = sorted(collect.store([instance(*jobs)], []), key=lambda done: not done.fault)
+    assert left.run_dir == run_dir and str(run_dir) in left.fault
+    assert (written.run_dir, written.jobs) == (good, 1)
+    assert [(path.name, path.read_text()) for path in (tmp_path / "kept").iterdir()] == [("file", "kept")]
+
+
+def test_jobs_of_other_users_enter_no_run(run_dir: Path) -> None:
+    mine, theirs = job("ƒA"), job("ƒB", extra=[traced_event(run_dir, workflow="w", stage="s", task="fA")])
+    theirs["events"][0]["context"]["userid"] += 1
+    (done,) = collect.store([instance(mine, theirs)], [], run_dir)
+    assert (done.jobs, done.others, done.elsewhere) == (1, 1, 0)
+    assert tailrace.open(run_dir).declared_tasks["stage"].tolist() == ["sim"]
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
