@@ -125,6 +125,7 @@ TAILRACE_API int tailrace_attach() {
 }
 
 TAILRACE_API const char *tailrace_attach_error() {
+  if (has_more_rights_than_its_caller()) return "a program with more privileges than its caller is not traced";
   if (g_session.state.load() != State::kOn) return "TAILRACE_RUN is not set in the environment";
   return attach_error();
 }

@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -328,10 +329,17 @@ static bool may_start() {
   return true;
 }
 
+bool has_more_rights_than_its_caller() { return getauxval(AT_SECURE) != 0; }
+
 void start_session(char **argv, State from) {
   State expected = from;
   if (!g_session.state.compare_exchange_strong(expected, State::kStarting)) {
     if (argv && !g_argv) g_argv = argv;
+    return;
+  }
+  // Who starts a program that has more rights than he has (ld.so(8), secure-execution mode) chooses its environment.
+  if (has_more_rights_than_its_caller()) {
+    g_session.state.store(State::kOff, std::memory_order_release);
     return;
   }
   bool wanted = read_environment(environ, g_session.environment);

@@ -165,6 +165,8 @@ inline Context *current_context() {
   return g_session.root;
 }
 
+// Whether the program's file gives it rights that its caller has not (set-user-ID, capabilities): it is never traced.
+bool has_more_rights_than_its_caller();
 // Starts the session if the environment has TAILRACE_RUN and its state is `from`. argv may be null: it is found.
 void start_session(char **argv, State from = State::kNew);
 
