@@ -2,6 +2,7 @@
 #include "job_context.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,10 +75,40 @@ Json describe_command(const JobContext &job, const char *named_workflow) {
   return Json::share(member(task, "command"));
 }
 
+// The user's name, which the user can't choose; the number where it has none.
+CString user_name() {
+  struct passwd entry, *found = nullptr;
+  char buffer[4096];
+  if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found && !strchr(found->pw_name, '/') &&
+      found->pw_name[0] != '.') {
+    return CString(strdup(found->pw_name));
+  }
+  return formatted("%u", static_cast<unsigned>(geteuid()));
+}
+
+// The template with the user's name for each {user}. {{user}} would be one of Flux's own.
+CString with_user(const char *text) {
+  constexpr string_view kUser = "{user}";
+  CString name = user_name();
+  size_t room = strlen(text) + 1;
+  for (const char *at = strstr(text, kUser.data()); at; at = strstr(at + 1, kUser.data())) room += strlen(name.get());
+  CString expanded(static_cast<char *>(malloc(room)));
+  if (!expanded) return nullptr;
+  Writer out(expanded.get(), room);
+  for (const char *p = text; *p;) {
+    bool whole = starts_with(p, kUser) && (p == text || p[-1] != '{') && p[kUser.size()] != '}';
+    out << (whole ? string_view(name.get()) : string_view(p, 1));
+    p += whole ? kUser.size() : 1;
+  }
+  out.c_str();
+  return expanded;
+}
+
 bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, Writer &fault, Writer &warning) {
   const json_t *system = member(member(job.jobspec.get(), "attributes"), "system");
   const char *cwd = json_string_value(member(system, "cwd"));
-  CString wanted(flux_shell_mustache_render(shell, json_string_value(member(job.event.get(), "run"))));
+  CString of_user = with_user(json_string_value(member(job.event.get(), "run")));
+  CString wanted(of_user ? flux_shell_mustache_render(shell, of_user.get()) : nullptr);
   if (!wanted) {
     fault << "can't expand the template of the run directory: " << strerror(errno);
     return false;

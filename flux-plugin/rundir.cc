@@ -309,6 +309,24 @@ bool is_empty(const char *path) {
 // Neither empty nor a run. Checked twice, because another shell may have created its first folder in between.
 bool is_foreign(const char *path) { return !is_run(path) && !is_empty(path) && !is_run(path); }
 
+// Nobody but the user may own it or write there: who may could replace trace files by links, or read what others trace
+// into them.
+bool is_users_own(const char *path, Writer &fault) {
+  Descriptor fd(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st;
+  if (fd.get() < 0 || fstat(fd.get(), &st) < 0)
+    return refuse(fault, "can't use the run directory's folder", path, errno);
+  if (st.st_uid != geteuid()) {
+    fault << path << " belongs to another user: give a directory of your own";
+    return false;
+  }
+  if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+    fault << "others may write to " << path << ": `chmod go-w " << path << "`, or give another directory";
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool make_run_directory(const char *path, const RunDescription &description, CString &real, Writer &fault,
@@ -321,11 +339,13 @@ bool make_run_directory(const char *path, const RunDescription &description, CSt
   }
   real.reset(realpath(path, nullptr));
   if (!real) return refuse(fault, "can't use the run directory", path, errno);
+  if (!is_users_own(real.get(), fault)) return false;
   // declared/ is created by its first writer.
   CString trace = join(real.get(), "trace");
   if (mkdir(trace.get(), 0700) != 0 && errno != EEXIST) {
     return refuse(fault, "can't create the run directory's folder", trace.get(), errno);
   }
+  if (!is_users_own(trace.get(), fault)) return false;
   if (access(trace.get(), W_OK | X_OK) != 0) return refuse(fault, "can't write to", trace.get(), errno);
   if (!describe_host(real.get(), description)) refuse(warning, "can't write run.json of", real.get(), errno);
   return true;

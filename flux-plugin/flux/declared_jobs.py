@@ -5,6 +5,7 @@ since the epoch, converted to ns.
 """
 
 import os
+import pwd
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from tailrace.integrations.declared_log import declared_line
 
 TRACE_EVENT = "tailrace.trace"
+_USER = re.compile(r"(?<!\{)\{user\}(?!\})")
 _TEMPLATE = re.compile(r"\{\{([a-z0-9.]+)\}\}")
 # The parts of a wait status: wait(2).
 _SIGNAL, _EXIT_SHIFT = 0x7F, 8
@@ -50,7 +52,7 @@ def run_of(job: Job) -> Path | None:
     """The run directory of a traced job; None for an untraced job, and for a directory that only its shell knows.
 
     The directory may be a template (flux-submit(1), MUSTACHE TEMPLATES), relative to the job's working directory. The
-    tags that name the job are expanded.
+    tags that name the job are expanded, and {user}.
     """
     template = trace_event(job).get("run", (requested(job) or {}).get("run"))
     if not isinstance(template, str):
@@ -59,11 +61,23 @@ def run_of(job: Job) -> Path | None:
     names = {"id.f58plain": plain, "id.dec": job.get("number"), "name": job_name(job)}
     # In a job without a UTF-8 locale, f58 is the plain form.
     forms = [{**names, "id": id_, "id.f58": id_, "jobid": id_} for id_ in (str(job["id"]), plain)]
+    user = _user_name(job)
+    template = _USER.sub(lambda match: user, template)
     cwd = _dig(job.get("jobspec"), "attributes", "system").get("cwd")
     filled = [Path(str(cwd or "/"), _filled(template, names)) for names in forms]
     # Neither raises for a directory out of reach, as a guest's may be.
     found = next((path for path in filled if os.path.isdir(path)), filled[0])  # noqa: PTH112
     return None if "{{" in str(found) else Path(os.path.realpath(found))
+
+
+def _user_name(job: Job) -> str:
+    """As flux-plugin/job_context.cc names the job's user."""
+    user = user_of(job)
+    try:
+        name = pwd.getpwuid(user).pw_name if user is not None else ""
+    except KeyError:
+        name = ""
+    return name if name and "/" not in name and name[0] != "." else str(user)
 
 
 def _filled(template: str, names: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import tailrace
 from support import run_schema, sanitizer
+from support.commands import run_cli
 from support.run_files import Trace
 from support.truth import read_run
 from tailrace import _native
@@ -255,6 +257,40 @@ def test_a_run_directory_that_cannot_be_made_leaves_the_job_untraced(submit_in, 
         assert re.search(message, line), line
     assert (work / "out").stat().st_size == 5000
     assert (work / "in").stat().st_size == 5000
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("mkdir run; chown 65534 run", "run belongs to another user: give a directory of your own"),
+        ("mkdir run; chmod g+w run", "others may write to .*/run: `chmod go-w .*/run`"),
+        ("mkdir -p run/trace; chmod o+w run/trace", "others may write to .*/run/trace"),
+        ("mkdir run kept; ln -s ../kept run/trace", "can't use the run directory's folder .*/run/trace"),
+    ],
+)
+def test_a_run_directory_in_which_others_could_write_is_not_used(submit_in, work, how, message):
+    if "chown" in how and os.geteuid():
+        pytest.skip("only root can give a directory away")
+    subprocess.run(["sh", "-euc", how], cwd=work, check=True)
+    _, _, done = submit_in(f"--setattr=user.trace.run={work}/run", "cp", "in", "out")
+    (line,) = warnings(done)
+    assert re.search(f"not traced: .*{message}", line), line
+    assert (work / "out").stat().st_size == 5000
+    assert not [path for path in (work / "run").rglob("*") if path.name != "trace"]
+
+
+def test_the_configured_run_directory_has_the_users_name(start_traced_flux, work):
+    instance = start_traced_flux(f"run={work}/{{user}}/x{{user}}/{{{{id.f58plain}}}}", cwd=work)
+    job, _ = run_job(instance, STAGE, "cp", "in", "out")
+    name = pwd.getpwuid(os.getuid()).pw_name
+    run = work / name / f"x{name}" / job.replace("ƒ", "f")
+    assert Trace(run).of(work / "out")
+    done = run_cli("flux", "collect", env=instance.env)
+    assert f"tailrace: 1 job of 1 instance; {run}" in done.stderr
+    # A user's own template, in which Flux's tag only looks like it.
+    odd = f"--setattr=user.trace.run={work}/{{{{user}}}}"
+    run_job(instance, odd, "cp", "in", "out2")
+    assert Trace(work / "{{user}}").of(work / "out2")
 
 
 @pytest.fixture

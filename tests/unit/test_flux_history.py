@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tailrace.errors import ManagerError, UsageError
 from tailrace.flux import collect, declared_folder, declared_jobs
 from tailrace.integrations import rundir
 
+USER = pwd.getpwuid(os.getuid()).pw_name
 T0 = 1_795_181_800.25
 
 
@@ -221,6 +223,8 @@ def test_jobs_traced_into_another_run_are_left_out(run_dir: Path, tmp_path: Path
         ("runs/{{id.f58plain}}", "/jobs/runs/fA"),
         ("/r/{{name}}/{{id.dec}}", "/r/sim/77"),
         ("/r/{{id}}", "/r/ƒA"),
+        ("/r/{user}/{{name}}/x{user}", f"/r/{USER}/sim/x{USER}"),
+        ("/r/{{user}}", None),
         ("/r/{{tmpdir}}", None),
         (7, None),
     ],
