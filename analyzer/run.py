@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
 
     from tailrace.analyzer.edges.edge_table import EdgeTable
+    from tailrace.analyzer.edges.file_names import FileNames
     from tailrace.analyzer.insights import Finding, Insights
 
 _KEYS = ["workflow", "stage", "task", "job"]
@@ -68,6 +70,13 @@ def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     texts = {name: table[name].astype(object).where(table[name].notna() & (table[name] != ""), None) for name in names}
     renumbered: pd.DataFrame = table.assign(**texts).reset_index(drop=True)
     return renumbered
+
+
+def _unmet(frame: pd.DataFrame) -> pd.DataFrame:
+    """The names of a partition's calls that met no file."""
+    names = [frame[path][frame[file].isna()].dropna() for file, path in (("file", "path"), ("file2", "path2"))]
+    unmet: pd.DataFrame = pd.DataFrame({"path": pd.concat([part.astype(object) for part in names]).unique()})
+    return unmet
 
 
 def _with_facts(table: pd.DataFrame, facts: pd.Series) -> pd.DataFrame:
@@ -124,7 +133,8 @@ class Run:
             t0: keep calls that ended at or after it, ns since the epoch.
             t1: keep calls that started before it.
             **where: column=value, column=[values] or column=loader.Glob("*.nc"); "" is null. For a free tag:
-                **{"tag.try": "0"}.
+                **{"tag.try": "0"}. `path` is any name of a file (`find_files`): its events are those under all its
+                names, as the first or the second file of a call.
 
         Returns:
             dask.dataframe.DataFrame, one row per event, dtypes as in tailrace.analyzer.store.schema (text is a
@@ -132,11 +142,12 @@ class Run:
             Computing it raises TraceError when a block is damaged or has fewer events than its header promises.
 
         Raises:
-            QueryError: there is no such column, stage, task, job, workflow or rank in the run.
+            QueryError: there is no such column, file, stage, task, job, workflow, rank, host, pid or start in the run.
         """
         predicates = loader.where(t0, t1, **where)
         names = list(self.columns if columns is None else columns)
         self._check(names, predicates)
+        predicates = self._with_files(predicates)
         return loader.frame(self._catalogue, names, predicates, mount_rows(self.meta))
 
     def _check(self, names: list[str], predicates: loader.Where) -> None:
@@ -145,15 +156,58 @@ class Run:
                 raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
         for name, wanted in predicates.values:
             if name in schema.TAGS:
-                self._check_tag(name, [value for value in wanted if isinstance(value, str) and value != ""])
+                self._check_values(name, "contexts", [value for value in wanted if value != ""])
+            elif name in PROCESS and self._kinds == {headers.TAILRACE}:  # DFTracer's files may have several of each
+                self._check_values(name, "processes", [value for value in wanted if value != ""])
 
-    def _check_tag(self, name: str, wanted: list[str]) -> None:
-        query = f"SELECT DISTINCT {name} FROM contexts WHERE {name} IS NOT NULL ORDER BY {name}"
+    @cached_property
+    def _kinds(self) -> set[str]:
+        return {str(kind) for (kind,) in self._catalogue.rows("SELECT DISTINCT kind FROM files")}
+
+    def _check_values(self, name: str, table: str, wanted: list[loader.Wanted]) -> None:
+        query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name}"
         known = [value for (value,) in self._catalogue.rows(query)]
         for value in wanted:
-            if value not in known:
+            if value not in known and not (isinstance(value, loader.Glob) and any(value.fits(known))):
+                text = value.pattern if isinstance(value, loader.Glob) else value
                 shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
-                raise QueryError(f"{self.path}: there is no {name} {value!r}; there is {shown or 'none'}")
+                raise QueryError(f"{self.path}: there is no {name} {text!r}; there is {shown or 'none'}")
+
+    # ---- files by name ----
+
+    @cached_property
+    def _file_names(self) -> FileNames:
+        from tailrace.analyzer.edges.file_names import FileNames
+
+        cwd = self.meta.get("cwd")
+        return FileNames(self.edges(), cwd if isinstance(cwd, str) else "", self._names_of_no_file)
+
+    def _names_of_no_file(self) -> set[str]:
+        """The names in calls that met no file: failed opens, files that were searched for."""
+        events = loader.frame(self._catalogue, loader.Files.COLUMNS, loader.Where(), mount_rows(self.meta))
+        parts = events.map_partitions(_unmet, meta=pd.DataFrame({"path": pd.Series(dtype=object)})).compute()
+        return set(parts["path"])
+
+    def find_files(self, name: str | loader.Glob) -> pd.DataFrame:
+        """The files of a name or pattern: file (identity), path (its last name), ftype, found (that one of its names by
+        which it was found), how (whole, relative, ending, link).
+
+        A name is absolute, relative to the directory in which the run was started or to the current one, or the last
+        components of a path, as a base name; it is any name that the file had in the run (before and after a rename,
+        hard links), or a symbolic link of this machine to it. Reads events on first use.
+
+        Raises:
+            QueryError: no event has such a name; the message has the nearest ones.
+        """
+        return self._file_names.find(name)
+
+    def _with_files(self, predicates: loader.Where) -> loader.Where:
+        """The predicates with the files that the values of `path` name, in place of these."""
+        values = tuple((name, wanted) for name, wanted in predicates.values if name != "path")
+        if len(values) == len(predicates.values):
+            return predicates
+        names = [value for name, wanted in predicates.values if name == "path" for value in wanted]
+        return replace(predicates, values=values, files=self._file_names.choose(names))
 
     # ---- tables ----
 

@@ -17,6 +17,9 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tailrace.analyzer.run import Run
+    from tailrace.analyzer.store.loader import Glob
+
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
     "workflow": "Only this workflow.",
@@ -26,12 +29,13 @@ FILTERS = {
     "rank": "Only this MPI rank.",
     "name": "Only this function, as in read.",
     "cat": "Only this category, as in POSIX.",
-    "path": "Only this file, as in '*.nc'.",
+    "path": "Only this file, by any of its names: absolute, relative, base name, before or after a rename.",
     "host": "Only this host.",
     "pid": "Only this process id.",
     "start": "Only processes that began then (ns), where a host reused the pid.",
 }
 _PATTERN = frozenset("*?[")
+NOTHING = "tailrace: no event matches"
 
 
 def _filters(function: Any) -> Any:
@@ -102,8 +106,32 @@ def command(
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
     run = tailrace.open(directory)
     given = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
-    where = {**_values(given), **_times(run, since, until)}
+    values = _values(given)
+    for name in values.get("path", ()):
+        _explain(run, name)
+    where = {**values, **_times(run, since, until)}
     _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output)
+
+
+def _explain(run: Run, name: str | Glob) -> None:
+    """Says on standard error which files a name means, where that is not plain. Raises QueryError where none is."""
+    from tailrace.analyzer.edges import file_names
+    from tailrace.analyzer.util.formatting import count_text, visible
+
+    if name == "" or not isinstance(name, str):
+        return
+    files = run.find_files(name)
+    found = list(dict.fromkeys(files["found"]))
+    many, shown = len(files) > 1, ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    if len(files) and files["how"].iat[0] == file_names.LINK:
+        note = f"a link to {', '.join(sorted(set(files['path'][files['ftype'] != 'lnk'])))}"
+    elif len(found) > 1:
+        note = f"{count_text(len(files), 'file')}: {shown}; --by path keeps them apart"
+    elif many:
+        note = f"{count_text(len(files), 'file')}, one after another; --by file keeps them apart"
+    else:
+        return
+    click.echo(f"tailrace: {visible(name)} is {visible(note)}", err=True)
 
 
 def _pieces(
@@ -118,10 +146,21 @@ def _pieces(
     from tailrace.analyzer.store import query
 
     if columns is not None:
-        yield from query.rows(run, _names(columns), sort, limit, **where)
+        some = False
+        for piece in query.rows(run, _names(columns), sort, limit, **where):
+            some = some or len(piece) > 0
+            yield piece
+        if not some and limit != 0:
+            click.echo(NOTHING, err=True)
         return
     wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
-    table = query.ordered(query.aggregate(run, _names(by), wanted, **where), sort)
+    count = query.Aggregate("count", None)
+    table = query.aggregate(run, _names(by), list(dict.fromkeys([*wanted, count])), **where)
+    if table.empty or (not by and table[count.label].iat[0] == 0):
+        click.echo(NOTHING, err=True)
+    if count not in wanted:
+        table = table.drop(columns="events" if count.label in _names(by) else count.label)
+    table = query.ordered(table, sort)
     yield table if limit is None else table.head(limit)
 
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
+from tailrace.analyzer.store.loader import Glob
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError
@@ -41,15 +42,16 @@ class Estimate:
 
 
 def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: float = 0.0) -> Estimate:
-    """Files whose path fits one of the shell patterns on a tier that is `factor` times as fast, or gives `bytes_per_s`
-    to each task.
+    """Files that fit one of the shell patterns, by any of their names, on a tier that is `factor` times as fast, or
+    gives `bytes_per_s` to each task.
 
     Raises:
         QueryError: no data file fits, or the speed is not given as one number above 0.
     """
     if (factor > 0) == (bytes_per_s > 0):
         raise QueryError("give the tier's speed as a factor or in bytes/s, above 0, and not both")
-    named = np.array([any(fnmatchcase(str(path), p) for p in patterns) for path in inputs.m.paths], dtype=np.bool_)
+    codes = FileNames(inputs.m.table).codes_of([Glob(pattern) for pattern in patterns])
+    named = np.isin(np.arange(len(inputs.m.paths)), codes)
     pick = named[inputs.m.bursts["file"].to_numpy()] & inputs.m.classed(("data",))
     if not pick.any():
         raise QueryError(f"no data file of the run fits {', '.join(map(repr, patterns))}")

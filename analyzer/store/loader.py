@@ -13,11 +13,11 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -47,8 +47,37 @@ class Glob:
 
     pattern: str
 
+    def fits(self, texts: Iterable[str]) -> list[bool]:
+        """Whether each text fits."""
+        match = re.compile(fnmatch.translate(self.pattern)).match
+        return [text == self.pattern or match(text) is not None for text in texts]
+
 
 Wanted = str | int | Glob
+
+
+@dataclass(frozen=True)
+class Files:
+    """A choice of files, however the calls named them: identities, of the first or the second file of a call; names and
+    patterns of calls that met no file (a failed open); unnamed: calls without a name, too."""
+
+    identities: frozenset[str]
+    names: frozenset[str]
+    patterns: tuple[str, ...] = ()
+    unnamed: bool = False
+
+    COLUMNS: ClassVar = ("path", "file", "path2", "file2")
+
+    def rows(self, frame: pd.DataFrame) -> Bools:
+        """Whether each row is a call on one of these files."""
+        named: tuple[Wanted, ...] = (*self.names, *(Glob(pattern) for pattern in self.patterns))
+        keep = np.zeros(len(frame), dtype=bool)
+        for file, path in (("file", "path"), ("file2", "path2")):
+            keep |= _matches(frame[file], tuple(self.identities))
+            keep |= frame[file].isna().to_numpy() & _matches(frame[path], named)
+        if self.unnamed:
+            keep |= frame["path"].isna().to_numpy()
+        return keep
 
 
 @dataclass(frozen=True)
@@ -57,6 +86,7 @@ class Where:
 
     Args:
         values: column -> allowed values; "" is null.
+        files: the calls on these files; `Run.events` makes it of the values of `path`.
         t0: keeps calls that ended at or after it (ns since the epoch).
         t1: keeps calls that started before it.
     """
@@ -64,11 +94,12 @@ class Where:
     values: tuple[tuple[str, tuple[Wanted, ...]], ...] = ()
     t0: int | None = None
     t1: int | None = None
+    files: Files | None = None
 
     def columns(self) -> list[str]:
         """The columns that the predicates need."""
         times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur"] * (self.t0 is not None)
-        return [*times, *(name for name, _ in self.values)]
+        return [*times, *(name for name, _ in self.values), *(Files.COLUMNS if self.files else ())]
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of `frame` that match."""
@@ -79,6 +110,8 @@ class Where:
             keep &= frame["ts"].to_numpy() < self.t1
         for name, wanted in self.values:
             keep &= _matches(frame[name], wanted)
+        if self.files is not None:
+            keep &= self.files.rows(frame)
         return frame if keep.all() else frame[keep].reset_index(drop=True)
 
 
@@ -112,10 +145,8 @@ def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
         return column.isin(list(wanted)).to_numpy(dtype=bool)
     categories = column.cat.categories
     plain = {value for value in wanted if isinstance(value, str)}
-    globs = [value.pattern for value in wanted if isinstance(value, Glob)]
-    patterns = [re.compile(fnmatch.translate(text)) for text in globs]
-    plain.update(globs)
-    good = [text in plain or any(pattern.match(text) for pattern in patterns) for text in categories]
+    fits = [value.fits(categories) for value in wanted if isinstance(value, Glob)]
+    good = [text in plain or any(of) for text, *of in zip(categories, *fits, strict=True)]
     # Code -1 is null and selects the last entry.
     chosen = np.array([*good, "" in plain], dtype=bool)
     keep: Bools = chosen[column.cat.codes.to_numpy()]

@@ -39,6 +39,7 @@ FAST_INTEGRATION = {
     "test_context",
     "test_demo",
     "test_export",
+    "test_file_names",
     "test_processes",
     "test_untraced",
 }

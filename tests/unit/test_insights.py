@@ -344,7 +344,7 @@ class TestWhatIf:
         for wrong in ({"factor": 2.0, "bytes_per_s": 5.0}, {}):
             with pytest.raises(QueryError, match="factor or in bytes/s"):
                 whatif.tier(s, ["/a"], **wrong)
-        with pytest.raises(QueryError, match="no data file"):
+        with pytest.raises(QueryError, match="no event is on a file that fits '/none'"):
             whatif.tier(s, ["/none"], factor=2)
         with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b"):
             whatif.together(s, "a", "z")
