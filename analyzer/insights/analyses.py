@@ -86,9 +86,14 @@ class Analyses:
         """Arguments of `tailrace query` for the events of a task or process."""
         row = self.inputs.tasks.iloc[task]
         if row["task"]:
-            return ["--task", literal(str(row["task"]))]
+            return self.of_tag(str(row["workflow"]), str(row["task"]))
         start = ["--start", str(row["start"])] if row["pid_uses"] > 1 else []
-        return ["--host", str(row["host"]), "--pid", str(row["pid"]), *start]
+        return ["--host", literal(str(row["host"])), "--pid", str(row["pid"]), *start]
+
+    def of_tag(self, workflow: str, *tasks: str) -> list[str]:
+        """The same for task tags: a tag is a task's own within its workflow."""
+        where = ["--workflow", literal(workflow)] if workflow else []
+        return [*where, *(word for task in tasks for word in ("--task", literal(task)))]
 
     def of_stage(self, name: str) -> list[str]:
         """The same for a stage as it is shown."""

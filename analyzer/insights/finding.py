@@ -11,7 +11,6 @@ it are literal.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from glob import escape as literal
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.util import shell
 from tailrace.analyzer.util.formatting import count_text
 
 EVIDENCE = 5
@@ -127,8 +127,11 @@ class Rule:
         """The query with its names filled in."""
         if not self.query.startswith("tailrace query "):
             return self.query.format(run=repr(directory))
-        words = {key: shlex.quote(literal(n)) if isinstance(n, str) else shlex.join(n) for key, n in names.items()}
-        return self.query.format(run=shlex.quote(directory), **words)
+        words = {
+            key: shell.quoted(literal(name)) if isinstance(name, str) else shell.join(name)
+            for key, name in names.items()
+        }
+        return self.query.format(run=shell.directory(directory), **words)
 
 
 def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[Row]:

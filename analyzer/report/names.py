@@ -10,7 +10,6 @@ relative to the current one.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from tailrace.analyzer.model.dataflow import UNTAGGED
+from tailrace.analyzer.util import shell
 from tailrace.analyzer.util.formatting import shortened, visible
 
 ELLIPSIS = "\u2026"
@@ -55,29 +55,31 @@ class Names:
         here = str(Path(self.directory).relative_to(Path.cwd())) if self._is_below_here() else self.directory
         if not query.startswith("tailrace "):
             return [visible(query.replace(f"tailrace.open({self.directory!r})", f"tailrace.open({here!r})"))]
-        words = [here if word == self.directory else word for word in shlex.split(query)]
-        lines, line = [], shlex.join(words[:3])
+        words = [
+            shell.directory(here) if word == shell.directory(self.directory) else word for word in shell.words(query)
+        ]
+        lines, line = [], " ".join(words[:3])
         for option in _options(words[3:]):
             if cell_len(f"{line} {option}{CONTINUED}") > width:
                 lines.append(line + CONTINUED)
                 line = f"    {option}"
             else:
                 line = f"{line} {option}"
-        return [visible(text) for text in (*lines, line)]
+        return [visible(part) for text in (*lines, line) for part in text.split("\n")]
 
     def _is_below_here(self) -> bool:
         return bool(self.directory) and Path(self.directory).is_relative_to(Path.cwd())
 
 
 def _options(words: Iterable[str]) -> list[str]:
-    """The words of a command line, an option together with its value."""
+    """The quoted words of a command line, an option together with its value."""
     out: list[list[str]] = []
     for word in words:
         if word.startswith("--") or not out:
             out.append([word])
         else:
             out[-1].append(word)
-    return [shlex.join(option) for option in out]
+    return [" ".join(option) for option in out]
 
 
 def fit(name: str, room: int) -> str:

@@ -27,6 +27,7 @@ from support import trace_writer as tw
 from support.flowcase import MS, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html
+from tailrace.analyzer.util import shell
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -311,13 +312,24 @@ def test_a_query_passes_only_the_name_to_the_shell(show: Any) -> None:
         page.tab.locator("#search").fill(name.split("\u2028")[0])
         page.tab.locator("#file-table tbody button", has_text="/out/0/").first.click()
         command = page.tab.locator("#panel pre code").first.text_content()
-        done = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
-        words = done.stdout.decode().split("\n")
-        path = words[words.index("--path") + 1]
         pattern = "".join(f"[{c}]" if c in "*?[" else c for c in f"/out/0/{name}")
-        assert path == pattern
+        assert f" --path {shell.quoted(pattern)} " in command, "the terminal report's form"
+        for program in ("sh", "dash", "bash"):
+            done = subprocess.run([program, "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
+            words = done.stdout.decode().split("\n")
+            assert words[words.index("--path") + 1] == pattern, program
         if name.isprintable():
             assert shlex.split(command)[:3] == ["tailrace", "query", "/runs/story"]
+
+
+@pytest.mark.parametrize("program", ["sh", "dash", "bash"])
+def test_every_field_of_a_process_is_quoted(show: Any, program: str) -> None:
+    process = {"host": "h'\x1b; echo 1", "pid": "2; echo 1", "born": "3; echo 1", "name": "x"}
+    command = show().tab.evaluate("process => taskQuery(process)", process)
+    done = subprocess.run([program, "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
+    words = done.stdout.decode().split("\n")
+    for option, key in (("--host", "host"), ("--pid", "pid"), ("--start", "born")):
+        assert words[words.index(option) + 1] == process[key]
 
 
 def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:

@@ -386,7 +386,9 @@ class TestFindings:
         assert fnmatchcase(path, asked[asked.index("--path") + 1])
         assert not fnmatchcase("/out dir/part1 x.dat", asked[asked.index("--path") + 1])
         code = i.inputs.tasks.index[i.inputs.tasks["task"] == name][0]
-        assert fnmatchcase(name, i.of_task(code)[1]) and not fnmatchcase(name.replace("?", "s"), i.of_task(code)[1])
+        asked = i.of_task(code)
+        assert asked[:3] == ["--workflow", "w", "--task"]
+        assert fnmatchcase(name, asked[3]) and not fnmatchcase(name.replace("?", "s"), asked[3])
         assert i.of_stage("t[0]") == ["--stage", "t[[]0]"]
 
     def test_an_empty_run_has_none(self) -> None:

@@ -3,29 +3,29 @@
 const panel = byId("panel");
 let opener = null;
 
-// A name as a word of a POSIX shell; invisible characters as bytes in $'\x1b', which bash, zsh and ksh read.
+// A name as a word that sh, dash, bash, ksh and zsh read alike; analyzer/util/shell.py has the same form, and its reasons.
 function quoted(text) {
-  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
-  if (shown(text) !== text) {
-    const spelt = c => [...new TextEncoder().encode(c)].map(byte => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
-    return `$'${text.replace(/['\\]/g, c => `\\${c}`).replace(UNSEEN, spelt)}'`;
+  const body = text.replace(/\n+$/, "");
+  if (shown(body) !== body) {
+    const octal = c => /^[\w@+=:,./]$/.test(c) ? c : [...new TextEncoder().encode(c)].map(byte => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+    return `"$(printf '${[...body].map(octal).join("")}')"${body.length < text.length ? `'${text.slice(body.length)}'` : ""}`;
   }
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`;
 }
 
 // In the value of a filter the characters *, ? and [ begin a pattern.
 const literal = text => quoted(text.replace(/[*?[]/g, "[$&]"));
-const runShell = quoted(data.about.directory || "DIR");
+const runShell = quoted((data.about.directory || "DIR").replace(/^-/, "./-"));
 const shell = template => template.replaceAll("{run}", () => runShell);
 // The path as a Python literal: JSON's escapes are Python's, too.
 const python = expression => `${data.prelude.replaceAll("{run}", () => JSON.stringify(data.about.directory || "DIR").replace(UNSEEN, escaped))}\n${expression}`;
 
 const ask = (...parts) => `tailrace query ${runShell} ${parts.join(" ")}`;
 // The events of a stage; an untagged one has filters of its own.
-const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(word => literal(word) || "''").join(" ");
+const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(literal).join(" ");
 const stageQuery = i => ask(ofStage(i), "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
-const taskQuery = t => ask(isProcess(t) ? `--host ${quoted(t.host)} --pid ${t.pid}${t.born ? ` --start ${t.born}` : ""}` : `${t.workflow ? `--workflow ${quoted(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
+const taskQuery = t => ask(isProcess(t) ? `--host ${literal(t.host)} --pid ${quoted(String(t.pid))}${t.born ? ` --start ${quoted(t.born)}` : ""}` : `${t.workflow ? `--workflow ${literal(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
   "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
 
 // A process of no task: its query has host and pid, and its start where other processes had the pid.
