@@ -375,6 +375,12 @@ class Run:
         return self._table("SELECT * FROM declared_deps ORDER BY workflow, task, dep")
 
     @cached_property
+    def declared_waits(self) -> pd.DataFrame:
+        """What the submitting program had waited for before it submitted a task, a row each: workflow, task, and either
+        awaited (a task that was over) or after (a task that it had submitted before)."""
+        return self._table("SELECT * FROM declared_waits ORDER BY workflow, task, awaited")
+
+    @cached_property
     def declared_files(self) -> pd.DataFrame:
         """Declared inputs and outputs: workflow, task, direction (r or w), path, url."""
         return self._table("SELECT * FROM declared_files ORDER BY workflow, task, direction, path")

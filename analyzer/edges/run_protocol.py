@@ -64,6 +64,10 @@ class AnalyzedRun(EventSource, Protocol):
         """Declared dependencies."""
 
     @property
+    def declared_waits(self) -> pd.DataFrame:
+        """What was waited for before each submission."""
+
+    @property
     def declared_files(self) -> pd.DataFrame:
         """Declared inputs and outputs."""
 

@@ -59,6 +59,12 @@ def insights(
     m = model or dataflow.model(run)
     if run not in _found or _found[run].inputs.m is not m:
         table = compare_declared(run, m) if declared is None else declared
-        made = inputs_of(m, table, declared_tasks=run.declared_tasks, declared_files=run.declared_files)
+        made = inputs_of(
+            m,
+            table,
+            declared_tasks=run.declared_tasks,
+            declared_waits=run.declared_waits,
+            declared_files=run.declared_files,
+        )
         _found[run] = Insights(made, str(run.path))
     return _found[run]

@@ -15,6 +15,7 @@ from glob import escape as literal
 import pandas as pd
 
 from tailrace.analyzer.insights import conflicts, critical, declared_savings, lifetime, pairs
+from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util.formatting import with_stage
@@ -36,12 +37,17 @@ class Analyses:
     @cached_property
     def declared(self) -> declared_savings.Declared:
         """The declared DAG compared with the observed dataflow (declared_savings.py)."""
-        return declared_savings.declared(self.inputs)
+        return declared_savings.declared(self.inputs, lambda: self.happens_before)
+
+    @cached_property
+    def happens_before(self) -> HappensBefore:
+        """The order of the moments of tasks (happens_before.py)."""
+        return HappensBefore(self.inputs)
 
     @cached_property
     def conflicts(self) -> conflicts.Conflicts:
         """Unordered accesses of the same bytes (conflicts.py)."""
-        return conflicts.conflicts(self.inputs)
+        return conflicts.conflicts(self.inputs, self.happens_before)
 
     @cached_property
     def lifetime(self) -> lifetime.Lifetime:

@@ -4,10 +4,11 @@
     read before write   the read was over when the other task wrote; a later read would have returned other bytes
     two writers         both wrote the same bytes; which of the two stays depends on the schedule
 
-Order is happens-before (Lamport 1978): the order inside a task, fork, exit and wait, bytes through pipes and sockets,
-and declared dependencies, which hold for inner tasks too; a task and its inner tasks are ordered. Times alone order
-nothing: that one task ran after the other in this run does not mean that it will in the next. Accesses that overlap
-in time have no order. A task's own processes and threads are taken to be ordered.
+Order is happens-before (happens_before.py): the order inside a task, fork, exit and wait, bytes through pipes and
+sockets, declared dependencies and waits, which hold for inner tasks too; a task and its inner tasks are ordered. Times
+alone order nothing, but a pair of which the manager submitted the later task when the other one was over could not
+overlap: it is marked `in_time`. Accesses that overlap in time have no order. A task's own processes and threads are
+taken to be ordered.
 
 Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
 
@@ -25,14 +26,26 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
-from tailrace.analyzer.insights.inputs import DATA, Inputs
-from tailrace.analyzer.insights.order import DECLARED, INSIDE
-from tailrace.analyzer.model.declared_vs_observed import Moment, Task
-from tailrace.analyzer.util import csr, intervals
+from tailrace.analyzer.insights.happens_before import HappensBefore
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Ints
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
-COLUMNS = ["kind", "path", "file", "first", "second", "bytes", "start", "end", "first_ns", "second_ns", "overlap"]
+COLUMNS = [
+    "kind",
+    "path",
+    "file",
+    "first",
+    "second",
+    "bytes",
+    "start",
+    "end",
+    "first_ns",
+    "second_ns",
+    "overlap",
+    "in_time",
+]
 MAX_PAIRS = 2_000_000
 """Pairs of accesses that are compared; past it files are left out, and counted."""
 MAX_WALKS = 5_000
@@ -44,8 +57,9 @@ WHOLE = np.iinfo(np.int64).max
 class Conflicts:
     """
     rows: columns `COLUMNS`: first and second are tasks (of a read and a write the reader is first), bytes in conflict,
-        the first of the common ranges (start, end), when each access began, overlap (they overlapped in time); those
-        that overlapped first, then by bytes.
+        the first of the common ranges (start, end), when each access began, overlap (they overlapped in time), in_time
+        (the manager submitted the later task when the other one was over); those that overlapped first, those in time
+        last, then by bytes.
     unknown: pairs of tasks at one file that nothing orders, and whose offsets are not known.
     unchecked: pairs past `MAX_PAIRS` and `MAX_WALKS`.
     """
@@ -55,7 +69,7 @@ class Conflicts:
     unchecked: int
 
 
-def conflicts(inputs: Inputs) -> Conflicts:
+def conflicts(inputs: Inputs, order: HappensBefore) -> Conflicts:
     """The conflicts of a run; see the module's definition."""
     bursts = _bursts(inputs)
     pairs, left_out = _pairs(bursts)
@@ -65,7 +79,7 @@ def conflicts(inputs: Inputs) -> Conflicts:
     vague = loose[pairs["a"].to_numpy()] | loose[pairs["b"].to_numpy()]
     met = _meet(inputs, bursts, pairs)
     candidates = met[(met["bytes"] > 0).to_numpy() | vague].reset_index(drop=True)
-    found, unchecked = _unordered(bursts, candidates, _Order(inputs))
+    found, unchecked = _unordered(bursts, candidates, order)
     unknown = found[found["bytes"] == 0]
     return Conflicts(
         _table(inputs, bursts, found[found["bytes"] > 0]), _task_pairs(bursts, unknown), unchecked + left_out
@@ -147,88 +161,12 @@ def _meet(inputs: Inputs, bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataF
     return met
 
 
-class _Order:
-    """Happens-before between tasks at given times."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        rows = inputs.handovers[
-            ~inputs.handovers["via"].isin((DECLARED, INSIDE))
-        ]  # declared ones follow below, with tasks without events
-        self.names = [(str(r.workflow), str(r.task)) if r.task else None for r in inputs.tasks.itertuples()]
-        self.declared = inputs.order
-        stream = inputs.m.versions.table["stream"].to_numpy()
-        data = (rows["via"] == DATA).to_numpy()
-        sure = ~data
-        sure[data] = stream[rows["version"].to_numpy()[data]]
-        rows = rows[sure]
-        declared, unseen = _declared_moments(inputs)
-        source = np.concatenate([rows["producer"].to_numpy(), declared[:, 0]])
-        target = np.concatenate([rows["consumer"].to_numpy(), declared[:, 2]])
-        given = np.concatenate([rows["given_ns"].to_numpy(), declared[:, 1]])
-        taken = np.concatenate([rows["taken_ns"].to_numpy(), declared[:, 3]])
-        task, when = np.concatenate([source, target]), np.concatenate([given, taken])
-        order = np.lexsort((when, task))
-        self.task, self.when = task[order], when[order]
-        point = np.empty(len(order), dtype=np.int64)
-        point[order] = np.arange(len(order))
-        inner = np.flatnonzero(self.task[1:] == self.task[:-1])
-        # Points of one task at one time are one moment: their order must not matter.
-        same = inner[self.when[inner] == self.when[inner + 1]]
-        edges = [(inner, inner + 1), (same + 1, same), (point[: len(source)], point[len(source) :])]
-        self.graph = csr.build(len(order), np.concatenate([e[0] for e in edges]), np.concatenate([e[1] for e in edges]))
-        self.bounds = np.searchsorted(self.task, np.arange(len(inputs.tasks) + unseen + 1))
-        self._seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
-
-    def known(self, task: int, after: int) -> bool:
-        """Whether `before` needs no new walk of the graph."""
-        return self._next(task, after) in self._seen
-
-    def before(self, task: int, after: int, other: int, until: int) -> bool:
-        """Whether all that `task` did up to `after` happened before what `other` did from `until` on."""
-        one, two = self.names[task], self.names[other]
-        if one is not None and two is not None and self.declared.nested(one, two):
-            return True
-        start = self._next(task, after)
-        low, high = int(self.bounds[other]), int(self.bounds[other + 1])
-        end = low + int(np.searchsorted(self.when[low:high], until, side="right")) - 1
-        if start < 0 or end < low:
-            return False
-        if start not in self._seen:
-            self._seen[start] = csr.reachable(self.graph, start)
-            self._seen[start][start] = True
-        return bool(self._seen[start][end])
-
-    def _next(self, task: int, after: int) -> int:
-        """The first point of a task not before a time; -1 where there is none."""
-        low, high = int(self.bounds[task]), int(self.bounds[task + 1])
-        at = low + int(np.searchsorted(self.when[low:high], after, side="left"))
-        return at if at < high else -1
-
-
-def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
-    """The declared order, shape (n, 4): task and time of the earlier moment, task and time of the later one; and the
-    number of tasks without events in it. Their codes follow the others', and they last from 0 to 1."""
-    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
-    seen = len(inputs.tasks)
-    times = (inputs.tasks["start_ns"].tolist(), inputs.tasks["end_ns"].tolist())
-    unseen: dict[Task, int] = {}
-
-    def point(moment: Moment) -> tuple[int, int]:
-        task, over = moment
-        if task in place:
-            return place[task], int(times[over][place[task]])
-        return unseen.setdefault(task, seen + len(unseen)), int(over)
-
-    rows = [(*point(first), *point(then)) for first, then in inputs.order.moments()]
-    return np.array(rows, dtype=np.int64).reshape(-1, 4), len(unseen)
-
-
-def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple[pd.DataFrame, int]:
+def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: HappensBefore) -> tuple[pd.DataFrame, int]:
     """The candidates that nothing orders, and how many were not checked."""
     task, first, last = (bursts[name].to_numpy() for name in ("task", "first_ns", "last_ns"))
     a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
     overlap = (first[a] < last[b]) & (first[b] < last[a])
-    keep = overlap.copy()
+    keep, in_time = overlap.copy(), np.zeros_like(overlap)
     unchecked = walks = 0
     for i in np.flatnonzero(~overlap).tolist():
         early, late = (a[i], b[i]) if last[a[i]] <= first[b[i]] else (b[i], a[i])
@@ -237,7 +175,8 @@ def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: _Order) -> tuple
             continue
         walks += 1
         keep[i] = not order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
-    return rows.assign(overlap=overlap)[keep], unchecked
+        in_time[i] = order.apart(int(task[early]), int(task[late]))
+    return rows.assign(overlap=overlap, in_time=in_time)[keep], unchecked
 
 
 def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -257,10 +196,11 @@ def _table(inputs: Inputs, bursts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataF
             "first_ns": bursts["first_ns"].to_numpy()[a],
             "second_ns": bursts["first_ns"].to_numpy()[b],
             "overlap": overlap,
+            "in_time": rows["in_time"].to_numpy(),
         }
     )
     out["path"] = inputs.m.paths[out["file"].to_numpy()]
-    out = out.sort_values(["overlap", "bytes"], ascending=False, kind="stable")
+    out = out.sort_values(["overlap", "in_time", "bytes"], ascending=[False, True, False], kind="stable")
     result: pd.DataFrame = out.drop_duplicates(["kind", "file", "first", "second"])[COLUMNS].reset_index(drop=True)
     return result
 

@@ -1,7 +1,8 @@
 """The declared DAG compared with the observed one (declared_vs_observed.py), with the cost of each difference.
 
-    undeclared      data passed and no declared dependency, direct or over other tasks, puts the producer first: a
-                    race, with the right order in this run. `ordered` ones are only undocumented.
+    undeclared      data passed and no dependency was declared for it. `order` says what puts the producer first
+                    (declared_vs_observed.py); here processes count, too: a `flux run` that a script waited for. With
+                    nothing, it is a race, with the right order in this run.
     empty           a dependency by a file over which no data passed. Without it the consumer could have begun earlier:
                     `saved_ns` is by how much the run's longest chain of tasks would be shorter, `together_ns` the same
                     for all such dependencies at once.
@@ -14,13 +15,16 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, worst_first
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.types import Ints
 
@@ -32,29 +36,49 @@ STATES = ("never touched", "written, not read", "read, not written", "touched by
 @dataclass(frozen=True)
 class Declared:
     """
-    undeclared: rows of `declared_vs_observed.compare_declared` with status "undeclared", unordered ones first.
+    table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
+    undeclared: its rows with status "undeclared", by bytes.
     empty: rows with status "not observed", and saved_ns (-1 where it was not computed); the largest saving first.
     together_ns: saved without any of `empty`.
     untouched: workflow, task, direction, path, state (`STATES`).
     """
 
+    table: pd.DataFrame
     undeclared: pd.DataFrame
     empty: pd.DataFrame
     together_ns: int
     untouched: pd.DataFrame
 
 
-def declared(inputs: Inputs) -> Declared:
-    """Declared against observed; empty tables where nothing was declared."""
-    table = inputs.declared
-    if len(table) == 0:
+def declared(inputs: Inputs, order: Callable[[], HappensBefore]) -> Declared:
+    """Declared against observed; empty tables where nothing was declared. `order` is asked for only where needed."""
+    if len(inputs.declared) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=["status", "saved_ns"])
-        return Declared(nothing, nothing, 0, untouched(inputs))
+        return Declared(inputs.declared, nothing, nothing, 0, untouched(inputs))
+    table = _with_processes(inputs, order)
     undeclared = table[table["status"] == "undeclared"].sort_values(
-        ["ordered", "bytes"], ascending=[True, False], kind="stable", ignore_index=True
+        "bytes", ascending=False, kind="stable", ignore_index=True
     )
     empty, together_ns = savings(inputs)
-    return Declared(undeclared, empty, together_ns, untouched(inputs))
+    return Declared(table, undeclared, empty, together_ns, untouched(inputs))
+
+
+def _with_processes(inputs: Inputs, order: Callable[[], HappensBefore]) -> pd.DataFrame:
+    """`Inputs.declared`, with `order` where a process that ended was waited for, or a pipe or socket leads from the
+    producer's end to the consumer's begin."""
+    table = inputs.declared
+    open_rows = np.flatnonzero(table["order"].isin((IN_TIME, NONE)).to_numpy())
+    orders = table["order"].tolist()
+    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
+    start, end = (inputs.tasks[name].tolist() for name in ("start_ns", "end_ns"))
+    for at in open_rows.tolist():
+        row = table.iloc[at]
+        producer, consumer = (
+            place.get((str(row["workflow"]), str(row[name])), -1) for name in ("producer", "consumer")
+        )
+        if producer >= 0 and consumer >= 0 and order().before(producer, end[producer], consumer, start[consumer]):
+            orders[at] = AWAITED
+    return worst_first(table.assign(order=pd.Series(orders, index=table.index, dtype=object)))
 
 
 def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:

@@ -24,10 +24,13 @@ from tailrace.analyzer.util.formatting import count_text
 
 EVIDENCE = 5
 """Rows of evidence that a finding carries."""
-RACE, TIME, SPACE, QUALITY = "race", "time", "space", "quality"
-"""What a finding is about: the result may depend on the schedule; time of the makespan; bytes; data quality."""
-RANK = {RACE: 0, TIME: 1, SPACE: 1, QUALITY: 2}
+RACE, ORDER, TIME, SPACE, NOTE, QUALITY = "race", "order", "time", "space", "note", "quality"
+"""What a finding is about: the result may depend on the schedule; it did not in this run, and may in another one; time
+of the makespan; bytes; what is no fault of this run; data quality."""
+RANK = {RACE: 0, ORDER: 1, TIME: 2, SPACE: 2, NOTE: 3, QUALITY: 4}
 """Races come first: they cost the result. Time and bytes are ranked together, by cost."""
+COSTLESS = {RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
+"""What reports show in place of a cost."""
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]
@@ -53,7 +56,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Finding:
-    """A conclusion about a run. kind: of its rule; about: `RACE`, `TIME`, `SPACE` or `QUALITY`; query: a command, or
+    """A conclusion about a run. kind: of its rule; about: a key of `RANK`; query: a command, or
     Python after `import tailrace`; the others as in `Match` and `Rule`."""
 
     kind: str

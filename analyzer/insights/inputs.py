@@ -105,7 +105,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
 
     Args:
         declared: `declared_vs_observed.compare_declared` of the run.
-        tables: other tables of the run (declared_tasks, declared_files).
+        tables: other tables of the run (declared_tasks, declared_waits, declared_files).
     """
     of_who, tasks = dataflow.activities(m, "task")
     stage_of_who, stages = dataflow.activities(m, "stage")
@@ -120,7 +120,7 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()
     tasks["processes"] = np.bincount(processes["task"].to_numpy(dtype=np.int64), minlength=len(tasks))
     lives = process_tree.lives_of(m)
-    declared_order = Order(declared, tables.get("declared_tasks"))
+    declared_order = Order(declared, tables.get("declared_tasks"), tables.get("declared_waits"))
     waited = order.handovers(declared_order, tasks)
     dry = pd.concat([process_tree.handovers(m, of_who, lives), waited], ignore_index=True)
     dry = dry.assign(version=np.int64(-1), bytes=np.int64(0), since_ns=dry["given_ns"])[HANDOVER]

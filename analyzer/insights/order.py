@@ -24,8 +24,10 @@ DECLARED, INSIDE = "declared", "inside"
 class Order:
     """The declared dependencies of a run, and its tasks inside of tasks."""
 
-    def __init__(self, declared: pd.DataFrame | None, tasks: pd.DataFrame | None) -> None:
-        """declared: `declared_vs_observed.compare_declared` of the run; tasks: its declared tasks."""
+    def __init__(
+        self, declared: pd.DataFrame | None, tasks: pd.DataFrame | None, waits: pd.DataFrame | None = None
+    ) -> None:
+        """declared: `declared_vs_observed.compare_declared` of the run; tasks, waits: its declared ones."""
         self.pairs: list[Pair] = []
         if declared is not None and len(declared):
             rows = declared.loc[declared["status"] != "undeclared", ["workflow", "producer", "consumer"]]
@@ -33,16 +35,16 @@ class Order:
         known = tasks is not None and len(tasks) > 0
         self.parents: dict[Task, Task] = declared_vs_observed.parents_of(tasks) if tasks is not None and known else {}
         self.submitted: dict[Task, int] = _submitted(tasks) if tasks is not None and known else {}
+        self.waits = declared_vs_observed.waits_of(waits)
+        self.times = declared_vs_observed.Times(tasks)
 
     def nested(self, one: Task, other: Task) -> bool:
         """Whether one of the tasks is inside the other one, which orders the two."""
-        return one in declared_vs_observed.line_of(other, self.parents) or other in declared_vs_observed.line_of(
-            one, self.parents
-        )
+        return declared_vs_observed.nested(one, other, self.parents)
 
     def moments(self) -> Iterator[tuple[Moment, Moment]]:
-        """Pairs of earlier and later moment (begin or end of a task), by declaration."""
-        after = declared_vs_observed.successors(dict.fromkeys(self.pairs), self.parents)
+        """Pairs of earlier and later moment, by declaration and by what the submitting program waited for."""
+        after = declared_vs_observed.successors(dict.fromkeys(self.pairs), self.parents, self.waits)
         return ((first, then) for first, following in after.items() for then in following)
 
 

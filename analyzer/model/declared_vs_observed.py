@@ -5,11 +5,20 @@ bytes. Each pair (producer, consumer) gets one status:
 
     observed        the consumer read bytes that the producer wrote; possibly through untagged processes (a staging
                     copy), or from or to the tasks inside one of them (of a join app, of an instance)
-    value only      a future was passed between them, but no bytes of a traced file order only      the manager passes
-    no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file passed not observed    a file was
-    declared between them, and the consumer read none of the producer's bytes undeclared      bytes passed, and no
-    dependency was declared, also none between tasks around them. `ordered`: whether
-                    declared dependencies over other tasks still order the two. If not, they may race.
+    value only      a future was passed between them, but no bytes of a traced file
+    order only      the manager passes no values (Flux: `afterok`, `afterany`, ...), and no bytes of a traced file
+                    passed
+    not observed    a file was declared between them, and the consumer read none of the producer's bytes
+    undeclared      bytes passed, and no dependency was declared, also none between tasks around them
+
+What orders the two of an undeclared pair is its `order`, the first of these that holds:
+
+    declared        declared dependencies over other tasks, or one task is inside the other
+    awaited         the submitting program waited for the producer's end before it submitted the consumer, or a task
+                    between the two (`AnalyzedRun.declared_waits`)
+    in time         the consumer was submitted after the producer's end, by the manager's one clock. A loop that submits
+                    slowly does that, too: in this run they could not overlap, and in the next one they may
+    none            they overlapped, or could have: a race
 
 Bytes can pass through an untagged process only if it read before its last write. Over the pipes and sockets of a
 workflow manager's own process it communicates with its workers about tasks: these bytes are no data of a task.
@@ -46,8 +55,10 @@ COLUMNS = [
     "through",
     "bytes",
     "files",
-    "ordered",
+    "order",
 ]
+DECLARED, AWAITED, IN_TIME, NONE = ORDERS = ("declared", "awaited", "in time", "none")
+"""What orders two tasks, the strongest first."""
 
 Task = tuple[str, str]
 """(workflow, task); a task name is unique in its workflow."""
@@ -84,7 +95,7 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
         bytes, files: read by the consumer of the producer's writing, summed over the tasks inside both; 0 when the
         bytes
             passed through another process
-        ordered: a declared path leads from one to the other
+        order: one of `ORDERS`
     """
     declared = _declared_edges(run)
     tasks = run.declared_tasks
@@ -96,6 +107,8 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
     parents = parents_of(tasks)
     inner = inside_of(parents)
     after = successors(declared, parents)
+    after_waits = successors(declared, parents, waits_of(run.declared_waits))
+    times = Times(tasks)
     known = {(str(w or ""), str(t)) for w, t in zip(tasks["workflow"], tasks["task"], strict=True)}
     covered: dict[Pair, list[Pair]] = {}
     rows = []
@@ -105,25 +118,35 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
             covered.setdefault(around, []).append(pair)
         elif known.issuperset(pair):
             producer, consumer = pair
-            ordered = producer in line_of(consumer, parents) or consumer in line_of(producer, parents)
-            ordered = ordered or _reaches(after, producer, consumer)
-            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, ordered))
+            if nested(*pair, parents) or _reaches(after, *pair):
+                order = DECLARED
+            elif _reaches(after_waits, *pair):
+                order = AWAITED
+            else:
+                order = IN_TIME if times.apart(*pair) else NONE
+            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, order))
     for pair, (via, path) in declared.items():
         moved, files, ends = _passed(pair, covered.get(pair, []), observed)
         through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
         status = "observed" if files or through else _unseen(via)
-        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, True))
+        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, DECLARED))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
     for end in ("producer", "consumer"):
         names = [str(stages.get(key) or "") for key in zip(out["workflow"], out[end], strict=True)]
         out[f"{end}_stage"] = pd.Series(names, dtype=object)
+    return worst_first(out[COLUMNS])
+
+
+def worst_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `compare_declared` by status, those with the weakest order first, then by name."""
     shown = ("not observed", "undeclared", "order only", "value only", "observed")
-    order = out["status"].map({s: i for i, s in enumerate(shown)})
-    keys = ["order", "workflow", "producer", "consumer"]
-    result: pd.DataFrame = out.assign(order=order).sort_values(keys, ignore_index=True)[COLUMNS]
+    place = table["status"].map({s: i for i, s in enumerate(shown)})
+    strength = table["order"].map({name: -at for at, name in enumerate(ORDERS)})
+    keys = ["place", "strength", "workflow", "producer", "consumer"]
+    result: pd.DataFrame = table.assign(place=place, strength=strength).sort_values(keys, ignore_index=True)[COLUMNS]
     return result
 
 
@@ -259,30 +282,101 @@ def _carrier(carriers: Carriers, producers: list[Task], consumers: list[Task]) -
     return ""
 
 
-Moment = tuple[Task, bool]
-"""The beginning (False) or the end (True) of a task."""
+def nested(one: Task, other: Task, parents: Mapping[Task, Task]) -> bool:
+    """Whether one of the tasks is inside the other one, which orders the two."""
+    return one in line_of(other, parents) or other in line_of(one, parents)
 
 
-def successors(declared: Mapping[Pair, object], parents: Mapping[Task, Task]) -> dict[Moment, list[Moment]]:
-    """Moment -> the moments that come after it by declaration."""
+SUBMITTED, BEGUN, OVER = range(3)
+Moment = tuple[Task, int]
+"""`SUBMITTED`, `BEGUN` or `OVER` of a task."""
+
+
+class Waits(NamedTuple):
+    """awaited: the submission of a task -> the tasks that were waited for before; after: submission of a task -> the
+    earlier submission by the same line of execution."""
+
+    awaited: dict[Task, list[Task]]
+    after: dict[Task, Task]
+
+
+def waits_of(rows: pd.DataFrame | None) -> Waits:
+    """The waits of a run, from its `declared_waits`."""
+    found = Waits({}, {})
+    for row in rows.to_dict("records") if rows is not None else ():
+        workflow = str(row["workflow"] or "")
+        task = (workflow, str(row["task"]))
+        if isinstance(row["awaited"], str):
+            found.awaited.setdefault(task, []).append((workflow, row["awaited"]))
+        if isinstance(row["after"], str):
+            found.after[task] = (workflow, row["after"])
+    return found
+
+
+def successors(
+    declared: Mapping[Pair, object], parents: Mapping[Task, Task], waits: Waits | None = None
+) -> dict[Moment, list[Moment]]:
+    """Moment -> the moments that come after it by declaration, and by what the submitting program waited for."""
     out: dict[Moment, list[Moment]] = {}
+
+    def add(first: Moment, then: Moment) -> None:
+        out.setdefault(first, []).append(then)
+
     for producer, consumer in declared:
-        out.setdefault((producer, True), []).append((consumer, False))
-        out.setdefault((consumer, False), []).append((consumer, True))
+        add((producer, OVER), (consumer, BEGUN))
+        add((consumer, BEGUN), (consumer, OVER))
     for task, parent in parents.items():
-        out.setdefault((parent, False), []).append((task, False))
-        out.setdefault((task, False), []).append((task, True))
-        out.setdefault((task, True), []).append((parent, True))
+        add((parent, BEGUN), (task, BEGUN))
+        add((task, BEGUN), (task, OVER))
+        add((task, OVER), (parent, OVER))
+    for task in dict.fromkeys((*waits.awaited, *waits.after)) if waits else ():
+        add((task, SUBMITTED), (task, BEGUN))
+        add((task, BEGUN), (task, OVER))
+    for task, tasks in waits.awaited.items() if waits else ():
+        for over in tasks:
+            add((over, OVER), (task, SUBMITTED))
+    for task, earlier in waits.after.items() if waits else ():
+        add((earlier, SUBMITTED), (task, SUBMITTED))
     return out
 
 
+class Times:
+    """The declared times of tasks, by their workflow manager's clock: an instance inside a job has its own."""
+
+    def __init__(self, tasks: pd.DataFrame | None) -> None:
+        self._submitted: dict[Task, int] = {}
+        self._over: dict[Task, int] = {}
+        self._clock: dict[Task, Task] = {}
+        if tasks is None or not {"t_submit_ns", "t_end_ns"} <= set(tasks.columns):
+            return
+        parents = parents_of(tasks)
+        rows = tasks.assign(kind=tasks.get("kind"))
+        columns = ["workflow", "task", "kind", "t_submit_ns", "t_end_ns"]
+        named = [((str(w or ""), str(t)), *rest) for w, t, *rest in rows[columns].itertuples(index=False)]
+        instances = {name for name, kind, *_ in named if kind == "instance"}
+        for name, _, submitted, over in named:
+            outside = (name[0], "")
+            self._clock[name] = next((t for t in line_of(name, parents)[1:] if t in instances), outside)
+            # 0 is a time that the manager did not know.
+            if not pd.isna(submitted) and submitted > 0:
+                self._submitted[name] = int(submitted)
+            if not pd.isna(over) and over > 0:
+                self._over[name] = int(over)
+
+    def apart(self, first: Task, then: Task) -> bool:
+        """Whether `then` was submitted when `first` was over: the two could not overlap in this run."""
+        if first not in self._over or then not in self._submitted or self._clock[first] != self._clock[then]:
+            return False
+        return self._submitted[then] >= self._over[first]
+
+
 def _reaches(after: Mapping[Moment, list[Moment]], source: Task, target: Task) -> bool:
-    """Whether the source ends before the target begins, by declaration."""
-    queue: deque[Moment] = deque([(source, True)])
+    """Whether the source ends before the target begins."""
+    queue: deque[Moment] = deque([(source, OVER)])
     seen = set(queue)
     while queue:
         for following in after.get(queue.popleft(), []):
-            if following == (target, False):
+            if following == (target, BEGUN):
                 return True
             if following not in seen:
                 seen.add(following)

@@ -23,6 +23,7 @@ from rich.text import Text
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.insights.finding import COSTLESS
 from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.report.names import Names, fit, is_manager_file, names_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
@@ -36,7 +37,7 @@ NARROWEST = 12
 """Columns that a name keeps when a table is too wide."""
 SHOWN = {"findings": 10, "flows": 6, "files": 4, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
 """Rows that a terminal shows of each list."""
-FINDING_STYLES = {"race": "red", "time": "yellow", "space": "cyan", "quality": "dim"}
+FINDING_STYLES = {"race": "red", "order": "magenta", "time": "yellow", "space": "cyan", "note": "dim", "quality": "dim"}
 COST_WIDTH = 9
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
@@ -54,6 +55,13 @@ STATUS_STYLES = {
     "not observed": "yellow",
     "undeclared": "magenta",
 }
+ORDER_WORDS = {
+    "none": "that nothing orders",
+    "in time": "in order this time",
+    "awaited": "awaited",
+    "declared": "ordered by others",
+}
+"""What orders the two tasks of an undeclared dependency."""
 MANAGER = "(workflow manager: {files})"
 
 
@@ -112,7 +120,10 @@ def _facts(data: dict[str, Any]) -> Iterator[Text]:
     counts = data["declared"]["counts"]
     if counts:
         parts = [(f"{counts[status]} {status}", style) for status, style in STATUS_STYLES.items() if counts.get(status)]
-        yield Text("Declared dependencies: ").append_text(Text(", ").join(Text(*part) for part in parts))
+        said = Text("Declared dependencies: ").append_text(Text(", ").join(Text(*part) for part in parts))
+        orders = data["declared"]["orders"]
+        by_order = [f"{orders[order]} {words}" for order, words in ORDER_WORDS.items() if orders.get(order)]
+        yield said.append(f" ({', '.join(by_order)})" if by_order else "")
     yield Text(critical_text(data["critical"]))
 
 
@@ -183,8 +194,8 @@ def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
     A title that begins with its cost goes on after it; one that has it elsewhere stands beside what it costs.
     """
     title, about = str(finding["title"]), finding["about"]
-    if about in ("race", "quality"):
-        return ("race" if about == "race" else "note"), title
+    if about in COSTLESS:
+        return COSTLESS[about], title
     is_time = about == "time" or bool(finding["cost_ns"])
     amount = time_text(finding["cost_ns"]) if is_time else bytes_text(finding["cost_bytes"])
     if title.startswith(f"{amount} "):
@@ -421,6 +432,6 @@ def _declared(data: dict[str, Any], names: Names, width: int) -> Table | None:
     for row in shown:
         ends = [visible(task_name(row, end)) for end in ("producer", "consumer")]
         status = Text(row["status"], STATUS_STYLES[row["status"]])
-        order = "" if row["ordered"] else "nothing orders them"
+        order = ORDER_WORDS[row["order"]] if row["status"] == "undeclared" else ""
         table.rows.append((*ends, row["via"], status, bytes_text(row["bytes"]), order))
     return table

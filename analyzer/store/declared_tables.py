@@ -22,15 +22,24 @@ CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, na
   t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
   holds TEXT, annotations TEXT, PRIMARY KEY (workflow, task));
 CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
+CREATE TABLE declared_waits (workflow TEXT, task TEXT, awaited TEXT, after TEXT);
 CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
 CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
 """
-NAMES = ("declared_workflows", "declared_tasks", "declared_deps", "declared_files", "declared_problems")
+NAMES = (
+    "declared_workflows",
+    "declared_tasks",
+    "declared_deps",
+    "declared_waits",
+    "declared_files",
+    "declared_problems",
+)
 
 # type -> required keys, with their JSON types
 _NEEDED: dict[str, dict[str, type]] = {
     "workflow": {"workflow": str, "manager": str},
     "task": {"workflow": str, "stage": str, "task": str, "deps": list, "inputs": list, "outputs": list},
+    "wait": {"workflow": str, "task": str, "awaited": list},
     "try": {"workflow": str, "task": str, "try": int, "t_launch_ns": int},
     "end": {"workflow": str, "task": str, "t_end_ns": int, "status": str},
 }
@@ -98,6 +107,8 @@ def _add(db: sqlite3.Connection, value: Document) -> None:
         _add_task(db, value)
     if value["type"] == "task":
         _add_links(db, value)
+    if value["type"] == "wait":
+        _add_waits(db, value)
 
 
 def _add_task(db: sqlite3.Connection, value: Document) -> None:
@@ -129,6 +140,17 @@ def _add_links(db: sqlite3.Connection, value: Document) -> None:
                 raise ValueError(f"an entry of {name} is not an object")
             row = (*key, direction, *_texts(file, "path", "url"))
             db.execute("INSERT INTO declared_files VALUES (?, ?, ?, ?, ?)", row)
+
+
+def _add_waits(db: sqlite3.Connection, value: Document) -> None:
+    awaited = _list(value, "awaited")
+    if not all(isinstance(task, str) for task in awaited):
+        raise ValueError("an entry of awaited is not a task")
+    key = _texts(value, "workflow", "task")
+    rows = [(*key, _text(task), None) for task in awaited]
+    if isinstance(value.get("after"), str):
+        rows.append((*key, None, _text(value["after"])))
+    db.executemany("INSERT INTO declared_waits VALUES (?, ?, ?, ?)", rows)
 
 
 def _list(value: Document, key: str) -> list[object]:

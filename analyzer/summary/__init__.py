@@ -38,6 +38,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     shown_tasks = tasks.tasks(m, whole, code, index, start_ns, run.declared_tasks)
     task_row = shown_tasks.pop("activity")
     found, coverage = insights(run, whole, declared), seen.coverage(run, whole)
+    declared = found.declared.table
     for row, slack in insight.slack_ms(found, task_row).items():
         shown_tasks["rows"][row]["slack"] = slack
     return {
@@ -56,6 +57,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "never_read": {"removed": int(unread["removed"].sum()), **cut(unread, "never_read")},
         "declared": {
             "counts": declared["status"].value_counts().to_dict(),
+            "orders": declared.loc[declared["status"] == "undeclared", "order"].value_counts().to_dict(),
             **cut(_with_names(whole, declared), "declared"),
         },
         "findings": insight.findings(found),

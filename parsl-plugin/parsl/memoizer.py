@@ -21,7 +21,7 @@ from parsl.dataflow.memoization import Memoizer
 from parsl.dataflow.states import FINAL_STATES
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace.integrations.declared_log import DeclaredLog
-from tailrace.parsl import task_log
+from tailrace.parsl import task_log, waits
 from tailrace.parsl.executors import Handoff, shadow_submit
 
 _log = logging.getLogger("tailrace.parsl")
@@ -56,6 +56,7 @@ class TracingMemoizer(Memoizer):
         self._on_end = on_end
         self._handoff = Handoff()
         self._kernel: DataFlowKernel | None = None
+        self._waits = waits.Waits()
         self._seen_executors = 0
         self._open_tasks: set[int] = set()
         # A task that a join body submits is launched on another thread, possibly before submit() has returned its
@@ -73,6 +74,8 @@ class TracingMemoizer(Memoizer):
 
     def start(self, *, run_dir: str, config_run_dir: str) -> None:
         self._inner.start(run_dir=run_dir, config_run_dir=config_run_dir)
+        with self._isolated("follow what the program waits for"):
+            waits.install()
         with self._isolated("declare the workflow"):
             import parsl
 
@@ -114,6 +117,7 @@ class TracingMemoizer(Memoizer):
         """Shadows the executors that `kernel` added since the last call, and once its submit and cleanup."""
         if self._kernel is None:
             self._kernel = kernel
+            self._waits = waits.follow(kernel)
             kernel.submit = partial(self._submit_of_kernel, kernel.submit)  # type: ignore[method-assign]
             kernel.cleanup = partial(self._cleanup_of_kernel, kernel.cleanup)  # type: ignore[method-assign]
         if len(kernel.executors) != self._seen_executors:
@@ -162,18 +166,29 @@ class TracingMemoizer(Memoizer):
     def _in_join_body(self, parent: str, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._join_body.task = parent
         try:
-            return func(*args, **kwargs)
+            with self._waits.separately():
+                return func(*args, **kwargs)
         finally:
             self._join_body.task = None
 
     def _submit_of_kernel(self, submit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        submission = self._waits.submission()
         parent = getattr(self._join_body, "task", None)
         if parent is None:
-            return submit(*args, **kwargs)
-        with self._parents_lock:
             future = submit(*args, **kwargs)
-            self._parents[future.tid] = parent
+        else:
+            with self._parents_lock:
+                future = submit(*args, **kwargs)
+                self._parents[future.tid] = parent
+        with self._isolated("declare what was waited for"):
+            self._log_waits(submission, int(future.tid))
         return future
+
+    def _log_waits(self, submission: waits.Submission, task: int) -> None:
+        if submission.awaited or submission.after is not None:
+            awaited = [str(known) for known in submission.awaited]
+            self._write("wait", task=str(task), awaited=awaited, after=submission.after)
+            submission.is_of(task)
 
     def _cleanup_of_kernel(self, cleanup: Callable[[], None]) -> None:
         try:

@@ -157,7 +157,7 @@ def test_each_sample_reads_the_undeclared_reference(genomics):
     (unpack,) = tasks.loc[tasks["stage"] == "unpack", "task"]
     assert set(zip(hidden["producer"], hidden["consumer"], strict=True)) == {(unpack, pile) for pile in piles}
     assert (hidden["files"] == 2).all()
-    assert hidden["ordered"].all(), "sort waits for align, index and unpack, so it can't race"
+    assert (hidden["order"] == "declared").all(), "sort waits for align, index and unpack, so it can't race"
     declared = set(genomics.run.declared_files["path"].map(lambda path: Path(path).name))
     assert "genome.fa.fai" not in declared
 

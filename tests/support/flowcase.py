@@ -75,6 +75,7 @@ class FakeRun:
     declared_workflows: pd.DataFrame = field(default_factory=lambda: empty("workflow", "manager", "version"))
     declared_tasks: pd.DataFrame = field(default_factory=lambda: empty("workflow", "stage", "task", "name", "parent"))
     declared_deps: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "dep", "via", "path"))
+    declared_waits: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "awaited", "after"))
     declared_files: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "direction", "path"))
     meta: dict[str, Any] = field(default_factory=dict)
     path: Path = Path("/runs/story")

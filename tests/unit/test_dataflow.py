@@ -472,18 +472,18 @@ class TestDeclared:
 
     def test_every_status(self) -> None:
         table = declared_vs_observed.compare_declared(self.run())
-        got = {(r.producer, r.consumer): (r.status, r.through.split(" ")[0], r.ordered) for r in table.itertuples()}
+        got = {(r.producer, r.consumer): (r.status, r.through.split(" ")[0], r.order) for r in table.itertuples()}
         assert got == {
-            ("make", "use"): ("observed", "", True),
-            ("make", "staged"): ("observed", "process", True),
-            ("join", "after"): ("observed", "inner", True),
-            ("use", "value"): ("value only", "", True),
-            ("value", "after"): ("value only", "", True),
-            ("use", "lost"): ("not observed", "", True),
-            ("value", "lost"): ("order only", "", True),
-            ("make", "lost"): ("value only", "", True),
-            ("use", "after"): ("undeclared", "", True),
-            ("make", "after"): ("undeclared", "", True),
+            ("make", "use"): ("observed", "", "declared"),
+            ("make", "staged"): ("observed", "process", "declared"),
+            ("join", "after"): ("observed", "inner", "declared"),
+            ("use", "value"): ("value only", "", "declared"),
+            ("value", "after"): ("value only", "", "declared"),
+            ("use", "lost"): ("not observed", "", "declared"),
+            ("value", "lost"): ("order only", "", "declared"),
+            ("make", "lost"): ("value only", "", "declared"),
+            ("use", "after"): ("undeclared", "", "declared"),
+            ("make", "after"): ("undeclared", "", "declared"),
         }
         assert set(table["producer_stage"]) | set(table["consumer_stage"]) == {"s"}
         assert table[table["status"] == "observed"].set_index("consumer").at["use", "via"] == "future+file"
@@ -504,14 +504,14 @@ class TestDeclared:
         deps = [{"task": t, "dep": d} for t, d in (("instance", "make"), ("end", "instance"), ("second", "first"))]
         rows = pd.DataFrame(deps).assign(workflow="w", via="afterok", path=None)
         table = declared_vs_observed.compare_declared(story.run(declared_tasks=tasks, declared_deps=rows))
-        got = {(r.producer, r.consumer): (r.status, r.through, r.bytes, r.ordered) for r in table.itertuples()}
+        got = {(r.producer, r.consumer): (r.status, r.through, r.bytes, r.order) for r in table.itertuples()}
         assert got == {
-            ("make", "instance"): ("observed", "first and 1 more", 200, True),
-            ("first", "second"): ("observed", "", 100, True),
-            ("instance", "end"): ("observed", "second", 100, True),
-            ("make", "end"): ("undeclared", "", 100, True),
-            ("instance", "first"): ("undeclared", "", 100, True),
-            ("first", "stranger"): ("undeclared", "", 100, False),
+            ("make", "instance"): ("observed", "first and 1 more", 200, "declared"),
+            ("first", "second"): ("observed", "", 100, "declared"),
+            ("instance", "end"): ("observed", "second", 100, "declared"),
+            ("make", "end"): ("undeclared", "", 100, "declared"),
+            ("instance", "first"): ("undeclared", "", 100, "declared"),
+            ("first", "stranger"): ("undeclared", "", 100, "none"),
         }
 
     def test_nothing_declared_makes_an_empty_table(self) -> None:

@@ -84,3 +84,79 @@ def test_a_file_passed_on_by_the_manager_is_data() -> None:
     story.write("/copy", pid=MAIN)
     story.read("/copy", task="use")
     assert status(story, {("n1", MAIN)}) == ("observed", "process n1:50")
+
+
+MS = 1_000_000
+
+
+class TestOrder:
+    """What orders `make` and `use`, which read its file undeclared."""
+
+    def order(
+        self,
+        times: dict[str, tuple[int, int]],
+        waits: tuple[tuple[str, str | None, str | None], ...] = (),
+        inside: dict[str, str] | None = None,
+        kinds: dict[str, str] | None = None,
+    ) -> str:
+        """times: task -> submitted, over (ms); waits: task, awaited, after; inside: task -> its parent."""
+        rows = [
+            {
+                "workflow": "w",
+                "stage": "s",
+                "task": name,
+                "parent": (inside or {}).get(name),
+                "kind": (kinds or {}).get(name, "job"),
+                "t_submit_ns": submitted * MS,
+                "t_end_ns": over * MS,
+            }
+            for name, (submitted, over) in times.items()
+        ]
+        story = made(Story())
+        story.read("/made", task="use")
+        table = declared_vs_observed.compare_declared(
+            story.run(
+                declared_tasks=pd.DataFrame(rows),
+                declared_waits=pd.DataFrame(
+                    [("w", *wait) for wait in waits], columns=["workflow", "task", "awaited", "after"]
+                ),
+            )
+        )
+        (row,) = table.itertuples()
+        assert row.status == "undeclared"
+        return str(row.order)
+
+    @pytest.mark.parametrize(("submitted", "order"), [(9, "none"), (10, "in time"), (500, "in time")])
+    def test_times_alone_are_no_wait(self, submitted: int, order: str) -> None:
+        assert self.order({"make": (1, 10), "use": (submitted, 600)}) == order
+
+    def test_a_wait_orders_whatever_the_times_say(self) -> None:
+        """Parsl's times are to the microsecond, and a clock may be set."""
+        assert self.order({"make": (1, 10), "use": (9, 20)}, (("use", "make", None),)) == "awaited"
+
+    def test_a_wait_holds_for_what_is_submitted_later(self) -> None:
+        times = {"make": (1, 10), "other": (11, 12), "use": (13, 20)}
+        waits = (("other", "make", None), ("use", None, "other"))
+        assert self.order(times, waits) == "awaited"
+        assert self.order(times, (("other", "make", None),)) == "in time", "by another thread"
+
+    def test_a_wait_for_something_else_is_none(self) -> None:
+        times = {"make": (1, 10), "other": (1, 3), "use": (4, 20)}
+        assert self.order(times, (("use", "other", None),)) == "none"
+
+    def test_who_waits_for_what_waited(self) -> None:
+        """A task that was submitted after a wait for `make`, and was awaited itself."""
+        times = {"make": (1, 10), "other": (11, 12), "use": (13, 20)}
+        assert self.order(times, (("other", "make", None), ("use", "other", None))) == "awaited"
+
+    def test_tasks_inside_a_task_wait_with_it(self) -> None:
+        times = {"make": (1, 10), "join": (11, 30), "use": (13, 20)}
+        assert self.order(times, (("join", "make", None),), {"use": "join"}, {"join": "join"}) == "awaited"
+
+    def test_the_clocks_of_two_instances_are_not_compared(self) -> None:
+        times = {"make": (1, 10), "inner": (2, 90), "use": (50, 60)}
+        assert self.order(times, (), {"use": "inner"}, {"inner": "instance"}) == "none"
+        assert self.order(times, (), {"use": "inner"}, {"inner": "join"}) == "in time"
+
+    def test_a_time_that_is_not_known_orders_nothing(self) -> None:
+        assert self.order({"make": (1, 0), "use": (50, 60)}) == "none"

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from test_critical import moment, task
 from test_insights import declared
 
-from support.flowcase import MS, FakeRun, Story
+from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.insights.finding import QUALITY, RACE, SPACE, TIME, Rule, Threshold
+from tailrace.analyzer.insights.finding import RANK, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
 from tailrace.cli import query
 
@@ -47,6 +48,50 @@ def undeclared_dependency() -> FakeRun:
     task(story, "x", 0, 10, writes="/x")
     task(story, "c", 20, 30, reads="/x", writes="/c")
     return story.run(**declared(("a", "c", "file"), ("x", "z", "future")))
+
+
+def timed(*tasks: tuple[str, float, float]) -> dict[str, pd.DataFrame]:
+    """Declared tasks without dependencies: name, when it was submitted and when it was over (ms)."""
+    rows = [
+        {
+            "workflow": "w",
+            "stage": name,
+            "task": name,
+            "parent": None,
+            "t_submit_ns": T0_NS + round(submitted * MS),
+            "t_end_ns": T0_NS + round(over * MS),
+        }
+        for name, submitted, over in tasks
+    ]
+    return {"declared_tasks": pd.DataFrame(rows)}
+
+
+def waited(*rows: tuple[str, str | None, str | None]) -> dict[str, pd.DataFrame]:
+    """task, the task that was awaited before its submission, and the task that was submitted before."""
+    columns = ["workflow", "task", "awaited", "after"]
+    return {"declared_waits": pd.DataFrame([("w", *row) for row in rows], columns=columns)}
+
+
+def undeclared_in_order() -> FakeRun:
+    story = Story()
+    task(story, "x", 0, 10, writes="/x")
+    task(story, "c", 20, 30, reads="/x", writes="/c")
+    return story.run(**timed(("x", 0, 12), ("c", 12, 31)))
+
+
+def undeclared_awaited() -> FakeRun:
+    """y was submitted after a wait for x; c after y, without a wait of its own."""
+    story = Story()
+    task(story, "x", 0, 10, writes="/x")
+    task(story, "c", 20, 30, reads="/x", writes="/c")
+    return story.run(**timed(("x", 0, 12), ("y", 13, 14), ("c", 14, 31)), **waited(("y", "x", None), ("c", None, "y")))
+
+
+def conflicts_in_order() -> FakeRun:
+    story = Story()
+    for at, name in enumerate("ab"):
+        story.write("/f", 0, 200, task=name, stage=name, at_ms=1 + 20 * at)
+    return story.run(**timed(("a", 0, 2), ("b", 2, 30)))
 
 
 def critical_path() -> FakeRun:
@@ -144,6 +189,18 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         undeclared_dependency,
         "c read 100 B that x wrote, but no dependency is declared and nothing orders them",
     ),
+    "undeclared, in order this time": (
+        undeclared_in_order,
+        "c read 100 B that x wrote; undeclared, but in order this time: c was submitted after x had ended",
+    ),
+    "undeclared, but awaited": (
+        undeclared_awaited,
+        "c read 100 B that x wrote; undeclared, but awaited: x had been waited for before c was submitted",
+    ),
+    "same bytes, in order this time": (
+        conflicts_in_order,
+        "a and b wrote the same 200 B of /f; in order this time: one was submitted after the other had ended",
+    ),
     "critical path gaps": (
         critical_path,
         "No task ran for 500 ms of 700 ms on the critical path; the longest gap is 500 ms, before b",
@@ -215,7 +272,7 @@ def test_each_rule_finds_its_case_and_reports_it(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_each_rule_declares_what_the_documentation_needs(rule: Rule) -> None:
-    assert rule.about in (RACE, TIME, SPACE, QUALITY)
+    assert rule.about in RANK
     assert rule.title and not rule.title.endswith(".")
     assert rule.definition.endswith(".") and rule.advice.endswith(".") and rule.source
 

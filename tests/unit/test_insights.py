@@ -175,6 +175,26 @@ class TestConflicts:
         found = self.kinds(story, processes=pd.DataFrame(rows))
         assert found == ([] if ordered else [("two writers", 10, False)])
 
+    @pytest.mark.parametrize(("waited", "order"), [(20, "awaited"), (60, "none")])
+    def test_a_process_that_was_waited_for_orders_undeclared_tasks(self, waited: float, order: str) -> None:
+        """The same shell, and its two commands are tasks of a manager that knows no dependency."""
+        story = Story()
+        moment(story, 0, pid=1)
+        for pid, start, name in ((2, 5, "make"), (3, 30, "use")):
+            story.event("fork", at_ms=start - 1, pid=1, cat="PROCESS", dur=0, ret=pid)
+            moment(story, start, pid=pid, task=name)
+            access = story.write if name == "make" else story.read
+            access("/f", 0, 10, pid=pid, task=name, at_ms=start + 5)
+            moment(story, start + 10, pid=pid, task=name)
+        story.event("wait", at_ms=waited, pid=1, cat="PROCESS", dur=0, ret=2)
+        story.event("wait", at_ms=70, pid=1, cat="PROCESS", dur=0, ret=3)
+        rows = [
+            {"host": "n1", "pid": p, "ppid": pp, "exe": "/bin/sh", "argv": None} for p, pp in ((1, 0), (2, 1), (3, 1))
+        ]
+        tasks = pd.DataFrame({"workflow": "w", "stage": n, "task": n, "parent": None} for n in ("make", "use"))
+        found = of(story, processes=pd.DataFrame(rows), declared_tasks=tasks).declared.undeclared
+        assert found["order"].tolist() == [order]
+
     def test_a_pipe_orders_its_ends(self) -> None:
         story = Story()
         story.write("/f", 0, 10, task="a", at_ms=1)

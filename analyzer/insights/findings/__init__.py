@@ -1,6 +1,6 @@
 """The rules that make findings: one file each, this folder is the table.
 
-    Analyses -> ranked() -> [Finding], races first, then by cost
+    Analyses -> ranked() -> [Finding], by what they are about (`RANK`), then by cost
 
 A file declares `RULE`, a `finding.Rule`; names that begin with `_` are what several rules share. To add a finding, add
 its file and its case in tests/unit/test_findings.py, and run tools/findings_docs.py.
@@ -27,7 +27,7 @@ RULES = _rules()
 
 
 def ranked(found: Analyses) -> list[Finding]:
-    """The findings of a run: races, then time and bytes by cost, then notes on data quality.
+    """The findings of a run: races, what was in order in this run alone, time and bytes by cost, notes, data quality.
 
     Bytes count as the time that the run's own I/O took for so many.
     """

@@ -18,16 +18,12 @@ QUERY = "tailrace query {run} --path {path} --columns ts,dur,name,task,pid,offse
 
 
 def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
-    """One match for all conflicts of a kind; it tells of the largest."""
-    inputs, rows = found.inputs, found.conflicts.rows
-    rows = rows[rows["kind"] == kind]
+    """One match for all conflicts of a kind that overlapped, or could have; it tells of the largest."""
+    rows = found.conflicts.rows
+    rows = rows[(rows["kind"] == kind) & ~rows["in_time"].astype(bool)]
     if len(rows) == 0:
         return
-    named: pd.DataFrame = rows.drop(columns=["file", "first_ns", "second_ns"])
-    for end in ("first", "second"):
-        named[end] = [inputs.called(int(task)) for task in rows[end]]
-    for end in ("first", "second"):
-        named[f"{end}_began_s"] = (rows[f"{end}_ns"] - inputs.start_ns) / 1e9
+    named = with_names(found, rows)
     top = named.iloc[0]
     path = str(top["path"])
     text = words(str(top["first"]), str(top["second"]), path, bytes_text(int(top["bytes"])), bool(top["overlap"]))
@@ -38,3 +34,14 @@ def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
         count=len(rows),
         evidence=rows_of(named),
     )
+
+
+def with_names(found: Analyses, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `Conflicts.rows` as evidence: tasks by name, times in s of the run."""
+    inputs = found.inputs
+    named: pd.DataFrame = rows.drop(columns=["file", "first_ns", "second_ns", "in_time"])
+    for end in ("first", "second"):
+        named[end] = [inputs.called(int(task)) for task in rows[end]]
+    for end in ("first", "second"):
+        named[f"{end}_began_s"] = (rows[f"{end}_ns"] - inputs.start_ns) / 1e9
+    return named

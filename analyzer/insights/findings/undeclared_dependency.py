@@ -1,42 +1,31 @@
-"""An undeclared dependency."""
+"""An undeclared dependency of tasks that overlapped, or could have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import RACE, Match, Rule, more, rows_of
-from tailrace.analyzer.util.formatting import bytes_text
+from tailrace.analyzer.insights.finding import RACE, Match, Rule
+from tailrace.analyzer.insights.findings import _undeclared
+from tailrace.analyzer.model.declared_vs_observed import NONE
 
 
 def find(found: Analyses) -> Iterator[Match]:
-    """All undeclared dependencies that no declared path orders, as one match."""
-    rows = found.declared.undeclared
-    rows = rows[~rows["ordered"].astype(bool)] if len(rows) else rows
-    if len(rows) == 0:
-        return
-    top = rows.iloc[0]
-    producer, consumer = found.ends(top.to_dict())
-    yield Match(
-        title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote, but no dependency is declared"
-        f" and nothing orders them{more(len(rows))}",
-        names={"producer": str(top["producer"]), "consumer": str(top["consumer"])},
-        cost_bytes=int(rows["bytes"].sum()),
-        count=len(rows),
-        evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
-    )
+    """All undeclared dependencies that nothing orders, as one match."""
+    yield from _undeclared.matches(found, NONE, ", but no dependency is declared and nothing orders them")
 
 
 RULE = Rule(
     kind="undeclared dependency",
     about=RACE,
-    title="Data passed between tasks that no declared dependency orders",
+    title="Data passed between tasks that nothing orders",
     definition=(
-        "A task read what another task wrote, and no declared dependency, direct or over other tasks, puts the"
-        " writer first. In this run the order was right. Tasks of a run that declares nothing are not reported."
+        "A task read what another task wrote. No declared dependency, direct or over other tasks, puts the writer"
+        " first, the submitting program did not wait for it, and the reader was submitted before the writer was"
+        " over: in this run the order was right by chance. Tasks of a run that declares nothing are not reported."
     ),
     advice="Declare the dependency: with another schedule the consumer starts before its data exists.",
-    source="The declared DAG compared with the observed one (docs/declared-dag.md)",
-    query="tailrace query {run} --task {producer} --task {consumer} --by task,path,dir",
+    source=_undeclared.SOURCE,
+    query=_undeclared.QUERY,
     find=find,
 )

@@ -7,6 +7,7 @@ const PARTS = {
 const ABOUT = {
   race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
   space: ["Bytes", "Bytes that need not be moved or stored."], quality: ["Note", "What the trace can't tell."],
+  order: ["Order", "In this run the accesses could not overlap; only their times order them."], note: ["Note", "No fault of this run."],
 };
 
 function spent() {
@@ -24,7 +25,7 @@ function spent() {
 
 // The cost of a finding in a few letters.
 function costText(f) {
-  if (f.about === "race" || f.about === "quality") return ABOUT[f.about][0];
+  if (!["time", "space"].includes(f.about)) return ABOUT[f.about][0];
   const amount = f.about === "time" || f.cost_ns ? timeText(f.cost_ns / 1e6) : bytesText(f.cost_bytes);
   return f.estimate && f.cost_ns ? `up to ${amount}` : amount;
 }

@@ -78,6 +78,10 @@ const MEANING = {
   "undeclared": "bytes passed, nothing was declared",
 };
 
+const ORDERS = {
+  "declared": "ordered by other dependencies", "awaited": "the program waited for the first", "in time": "in order this time, by their times alone", "none": "nothing orders them",
+};
+
 const taskName = (r, end) => !r[`${end}_stage`] || r[end].includes(r[`${end}_stage`]) ? r[end] : `${r[`${end}_stage`]} ${r[end]}`;
 const statusTag = (status, words, bad) => make("span", {class: `tag${bad && /^(not|undeclared)/.test(status) ? " bad" : ""}`}, words);
 
@@ -88,7 +92,7 @@ function declaredTable() {
   table(byId("declared-table"), "Declared and observed dependencies", [
     ["From task", r => taskName(r, "producer")], ["To task", r => taskName(r, "consumer")], ["Declared by", r => r.via],
     ["Status", r => r.status, r => statusTag(r.status, r.status, true)], bytesColumn("Bytes", "bytes"), countColumn("Files", "files"),
-    ["", r => r.path, r => r.through ? `through ${r.through}` : r.status === "undeclared" ? (r.ordered ? "ordered by other dependencies" : "nothing orders them") : r.path ? pathLink(r.path, fileNamed(r.path)) : ""],
+    ["", r => r.path, r => r.through ? `through ${r.through}` : r.status === "undeclared" ? ORDERS[r.order] : r.path ? pathLink(r.path, fileNamed(r.path)) : ""],
   ], rows, 15);
 }
 

@@ -1,0 +1,34 @@
+"""What the findings about undeclared dependencies share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import Match, more, rows_of
+from tailrace.analyzer.util.formatting import bytes_text
+
+SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
+QUERY = "tailrace query {run} --task {producer} --task {consumer} --by task,path,dir"
+
+
+def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
+    """One match for the undeclared dependencies of an order (`declared_vs_observed.ORDERS`); it tells of the largest.
+
+    Args:
+        words: the end of the sentence about the two tasks and the bytes, with {producer} and {consumer}.
+    """
+    rows = found.declared.undeclared
+    rows = rows[rows["order"] == order] if len(rows) else rows
+    if len(rows) == 0:
+        return
+    top = rows.iloc[0]
+    producer, consumer = found.ends(top.to_dict())
+    said = words.format(producer=producer, consumer=consumer)
+    yield Match(
+        title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote{said}{more(len(rows))}",
+        names={"producer": str(top["producer"]), "consumer": str(top["consumer"])},
+        cost_bytes=int(rows["bytes"].sum()),
+        count=len(rows),
+        evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
+    )
