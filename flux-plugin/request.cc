@@ -80,6 +80,36 @@ string_view base_name(string_view path) {
   return slash == string_view::npos ? path : slice(path, slash + 1, path.size() - slash - 1);
 }
 
+bool is_one_of(string_view word, std::initializer_list<string_view> words) {
+  for (string_view one : words) {
+    if (word == one) return true;
+  }
+  return false;
+}
+
+// The options of flux-broker(1) and flux-start(1) whose value may be the next word.
+bool takes_next(string_view word) {
+  return is_one_of(word, {"-S", "-c", "-o", "-s", "--setattr", "--config-path", "--conf", "--broker-opts", "--wrap",
+                          "--test-size", "--test-hosts", "--test-exit-timeout", "--test-exit-mode", "--test-start-mode",
+                          "--test-rundir", "--test-pmi-clique", "--killer-timeout"});
+}
+
+bool stands_alone(string_view word) {
+  constexpr string_view kLetters = "Scosvr";  // followed by their values
+  bool is_short = word[1] != '-';
+  return is_short
+             ? kLetters.find(word[1]) != string_view::npos || word == "-X"
+             : word.find('=') != string_view::npos ||
+                   is_one_of(word, {"--verbose", "--recovery", "--sysconfig", "--noexec", "--test-rundir-cleanup"});
+}
+
+// The first word of a command line of one word, as the broker gives it to a shell.
+string_view first_word(string_view line) {
+  size_t end = 0;
+  while (end < line.size() && line[end] != ' ' && line[end] != '\t' && line[end] != '\n') ++end;
+  return slice(line, 0, end);
+}
+
 // On a broken rule writes a sentence about the first such tag, with the attribute.
 bool check_tags(const json_t *tags, Writer &fault) {
   char text[kMaxTagsBytes + 1], sentence[512];
@@ -136,11 +166,34 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
   return json_object_size(out.tags.get()) == 0 || check_tags(out.tags.get(), fault);
 }
 
+int find_initial_program(const json_t *command, int &unknown) {
+  int n = static_cast<int>(json_array_size(command)), i = 2;
+  while (i < n) {
+    string_view word = text_of(json_array_get(command, static_cast<size_t>(i)));
+    if (word == "--") return i + 1 < n ? i + 1 : -1;
+    if (word.size() < 2 || word[0] != '-') return i;
+    if (!takes_next(word) && !stands_alone(word)) {
+      unknown = i;
+      return -1;
+    }
+    i += takes_next(word) ? 2 : 1;
+  }
+  return -1;
+}
+
+// Of a job without a name: its program, or that which an instance starts.
+static string_view program_of(const json_t *jobspec) {
+  const json_t *command = member(json_array_get(member(jobspec, "tasks"), 0), "command");
+  int unknown;
+  int at = starts_instance(jobspec) ? find_initial_program(command, unknown) : -1;
+  string_view initial = at < 0 ? string_view() : first_word(text_of(json_array_get(command, static_cast<size_t>(at))));
+  return initial.empty() ? text_of(json_array_get(command, 0)) : initial;
+}
+
 Json job_name(const json_t *jobspec) {
   string_view name = text_of(member(member(member(member(jobspec, "attributes"), "system"), "job"), "name"));
-  json_t *task = json_array_get(member(jobspec, "tasks"), 0);
   bool given = !name.empty();
-  if (!given) name = text_of(json_array_get(member(task, "command"), 0));
+  if (!given) name = program_of(jobspec);
   // flux-batch(1) names a job by the path of its script; other names may contain '/'.
   if (!given || starts_with(name, "/") || starts_with(name, "./") || starts_with(name, "../")) name = base_name(name);
   char encoded[3 * kMaxTagValueBytes], decoded[kMaxTagValueBytes];

@@ -22,11 +22,15 @@ bool read_request(const json_t *jobspec, bool plain, Request &out, Writer &fault
 // sentence.
 bool encode_tags(const json_t *tags, Writer &out, Writer &fault);
 
-// attributes.system.job.name, else the name of the job's program without folders, adapted to the rules of tags; null
-// without either.
+// attributes.system.job.name, else the name of the job's program (of an instance, the one that it starts) without
+// folders, adapted to the rules of tags; null without either.
 Json job_name(const json_t *jobspec);
 
-// Whether the job is a Flux instance: flux batch, flux alloc, flux broker.
+// Whether the job is a Flux instance: flux batch, flux alloc, flux broker, flux start.
 bool starts_instance(const json_t *jobspec);
+
+// The index of the initial program in `command`, a list of words: after `flux broker` or `flux start` and its options;
+// or -1. `unknown` is set to the index of an option that we don't know.
+int find_initial_program(const json_t *command, int &unknown);
 
 }  // namespace tailrace::flux

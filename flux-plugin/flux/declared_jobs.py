@@ -15,11 +15,18 @@ from typing import Any
 from tailrace.integrations.declared_log import declared_line
 
 TRACE_EVENT = "tailrace.trace"
+DEFAULT_RUN = "tailrace-runs/{{id.f58plain}}"
 _USER = re.compile(r"(?<!\{)\{user\}(?!\})")
 _TEMPLATE = re.compile(r"\{\{([a-z0-9.]+)\}\}")
 # The parts of a wait status: wait(2).
 _SIGNAL, _EXIT_SHIFT = 0x7F, 8
 _CANCELED = {"cancel": "CANCELED", "timeout": "TIMEOUT"}
+
+# The options of flux-broker(1) and flux-start(1) whose value is the next word; flux-plugin/request.cc has them, too.
+_TAKING_A_VALUE = frozenset(
+    "-S -c -o -s --setattr --config-path --conf --broker-opts --wrap --test-size --test-hosts --test-exit-timeout "
+    "--test-exit-mode --test-start-mode --test-rundir --test-pmi-clique --killer-timeout".split()
+)
 
 # A `job` object of history.py.
 Job = Mapping[str, Any]
@@ -54,7 +61,10 @@ def run_of(job: Job) -> Path | None:
     The directory may be a template (flux-submit(1), MUSTACHE TEMPLATES), relative to the job's working directory. The
     tags that name the job are expanded, and {user}.
     """
-    template = trace_event(job).get("run", (requested(job) or {}).get("run"))
+    asked = requested(job)
+    given = trace_event(job).get("run", (asked or {}).get("run"))
+    # Where the job manager lacks our plugin, the shell's follows the job's attributes, with the default configuration.
+    template = given if given is not None or asked is None else DEFAULT_RUN
     if not isinstance(template, str):
         return None
     plain = str(job["id"]).replace("ƒ", "f")
@@ -67,7 +77,9 @@ def run_of(job: Job) -> Path | None:
     filled = [Path(str(cwd or "/"), _filled(template, names)) for names in forms]
     # Neither raises for a directory out of reach, as a guest's may be.
     found = next((path for path in filled if os.path.isdir(path)), filled[0])  # noqa: PTH112
-    return None if "{{" in str(found) else Path(os.path.realpath(found))
+    if "{{" in str(found) or (given is None and not os.path.isdir(found / "trace")):  # noqa: PTH112
+        return None
+    return Path(os.path.realpath(found))
 
 
 def _user_name(job: Job) -> str:
@@ -136,7 +148,7 @@ def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, 
     yield declared_line(
         "task",
         **key,
-        stage=str(tags_of(job).get("stage") or name),
+        stage=str(tags_of(job).get("stage") or _stage(job)),
         kind="instance" if _runs_instance(job) else "job",
         name=name,
         executor=str(system.get("queue") or "flux"),
@@ -244,11 +256,28 @@ def _first_task(job: Job) -> int | None:
 
 
 def _runs_instance(job: Job) -> bool:
-    return _command(job)[:2] == ["flux", "broker"]
+    program, sub = [*map(str, _command(job)[:2]), "", ""][:2]
+    return Path(program).name == "flux" and sub in ("broker", "start")
 
 
 def _program(job: Job) -> str:
     return Path(str((_command(job) or ["job"])[0])).name or "job"
+
+
+def _stage(job: Job) -> str:
+    """The stage of a job that asks for none: its name; for an instance without one, the program that it starts."""
+    named = _dig(job.get("jobspec"), "attributes", "system", "job").get("name")
+    if named or not _runs_instance(job):
+        return job_name(job)
+    words = [str(word) for word in _command(job)[2:]]
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "--":
+            break
+        if option in _TAKING_A_VALUE and words:
+            words.pop(0)
+    program = (words[0].split() or [""])[0] if words else ""
+    return Path(program).name or job_name(job)
 
 
 def job_name(job: Job) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,43 @@ def test_every_job_of_bulksubmit_requests_tracing(flux):
         attributes = json.loads(flux.ask("job", "info", job, "jobspec"))["attributes"]
         assert attributes["user"]["trace"] == {"stage": "bulk", "tags": {"k": "v"}}
     assert len(jobs) == 2
+
+
+TEMPLATES = [
+    (
+        ["bulksubmit", "--trace={}", "--trace-tag=k={seq}", "--trace-run=r-{0./}", "true", ":::", "one", "/x/two"],
+        [("one", {"k": "0"}, "r-one"), ("/x/two", {"k": "1"}, "r-two")],
+    ),
+    (
+        ["submit", "--cc=7-8", "--trace=s{cc}", "--trace-tag=k={cc}", "--trace-run=r/{{id}}-{cc}", "true"],
+        [("s7", {"k": "7"}, "r/{{id}}-7"), ("s8", {"k": "8"}, "r/{{id}}-8")],
+    ),
+    (
+        ["bulksubmit", "--cc=1-2", "--trace={}", "--trace-tag=k={cc}", "true", ":::", "a"],
+        [("a", {"k": "1"}, None), ("a", {"k": "2"}, None)],
+    ),
+    (["submit", "--trace=s{cc}", "true"], [("s{cc}", None, None)]),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), TEMPLATES, ids=lambda value: " ".join(map(str, value)))
+def test_templates_of_flux_are_filled_in_the_options(flux, words, expected):
+    env = {**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)}
+    jobs = flux.run(words[0], "--urgency=hold", *words[1:], env=env).stdout.split()
+    specs = [json.loads(flux.ask("job", "info", job, "jobspec"))["attributes"] for job in jobs]
+    flux.run("cancel", *jobs)
+    traces = [spec["user"]["trace"] for spec in specs]
+    assert [(one["stage"], one.get("tags"), one.get("run")) for one in traces] == [
+        (stage, tags, run and str(Path(flux.cwd) / run)) for stage, tags, run in expected
+    ]
+
+
+def test_a_wrong_tag_by_a_template_is_named_with_the_rule(flux):
+    env = {**flux.env, "FLUX_CLI_PLUGINPATH": str(PLUGINS)}
+    done = flux.run("bulksubmit", "--trace={}", "true", ":::", "x" * 1025, env=env, check=False)
+    assert done.returncode != 0
+    assert '"stage"' in done.stderr and "1024" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_batch_script_can_request_tracing(asked, tmp_path):

@@ -184,6 +184,19 @@ def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_pa
     assert tasks[["workflow", "stage", "task", "status"]].to_numpy().tolist() == [["w", "s", "t", "done"]]
 
 
+def test_jobs_without_the_jobtap_plugin_are_collected_from_the_default_run(start_flux, flux_plugins, tmp_path):
+    rc_folder = str(flux_plugins.rc_folder)
+    instance = start_flux(cwd=tmp_path, env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, "FLUX_SHELL_RC_PATH": rc_folder})
+    job = instance.submit("--setattr=user.trace.stage=s", "cp", "/etc/hostname", "copy")
+    asked = instance.submit("--setattr=user.trace.stage=s", "--env=-FLUX_SHELL_RC_PATH", "true")
+    for each in (job, asked):
+        instance.wait(each)
+    assert instance.stop() == 0
+    (run,) = (tmp_path / "tailrace-runs").iterdir()
+    tasks = tailrace.open(run).declared_tasks.set_index("task")
+    assert tasks.loc[plain(job), ["stage", "status"]].tolist() == ["s", "done"]
+
+
 def test_an_instance_without_traced_jobs_collects_nothing(start_flux, tmp_path):
     called = tmp_path / "called"
     command = tmp_path / "command"

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support import sanitizer
+from support.commands import run_cli
 from support.run_files import Trace
 
 OUTER = "--setattr=user.trace.stage=outer"
@@ -131,6 +133,25 @@ def test_an_instance_by_flux_start(traced_flux, work, words):
     assert trace.tags(trace.of(work / "out"), "stage") == {("outer",)}
     # A shell may have a start-up file of its own, whose programs are traced as well.
     assert not [name for name in programs(trace) if name.startswith("flux")]
+
+
+@pytest.mark.parametrize("plugins", ["both", "shell"])
+def test_an_instance_by_flux_start_is_declared_as_it_is_traced(flux, traced_flux, flux_plugins, work, plugins):
+    instance = traced_flux if plugins == "both" else flux
+    env = {**instance.env, "FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)}
+    words = ["flux", "start", "-s", "1", "sh", "-c", "cat in > script-out; flux run --job-name=deep cp in deep-out"]
+    job = instance.submit(f"--cwd={work}", "--setattr=user.trace=true", *words, env=env)
+    instance.wait(job, timeout=120)
+    (run,) = (work / "tailrace-runs").iterdir()
+    plain = job.replace("ƒ", "f")
+    trace = Trace(run)
+    assert trace.tags(trace.of(work / "script-out"), "workflow", "stage", "task") == {(plain, "sh", plain)}
+    assert trace.tags(trace.of(work / "deep-out"), "workflow", "stage") == {(plain, "deep")}
+    # Without a directory: the run is found by the job, whose template is the default one.
+    done = run_cli("flux", "collect", env=instance.env)
+    assert f"; {run}" in done.stderr
+    tasks = tailrace.open(run).declared_tasks.set_index("task")
+    assert tasks.loc[plain, ["workflow", "stage", "kind"]].tolist() == [plain, "sh", "instance"]
 
 
 def test_an_unknown_option_leaves_the_initial_program_untraced(traced_flux, work):

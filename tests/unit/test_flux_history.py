@@ -150,6 +150,23 @@ def test_jobs_of_an_inner_instance_have_its_job_as_parent() -> None:
     assert inner["deps"] == [{"task": "fO/fH", "via": "afterok"}]
 
 
+@pytest.mark.parametrize(
+    ("command", "stage"),
+    [
+        (["flux", "start", "/bin/sh", "-c", "x"], "sh"),
+        (["/opt/bin/flux", "start", "-s", "2", "--test-exit-timeout=5s", "--", "./wf.sh"], "wf.sh"),
+        (["flux", "broker", "cp in out && sync"], "cp"),
+        (["flux", "start"], "flux"),
+        (["flux", "start", "-s"], "flux"),
+        (["flux", "run", "x"], "flux"),
+    ],
+)
+def test_the_stage_of_an_instance_without_a_name_is_its_program(command: list[str], stage: str) -> None:
+    outer = job()
+    outer["jobspec"]["tasks"][0]["command"] = command
+    assert lines(outer)[1]["stage"] == stage
+
+
 def test_the_workflow_is_the_one_in_the_trace() -> None:
     beside, named = (
         job("ƒA", extra=[traced_event("/r", stage="s")]),

@@ -32,7 +32,7 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
     --trace-run DIR      the run directory; default: as configured for the instance
     --no-trace           do not trace the job where all jobs are traced
 
-    The stage needs "=": in `flux run --trace hostname`, hostname is the command. `flux jobs -o '{id} {user.trace}'`
+    With bulksubmit and --cc, Flux's templates ({}, {cc}, {seq}) are filled in. The stage needs "=": in `flux run --trace hostname`, hostname is the command. `flux jobs -o '{id} {user.trace}'`
     lists the traced jobs; `tailrace report DIR` reports on a run.
     """
 
@@ -67,8 +67,12 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             help="Do not trace the job where all jobs are traced",
         )
 
+        _register_templates(
+            {"tailrace_stage": "--trace=", "tailrace_tags": "--trace-tag=", "tailrace_run": "--trace-run="}
+        )
+
     def preinit(self, args: Any) -> None:
-        """Checks the options. Raises ValueError."""
+        """Checks the options of a job. Raises ValueError."""
         if args.tailrace_refused and args.tailrace_stage is not None:
             raise ValueError("--trace and --no-trace exclude each other")
         attribute = self._attribute(args)
@@ -81,8 +85,7 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
 
     def modify_jobspec(self, args: Any, jobspec: Any) -> None:
         """Sets attributes.user.trace, and the path by which the job's shell finds its plugin."""
-        # For bulksubmit, Flux 0.88 passes only what differs between jobs; the options are one level below.
-        args = getattr(args, "_orig_args", args)
+        args = _Options(args)
         if args.tailrace_refused:
             jobspec.setattr("user.trace", False)
         elif args.tailrace_stage is not None:
@@ -108,6 +111,29 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
         if args.tailrace_run:
             attribute["run"] = str(Path(args.tailrace_run).absolute())
         return attribute
+
+
+class _Options:
+    """The options of one job. For bulksubmit and --cc, Flux 0.88 passes what differs between jobs; the other options
+    are one level below, or two."""
+
+    def __init__(self, args: Any) -> None:
+        self._levels = [args]
+        while getattr(self._levels[-1], "_orig_args", None) is not None:
+            self._levels.append(self._levels[-1]._orig_args)
+
+    def __getattr__(self, name: str) -> Any:
+        return next(getattr(level, name) for level in self._levels if hasattr(level, name))
+
+
+def _register_templates(options: Dict[str, str]) -> None:
+    """Makes Flux fill its templates in these options (destination -> option), as in --job-name: {} and {cc}."""
+    try:
+        from flux.cli.base import Xcmd
+
+        Xcmd.mutable_args.update(options)
+    except (ImportError, AttributeError):
+        return  # another version of Flux: the templates stay as they are
 
 
 class _StageAction(argparse.Action):

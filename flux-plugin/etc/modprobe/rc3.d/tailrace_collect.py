@@ -29,16 +29,23 @@ def collect(context: Any) -> None:
 
 
 def traced_jobs(handle: Any) -> bool:
-    """Whether a job has the jobtap plugin's event."""
+    """Whether a job has the jobtap plugin's event, or asks to be traced, which the shell plugin follows without it."""
     consumer = JournalConsumer(handle, full=True, include_sentinel=True).start()
     while True:
         event = consumer.poll(timeout=60.0)
         if event is None or event.is_empty():
             consumer.stop()
             return False
-        if event.name == "tailrace.trace":
+        if event.name == "tailrace.trace" or is_request(event.jobspec):
             consumer.stop()
             return True
+
+
+def is_request(jobspec: Any) -> bool:
+    """Whether the jobspec, or None, asks for tracing (attributes.user.trace)."""
+    for key in ("attributes", "user", "trace"):
+        jobspec = jobspec.get(key) if isinstance(jobspec, dict) else None
+    return jobspec is True or isinstance(jobspec, dict)
 
 
 def tailrace_command() -> str:
