@@ -32,8 +32,9 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
     --trace-run DIR      the run directory; default: as configured for the instance
     --no-trace           do not trace the job where all jobs are traced
 
-    With bulksubmit and --cc, Flux's templates ({}, {cc}, {seq}) are filled in. The stage needs "=": in `flux run --trace hostname`, hostname is the command. `flux jobs -o '{id} {user.trace}'`
-    lists the traced jobs; `tailrace report DIR` reports on a run.
+    The stage needs "=": in `flux run --trace hostname`, hostname is the command. With bulksubmit and --cc, Flux's
+    templates ({}, {cc}, {seq}) are filled in. `flux jobs -o '{id} {user.trace}'` lists the traced jobs; `tailrace
+    report DIR` reports on a run.
     """
 
     def __init__(self, prog: str, prefix: Any = None, version: Any = None) -> None:
