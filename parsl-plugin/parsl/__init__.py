@@ -7,6 +7,7 @@
 
     plugin.py     trace(): combines the parts; a fault never stops the workflow
     executors.py  traces the workers: the pool's launch command, each executor's submit
+    flux_jobs.py  traces the jobs of Parsl's FluxExecutor
     memoizer.py   hooks into the DataFlowKernel at each task's launch and end
     task_log.py   the keys of a task's declared lines, from its Parsl record
     call.py       runs a task's function on the worker, in its context

@@ -12,8 +12,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
+from parsl.executors import FluxExecutor, HighThroughputExecutor, ThreadPoolExecutor
 from parsl.executors.base import ParslExecutor
+from tailrace.parsl import flux_jobs
 from tailrace.parsl.call import TAGS_KEYWORD, TracedCall, traced_call
 
 _ORIGINALS = "_tailrace_originals"
@@ -46,6 +47,8 @@ def why_not_tagged(executor: ParslExecutor) -> str | None:
     """A sentence on why the executor's tasks can't be tagged; None when they can."""
     if isinstance(executor, (ThreadPoolExecutor, HighThroughputExecutor)):
         return None
+    if isinstance(executor, FluxExecutor) and flux_jobs.can_be_traced():
+        return None
     kind = type(executor).__name__
     if getattr(executor, "source", False):
         return f"{kind} with source=True sends source text, which can't carry tags"
@@ -58,6 +61,8 @@ def prepare_workers(executor: ParslExecutor, settings: Mapping[str, str], preloa
     """Makes the executor start its workers traced, with `settings` (TAILRACE_...) and the library `preload`."""
     if isinstance(executor, HighThroughputExecutor):
         executor.launch_cmd = pool_command(_original(executor, "launch_cmd"), settings)
+    elif isinstance(executor, FluxExecutor):
+        flux_jobs.trace_jobs(executor, settings, preload)
     elif _has_task_environment(executor):
         env = _original(executor, "env")
         preloads = ":".join(filter(None, [preload, env.get("LD_PRELOAD")]))

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from support.flux_instance import missing
+from support.run_files import Trace, read_declared
+
+PARSL_PROGRAM = Path(__file__).parents[1] / "support" / "parsl_program.py"
 
 PROGRAM = """
 import json
@@ -46,3 +50,23 @@ def test_flux_takes_a_traced_jobspec_and_executor(bindings):
     assert done.returncode == 0, done.stderr
     three = {"workflow": "w", "stage": "three"}
     assert json.loads(done.stdout) == [{"stage": "one", "tags": {"k": "v"}}, {"stage": "two"}, three, three, three]
+
+
+def test_the_tasks_of_parsls_flux_executor_have_their_tags(bindings, tmp_path):
+    pytest.importorskip("parsl")
+    command = [sys.executable, str(PARSL_PROGRAM), "flux", str(tmp_path), "every_kind"]
+    environment = {key: value for key, value in bindings.items() if key != "FLUX_URI"}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tailrace" not in done.stderr
+    trace, keys = Trace(tmp_path / "run"), ("workflow", "stage", "task", "tag.try", "tag.campaign")
+    made = [event for event in trace.of(tmp_path / "a") if event["name"] in ("write", "rename")]
+    assert trace.tags(made, *keys) == {("kinds", "writing", "0", "0", "c 1")}
+    # The task's process starts others.
+    moved = [event for event in trace.of(tmp_path / "b.tmp") if event["name"] in ("write", "rename", "renameat2")]
+    assert trace.tags(moved, *keys) == {("kinds", "copy_by_bash", "1", "0", "c 1")}
+    assert {job[:1] for (job,) in trace.tags(made, "job")} == {"ƒ"}
+    ends = [line for line in read_declared(tmp_path / "run") if line["type"] == "end"]
+    assert ends and {line["status"] for line in ends} == {"done"}

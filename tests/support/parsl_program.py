@@ -15,7 +15,7 @@ import parsl
 from parsl import bash_app, join_app, python_app
 from parsl.config import Config
 from parsl.data_provider.files import File
-from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
+from parsl.executors import FluxExecutor, HighThroughputExecutor, ThreadPoolExecutor
 from parsl.providers import LocalProvider
 
 from tailrace.parsl import trace
@@ -176,6 +176,8 @@ def keywords(folder):
 def configuration(executor, folder, retries):
     if executor == "threads":
         executors = [ThreadPoolExecutor(label="pool", max_threads=4)]
+    elif executor == "flux":
+        executors = [FluxExecutor(working_dir=f"{folder}/flux", provider=LocalProvider())]
     else:
         executors = [
             HighThroughputExecutor(
