@@ -322,14 +322,23 @@ def test_a_query_passes_only_the_name_to_the_shell(show: Any) -> None:
             assert shlex.split(command)[:3] == ["tailrace", "query", "/runs/story"]
 
 
-@pytest.mark.parametrize("program", ["sh", "dash", "bash"])
-def test_every_field_of_a_process_is_quoted(show: Any, program: str) -> None:
-    process = {"host": "h'\x1b; echo 1", "pid": "2; echo 1", "born": "3; echo 1", "name": "x"}
-    command = show().tab.evaluate("process => taskQuery(process)", process)
-    done = subprocess.run([program, "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
-    words = done.stdout.decode().split("\n")
-    for option, key in (("--host", "host"), ("--pid", "pid"), ("--start", "born")):
-        assert words[words.index(option) + 1] == process[key]
+def test_every_field_of_a_process_is_quoted(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+    """Of a process that shares its pid, so that its command has --start; host and start come from a trace."""
+    host, starts = "h'\x1b; echo 1", ("3; echo 1", "4; echo 1")
+    made = Story()
+    for start in starts:
+        made.write(f"/{start[0]}", host=host, pid=2, start=start)
+    pages["processes"] = tmp_path / "processes.html"
+    pages["processes"].write_text(html.page_text(summary.collect(made.run())), encoding="utf-8")
+    page = show("processes")
+    for start in starts:
+        page.tab.locator("#file-table tbody button", has_text=f"/{start[0]}").first.click()
+        page.tab.locator("#panel .list button").first.click()
+        command = page.tab.locator("#panel pre code").first.text_content()
+        for program in ("sh", "dash", "bash"):
+            done = subprocess.run([program, "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True)
+            words = done.stdout.decode().split("\n")
+            assert [words[words.index(f"--{name}") + 1] for name in ("host", "pid", "start")] == [host, "2", start]
 
 
 def test_the_queries_give_the_numbers_of_the_page(show: Any, pages: dict[str, Path], tmp_path: Path) -> None:
