@@ -129,7 +129,7 @@ class Rule:
     def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]]) -> str:
         """The query with its names filled in."""
         if not self.query.startswith("tailrace query "):
-            return self.query.format(run=repr(directory))
+            return self.query.format(run=repr(directory), **{key: repr(name) for key, name in names.items()})
         words = {
             key: shell.quoted(literal(name)) if isinstance(name, str) else shell.join(name)
             for key, name in names.items()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from test_critical import moment, task
 from test_insights import declared
 
+import tailrace
 from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.story_run import on_disk
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.insights.finding import RANK, Rule, Threshold
+from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
 from tailrace.cli import query
 
@@ -147,7 +153,7 @@ def hosts() -> FakeRun:
 def declared_not_accessed() -> FakeRun:
     story = Story()
     task(story, "a", 0, 10, writes="/a")
-    return story.run(**declared(("a", "b", "file"), files=(("a", "w", "/out"), ("a", "r", "/in"))))
+    return story.run(**declared(("a", "b", "file"), files=(("a", "r", "/in"), ("a", "w", "/out"))))
 
 
 def clock_skew() -> FakeRun:
@@ -217,22 +223,26 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
         streaming_candidate,
         "use read all of /once once, after make had written it; through a pipe it could start up to 40.0 ms earlier",
     ),
-    "never read": (files, "1 file written and kept, but not read in the run (1.00 MiB); the largest is /log"),
+    "never read": (
+        files,
+        "1 file written and kept, but not read in the run (1.00 MiB); the largest is /log (1.00 MiB)",
+    ),
     "written, then deleted unread": (
         files,
-        "2 files written, then deleted unread (3.00 MiB); the largest is /tmp1",
+        "2 files written, then deleted unread (3.00 MiB); the largest is /tmp1 (2.00 MiB)",
     ),
     "repeated reads": (
         files,
-        "6.00 MiB were read again by tasks that had read the same bytes before, most of /mid",
+        "6.00 MiB were read again by tasks that had read the same bytes before, most of /mid (6.00 MiB)",
     ),
     "file copies": (
         file_copies,
-        "1.00 MiB were copied from file to file (read, and written again), the largest from /a to /b",
+        "1.00 MiB were copied from file to file (read, and written again), the largest from /a to /b (1.00 MiB)",
     ),
     "node-local candidate": (
         hosts,
-        "1 intermediate file on a shared file system used by one host each (2.00 MiB moved); the largest is /stays",
+        "1 intermediate file on a shared file system used by one host each (2.00 MiB moved);"
+        " the largest is /stays (2.00 MiB)",
     ),
     "co-location candidate": (
         hosts,
@@ -240,7 +250,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "declared, not accessed": (
         declared_not_accessed,
-        "a declared /out as an output and never wrote it (and 1 more case)",
+        "a declared /in as an input and never read it (and 1 more case)",
     ),
     "clock skew": (
         clock_skew,
@@ -270,6 +280,78 @@ def test_each_rule_finds_its_case_and_reports_it(rule: Rule) -> None:
         compile(found.query, "query", "eval")
 
 
+Rows = list[dict[str, Any]]
+
+
+def overlap(rows: Rows, finding: Finding) -> int:
+    """The bytes that both tasks of a conflict accessed or cut off, by the events of the file."""
+    case = finding.evidence[0]
+    accessed: dict[str, set[int]] = {str(case["first"]): set(), str(case["second"]): set()}
+    for row in rows:
+        if row["size"]:
+            accessed[row["task"]].update(range(row["offset"], row["offset"] + row["size"]))
+        if (row["flags"] or 0) & os.O_TRUNC:
+            accessed[row["task"]].update(range(1 << 16))
+    first, second = accessed.values()
+    return len(first & second)
+
+
+def moved(directions: str) -> Callable[[Rows, Finding], int]:
+    return lambda rows, _: sum(row["sum_size"] for row in rows if row["dir"] and set(row["dir"]) & set(directions))
+
+
+def absent(rows: Rows, finding: Finding) -> bool:
+    """Whether no row is the access that was declared."""
+    case = finding.evidence[0]
+    return all(
+        case["path"] not in (row["path"], row["path2"]) or case["direction"] not in (row["dir"] or "") for row in rows
+    )
+
+
+NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]]] = {
+    **dict.fromkeys(
+        ("read during write", "read before write", "two writers", "same bytes, in order this time"),
+        (overlap, lambda f: f.evidence[0]["bytes"]),
+    ),
+    **dict.fromkeys(
+        [rule.kind for rule in RULES if rule.kind.startswith("undeclared")],
+        (lambda table, _: table["bytes"].sum(), lambda f: f.cost_bytes),
+    ),
+    "critical path gaps": (lambda table, _: table["gap"].sum(), lambda f: f.cost_ns),
+    "critical path I/O": (lambda table, _: table["io"].sum(), lambda f: f.cost_ns),
+    "dependency without data": (lambda both, _: (both[0], len(both[1])), lambda f: (f.cost_ns, f.count)),
+    "streaming candidate": (lambda table, _: table["gain_ns"].max(), lambda f: f.cost_ns),
+    "never read": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),
+    "written, then deleted unread": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),
+    "repeated reads": (lambda table, _: table["again_bytes"].sum(), lambda f: f.cost_bytes),
+    "file copies": (moved("w"), lambda f: f.evidence[0]["bytes"]),
+    "node-local candidate": (moved("rw"), lambda f: f.evidence[0]["moved_bytes"]),
+    "co-location candidate": (lambda table, _: table["bytes"].sum(), lambda f: f.cost_bytes),
+    "declared, not accessed": (absent, lambda f: True),
+    "clock skew": (lambda ahead, _: ahead, lambda f: {row["host"]: row["ahead_ns"] for row in f.evidence}),
+    "unordered hand-overs": (lambda number, _: number, lambda f: f.count),
+    "unchecked accesses": (lambda number, _: number, lambda f: f.count),
+}
+"""kind -> the number in what its query gives, and the same number of the finding."""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_the_query_of_a_finding_gives_its_number(rule: Rule, tmp_path: Path) -> None:
+    """Of a run on disk, by a shell or by Python, as offered."""
+    story, title = CASES[rule.kind]
+    run = on_disk(story(), tmp_path / "a run")
+    (found,) = [finding for finding in run.findings() if finding.kind == rule.kind]
+    assert found.title == title, "the run on disk is the story"
+    given, wanted = NUMBERS[rule.kind]
+    if not found.query.startswith("tailrace "):
+        assert given(eval(found.query, {"tailrace": tailrace}), found) == wanted(found)
+        return
+    words = subprocess.run(["sh", "-c", f"printf '%s\\0' {found.query}"], capture_output=True, text=True, check=True)
+    arguments = [*words.stdout.split("\0")[2:-1], "--format", "json"]
+    done = CliRunner().invoke(query.command, arguments, catch_exceptions=False)
+    assert given(json.loads(done.stdout), found) == wanted(found)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_each_rule_declares_what_the_documentation_needs(rule: Rule) -> None:
     assert rule.about in RANK
@@ -279,7 +361,7 @@ def test_each_rule_declares_what_the_documentation_needs(rule: Rule) -> None:
 
 def test_kinds_are_distinct_and_have_a_case_each() -> None:
     assert len({rule.kind for rule in RULES}) == len(RULES)
-    assert {rule.kind for rule in RULES} == set(CASES)
+    assert {rule.kind for rule in RULES} == set(CASES) == set(NUMBERS)
 
 
 def test_the_documentation_has_every_finding() -> None:

@@ -256,9 +256,8 @@ class TestLifetime:
         assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
         assert found["written, then deleted unread"].cost_bytes == 70
         assert found["repeated reads"].cost_bytes == 400
-        assert (
-            found["repeated reads"].query
-            == "tailrace query /runs/story --path /mid --by task,dir --agg sum:size --agg count"
+        assert found["never read"].query == (
+            "tailrace query /runs/story --path /waste --by task,dir --agg sum:size --agg count"
         )
 
     def test_a_copy_is_the_same_bytes_of_one_file_to_one(self) -> None:

@@ -19,7 +19,7 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str) -> It
 
     Args:
         column: what they cost, bytes.
-        words: the sentence, with {files} (how many), {bytes} (of all) and {path} (of the largest).
+        words: the sentence, with {files} (how many), {bytes} (of all), and {path} and {most} (bytes) of the largest.
     """
     cost = int(files[column].sum())
     if not LEAST.reached(cost, found.moved_bytes):
@@ -27,7 +27,12 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str) -> It
     rows = files.sort_values(column, ascending=False, kind="stable")
     path = str(rows["path"].iat[0])
     yield Match(
-        title=words.format(files=count_text(len(rows), "file"), bytes=bytes_text(cost), path=path),
+        title=words.format(
+            files=count_text(len(rows), "file"),
+            bytes=bytes_text(cost),
+            path=path,
+            most=bytes_text(int(rows[column].iat[0])),
+        ),
         names={"path": path},
         cost_bytes=cost,
         count=len(rows),

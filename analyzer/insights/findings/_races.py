@@ -14,7 +14,7 @@ Words = Callable[[str, str, str, str, bool], str]
 """(first task, second task, path, bytes, whether they overlapped in time) -> the sentence."""
 
 SOURCE = "Lamport 1978 (happens-before); POSIX.1-2017, write(), rationale: concurrent writes are not specified"
-QUERY = "tailrace query {run} --path {path} --columns ts,dur,name,task,pid,offset,size"
+QUERY = "tailrace query {run} --path {path} --columns ts,dur,name,dir,task,host,pid,offset,size,flags"
 
 
 def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:

@@ -9,7 +9,7 @@ from tailrace.analyzer.insights.finding import Match, more, rows_of
 from tailrace.analyzer.util.formatting import bytes_text
 
 SOURCE = "The declared DAG compared with the observed one (docs/declared-dag.md)"
-QUERY = "tailrace query {run} --task {producer} --task {consumer} --by task,path,dir"
+QUERY = 'tailrace.open({run}).insights().declared.undeclared.query("order == {order}")'
 
 
 def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
@@ -27,7 +27,7 @@ def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
     said = words.format(producer=producer, consumer=consumer)
     yield Match(
         title=f"{consumer} read {bytes_text(int(top['bytes']))} that {producer} wrote{said}{more(len(rows))}",
-        names={"producer": str(top["producer"]), "consumer": str(top["consumer"])},
+        names={"order": order},
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),

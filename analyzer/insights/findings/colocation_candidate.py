@@ -23,7 +23,6 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"{bytes_text(moved)} passed from host to host, most of it from {top['producer']} to {top['consumer']}"
         f" ({bytes_text(int(top['bytes']))} between {count_text(int(top['pairs']), 'pair')} of tasks)",
-        names={"stage": found.of_stage(str(top["consumer"]))},
         cost_bytes=moved,
         count=int(rows["pairs"].sum()),
         evidence=rows_of(named),
@@ -40,7 +39,7 @@ RULE = Rule(
     ),
     advice="Run consumers on the host of their producers: pin the tasks, or submit both in one job.",
     source="Lee et al. 2023 (DataLife); Tang et al. 2024 (DaYu)",
-    query="tailrace query {run} {stage} --by host,path --agg sum:size",
+    query="tailrace.open({run}).insights().apart",
     find=find,
     thresholds=(LEAST,),
 )

@@ -16,13 +16,11 @@ def find(found: Analyses) -> Iterator[Match]:
     io, makespan = found.critical.parts["io"], found.inputs.makespan_ns
     if not LEAST.reached(io, makespan):
         return
-    by_stage = found.critical.stages
-    top = by_stage.sort_values("io", ascending=False, kind="stable").iloc[0]
-    stage = str(top["stage"])
+    by_stage = found.critical.stages.sort_values("io", ascending=False, kind="stable")
+    top = by_stage.iloc[0]
     yield Match(
-        title=f"File I/O took {time_text(io)} of {time_text(makespan)} on the critical path, most of it in {stage}"
-        f" ({time_text(int(top['io']))})",
-        names={"stage": found.of_stage(stage)},
+        title=f"File I/O took {time_text(io)} of {time_text(makespan)} on the critical path, most of it in"
+        f" {top['stage']} ({time_text(int(top['io']))})",
         cost_ns=io,
         evidence=rows_of(by_stage[["stage", "io", "compute", "stream", "gap"]]),
     )
@@ -38,7 +36,7 @@ RULE = Rule(
     ),
     advice=("Read and write less or in larger calls, or use a faster file system (`whatif.tier` estimates the gain)."),
     source="Yang and Miller 1988; Bez et al. 2022 (Drishti)",
-    query="tailrace query {run} {stage} --by path --agg sum:dur --sort sum_dur",
+    query="tailrace.open({run}).insights().critical.stages.nlargest(5, 'io')",
     find=find,
     thresholds=(LEAST,),
 )

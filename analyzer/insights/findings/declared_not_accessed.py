@@ -21,7 +21,7 @@ def find(found: Analyses) -> Iterator[Match]:
     name = found.inputs.called(task)
     yield Match(
         title=f"{name} declared {top['path']} as an {declared} and never {did} it{more(len(rows))}",
-        names={"task": str(top["task"])},
+        names={"task": found.of_tag(str(top["workflow"]), str(top["task"]))},
         count=len(rows),
         evidence=rows_of(rows),
     )
@@ -37,6 +37,6 @@ RULE = Rule(
     ),
     advice="Correct the declaration: a wrong input delays the task, a missing output fails the tasks that need it.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md)",
-    query="tailrace query {run} --task {task} --by path,dir",
+    query="tailrace query {run} {task} --by path,path2,dir",
     find=find,
 )

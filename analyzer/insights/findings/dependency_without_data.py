@@ -20,7 +20,6 @@ def find(found: Analyses) -> Iterator[Match]:
     gain = f"; without {them} the run could be up to {time_text(saved)} shorter" if saved else ""
     yield Match(
         title=f"{consumer} waited for {producer}, but read nothing that it wrote{more(len(rows))}{gain}",
-        names={"consumer": str(top["consumer"])},
         cost_ns=saved,
         estimate=True,
         count=len(rows),
@@ -39,6 +38,6 @@ RULE = Rule(
     ),
     advice="Remove the dependency, unless it stands for an effect that no file shows.",
     source="The declared DAG compared with the observed one (docs/declared-dag.md); Kelley and Walker 1959",
-    query="tailrace query {run} --task {consumer} --by path,dir",
+    query="(d := tailrace.open({run}).insights().declared).together_ns, d.empty",
     find=find,
 )

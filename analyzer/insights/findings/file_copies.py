@@ -24,7 +24,7 @@ def find(found: Analyses) -> Iterator[Match]:
     source, target = str(named["source"].iat[0]), str(named["target"].iat[0])
     yield Match(
         title=f"{bytes_text(copied)} were copied from file to file (read, and written again), the largest from {source}"
-        f" to {target}{more(len(rows))}",
+        f" to {target} ({bytes_text(int(named['bytes'].iat[0]))}){more(len(rows))}",
         names={"path": target},
         cost_bytes=2 * copied,
         count=len(rows),

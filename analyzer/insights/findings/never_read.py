@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
         found,
         files[files["never_read"] & ~files["removed"]],
         "written_bytes",
-        "{files} written and kept, but not read in the run ({bytes}); the largest is {path}",
+        "{files} written and kept, but not read in the run ({bytes}); the largest is {path} ({most})",
     )
 
 

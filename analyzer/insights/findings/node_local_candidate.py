@@ -19,15 +19,16 @@ def find(found: Analyses) -> Iterator[Match]:
     moved = int((rows["written_bytes"] + rows["read_bytes"]).sum())
     if found.inputs.m.who["host"].nunique() < HOSTS.value or not LEAST.reached(moved, found.moved_bytes):
         return
-    rows = rows.sort_values("written_bytes", ascending=False, kind="stable")
-    path = str(rows["path"].iat[0])
+    rows = rows.assign(moved_bytes=rows["written_bytes"] + rows["read_bytes"])
+    rows = rows.sort_values("moved_bytes", ascending=False, kind="stable")
+    path, most = str(rows["path"].iat[0]), int(rows["moved_bytes"].iat[0])
     yield Match(
         title=f"{count_text(len(rows), 'intermediate file')} on a shared file system used by one host each"
-        f" ({bytes_text(moved)} moved); the largest is {path}",
+        f" ({bytes_text(moved)} moved); the largest is {path} ({bytes_text(most)})",
         names={"path": path},
         cost_bytes=moved,
         count=len(rows),
-        evidence=rows_of(rows[["path", "written_bytes", "read_bytes"]]),
+        evidence=rows_of(rows[["path", "moved_bytes", "written_bytes", "read_bytes"]]),
     )
 
 

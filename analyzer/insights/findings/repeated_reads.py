@@ -16,7 +16,7 @@ def find(found: Analyses) -> Iterator[Match]:
         found,
         files[files["again_bytes"] > 0],
         "again_bytes",
-        "{bytes} were read again by tasks that had read the same bytes before, most of {path}",
+        "{bytes} were read again by tasks that had read the same bytes before, most of {path} ({most})",
     )
 
 
@@ -30,7 +30,7 @@ RULE = Rule(
     ),
     advice="Keep the bytes in memory, read the file once in larger calls, or copy it to node-local storage first.",
     source="Lee et al. 2023 (DataLife); Bez et al. 2022 (Drishti)",
-    query=_files.QUERY,
+    query="tailrace.open({run}).insights().lifetime.files.query('again_bytes > 0')[['path', 'again_bytes']]",
     find=find,
     thresholds=(_files.LEAST,),
 )

@@ -23,7 +23,6 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"{top['consumer']} read all of {path} once, after {top['producer']} had written it; through a pipe it"
         f" could start up to {time_text(int(top['gain_ns']))} earlier{more(len(rows))}",
-        names={"path": path},
         cost_ns=int(rows["gain_ns"].max()),
         estimate=True,
         count=len(rows),
@@ -42,7 +41,7 @@ RULE = Rule(
     ),
     advice="Connect the two tasks by a pipe or FIFO, or let the reader follow the growing file.",
     source="Lee et al. 2023 (DataLife)",
-    query="tailrace query {run} --path {path} --by task,dir --agg min:ts --agg sum:size",
+    query="tailrace.open({run}).insights().streams",
     find=find,
     thresholds=(LEAST,),
 )

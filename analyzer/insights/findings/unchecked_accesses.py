@@ -31,6 +31,6 @@ RULE = Rule(
     ),
     advice="Make sure that a dependency orders these tasks, or that they use separate files.",
     source="The limits of the conflict analysis",
-    query="tailrace.open({run}).insights().conflicts",
+    query="(c := tailrace.open({run}).insights().conflicts).unknown + c.unchecked",
     find=find,
 )

@@ -30,6 +30,6 @@ RULE = Rule(
     ),
     advice="Check the clocks of the hosts, and files that several tasks write at the same time.",
     source="A cause precedes its effect (Lamport 1978)",
-    query="tailrace.open({run}).insights().inputs.handovers",
+    query="(i := tailrace.open({run}).insights()).inputs.unresolved + i.critical.dropped",
     find=find,
 )

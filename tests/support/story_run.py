@@ -1,0 +1,81 @@
+"""A story as a run on disk, so that commands can be run on it: its events as trace files, its tables as declared files.
+
+Each process of the story is a trace file of one block. The files lie on one network file system, as the identities of a
+story have no host.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import tailrace
+from support import trace_writer as tw
+from support.flowcase import FakeRun
+from tailrace.analyzer.run import Run
+
+ARGS = ("ret", "errno", "offset", "size", "count", "dir", "flags", "prot", "calls", "workflow", "stage", "task", "job")
+
+
+def on_disk(story: FakeRun, directory: Path) -> Run:
+    """The run of a story, written to a directory and opened."""
+    processes: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in story.rows:
+        processes.setdefault((row["host"], row["pid"]), []).append(row)
+    files = {f"{host}-{pid}-187a": _block(host, pid, rows) for (host, pid), rows in processes.items()}
+    hosts = [{"host": host, "boot_id": host, "mounts": [_mount()]} for host in sorted({host for host, _ in processes})]
+    first, *others = hosts or [{"host": tw.HOST}]
+    text = "".join(json.dumps(line) + "\n" for line in _declared(story))
+    tw.make_run(directory, files, {**first, "cwd": "/", "restarts": others}, **({"test-n1-1-1": text} if text else {}))
+    return tailrace.open(directory)
+
+
+def _mount() -> dict[str, str]:
+    return {"dev": "8:1", "point": "/", "source": "server:/", "root": "/", "fstype": "nfs4", "options": "rw"}
+
+
+def _block(host: str, pid: int, rows: list[dict[str, Any]]) -> bytes:
+    hashes: dict[tuple[str, str], str] = {}
+    events = [_event(row, hashes) for row in rows]
+    names = [
+        tw.file_line(value, path, ino=int(identity.split(":")[2]), dev="8:1", btime=None)
+        for (path, identity), value in hashes.items()
+    ]
+    return tw.block([tw.host_line(host), *names, *events], {"host": host, "pid": pid})
+
+
+def _event(row: dict[str, Any], hashes: dict[tuple[str, str], str]) -> tw.Line:
+    args = {name: row[name] for name in ARGS if row.get(name) is not None}
+    for key, path, file in (("fhash", "path", "file"), ("fhash2", "path2", "file2")):
+        if row.get(path):
+            args[key] = hashes.setdefault((row[path], row[file]), f"{len(hashes) + 1:x}")
+    ts_us, ns = divmod(row["ts"], 1000)
+    return tw.event(row["name"], ts_us, row["dur"] / 1000, row["pid"], row["cat"], ns=ns, **args)
+
+
+def _declared(story: FakeRun) -> list[dict[str, Any]]:
+    """A line for each declared task, with its dependencies and files."""
+    out: list[dict[str, Any]] = []
+    for task in story.declared_tasks.to_dict("records"):
+        line = {"type": "task", **{key: task[key] for key in ("workflow", "stage", "task")}, "name": task["task"]}
+        deps = _of(story.declared_deps, task["task"])
+        line["deps"] = [{"task": row["dep"], "via": row["via"], "path": row["path"]} for row in deps]
+        files = _of(story.declared_files, task["task"])
+        for name, direction in (("inputs", "r"), ("outputs", "w")):
+            line[name] = [{"path": row["path"], "url": None} for row in files if row["direction"] == direction]
+        times = {key: int(task[key]) for key in ("t_submit_ns", "t_end_ns") if key in task}
+        out.append({**line, **times})
+        if "t_end_ns" in times:
+            out.append({"type": "end", **{key: line[key] for key in ("workflow", "task")}, **times, "status": "done"})
+    for wait in story.declared_waits.to_dict("records"):
+        awaited = [wait["awaited"]] if isinstance(wait["awaited"], str) else []
+        after = {"after": wait["after"]} if isinstance(wait["after"], str) else {}
+        out.append({"type": "wait", "workflow": wait["workflow"], "task": wait["task"], "awaited": awaited, **after})
+    return out
+
+
+def _of(table: pd.DataFrame, task: str) -> list[dict[str, Any]]:
+    return [row for row in table.to_dict("records") if row["task"] == task]
