@@ -28,7 +28,7 @@ REQUIRED_KEYS = {
     "try": ("workflow", "task", "try", "t_launch_ns"),
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),
 }
-END_STATUSES = ("done", "failed", "memoized", "dep_failed", "canceled")
+END_STATUSES = ("done", "failed", "timeout", "killed", "canceled", "dep_failed", "memoized")
 
 
 def declared_line(type_: str, /, **keys: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tailrace.analyzer.util.exit_codes import ended, signal_text
 from tailrace.integrations.declared_log import declared_line
 
 TRACE_EVENT = "tailrace.trace"
@@ -181,14 +182,15 @@ def _key(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, str]) 
 def _end(job: Job) -> dict[str, Any]:
     """The keys of the `end` line. A job that never ran ends with its cleanup."""
     result, error = outcome(job)
-    statuses = {"COMPLETED": "done", "CANCELED": "canceled"}
+    statuses = {"COMPLETED": "done", "CANCELED": "canceled", "TIMEOUT": "timeout"}
     dependency_failed = any(e["context"].get("type") == "dependency" for e in _events(job, "exception"))
+    by_signal = error.startswith("signal ")
     return {
         "t_end_ns": _time(job, "finish") or _time(job, "clean"),
         "t_clean_ns": _time(job, "clean"),
-        "status": "dep_failed" if dependency_failed else statuses.get(result, "failed"),
+        "status": "dep_failed" if dependency_failed else statuses.get(result, "killed" if by_signal else "failed"),
         "result": result,
-        "tries": 1 if _time(job, "alloc") else 0,
+        "tries": len(_events(job, "alloc")),  # a job whose nodes failed is queued again
         "error": error or None,
     }
 
@@ -205,7 +207,7 @@ def outcome(job: Job) -> tuple[str, str]:
     if not isinstance(status, int):
         return "FAILED", "never ran"
     signal = status & _SIGNAL
-    return "FAILED", f"signal {signal}" if signal else f"exit code {status >> _EXIT_SHIFT}"
+    return "FAILED", signal_text(signal) if signal else ended(status >> _EXIT_SHIFT)[1]
 
 
 def trace_event(job: Job) -> dict[str, Any]:

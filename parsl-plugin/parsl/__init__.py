@@ -10,6 +10,7 @@
     flux_jobs.py  traces the jobs of Parsl's FluxExecutor
     memoizer.py   hooks into the DataFlowKernel at each task's launch and end
     task_log.py   the keys of a task's declared lines, from its Parsl record
+    task_outcome.py  how a task ended, from its exception
     call.py       runs a task's function on the worker, in its context
     demo.py       a small workflow on real text, for `tailrace demo`
 

@@ -18,15 +18,18 @@ from typing import Any
 from parsl.dataflow.dflow import DataFlowKernel
 from parsl.dataflow.errors import DependencyError
 from parsl.dataflow.memoization import Memoizer
-from parsl.dataflow.states import FINAL_STATES
+from parsl.dataflow.states import FINAL_STATES, States
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.parsl import task_log, waits
 from tailrace.parsl.executors import Handoff, shadow_submit
+from tailrace.parsl.task_outcome import status_and_error
 
 _log = logging.getLogger("tailrace.parsl")
 
 StageNamer = Callable[[TaskRecord], str | None]
+RetryHandler = Callable[[Exception, TaskRecord], float]
+_NOT_RUN = ("memoized", "dep_failed")
 
 
 class TracingMemoizer(Memoizer):
@@ -103,14 +106,25 @@ class TracingMemoizer(Memoizer):
 
     def update_memo_exception(self, task: TaskRecord, e: BaseException) -> None:
         with self._isolated("declare a task's end"):
-            self._log_end(task, "dep_failed" if isinstance(e, DependencyError) else "failed", e)
+            self._log_end(task, *status_and_error(e))
         self._inner.update_memo_exception(task, e)
 
+    def retry_handler(self, inner: RetryHandler | None) -> RetryHandler:
+        """Parsl's hook for a failed try, which logs it: a failure that is retried reaches no memoizer. It costs what
+        `inner` says, or as much as without a handler."""
+
+        def handler(e: Exception, task: TaskRecord) -> float:
+            with self._isolated("declare a failed try"):
+                self._log_failed_try(task, e)
+            return 1 if inner is None else inner(e, task)
+
+        return handler
+
     def close(self) -> None:
-        with self._isolated("declare the tasks that were never launched"):
+        with self._isolated("declare the tasks that did not end"):
             for task in list(self._kernel.tasks.values()) if self._kernel is not None else []:
                 if task["status"] not in FINAL_STATES:
-                    self._log_task(task)
+                    self._log_end(task, "canceled", "Parsl was shut down before the task ended")
         self._inner.close()
 
     def _adopt(self, kernel: DataFlowKernel) -> None:
@@ -141,16 +155,32 @@ class TracingMemoizer(Memoizer):
             parent = self._parents.pop(task["id"], None)
         self._write("task", stage=self._stage(task), **task_log.task_keys(task, parent))
 
-    def _log_end(self, task: TaskRecord, status: str, error: BaseException | None = None) -> None:
+    def _log_failed_try(self, task: TaskRecord, error: Exception) -> None:
+        if isinstance(error, DependencyError):
+            return  # it was not launched
+        status, text = status_and_error(error)
+        self._write(
+            "try",
+            task=str(task["id"]),
+            t_launch_ns=task_log.to_ns(task["try_time_launched"]) or 0,
+            t_end_ns=task_log.to_ns(task["try_time_returned"]) or time.time_ns(),
+            status=status,
+            error=text,
+            **{"try": int(task["try_id"])},
+        )
+
+    def _log_end(self, task: TaskRecord, status: str, error: str | None = None) -> None:
         self._log_task(task)
         self._open_tasks.discard(task["id"])
+        # A task that is pending was not launched again after its last try.
+        running = status not in _NOT_RUN and task["status"] != States.pending
         self._write(
             "end",
             task=str(task["id"]),
             t_end_ns=task_log.to_ns(task["time_returned"]) or time.time_ns(),
             status=status,
-            tries=0 if status in ("memoized", "dep_failed") else int(task["try_id"]) + 1,
-            error=None if error is None else f"{type(error).__name__}: {error}"[:2000],
+            tries=int(task["try_id"]) + running,
+            error=error,
             joins=task_log.joined_tasks(task) if task["join"] else None,
         )
 

@@ -81,7 +81,7 @@ def _trace(
             _log.warning("tailrace: executor %r is not traced: %s", executor.label, fault)
     declared = DeclaredLog(directory, "parsl")
     traced = copy.copy(config)
-    traced.memoizer = TracingMemoizer(
+    memoizer = TracingMemoizer(
         config.memoizer if config.memoizer is not None else BasicMemoizer(),
         declared,
         workflow=workflow,
@@ -90,6 +90,7 @@ def _trace(
         stage_of=stage_of,
         on_end=_End(directory, declared).after_cleanup,
     )
+    traced.memoizer, traced.retry_handler = memoizer, memoizer.retry_handler(config.retry_handler)
     return traced
 
 

@@ -109,6 +109,26 @@ def write_and_wait(path, seconds):
     time.sleep(seconds)
 
 
+@bash_app
+def die_in_bash(path):
+    return f"echo part > {path}; kill -9 $$"
+
+
+@bash_app
+def exit_in_bash(path, stderr=None):
+    return f"echo part > {path}; echo no space left >&2; exit 3"
+
+
+@python_app
+def outlast(path, walltime=1):
+    import time
+
+    with open(path, "w") as file:
+        file.write("begun")
+    for _ in range(600):
+        time.sleep(0.1)
+
+
 @python_app
 def keyword_argument(**kwargs):
     return sorted(kwargs)
@@ -140,6 +160,20 @@ def failing(folder):
 
 def retried(folder):
     return fail_once(f"{folder}/retried").result()
+
+
+def every_end(folder):
+    """Every way in which a task ends; of the retries each task has one."""
+    failed = fail(f"{folder}/failed")
+    behind = depend(failed)
+    tasks = [failed, behind, depend(behind), fail_once(f"{folder}/retried"), exit_in_bash(f"{folder}/exited")]
+    tasks += [die_in_bash(f"{folder}/killed"), outlast(f"{folder}/outlasted")]
+    memo(folder)
+    wait(tasks)
+    write_and_wait(f"{folder}/given_up", 5)
+    while not Path(folder, "given_up").exists():
+        pass
+    return [type(task.exception()).__name__ for task in tasks]
 
 
 def memo(folder):
@@ -199,7 +233,7 @@ def configuration(executor, folder, retries):
 def main():
     executor, folder, case = sys.argv[1:4]
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    config = configuration(executor, folder, retries=1 if case == "retried" else 0)
+    config = configuration(executor, folder, retries=1 if case in ("retried", "every_end") else 0)
     stages = {"write_by_python": "writing"}
     with parsl.load(trace(config, run_dir=f"{folder}/run", workflow="kinds", tags={"campaign": "c 1"}, stage=stages)):
         print(json.dumps(globals()[case](folder)))

@@ -89,7 +89,9 @@ def test_a_running_job_has_no_end() -> None:
     ("status", "extra", "said", "result", "error"),
     [
         (256, [], "failed", "FAILED", "exit code 1"),
-        (9, [], "failed", "FAILED", "signal 9"),
+        (9, [], "killed", "FAILED", "signal 9 (SIGKILL)"),
+        (137 << 8, [], "killed", "FAILED", "signal 9 (SIGKILL)"),  # as a shell says it
+        (255 << 8, [], "failed", "FAILED", "exit code 255"),
         (
             15,
             [event("exception", 5, type="cancel", severity=0, note="by hand")],
@@ -97,7 +99,7 @@ def test_a_running_job_has_no_end() -> None:
             "CANCELED",
             "cancel: by hand",
         ),
-        (36608, [event("exception", 5, type="timeout", severity=0, note="")], "failed", "TIMEOUT", "timeout"),
+        (36608, [event("exception", 5, type="timeout", severity=0, note="")], "timeout", "TIMEOUT", "timeout"),
         (0, [event("exception", 5, type="odd", severity=3, note="only a warning")], "done", "COMPLETED", None),
     ],
 )
@@ -106,6 +108,11 @@ def test_every_kind_of_end_has_its_status_and_reason(
 ) -> None:
     end = lines(job(status=status, extra=extra))[-1]
     assert (end["status"], end["result"], end.get("error")) == (said, result, error)
+
+
+def test_a_job_that_got_nodes_again_has_two_tries() -> None:
+    end = lines(job(extra=[event("alloc", 4)]))[-1]
+    assert end["tries"] == 2
 
 
 def test_a_job_whose_dependency_failed_never_ran() -> None:
