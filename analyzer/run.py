@@ -346,6 +346,21 @@ class Run:
         mixed = loader.usage_of_mixed(self._catalogue)
         return pd.concat([pure, mixed], ignore_index=True) if len(mixed) else pure
 
+    @cached_property
+    def command_ends(self) -> pd.DataFrame:
+        """The ends of the commands that `tailrace run` started, by time: host, pid, status (as waitpid(2) gives it),
+        end_ns. A command without byte accounting is left out."""
+        query = "SELECT host, pid, status, t1 AS end_ns FROM reaped WHERE process_id IS NULL ORDER BY t1"
+        return self._table(query, ["pid", "status", "end_ns"])
+
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """How each declared task ended, failures first: workflow, stage, task, status, tries, error, begin_ns, end_ns,
+        lost_ns; see tailrace.analyzer.model.outcomes.COLUMNS. Reads no events."""
+        from tailrace.analyzer.model import outcomes
+
+        return outcomes.table(self)
+
     # ---- declarations ----
 
     @cached_property
@@ -367,6 +382,14 @@ class Run:
         for name in ("nodes", "holds", "annotations"):
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
+        return renamed
+
+    @cached_property
+    def declared_tries(self) -> pd.DataFrame:
+        """Tries of declared tasks: workflow, task, try, t_launch_ns; of those that failed t_end_ns, status, error."""
+        names = {"t_launch": "t_launch_ns", "t_end": "t_end_ns"}
+        table = self._table("SELECT * FROM declared_tries ORDER BY workflow, task, try", ["try", *names])
+        renamed: pd.DataFrame = table.rename(columns=names)
         return renamed
 
     @cached_property
@@ -403,12 +426,16 @@ class Run:
     def info(self) -> dict[str, Any]:
         """An overview of the run, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
         events, t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
-        tasks, declared_tasks, declared_problems, losses (list of cause, unit, count), coverage (ledger.totals).
+        tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
+        the command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
         Reads no events."""
         ((blocks, events, t0, t1, raw, read, written),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(events), 0), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
             " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
         )
+        from tailrace.analyzer.model import outcomes
+
+        ends, said, _ = outcomes.news(self)
         hosts = self._catalogue.rows("SELECT DISTINCT host FROM processes ORDER BY host")
         lost = self._catalogue.rows(
             "SELECT cause, unit, sum(count) FROM losses GROUP BY cause, unit ORDER BY cause, unit"
@@ -418,6 +445,8 @@ class Run:
             **{key: self.meta.get(key) for key in ("run_id", "command", "created")},
             "hosts": [host for (host,) in hosts],
             **self._counts(),
+            "outcomes": ends,
+            "outcome": said,
             "blocks": blocks,
             "events": events,
             "t0_ns": t0 if events else None,

@@ -52,6 +52,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
     lost = ", ".join(f"{loss['count']} {loss['unit']} {loss['cause']}" for loss in info["losses"])
     command = info["command"]
     rows = {
+        "outcome": info["outcome"] or _all_done(info["outcomes"]),
         "run": info["run_id"],
         "command": " ".join(map(str, command)) if isinstance(command, list) else command,
         "created": info["created"],
@@ -72,7 +73,15 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
         "lost": lost or "nothing",
     }
+    rows = {name: value for name, value in rows.items() if name != "outcome" or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
+
+
+def _all_done(outcomes: dict[str, int]) -> str:
+    """The outcome of a run in which nothing failed; "" where no task was declared."""
+    from tailrace.analyzer.util.formatting import count_text
+
+    return f"{count_text(outcomes['done'], 'task')} done" if outcomes else ""
 
 
 def _coverage(coverage: dict[str, Any]) -> str:

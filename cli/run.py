@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tailrace import context
+from tailrace.analyzer.util.exit_codes import ended
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
@@ -50,8 +51,14 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
     if summary.fault is not None:
         print(f"tailrace: {' '.join(summary.fault.split())}", file=sys.stderr)
     if not quiet:
-        print(f"tailrace: {describe(summary)}; {run_dir}", file=sys.stderr)
+        print(f"tailrace: {_end_words(code)}{describe(summary)}; {run_dir}", file=sys.stderr)
     return code
+
+
+def _end_words(code: int) -> str:
+    """How a command ended that did not succeed: its exit code, and the signal that it stands for."""
+    status, reason = ended(code)
+    return f"exit code {code} ({reason}), " if status == "killed" else f"{reason}, " if reason else ""
 
 
 def describe(summary: launcher.Summary) -> str:

@@ -60,6 +60,14 @@ class AnalyzedRun(EventSource, Protocol):
         """Declared tasks."""
 
     @property
+    def declared_tries(self) -> pd.DataFrame:
+        """Tries of declared tasks."""
+
+    @property
+    def command_ends(self) -> pd.DataFrame:
+        """How the traced commands ended."""
+
+    @property
     def declared_deps(self) -> pd.DataFrame:
         """Declared dependencies."""
 

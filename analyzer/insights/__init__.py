@@ -3,6 +3,7 @@
     insights(run).findings()        conclusions, in order of their cost (findings/)
     insights(run).critical          the critical path through data (critical.py)
     insights(run).declared          declared against observed (declared_savings.py)
+    insights(run).failures          tasks that failed, by how (failures.py)
     insights(run).conflicts         unordered accesses of the same bytes (conflicts.py)
     insights(run).lifetime          lifetime, reuse, copies, footprint (lifetime.py)
     insights(run).streams, .apart, .fans, .caterpillar      producers and consumers (pairs.py)
@@ -24,7 +25,7 @@ from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Finding
 from tailrace.analyzer.insights.findings import ranked
 from tailrace.analyzer.insights.inputs import Inputs, inputs_of
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.declared_vs_observed import compare_declared
 
 __all__ = ["Finding", "Inputs", "Insights", "insights"]
@@ -65,6 +66,9 @@ def insights(
             declared_tasks=run.declared_tasks,
             declared_waits=run.declared_waits,
             declared_files=run.declared_files,
+            declared_deps=run.declared_deps,
+            outcomes=outcomes.table(run),
+            command_ends=run.command_ends,
         )
         _found[run] = Insights(made, str(run.path))
     return _found[run]

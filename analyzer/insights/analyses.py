@@ -1,6 +1,6 @@
 """The analyses of a run, each computed on first use: what findings, reports, graphs and comparisons are made from.
 
-    Inputs (inputs.py) -> Analyses: critical, declared, conflicts, lifetime, streams, apart, fans, caterpillar
+    Inputs (inputs.py) -> Analyses: critical, declared, failures, conflicts, lifetime, streams, apart, fans, caterpillar
 
 Each property is a pure function of the inputs; the modules named beside them have the definitions. Besides them stand
 the arguments of `tailrace query` that select a task or a stage.
@@ -14,10 +14,10 @@ from glob import escape as literal
 
 import pandas as pd
 
-from tailrace.analyzer.insights import conflicts, critical, declared_savings, lifetime, pairs
+from tailrace.analyzer.insights import conflicts, critical, declared_savings, failures, lifetime, pairs
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model import stages
+from tailrace.analyzer.model import outcomes, stages
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.types import Row
 
@@ -43,6 +43,23 @@ class Analyses:
     def happens_before(self) -> HappensBefore:
         """The order of the moments of tasks (happens_before.py)."""
         return HappensBefore(self.inputs)
+
+    @cached_property
+    def failures(self) -> list[failures.Failure]:
+        """The tasks that failed, by how (failures.py)."""
+        return failures.failures(self.inputs)
+
+    @property
+    def outcomes(self) -> pd.DataFrame:
+        """How each declared task ended (model/outcomes.py)."""
+        table = self.inputs.tables.get("outcomes")
+        return pd.DataFrame(columns=list(outcomes.COLUMNS)) if table is None else table
+
+    @property
+    def command_faults(self) -> list[str]:
+        """How the traced commands ended that did not succeed, in words."""
+        ends = self.inputs.tables.get("command_ends")
+        return [] if ends is None else outcomes.faults(ends["status"])
 
     @cached_property
     def conflicts(self) -> conflicts.Conflicts:
@@ -87,6 +104,11 @@ class Analyses:
             for end in ("producer", "consumer")
         )
         return producer, consumer
+
+    def called(self, row: pd.Series) -> str:
+        """A row of `outcomes`, as reports show tasks."""
+        name = self.inputs.m.task_name(str(row["workflow"]), str(row["task"]))
+        return with_stage(name, str(row["stage"]))
 
     def of_task(self, task: int) -> list[str]:
         """Arguments of `tailrace query` for the events of a task or process."""

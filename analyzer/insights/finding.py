@@ -24,12 +24,12 @@ from tailrace.analyzer.util.formatting import count_text
 
 EVIDENCE = 5
 """Rows of evidence that a finding carries."""
-RACE, ORDER, TIME, SPACE, NOTE, QUALITY = "race", "order", "time", "space", "note", "quality"
-"""What a finding is about: the result may depend on the schedule; it did not in this run, and may in another one; time
-of the makespan; bytes; what is no fault of this run; data quality."""
-RANK = {RACE: 0, ORDER: 1, TIME: 2, SPACE: 2, NOTE: 3, QUALITY: 4}
-"""Races come first: they cost the result. Time and bytes are ranked together, by cost."""
-COSTLESS = {RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
+FAILURE, RACE, ORDER, TIME, SPACE, NOTE, QUALITY = "failure", "race", "order", "time", "space", "note", "quality"
+"""What a finding is about: there is no result; the result may depend on the schedule; it did not in this run, and may
+in another one; time of the makespan; bytes; what is no fault of this run; data quality."""
+RANK = {FAILURE: 0, RACE: 1, ORDER: 2, TIME: 3, SPACE: 3, NOTE: 4, QUALITY: 5}
+"""Failures come first, then races: they cost the result. Time and bytes are ranked together, by cost."""
+COSTLESS = {FAILURE: "failed", RACE: "race", ORDER: "order", NOTE: "note", QUALITY: "note"}
 """What reports show in place of a cost."""
 
 Value = str | int | float | bool | None
@@ -42,7 +42,7 @@ class Match:
 
     title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
     cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
-    the analysis, those that cost most.
+    the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case.
     """
 
     title: str
@@ -52,6 +52,7 @@ class Match:
     estimate: bool = False
     count: int = 1
     evidence: Sequence[Row] = ()
+    query: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Rule:
                 about=self.about,
                 title=match.title,
                 advice=self.advice,
-                query=self.query_of(found.directory, match.names),
+                query=self.query_of(found.directory, match.names, match.query),
                 cost_ns=match.cost_ns,
                 cost_bytes=match.cost_bytes,
                 estimate=match.estimate,
@@ -126,15 +127,16 @@ class Rule:
                 evidence=match.evidence,
             )
 
-    def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]]) -> str:
-        """The query with its names filled in."""
-        if not self.query.startswith("tailrace query "):
-            return self.query.format(run=repr(directory), **{key: repr(name) for key, name in names.items()})
+    def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]], other: str = "") -> str:
+        """The query, or another one, with its names filled in."""
+        query = other or self.query
+        if not query.startswith("tailrace query "):
+            return query.format(run=repr(directory), **{key: repr(name) for key, name in names.items()})
         words = {
             key: shell.quoted(literal(name)) if isinstance(name, str) else shell.join(name)
             for key, name in names.items()
         }
-        return self.query.format(run=shell.directory(directory), **words)
+        return query.format(run=shell.directory(directory), **words)
 
 
 def rows_of(table: pd.DataFrame, limit: int = EVIDENCE) -> list[Row]:

@@ -37,7 +37,15 @@ NARROWEST = 12
 """Columns that a name keeps when a table is too wide."""
 SHOWN = {"findings": 10, "flows": 6, "files": 4, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
 """Rows that a terminal shows of each list."""
-FINDING_STYLES = {"race": "red", "order": "magenta", "time": "yellow", "space": "cyan", "note": "dim", "quality": "dim"}
+FINDING_STYLES = {
+    "failure": "bold red",
+    "race": "red",
+    "order": "magenta",
+    "time": "yellow",
+    "space": "cyan",
+    "note": "dim",
+    "quality": "dim",
+}
 COST_WIDTH = 9
 TOGETHER = re.compile(r"(?<=\d) (?=(?:[num]?s|min|h|B|[KMGTP]iB)\b)|(?<=\w) (?=\d+(?: ->|\.?$))")
 """Blanks at which a line does not break: "4.42 s", "merge 13"."""
@@ -48,6 +56,7 @@ PART_WORDS = {
     "stream": "blocked on pipes and sockets",
     "gap": "between tasks (start-up, scheduling)",
 }
+OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
 STATUS_STYLES = {
     "observed": "green",
     "value only": "dim",
@@ -74,6 +83,10 @@ def show(data: dict[str, Any], console: Console) -> None:
     """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so."""
     about, names, width = data["about"], names_of(data), console.width
     _print(console, Text(visible(shortened(about["title"] or about["directory"], LONGEST_NAME)), "bold"))
+    if data["outcome"]["text"]:
+        outcome = Text(visible(data["outcome"]["text"]), OUTCOME_STYLES[data["outcome"]["level"]])
+        for line in _wrapped(outcome, width):
+            _print(console, line)
     for fact in _facts(data):
         for line in _wrapped(fact, width):
             _print(console, line)
@@ -178,9 +191,13 @@ def _show_findings(findings: list[dict[str, Any]], names: Names, console: Consol
     _print(console, Text())
     _print(console, Text("Findings, by what they cost" + _first(SHOWN["findings"], len(findings)), "bold"))
     indent = COST_WIDTH + GAP
+    advised = set()
     for finding in findings[: SHOWN["findings"]]:
         cost, title = cost_and_title(finding)
-        words = f"{visible(shortened(names.sentence(title), 2 * LONGEST_NAME))}. {finding['advice']}"
+        words = f"{visible(shortened(names.sentence(title), 2 * LONGEST_NAME))}."
+        if finding["kind"] not in advised:  # it is the same for all of a kind
+            words = f"{words} {finding['advice']}"
+        advised.add(finding["kind"])
         line = Text.assemble((f"{cost:>{COST_WIDTH}}", FINDING_STYLES[finding["about"]]), " " * GAP, words)
         for part in _wrapped(line, console.width, indent):
             _print(console, part)

@@ -19,7 +19,7 @@ from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
 
-VERSION = 5
+VERSION = 6
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE

@@ -21,6 +21,8 @@ CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, na
   t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
   t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
   holds TEXT, annotations TEXT, PRIMARY KEY (workflow, task));
+CREATE TABLE declared_tries (workflow TEXT, task TEXT, try INTEGER, t_launch INTEGER, t_end INTEGER, status TEXT,
+  error TEXT, PRIMARY KEY (workflow, task, try));
 CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
 CREATE TABLE declared_waits (workflow TEXT, task TEXT, awaited TEXT, after TEXT);
 CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
@@ -29,6 +31,7 @@ CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
 NAMES = (
     "declared_workflows",
     "declared_tasks",
+    "declared_tries",
     "declared_deps",
     "declared_waits",
     "declared_files",
@@ -105,6 +108,8 @@ def _add(db: sqlite3.Connection, value: Document) -> None:
         db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
     if value["type"] in _TASK_KEYS:
         _add_task(db, value)
+    if value["type"] == "try":
+        _add_try(db, value)
     if value["type"] == "task":
         _add_links(db, value)
     if value["type"] == "wait":
@@ -114,12 +119,29 @@ def _add(db: sqlite3.Connection, value: Document) -> None:
 def _add_task(db: sqlite3.Connection, value: Document) -> None:
     key = _texts(value, "workflow", "task")
     db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
+    if value["type"] == "end":
+        # The last end counts: a task that was given up may still have ended well.
+        db.execute("UPDATE declared_tasks SET error = NULL, result = NULL WHERE workflow = ? AND task = ?", key)
     for name, column in _TASK_KEYS[str(value["type"])].items():
         stored = _stored(column, value.get(name))
         # The first launch of several tries counts; of any other value the last one.
         kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
         if stored is not None:
             db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
+
+
+def _add_try(db: sqlite3.Connection, value: Document) -> None:
+    """A try has a line when it begins, and one more when it failed."""
+    key = (*_texts(value, "workflow", "task"), _integer(value["try"]))
+    launched, ended = (_integer(value.get(name)) for name in ("t_launch_ns", "t_end_ns"))
+    db.execute(
+        "INSERT OR IGNORE INTO declared_tries (workflow, task, try, t_launch) VALUES (?, ?, ?, ?)", (*key, launched)
+    )
+    if ended is not None:
+        db.execute(
+            "UPDATE declared_tries SET t_end = ?, status = ?, error = ? WHERE workflow = ? AND task = ? AND try = ?",
+            (ended, *_texts(value, "status", "error"), *key),
+        )
 
 
 def _stored(column: str, value: object) -> str | int | None:

@@ -17,7 +17,7 @@ from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.declared_vs_observed import compare_declared
-from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, seen, stageflows, tasks
+from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, outcome, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
@@ -41,9 +41,12 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     declared = found.declared.table
     for row, slack in insight.slack_ms(found, task_row).items():
         shown_tasks["rows"][row]["slack"] = slack
+    ended = outcome.outcome(run, found, whole, start_ns, task_row)
+    outcome.add_to_tasks(shown_tasks["rows"], ended["rows"])
     return {
         "about": numbers.about(run, whole, start_ns),
         "numbers": {**numbers.numbers(m, table, found, coverage), "workflows": _workflows(whole)},
+        "outcome": ended,
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
         "stages": [_stage(m, row, start_ns) for row in table.to_dict("records")],

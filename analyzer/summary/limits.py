@@ -22,6 +22,7 @@ LIMITS = {
     "aliases": 4,
     "below": 50,
     "findings": 50,
+    "outcomes": 2000,
     "heat_rows": 40,
     "histories": 600,
     "actors": 6,

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support import sanitizer
 from support.commands import TAILRACE
 
@@ -36,6 +38,54 @@ def test_a_command_is_traced_and_summed_up_in_one_line(tmp_path, cli, read_trace
     described = json.loads((run / "run.json").read_text())
     assert described["command"][0] == "dd"
     assert described["tags"] == "stage=copy"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "outcome", "finding"),
+    [
+        (
+            "exit 3",
+            "exit code 3, ",
+            "The command ended with exit code 3.",
+            "The command ended with exit code 3; {files}",
+        ),
+        (
+            "kill -9 $$",
+            "exit code 137 (signal 9 (SIGKILL)), ",
+            "The command was killed by signal 9 (SIGKILL).",
+            "The command was killed by signal 9 (SIGKILL); {files}",
+        ),
+        (
+            "sh -c 'echo x > {inner}; exit 5' || exit 4",
+            "exit code 4, ",
+            "The command ended with exit code 4.",
+            "The command ended with exit code 4; SHELL ended with exit code 5; its last files: {inner}",
+        ),
+        (
+            "sh -c 'echo x > {inner}; kill -SEGV $$'; true",
+            "",
+            "1 process crashed or was killed.",
+            "SHELL was killed by signal 11 (SIGSEGV); its last files: {inner}",
+        ),
+    ],
+)
+def test_a_command_that_failed_is_the_first_news(tmp_path, cli, code, line, outcome, finding):
+    run, file, inner = tmp_path / "run", tmp_path / "file", tmp_path / "inner"
+    # The script goes on after the last program, so that it runs in a process of its own.
+    done = cli("run", "-o", run, "--", "sh", "-c", f"echo x > {file}; {code.format(inner=inner)}")
+    assert done.stderr.splitlines()[-1].startswith(f"tailrace: {line}"), done.stderr
+    assert re.search(r"^ outcome +" + re.escape(outcome), cli("info", run).stdout, re.MULTILINE)
+    assert cli("report", run).stdout.splitlines()[1] == outcome
+    first = tailrace.open(run).findings()[0]
+    title = re.sub(r"\S*sh \S+:\d+", "SHELL", first.title)
+    assert title == finding.format(files=f"its last files: {file}", inner=inner)
+    assert str(inner if "inner" in code else file) in cli(*shlex.split(first.query)[1:]).stdout
+
+
+def test_a_command_that_succeeds_has_no_outcome(tmp_path, cli):
+    cli("run", "-o", tmp_path / "run", "--", "sh", "-c", "yes | head -1; kill -0 $$")
+    assert "outcome" not in cli("info", tmp_path / "run").stdout
+    assert [found for found in tailrace.open(tmp_path / "run").findings() if found.about == "failure"] == []
 
 
 def test_records_of_a_removed_run_stay_out_of_the_next_one(tmp_path, cli, read_trace):

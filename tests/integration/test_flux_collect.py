@@ -75,6 +75,60 @@ def test_a_chain_of_jobs_is_declared_as_in_fluxs_history(flux, tmp_path):
     assert tasks[never]["t_start_ns"] is None or tasks[never]["t_start_ns"] != tasks[never]["t_start_ns"]
 
 
+def test_every_end_of_a_job_is_news(start_traced_flux, tmp_path):
+    instance, run_dir = start_traced_flux(cwd=tmp_path), tmp_path / "run"
+
+    def submit(name, *words):
+        traced = ("-n1", f"--setattr=user.trace.run={run_dir}", "--setattr=user.trace.workflow=w")
+        return instance.submit(*traced, f"--job-name={name}", *words)
+
+    def work(name, then):
+        return "sh", "-c", f"echo part > {name}.out; {then}"
+
+    jobs = {
+        "bad": submit("bad", *work("bad", "while [ ! -e go ]; do sleep 0.05; done; exit 3")),
+        "crash": submit("crash", *work("crash", "kill -SEGV $$")),
+        "slow": submit("slow", "-t1s", *work("slow", "sleep 600")),
+        "unwanted": submit("unwanted", *work("unwanted", "sleep 600")),
+        "shot": submit("shot", *work("shot", "sleep 600")),
+        "fine": submit("fine", *work("fine", "true")),
+    }
+    jobs["use"] = submit("use", f"--dependency=afterok:{jobs['bad']}", "true")
+    jobs["behind"] = submit("behind", f"--dependency=afterok:{jobs['use']}", "true")
+    (tmp_path / "go").touch()
+    for name in ("unwanted", "shot"):
+        instance.wait(jobs[name], "start")
+        deadline = time.monotonic() + 60
+        while not (tmp_path / f"{name}.out").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    instance.run("cancel", jobs["unwanted"])
+    instance.run("job", "kill", "-sKILL", jobs["shot"])
+    for job in jobs.values():
+        instance.wait(job)
+    collect(instance, run_dir)
+    run = tailrace.open(run_dir)
+    rows = {row.stage: (row.status, row.tries, row.error) for row in run.outcomes.itertuples()}
+    assert rows == {
+        "bad": ("failed", 1, "exit code 3"),
+        "crash": ("killed", 1, "signal 11 (SIGSEGV)"),
+        "shot": ("killed", 1, "signal 9 (SIGKILL)"),
+        "slow": ("timeout", 1, "timeout: resource allocation expired"),
+        "unwanted": ("canceled", 1, "cancel"),
+        "use": ("dep_failed", 0, rows["use"][2]),
+        "behind": ("dep_failed", 0, rows["behind"][2]),
+        "fine": ("done", 1, ""),
+    }
+    assert run.info()["outcome"] == (
+        "7 of 8 tasks did not succeed: 1 failed, 2 killed, 1 timed out, 1 canceled, 2 never ran (a dependency failed)."
+    )
+    titles = [finding.title for finding in run.findings() if finding.about == "failure"]
+    assert titles[0] == (
+        f"bad {plain(jobs['bad'])} failed: exit code 3; 2 tasks never ran for it; last files: {tmp_path}/bad.out"
+    ), titles
+    assert f"unwanted {plain(jobs['unwanted'])} was canceled; last files: {tmp_path}/unwanted.out" in titles
+
+
 def test_collecting_twice_adds_no_duplicates_and_since_keeps_earlier_jobs(start_flux, tmp_path):
     instance = start_flux()
     first = instance.submit("true")

@@ -5,12 +5,14 @@ support/parsl_program.py has the apps. What is asserted comes from the trace's J
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import tailrace
 from support.commands import TAILRACE
 
 pytest.importorskip("parsl", reason="the plugin's tests need Parsl: pip install 'tailrace[parsl]'")
@@ -111,9 +113,62 @@ def test_each_try_has_its_number(tmp_path, run_case):
     assert result == "at last"
     writes = trace.of(tmp_path / "retried", WRITES)
     assert [event["args"]["tag.try"] for event in sorted(writes, key=lambda event: event["ts"])] == ["0", "1"]
-    assert [line["try"] for line in lines(declared, "try", task="0")] == [0, 1]
+    begun, failed, again = lines(declared, "try", task="0")
+    assert [line["try"] for line in (begun, failed, again)] == [0, 0, 1]
+    assert (failed["status"], failed["error"]) == ("failed", "ValueError: not yet")
+    assert begun["t_launch_ns"] == failed["t_launch_ns"] < failed["t_end_ns"] <= again["t_launch_ns"]
     (end,) = lines(declared, "end")
     assert (end["status"], end["tries"]) == ("done", 2)
+
+
+def test_every_end_of_a_task_is_news(tmp_path, run_case, executor, cli):
+    result, *_ = run_case("every_end")
+    names = ["ValueError", "DependencyError", "DependencyError", "NoneType", "BashExitFailure", "BashExitFailure"]
+    assert result == [*names, "AppTimeout"]
+    run = tailrace.open(tmp_path / "run")
+    rows = run.outcomes.set_index("task")
+    given_up = executor == "htex"  # a thread pool runs to its tasks' ends, also after Parsl has ended
+    ends = {row.stage: (row.status, int(row.tries)) for row in run.outcomes.itertuples() if row.stage != "memoized"}
+    assert ends == {
+        "fail": ("failed", 2),
+        "exit_in_bash": ("failed", 2),
+        "die_in_bash": ("killed", 2),
+        "outlast": ("timeout", 2),
+        "write_and_wait": ("canceled" if given_up else "done", 1),
+        "depend": ("dep_failed", 0),
+        "fail_once": ("retried", 2),
+    }
+    assert sorted(rows[rows["stage"] == "memoized"]["status"]) == ["done", "memoized"]
+    errors = rows.set_index("stage")["error"]
+    assert errors["fail"] == "ValueError: on purpose"
+    assert errors["die_in_bash"].endswith("signal 9 (SIGKILL)")
+    assert errors["exit_in_bash"].endswith("exit code 3")
+    assert errors["outlast"].startswith("AppTimeout")
+    assert errors["fail_once"] == "ValueError: not yet", "why its first try failed"
+    tries = run.declared_tries
+    assert tries.loc[tries["task"] == "3", "status"].tolist() == ["failed", None]
+    assert set(run.tasks.loc[run.tasks["status"] == "killed", "error"]) == {errors["die_in_bash"]}
+    sentence = (
+        f"{6 + given_up} of 10 tasks did not succeed: 2 failed, 1 killed, 1 timed out, {'1 canceled, ' * given_up}"
+        "2 never ran (a dependency failed)."
+        " Of the others: 1 done at a later try, 1 memoized."
+    )
+    assert run.info()["outcome"] == sentence
+    assert sentence in cli("info", tmp_path / "run").stdout
+    report = " ".join(cli("report", tmp_path / "run").stdout.split())
+    assert sentence in report
+    found = {finding.title: finding for finding in run.findings() if finding.about == "failure"}
+    first = next(iter(found))
+    assert first == (
+        "fail 0 failed in each of 2 tries: ValueError: on purpose; 2 tasks never ran for it; last files:"
+        f" {tmp_path}/failed"
+    )
+    assert any(
+        title.startswith("die_in_bash 5 was killed in each of 2 tries") and title.endswith(f"{tmp_path}/killed")
+        for title in found
+    )
+    shown = cli(*shlex.split(found[first].query)[1:])
+    assert (shown.returncode, str(tmp_path / "failed") in shown.stdout) == (0, True), shown.stderr
 
 
 def test_a_memoized_task_is_declared_and_not_run(tmp_path, run_case):
@@ -174,7 +229,7 @@ def test_a_killed_worker_loses_nothing(tmp_path, run_case):
     assert [event["args"]["size"] for event in writes] == [len("last words")]
     assert trace.tags(writes, "stage", "task") == {("write_and_die", "0")}
     (end,) = lines(declared, "end")
-    assert end["status"] == "failed"
+    assert end["status"] == "killed"
 
 
 @pytest.mark.parametrize("executor", ["htex"], indirect=True)

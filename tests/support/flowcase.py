@@ -74,6 +74,10 @@ class FakeRun:
     manager_processes: set[Process] = field(default_factory=set)
     declared_workflows: pd.DataFrame = field(default_factory=lambda: empty("workflow", "manager", "version"))
     declared_tasks: pd.DataFrame = field(default_factory=lambda: empty("workflow", "stage", "task", "name", "parent"))
+    declared_tries: pd.DataFrame = field(
+        default_factory=lambda: empty("workflow", "task", "try", "t_launch_ns", "t_end_ns", "status", "error")
+    )
+    command_ends: pd.DataFrame = field(default_factory=lambda: empty("host", "pid", "status", "end_ns"))
     declared_deps: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "dep", "via", "path"))
     declared_waits: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "awaited", "after"))
     declared_files: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "direction", "path"))

@@ -25,11 +25,13 @@ def on_disk(story: FakeRun, directory: Path) -> Run:
     processes: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in story.rows:
         processes.setdefault((row["host"], row["pid"]), []).append(row)
-    files = {f"{host}-{pid}-187a": _block(host, pid, rows) for (host, pid), rows in processes.items()}
+    facts = {(row["host"], row["pid"]): _facts(row) for row in story.processes.to_dict("records") if "exit" in row}
+    files = {f"{h}-{pid}-187a": _block(h, pid, rows, facts.get((h, pid))) for (h, pid), rows in processes.items()}
     hosts = [{"host": host, "boot_id": host, "mounts": [_mount()]} for host in sorted({host for host, _ in processes})]
     first, *others = hosts or [{"host": tw.HOST}]
     text = "".join(json.dumps(line) + "\n" for line in _declared(story))
     tw.make_run(directory, files, {**first, "cwd": "/", "restarts": others}, **({"test-n1-1-1": text} if text else {}))
+    _write_accounts(story, directory)
     return tailrace.open(directory)
 
 
@@ -37,14 +39,28 @@ def _mount() -> dict[str, str]:
     return {"dev": "8:1", "point": "/", "source": "server:/", "root": "/", "fstype": "nfs4", "options": "rw"}
 
 
-def _block(host: str, pid: int, rows: list[dict[str, Any]]) -> bytes:
+def _facts(row: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a header about a process and its end."""
+    begin = {"exe": row["exe"], "argv": row["argv"], "ppid": int(row["ppid"])}
+    return {"process": begin, "exit": {"code": int(row["exit"])}}
+
+
+def _write_accounts(story: FakeRun, directory: Path) -> None:
+    """What `tailrace run` writes of its command's end."""
+    for number, end in enumerate(story.command_ends.to_dict("records")):
+        (directory / "accounts").mkdir(exist_ok=True)
+        row = {"host": end["host"], **{key: int(end[key]) for key in ("pid", "status")}, "ns": int(end["end_ns"])}
+        (directory / "accounts" / f"{number}.json").write_text(json.dumps({**row, "rchar": 0, "wchar": 0}))
+
+
+def _block(host: str, pid: int, rows: list[dict[str, Any]], facts: dict[str, Any] | None) -> bytes:
     hashes: dict[tuple[str, str], str] = {}
     events = [_event(row, hashes) for row in rows]
     names = [
         tw.file_line(value, path, ino=int(identity.split(":")[2]), dev="8:1", btime=None)
         for (path, identity), value in hashes.items()
     ]
-    return tw.block([tw.host_line(host), *names, *events], {"host": host, "pid": pid})
+    return tw.block([tw.host_line(host), *names, *events], {"host": host, "pid": pid, **(facts or {})})
 
 
 def _event(row: dict[str, Any], hashes: dict[tuple[str, str], str]) -> tw.Line:
@@ -62,19 +78,28 @@ def _declared(story: FakeRun) -> list[dict[str, Any]]:
     for task in story.declared_tasks.to_dict("records"):
         line = {"type": "task", **{key: task[key] for key in ("workflow", "stage", "task")}, "name": task["task"]}
         deps = _of(story.declared_deps, task["task"])
-        line["deps"] = [{"task": row["dep"], "via": row["via"], "path": row["path"]} for row in deps]
+        line["deps"] = [{"task": row["dep"], "via": row.get("via"), "path": row.get("path")} for row in deps]
         files = _of(story.declared_files, task["task"])
         for name, direction in (("inputs", "r"), ("outputs", "w")):
             line[name] = [{"path": row["path"], "url": None} for row in files if row["direction"] == direction]
         times = {key: int(task[key]) for key in ("t_submit_ns", "t_end_ns") if key in task}
         out.append({**line, **times})
         if "t_end_ns" in times:
-            out.append({"type": "end", **{key: line[key] for key in ("workflow", "task")}, **times, "status": "done"})
+            end = {key: task[key] for key in ("tries", "error") if key in task}
+            key = {key: line[key] for key in ("workflow", "task")}
+            out.append({"type": "end", **key, **times, "status": "done", **end, **_status(task)})
+    for row in story.declared_tries.to_dict("records"):
+        known = {key: value for key, value in row.items() if not pd.isna(value)}
+        out.append({"type": "try", **known})
     for wait in story.declared_waits.to_dict("records"):
         awaited = [wait["awaited"]] if isinstance(wait["awaited"], str) else []
         after = {"after": wait["after"]} if isinstance(wait["after"], str) else {}
         out.append({"type": "wait", "workflow": wait["workflow"], "task": wait["task"], "awaited": awaited, **after})
     return out
+
+
+def _status(task: dict[str, Any]) -> dict[str, Any]:
+    return {"status": task["status"]} if "status" in task else {}
 
 
 def _of(table: pd.DataFrame, task: str) -> list[dict[str, Any]]:

@@ -181,7 +181,83 @@ def unchecked_accesses() -> FakeRun:
     return story.run()
 
 
+def ended(task: str, status: str | None, error: str | None = None, tries: int = 1) -> dict[str, object]:
+    """A declared task that ended."""
+    times = {"t_launch_ns": T0_NS, "t_end_ns": T0_NS + 100 * MS}
+    return {"workflow": "w", "stage": task[0], "task": task, "status": status, "tries": tries, "error": error, **times}
+
+
+def failed_tasks(*more: dict[str, object]) -> FakeRun:
+    """a1 and a2 fail alike after their last files; c1 needs a1, d1 needs c1, e1 needs nothing."""
+    story = Story()
+    for name in ("a1", "a2"):
+        story.read(f"/in-{name}", task=name, stage="a")
+        story.create(f"/part-{name}", task=name, stage="a")
+        story.write(f"/part-{name}", task=name, stage="a")
+    rows = [
+        ended("a2", "failed", "ValueError: 17 is too many\nin line 3"),
+        ended("a1", "failed", "ValueError: 4 is too many"),
+        *(ended(name, "dep_failed", tries=0) for name in ("c1", "d1")),
+        ended("e1", "done"),
+        *more,
+    ]
+    deps = [{"workflow": "w", "task": task, "dep": dep} for task, dep in (("c1", "a1"), ("d1", "c1"), ("e1", "e0"))]
+    return story.run(declared_tasks=pd.DataFrame(rows), declared_deps=pd.DataFrame(deps))
+
+
+def retried_tasks() -> FakeRun:
+    story = Story()
+    task(story, "a1", 0, 10, writes="/a")
+    tries = [
+        {"try": 0, "t_launch_ns": T0_NS, "t_end_ns": T0_NS + 30 * MS, "status": "failed", "error": "OSError: no space"},
+        {"try": 1, "t_launch_ns": T0_NS + 31 * MS, "t_end_ns": None, "status": None, "error": None},
+    ]
+    rows = pd.DataFrame([{"workflow": "w", "task": "a1", **row} for row in tries])
+    rows["t_end_ns"] = rows["t_end_ns"].astype("Int64")
+    return story.run(declared_tasks=pd.DataFrame([ended("a1", "done", tries=2)]), declared_tries=rows)
+
+
+def failed_command() -> FakeRun:
+    """make (1) started sh (2), which started cc (3), which failed; before it ls (4) had failed in a rule of its own."""
+    story = Story()
+    processes = []
+    for at, (pid, ppid, exe, code) in enumerate(
+        ((4, 1, "/bin/ls", 2), (3, 2, "/bin/cc", 1), (2, 1, "/bin/sh", 1), (1, 0, "/bin/make", 2), (5, 1, "/bin/ok", 0))
+    ):
+        story.write(f"/out-{pid}", pid=pid, start=f"a{pid}", at_ms=10 * at)
+        row = {"host": "n1", "pid": pid, "start": f"a{pid}", "ppid": ppid, "exe": exe, "argv": [exe], "exit": code}
+        processes.append({**row, "t1_ns": T0_NS + 10 * at * MS})
+    table = pd.DataFrame(processes)
+    for name in ("exit", "pid", "ppid", "t1_ns"):
+        table[name] = table[name].astype("Int64")
+    table["signal"] = pd.array([None] * len(table), dtype="Int64")
+    ends = pd.DataFrame([{"host": "n1", "pid": 1, "status": 2 << 8, "end_ns": T0_NS + 50 * MS}])
+    return story.run(processes=table, command_ends=ends)
+
+
+def crashed_process() -> FakeRun:
+    """The same, but ls was killed by SIGSEGV, and the command succeeded."""
+    run = failed_command()
+    run.processes["signal"] = pd.array([11, None, 13, None, 15], dtype="Int64")
+    run.command_ends["status"] = 0
+    return run
+
+
 CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
+    "failed tasks": (
+        failed_tasks,
+        "a1 and 1 more task of its stage failed: ValueError: 4 is too many; 2 tasks never ran for it; last files:"
+        " /part-a1, /in-a1",
+    ),
+    "retried tasks": (
+        retried_tasks,
+        "a1 needed 2 tries: OSError: no space; the failed tries ended 30.0 ms after their launch",
+    ),
+    "failed command": (
+        failed_command,
+        "The command ended with exit code 2; cc n1:3 ended with exit code 1 (and 2 other processes failed); its last"
+        " files: /out-3",
+    ),
     "read during write": (read_during_write, "use read 2.00 KiB of /f while make wrote the same bytes"),
     "read before write": (
         read_before_write,
@@ -300,6 +376,11 @@ def moved(directions: str) -> Callable[[Rows, Finding], int]:
     return lambda rows, _: sum(row["sum_size"] for row in rows if row["dir"] and set(row["dir"]) & set(directions))
 
 
+def last_files(rows: Rows, _: Finding) -> str:
+    """The files of the calls, from the last one on."""
+    return ", ".join(dict.fromkeys(row["path"] for row in rows if row["size"]))
+
+
 def absent(rows: Rows, finding: Finding) -> bool:
     """Whether no row is the access that was declared."""
     case = finding.evidence[0]
@@ -330,6 +411,9 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "declared, not accessed": (absent, lambda f: True),
     "clock skew": (lambda ahead, _: ahead, lambda f: {row["host"]: row["ahead_ns"] for row in f.evidence}),
     "unordered hand-overs": (lambda number, _: number, lambda f: f.count),
+    "failed tasks": (last_files, lambda f: f.evidence[0]["last files"]),
+    "failed command": (last_files, lambda f: f.evidence[0]["last files"]),
+    "retried tasks": (lambda tries, _: (tries["t_end_ns"] - tries["t_launch_ns"]).sum(), lambda f: f.cost_ns),
     "unchecked accesses": (lambda number, _: number, lambda f: f.count),
 }
 """kind -> the number in what its query gives, and the same number of the finding."""
@@ -350,6 +434,19 @@ def test_the_query_of_a_finding_gives_its_number(rule: Rule, tmp_path: Path) -> 
     arguments = [*words.stdout.split("\0")[2:-1], "--format", "json"]
     done = CliRunner().invoke(query.command, arguments, catch_exceptions=False)
     assert given(json.loads(done.stdout), found) == wanted(found)
+
+
+def test_failures_come_first_and_those_with_most_lost_tasks_before_the_others() -> None:
+    rows = insights(failed_tasks(ended("b1", "timeout", "AppTimeout"))).findings()
+    assert [(row.kind, row.count) for row in rows[:2]] == [("failed tasks", 4), ("failed tasks", 1)]
+    assert rows[1].title == "b1 timed out: AppTimeout"
+    assert rows[1].query == "tailrace.open('/runs/story').outcomes", "it left no events to be queried"
+
+
+def test_a_process_that_crashed_is_found_though_the_command_went_on() -> None:
+    (row,) = [finding for finding in insights(crashed_process()).findings() if finding.kind == "failed command"]
+    assert row.title == "ls n1:4 was killed by signal 11 (SIGSEGV); its last files: /out-4"
+    assert "--pid 4 " in row.query
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)

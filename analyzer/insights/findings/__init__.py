@@ -12,7 +12,7 @@ import pkgutil
 from importlib import import_module
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import RANK, Finding, Rule
+from tailrace.analyzer.insights.finding import FAILURE, RANK, Finding, Rule
 from tailrace.analyzer.model import stages
 
 
@@ -27,10 +27,16 @@ RULES = _rules()
 
 
 def ranked(found: Analyses) -> list[Finding]:
-    """The findings of a run: races, what was in order in this run alone, time and bytes by cost, notes, data quality.
+    """The findings of a run: failures, races, what was in order in this run alone, time and bytes by cost, notes, data
+    quality.
 
-    Bytes count as the time that the run's own I/O took for so many.
+    Bytes count as the time that the run's own I/O took for so many, failures by the tasks that have no result.
     """
     findings = [finding for rule in RULES for finding in rule.findings(found)]
     rate = stages.io_ns(found.inputs.m) / found.moved_bytes if found.moved_bytes else 0.0
-    return sorted(findings, key=lambda f: (RANK[f.about], -(f.cost_ns + f.cost_bytes * rate), f.kind, f.title))
+
+    def key(f: Finding) -> tuple[int, float, str, str]:
+        cost = f.count if f.about == FAILURE else f.cost_ns + f.cost_bytes * rate
+        return RANK[f.about], -cost, f.kind, f.title
+
+    return sorted(findings, key=key)

@@ -5,6 +5,7 @@ const PARTS = {
   stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "no task of the path ran: start-up, scheduling, tasks with all their data that had not started"],
 };
 const ABOUT = {
+  failure: ["Failed", "There is no result, or not all of it."],
   race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
   space: ["Bytes", "Bytes that need not be moved or stored."], quality: ["Note", "What the trace can't tell."],
   order: ["Order", "In this run the accesses could not overlap; only their times order them."], note: ["Note", "No fault of this run."],

@@ -1,0 +1,161 @@
+"""Failures: groups of tasks that failed alike, what never ran because of them, and the files that they had last.
+
+    outcomes (model/outcomes.py) + declared dependencies + accesses -> failures() -> [Failure], the largest first
+
+Invariants: a failed task is in one group, of which there are at most `MOST`; a task that never ran counts for every
+group on which it depends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import file_classes
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.store.processes import keys
+from tailrace.analyzer.util.exit_codes import CRASHES
+from tailrace.analyzer.util.types import Bools
+
+EVIDENCE = 5
+"""Tasks and processes whose last files are looked up."""
+MOST = 20
+LAST_FILES = 3
+LONGEST_ERROR = 160
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
+Task = tuple[str, str]
+"""(workflow, task)."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Tasks of a stage that ended in the same way.
+
+    tasks: rows of `outcomes.table`, seen (whether it left events; such tasks are first) and files (of the first
+        `EVIDENCE`: the last ones, the last first).
+    error: the first line of the first one's error; blocked: how many tasks never ran for it.
+    """
+
+    tasks: pd.DataFrame
+    error: str
+    blocked: int
+
+
+def failures(inputs: Inputs) -> list[Failure]:
+    """Failed tasks by stage, status and error; the groups with most tasks that have no result first."""
+    ends = inputs.tables.get("outcomes")
+    if ends is None or len(ends) == 0:
+        return []
+    failed = ends[ends["status"].isin(outcomes.FAILED)]
+    place = dict(zip(_keys(inputs.tasks), range(len(inputs.tasks)), strict=True))
+    failed = failed.assign(
+        kind=[_NUMBER.sub("#", first_line(str(error))) for error in failed["error"]],
+        at=[place.get(key, -1) for key in _keys(failed)],
+    )
+    behind = _successors(inputs.tables.get("declared_deps"), set(_keys(ends[ends["status"] == outcomes.NEVER_RAN])))
+    groups = [
+        (group, len(_reached(_keys(group), behind)))
+        for _, group in failed.groupby(["workflow", "stage", "status", "kind"], sort=False)
+    ]
+    groups.sort(key=lambda pair: -(len(pair[0]) + pair[1]))
+    return [_failure(inputs, group, blocked) for group, blocked in groups[:MOST]]
+
+
+def _failure(inputs: Inputs, group: pd.DataFrame, blocked: int) -> Failure:
+    rows = group.iloc[np.argsort((group["at"] < 0).to_numpy(), kind="stable")]
+    files = [_last_files(inputs, inputs.of_who == at) if at >= 0 else [] for at in rows["at"].head(EVIDENCE)]
+    files += [[]] * (len(rows) - len(files))
+    shown = rows.assign(files=pd.Series(files, index=rows.index, dtype=object), seen=rows["at"] >= 0)
+    return Failure(shown, first_line(str(rows["error"].iat[0])), blocked)
+
+
+def first_line(error: str) -> str:
+    """The first line of an error, cut where it is very long."""
+    line = next((line.strip() for line in error.splitlines() if line.strip()), "")
+    return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 1].rstrip()}\u2026"
+
+
+def _keys(rows: pd.DataFrame) -> list[Task]:
+    return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
+
+
+def _successors(deps: pd.DataFrame | None, never: set[Task]) -> dict[Task, list[Task]]:
+    """task -> the tasks of `never` that depend on it directly."""
+    out: dict[Task, list[Task]] = {}
+    if deps is None or len(deps) == 0 or not never:
+        return out
+    for workflow, task, dep in zip(deps["workflow"].fillna(""), deps["task"], deps["dep"], strict=True):
+        if (str(workflow), str(task)) in never:
+            out.setdefault((str(workflow), str(dep)), []).append((str(workflow), str(task)))
+    return out
+
+
+def _reached(roots: Iterable[Task], successors: dict[Task, list[Task]]) -> set[Task]:
+    found: set[Task] = set()
+    open_tasks = list(roots)
+    while open_tasks:
+        for task in successors.get(open_tasks.pop(), ()):
+            if task not in found:
+                found.add(task)
+                open_tasks.append(task)
+    return found
+
+
+def _last_files(inputs: Inputs, actors: Bools) -> list[str]:
+    """The data files that actors read or wrote last, the last first."""
+    m = inputs.m
+    mine = actors[m.bursts["who"].to_numpy()] & (m.cls == file_classes.CLASSES.index("data"))
+    rows = m.bursts[mine].sort_values("last_ns", ascending=False, kind="stable")
+    return [str(m.paths[file]) for file in dict.fromkeys(rows["file"].tolist())][:LAST_FILES]
+
+
+def process_faults(inputs: Inputs) -> pd.DataFrame:
+    """The processes that crashed, or where none did, those that ended with an exit code other than 0: columns of
+    `Run.processes`, crashed, root (it is the traced command), files (the last ones, of the first `EVIDENCE` rows).
+
+    The first row is where it began: of the last process to end, without the command, the child that failed last, and so
+    on. The others follow by end, the last one first.
+    """
+    table = inputs.m.processes
+    if "signal" not in table:
+        nothing: pd.DataFrame = pd.DataFrame(columns=["crashed", "files"])
+        return nothing
+    managed = len(inputs.tables.get("outcomes", ())) > 0
+    rows = outcomes.crashed(table, CRASHES if managed else outcomes.KILLED)
+    crashed = len(rows) > 0
+    if not crashed:
+        rows = table[(table["exit"].fillna(0) != 0).to_numpy(dtype=np.bool_)].sort_values("t1_ns", kind="stable")
+    commands = inputs.tables.get("command_ends", pd.DataFrame(columns=["host", "pid"]))
+    roots = set(zip(commands["host"], commands["pid"], strict=True))
+    rows = rows.iloc[::-1].assign(
+        crashed=crashed, root=[key in roots for key in zip(rows["host"][::-1], rows["pid"][::-1], strict=True)]
+    )
+    rows = rows.iloc[_origin_first(rows)]
+    own = {key: set[int]() for key in keys(rows.head(EVIDENCE))}
+    for at, key in enumerate(keys(inputs.m.who)):
+        if key in own:
+            own[key].add(at)
+    every = np.arange(len(inputs.m.who))
+    files = [_last_files(inputs, np.isin(every, list(own[key]))) for key in own]
+    files += [[]] * (len(rows) - len(files))
+    found: pd.DataFrame = rows.assign(files=pd.Series(files, index=rows.index, dtype=object))
+    return found
+
+
+def _origin_first(rows: pd.DataFrame) -> list[int]:
+    """The positions of processes, which are sorted by end, the last one first, with the origin in front."""
+    order = list(range(len(rows)))
+    places = list(zip(rows["host"], rows["pid"], strict=True))
+    parents = list(zip(rows["host"], rows["ppid"], strict=True))
+    at = next((i for i in order if not rows["root"].iloc[i]), None)
+    if at is None:
+        return order
+    # A child ended before its parent did, so it comes later in the rows.
+    while (child := next((i for i in order[at + 1 :] if parents[i] == places[at]), None)) is not None:
+        at = child
+    return [at, *(i for i in order if i != at)]

@@ -1,0 +1,76 @@
+"""Tasks that failed, were killed, timed out or were canceled, and those that never ran because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.failures import Failure
+from tailrace.analyzer.insights.finding import EVIDENCE, FAILURE, Match, Row, Rule
+from tailrace.analyzer.model.outcomes import WORDS
+from tailrace.analyzer.util.formatting import count_text
+
+TABLE = "tailrace.open({run}).outcomes"
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """A match for the tasks of a stage that ended in the same way with the same error."""
+    for failure in found.failures:
+        first = failure.tasks.iloc[0]
+        yield Match(
+            title=_title(found, failure),
+            names={"task": str(first["task"])},
+            query="" if first["seen"] else TABLE,
+            count=len(failure.tasks) + failure.blocked,
+            evidence=_evidence(found, failure.tasks),
+        )
+
+
+def _title(found: Analyses, failure: Failure) -> str:
+    first = failure.tasks.iloc[0]
+    others = len(failure.tasks) - 1
+    who = found.called(first) + (f" and {count_text(others, 'more task')} of its stage" if others else "")
+    passive = first["status"] in ("killed", "canceled")
+    were = ("were " if others else "was ") if passive else ""
+    tries = f" in each of {first['tries']} tries" if first["tries"] > 1 else ""
+    parts = [f"{who} {were}{WORDS[str(first['status'])]}{tries}"]
+    if failure.error and not str(first["status"]).startswith(failure.error):  # "canceled: cancel"
+        parts.append(f": {failure.error}")
+    if failure.blocked:
+        parts.append(f"; {count_text(failure.blocked, 'task')} never ran for it")
+    if first["files"]:
+        parts.append(f"; last files: {', '.join(first['files'])}")
+    return "".join(parts)
+
+
+def _evidence(found: Analyses, tasks: pd.DataFrame) -> list[Row]:
+    return [
+        {
+            "task": found.called(row),
+            "status": WORDS[str(row["status"])],
+            "tries": int(row["tries"]),
+            "lost_ns": int(row["lost_ns"]),
+            "error": str(row["error"])[:400],
+            "last files": ", ".join(row["files"]),
+        }
+        for _, row in tasks.head(EVIDENCE).iterrows()
+    ]
+
+
+RULE = Rule(
+    kind="failed tasks",
+    about=FAILURE,
+    title="Tasks that failed, were killed, timed out or were canceled",
+    definition=(
+        "The workflow manager declared that a task ended without a result. Tasks of a stage that ended in the same way,"
+        " with errors that differ only in numbers, are one finding; with it are counted the tasks that never ran"
+        " because they depend on one of them, directly or over others. The last files are those that the task read or"
+        " wrote last."
+    ),
+    advice="Look at the task's last calls, mend the cause, and run it again with the tasks that depend on it.",
+    source="The workflow manager's own word (docs/declared-dag.md), and the trace",
+    query="tailrace query {run} --task {task} --columns ts,dur,name,path,size,errno --sort ts --limit 20",
+    find=find,
+)

@@ -1,0 +1,172 @@
+"""How the tasks of a run ended, and the command that was traced.
+
+    declared tasks and tries (docs/declared-dag.md) -> table() -> counts() -> sentence()
+
+A status is the workflow manager's word; a task without one has not ended, or its manager ended first. A task *retried*
+is done after more than one try.
+
+Invariants: reads no events. A task is counted once, whatever the number of its tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from signal import SIGKILL
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_text
+from tailrace.analyzer.util.formatting import count_text
+
+DONE, NEVER_RAN, MEMOIZED, RETRIED, OPEN = "done", "dep_failed", "memoized", "retried", "open"
+FAILED = ("failed", "killed", "timeout", "canceled")
+"""The statuses of tasks that ran, or could have run, and have no result."""
+WORDS = {
+    "failed": "failed",
+    "killed": "killed",
+    "timeout": "timed out",
+    "canceled": "canceled",
+    NEVER_RAN: "never ran",
+    RETRIED: "retried",
+    MEMOIZED: "memoized",
+    DONE: "done",
+}
+"""status -> what a report says; `RETRIED` is no declared status."""
+KILLED = CRASHES | {SIGKILL}
+"""Signals that are a fault: those that ask a program to end (SIGTERM, SIGINT, SIGHUP) are none, nor is SIGPIPE, by
+which `yes | head` ends."""
+NOTES = {
+    RETRIED: "done at a later try",
+    MEMOIZED: "memoized",
+    OPEN: "without an end (running, or their manager ended first)",
+}
+BECAUSE = {NEVER_RAN: " (a dependency failed)"}
+UNENDED = "not ended"
+COLUMNS = {
+    "workflow": "the workflow tag",
+    "stage": "the declared stage",
+    "task": "the task tag",
+    "status": "failed, killed, timeout, canceled, dep_failed (never run: a dependency failed), memoized, retried (done"
+    " at a later try), done; null: no end was declared",
+    "tries": "how often it was started",
+    "error": "why it failed; of a retried task, why its first try did",
+    "begin_ns": "when it was started first, ns since the epoch; null where it never was",
+    "end_ns": "when it ended",
+    "lost_ns": "time in tries that failed",
+}
+
+
+def table(run: AnalyzedRun) -> pd.DataFrame:
+    """One row per declared task, columns `COLUMNS`: failures first (in the order of `WORDS`), then by end."""
+    tasks = run.declared_tasks
+    if len(tasks) == 0 or "status" not in tasks:
+        empty: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
+        return empty
+    out = pd.DataFrame({name: tasks[name].fillna("").astype(str) for name in ("workflow", "stage", "task")})
+    out["status"] = tasks["status"].astype(object).where(tasks["status"].notna(), None)
+    out["tries"] = _integers(tasks, "tries").fillna(0)
+    out["error"] = _texts(tasks, "error")
+    started, launched = _integers(tasks, "t_start_ns"), _integers(tasks, "t_launch_ns")
+    out["begin_ns"] = started.fillna(launched)
+    out["end_ns"] = _integers(tasks, "t_end_ns")
+    out.loc[out["status"].isin((NEVER_RAN, MEMOIZED)), "begin_ns"] = pd.NA
+    again = (out["status"] == DONE) & (out["tries"] > 1)
+    out.loc[again, "status"] = RETRIED
+    _add_tries(out, run)
+    rank = out["status"].map({status: place for place, status in enumerate(WORDS)}).fillna(len(WORDS))
+    out = out.assign(rank=rank).sort_values(["rank", "end_ns", "task"], kind="stable")
+    result: pd.DataFrame = out[list(COLUMNS)].reset_index(drop=True)
+    return result
+
+
+def _add_tries(out: pd.DataFrame, run: AnalyzedRun) -> None:
+    """Adds `lost_ns`, and the errors of retried tasks. A manager that declares no tries has one a task."""
+    whole = (out["end_ns"] - out["begin_ns"]).where(out["status"].isin(FAILED))
+    tries = run.declared_tries
+    if len(tries):
+        failed = tries[tries["t_end_ns"].notna()].assign(workflow=tries["workflow"].fillna("").astype(str))
+        failed = failed.assign(took=(failed["t_end_ns"] - failed["t_launch_ns"]).clip(lower=0))
+        sums = failed.groupby(["workflow", "task"]).agg(took=("took", "sum"), error=("error", "first"))
+        at = sums.reindex(pd.MultiIndex.from_frame(out[["workflow", "task"]]))
+        whole = pd.Series(at["took"].to_numpy(), index=out.index, dtype="Int64").fillna(whole)
+        errors = pd.Series(at["error"].to_numpy(), index=out.index, dtype=object)
+        first = (out["status"] == RETRIED) & errors.notna()
+        out.loc[first, "error"] = errors[first]
+    out["lost_ns"] = whole.astype("Int64").fillna(0).clip(lower=0)
+
+
+def _integers(tasks: pd.DataFrame, name: str) -> pd.Series:
+    values = tasks[name].tolist() if name in tasks else [None] * len(tasks)
+    return pd.Series([None if pd.isna(v) else int(v) for v in values], index=tasks.index, dtype="Int64")
+
+
+def _texts(tasks: pd.DataFrame, name: str) -> pd.Series:
+    values = tasks[name].tolist() if name in tasks else [None] * len(tasks)
+    return pd.Series([v if isinstance(v, str) else "" for v in values], index=tasks.index, dtype=object)
+
+
+def counts(rows: pd.DataFrame) -> dict[str, int]:
+    """How many of the rows of `table` have each status; `OPEN`: none. A status that no task has is left out."""
+    found = rows["status"].where(rows["status"].notna(), OPEN).value_counts().to_dict()
+    return {name: int(found.pop(name)) for name in (*WORDS, OPEN) if name in found} | {
+        str(name): int(number) for name, number in found.items()
+    }
+
+
+def news(run: AnalyzedRun) -> tuple[dict[str, int], str, bool]:
+    """`counts` and `sentence` of a run, and whether something in it failed."""
+    number = counts(table(run))
+    ends = faults(run.command_ends["status"])
+    crashes = len(crashed(run.processes, CRASHES if number else KILLED))
+    return number, sentence(number, ends, crashes), bool(ends or crashes or {*number} & {*FAILED, NEVER_RAN})
+
+
+def faults(statuses: Iterable[int]) -> list[str]:
+    """How the commands ended that did not end with exit code 0, in words: of wait statuses (`Run.command_ends`)."""
+    return [fault for status in statuses if (fault := _fault(int(status)))]
+
+
+def _fault(status: int) -> str:
+    """A wait status in words, "" for success."""
+    number, code = status & 0x7F, status >> 8
+    if number:
+        return f"was killed by {signal_text(number)}"
+    kind, reason = ended(code)
+    if kind == "killed":  # a shell's exit code
+        return f"ended with exit code {code}, since a program in it was killed by {reason}"
+    return f"ended with {reason}" if code else ""
+
+
+def crashed(run_processes: pd.DataFrame, signals: Collection[int]) -> pd.DataFrame:
+    """The processes that one of these signals ended, by end: rows of `Run.processes`; none of a table without signals.
+
+    signals: `CRASHES` in a run with declared tasks, whose manager ends its workers by SIGKILL, else `KILLED`.
+    """
+    if "signal" not in run_processes:
+        nothing: pd.DataFrame = run_processes.iloc[:0]
+        return nothing
+    picked = run_processes["signal"].isin({int(number) for number in signals}).to_numpy(dtype=np.bool_)
+    result: pd.DataFrame = run_processes[picked].sort_values("t1_ns", kind="stable")
+    return result
+
+
+def sentence(number: Mapping[str, int], commands: Sequence[str] = (), crashes: int = 0) -> str:
+    """`counts`, the last one of `faults`, and how many processes crashed, in words; "" where nothing is to be said."""
+    parts = [f"The command {fault}." for fault in commands[-1:]]
+    if crashes and not commands:
+        parts.append(f"{count_text(crashes, 'process', 'es')} crashed or {'was' if crashes == 1 else 'were'} killed.")
+    total = sum(number.values())
+    failed = {name: number[name] for name in (*FAILED, NEVER_RAN) if name in number}
+    notes = [f"{number[name]:,} {words}" for name, words in NOTES.items() if name in number]
+    if failed:
+        kinds = ", ".join(f"{n:,} {WORDS[name]}{BECAUSE.get(name, '')}" for name, n in failed.items())
+        lost = sum(failed.values())
+        tasks = count_text(total, "task")
+        lead = f"None of {tasks} succeeded" if lost == total else f"{lost:,} of {tasks} did not succeed"
+        parts.append(f"{lead}: {kinds}.")
+        parts += [f"Of the others: {', '.join(notes)}."] if notes else []
+    elif notes:
+        parts.append(f"Of {count_text(total, 'task')}: {', '.join(notes)}.")
+    return " ".join(parts)

@@ -1,0 +1,75 @@
+"""How the run and its tasks ended, for the report: the sentence at its head, and the tasks that are not simply done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.insights import Insights
+from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
+from tailrace.analyzer.util.types import Ints
+
+LONGEST_ERROR = 1000
+FAILED, NOTED, FINE = "failed", "noted", ""
+"""Whether something has no result; whether something else is to be said."""
+
+
+def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row: Ints) -> JsonObject:
+    """text (a sentence, "" where all went well), level (`FAILED`, `NOTED`, `FINE`), counts (`outcomes.counts`), done
+    (whether every declared task is), total and rows: those of `outcomes.table` that are not done at the first try:
+    workflow, stage, task (as shown), status (as shown), tries, error, start, end, lost (ms, null where unknown), and
+    row (in `tasks`, -1: none).
+
+    Args:
+        task_row: the row of each task in `tasks`, -1: cut.
+    """
+    ends = found.outcomes
+    counts, text, bad = outcomes.news(run)
+    news = ends[ends["status"] != outcomes.DONE]
+    inputs = found.inputs
+    place = dict(zip(keys(inputs.tasks), task_row.tolist(), strict=True))
+    rows = [
+        {
+            "workflow": str(row["workflow"]),
+            "stage": str(row["stage"]),
+            "task": m.task_name(str(row["workflow"]), str(row["task"])),
+            "status": outcomes.WORDS.get(str(row["status"]), str(row["status"] or outcomes.UNENDED)),
+            "tries": int(row["tries"]),
+            "error": str(row["error"])[:LONGEST_ERROR],
+            "start": _since(row["begin_ns"], start_ns),
+            "end": _since(row["end_ns"], start_ns),
+            "lost": ms(row["lost_ns"]),
+            "row": place.get(key, -1),
+        }
+        for key, row in zip(
+            keys(news.head(LIMITS["outcomes"])), news.head(LIMITS["outcomes"]).to_dict("records"), strict=True
+        )
+    ]
+    return {
+        "text": text,
+        "level": FAILED if bad else NOTED if text else FINE,
+        "counts": counts,
+        "done": bool(counts) and set(counts) == {outcomes.DONE},
+        "total": len(news),
+        "rows": rows,
+    }
+
+
+def keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """(workflow, task) of each row."""
+    return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
+
+
+def _since(ns: Any, start_ns: int) -> float | None:
+    return None if pd.isna(ns) else ms(int(ns) - start_ns)
+
+
+def add_to_tasks(tasks: list[JsonObject], outcome_rows: list[JsonObject]) -> None:
+    """Adds to the rows of `tasks` status, tries and error of those that have a row of `outcome`."""
+    for row in outcome_rows:
+        if row["row"] >= 0:
+            tasks[row["row"]].update({key: row[key] for key in ("status", "tries", "error")})

@@ -1,0 +1,105 @@
+"""How tasks and commands ended: the table, the counts, and the sentence at the head of a report."""
+
+from __future__ import annotations
+
+import signal
+
+import pandas as pd
+import pytest
+
+from support.flowcase import MS, T0_NS, FakeRun
+from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.util import exit_codes
+
+
+def declared(*rows: dict[str, object]) -> FakeRun:
+    base = {"workflow": "w", "stage": "s", "t_launch_ns": T0_NS, "t_end_ns": T0_NS + 10 * MS, "error": None}
+    return FakeRun([], declared_tasks=pd.DataFrame([{**base, **row} for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reason"),
+    [
+        (0, "done", ""),
+        (1, "failed", "exit code 1"),
+        (128, "failed", "exit code 128"),
+        (137, "killed", "signal 9 (SIGKILL)"),
+        (-11, "killed", "signal 11 (SIGSEGV)"),
+        (255, "failed", "exit code 255"),
+    ],
+)
+def test_an_exit_code_is_a_failure_or_a_signal(code: int, status: str, reason: str) -> None:
+    assert exit_codes.ended(code) == (status, reason)
+
+
+def test_the_table_has_failures_first_and_each_task_once() -> None:
+    run = declared(
+        {"task": "1", "status": "done", "tries": 1},
+        {"task": "2", "status": "memoized", "tries": 0},
+        {"task": "3", "status": "dep_failed", "tries": 0},
+        {"task": "4", "status": "done", "tries": 3},
+        {"task": "5", "status": "failed", "tries": 1, "error": "no"},
+        {"task": "6", "status": None, "tries": None},
+    )
+    table = outcomes.table(run)
+    assert table[["task", "status"]].to_numpy().tolist() == [
+        ["5", "failed"],
+        ["3", "dep_failed"],
+        ["4", "retried"],
+        ["2", "memoized"],
+        ["1", "done"],
+        ["6", None],
+    ]
+    failed = table.iloc[0]
+    assert (failed["lost_ns"], failed["error"], failed["tries"]) == (10 * MS, "no", 1)
+    assert table["begin_ns"].isna().tolist() == [False, True, False, True, False, False]
+    assert outcomes.counts(table) == {
+        "failed": 1,
+        "dep_failed": 1,
+        "retried": 1,
+        "memoized": 1,
+        "done": 1,
+        "open": 1,
+    }
+
+
+def test_a_run_without_declared_tasks_has_no_outcome() -> None:
+    assert outcomes.news(FakeRun([])) == ({}, "", False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "commands", "crashes", "text"),
+    [
+        ({"done": 4}, (), 0, ""),
+        (
+            {"failed": 2, "killed": 1, "dep_failed": 3, "retried": 1, "memoized": 2, "done": 4},
+            (),
+            0,
+            "6 of 13 tasks did not succeed: 2 failed, 1 killed, 3 never ran (a dependency failed)."
+            " Of the others: 1 done at a later try, 2 memoized.",
+        ),
+        ({"timeout": 2}, (), 0, "None of 2 tasks succeeded: 2 timed out."),
+        ({"done": 3, "retried": 1}, (), 0, "Of 4 tasks: 1 done at a later try."),
+        ({}, ("ended with exit code 2",), 1, "The command ended with exit code 2."),
+        ({}, (), 2, "2 processes crashed or were killed."),
+    ],
+)
+def test_the_sentence_says_what_is_not_ordinary(
+    counts: dict[str, int], commands: tuple[str, ...], crashes: int, text: str
+) -> None:
+    assert outcomes.sentence(counts, commands, crashes) == text
+
+
+def test_a_commands_end_is_told_from_a_shells_word_for_a_signal() -> None:
+    assert outcomes.faults([0, 3 << 8, 9, 139 << 8]) == [
+        "ended with exit code 3",
+        "was killed by signal 9 (SIGKILL)",
+        "ended with exit code 139, since a program in it was killed by signal 11 (SIGSEGV)",
+    ]
+
+
+def test_a_signal_that_asks_to_end_is_no_crash() -> None:
+    numbers = [signal.SIGTERM, signal.SIGPIPE, signal.SIGKILL, signal.SIGSEGV, None]
+    table = pd.DataFrame({"signal": pd.array(numbers, dtype="Int64"), "t1_ns": range(5)})
+    assert outcomes.crashed(table, outcomes.KILLED).index.tolist() == [2, 3]
+    assert outcomes.crashed(table, exit_codes.CRASHES).index.tolist() == [3]
