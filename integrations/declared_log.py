@@ -95,8 +95,8 @@ class DeclaredLog:
             # A Flux shell creates the run directory without this folder.
             if self._directory.parent.is_dir():
                 self._directory.mkdir(mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o666)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._descriptor = os.open(self._path, flags, 0o600)
         return self._descriptor
 
     def _lose(self, error: OSError) -> None:

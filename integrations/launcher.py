@@ -273,6 +273,9 @@ def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int]
         row |= {"untraced": obstacle.word, "program": obstacle.program}
     with suppress(OSError):
         directory = run_dir / "accounts"
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9._]", "_", host)
-        (directory / f"{name}-{pid}-{ns:x}.json").write_text(json.dumps(row) + "\n")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(directory / f"{name}-{pid}-{ns:x}.json", flags, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")

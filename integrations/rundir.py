@@ -14,6 +14,7 @@ import platform
 import pwd
 import re
 import socket
+import stat
 import sys
 import time
 import uuid
@@ -42,8 +43,9 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
     directory = Path(path).expanduser()
     try:
         directory = directory.absolute()
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_directories(directory)
         directory = directory.resolve()
+        _check_owner(directory)
         began = time.time_ns()
         # In this order: a run that starts at the same time creates trace/ first.
         if any(directory.iterdir()) and not is_run_directory(directory):
@@ -59,6 +61,24 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
     except OSError as error:
         raise UsageError(f"can't use {directory} as a run directory: {error.strerror or error}") from error
     return directory
+
+
+def _make_directories(directory: Path) -> None:
+    """Makes the directory, and those above it that are missing, for this user alone, whatever the umask."""
+    for path in (*reversed(directory.parents), directory):
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    if not directory.is_dir():
+        raise FileExistsError(errno.EEXIST, "it is not a directory", str(directory))
+
+
+def _check_owner(directory: Path) -> None:
+    """Raises UsageError for a directory in which another user may replace files."""
+    status = directory.stat()
+    if status.st_uid not in (os.geteuid(), 0):
+        raise UsageError(f"{directory} belongs to user {status.st_uid}: give a new directory, or one of your own")
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        raise UsageError(f"other users may write to {directory}: give another one, or `chmod o-w {directory}`")
 
 
 def _drop_leftovers(directory: Path, began: int) -> None:
@@ -171,7 +191,9 @@ def _write_scratch(directory: Path, content: dict[str, Any]) -> Path:
     scratch = directory / f".{DESCRIPTION}.{uuid.uuid4().hex}"
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     try:
-        scratch.write_text(text, encoding="utf-8", errors="replace")
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
     except OSError:
         scratch.unlink(missing_ok=True)
         raise

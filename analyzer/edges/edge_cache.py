@@ -59,10 +59,10 @@ def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
         return None, {}
     try:
         made = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
-    except (KeyError, pa.ArrowInvalid):
+        for name in ("extents", "times", "busy"):
+            made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
+    except (KeyError, TypeError, pa.ArrowException):
         return None, {}
-    for name in ("extents", "times", "busy"):
-        made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
     return EdgeTable(**made), dict(catalogue.rows("SELECT file, upto FROM edge_files"))
 
 
@@ -95,6 +95,8 @@ def _read(data: bytes) -> Any:
     """A frame as edge_table.py builds it: texts are objects, numbers have numpy dtypes, and all columns are
     writable."""
     table = pa.ipc.open_stream(data).read_all()
+    # Damaged offsets of a text column would otherwise be followed when its values are read.
+    table.validate(full=True)
     columns: dict[str, Any] = {}
     for name in table.column_names:
         values = np.array(table.column(name).to_numpy())

@@ -2,21 +2,27 @@
 dataflow was requested, the edge table (edge_cache.py).
 
 Invariants: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is scanned
-again: only its new bytes when it grew. It is built in a node-local file and published by rename in the run directory,
-so that no reader on any client sees it incomplete; a published file is never modified. Where the run directory can't be
-written, or belongs to another tool (DFTracer), the local file serves this process only. A trace can be opened while it
-is written: the bytes of an incomplete block count as torn until it is complete.
+again: only its new bytes when it grew. It is built in a node-local file and published by rename, so that no reader on
+any client sees it incomplete; a published file is never modified. It is published in the run directory where that is
+this user's and nobody else may write to it, else in the user's cache; where neither can be written, or the directory
+belongs to another tool (DFTracer), the local file serves this process only. A trace can be opened while it is written:
+the bytes of an incomplete block count as torn until it is complete.
+
+A catalogue may also have come with a run from elsewhere, and contain anything. So it is used only if it is this user's,
+has exactly our tables, and knows a file of the run by its inode, which no copy keeps.
 
 catalogue_tables.py has the tables and fills them; layout.py finds the files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-import socket
 import sqlite3
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -25,6 +31,7 @@ from urllib.parse import quote
 
 from tailrace.analyzer.store import catalogue_tables
 from tailrace.analyzer.store.layout import Layout, Source, layout
+from tailrace.analyzer.util import ownership
 from tailrace.errors import RunError
 
 FILE_NAME = "tailrace.db"
@@ -59,17 +66,19 @@ class Catalogue:
         Returns False, and publishes nothing, where the directory belongs to another tool or can't be written, or where
         another process published a newer catalogue.
         """
-        if not self.layout.owned:
+        published = _place(self.layout)
+        if published is None:
             return False
-        published = self.layout.directory / FILE_NAME
         try:
             local = _scratch()
         except OSError:
             return False
         try:
+            if not _is_usable(published):
+                return False
             shutil.copyfile(published, local)
             with closing(sqlite3.connect(local)) as connection:
-                if catalogue_tables.version(connection) != catalogue_tables.VERSION or catalogue_tables.stamps(
+                if not catalogue_tables.is_ours(connection) or catalogue_tables.stamps(
                     connection
                 ) != catalogue_tables.stamps(self._connection):
                     return False
@@ -92,14 +101,41 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
     Raises NotARunError when there is no run; RunError when it can't be read.
     """
     where = layout(directory)
-    published = where.directory / FILE_NAME
     try:
+        published = _place(where)
         traces, others = where.traces(), where.others()
-        if where.owned and (connection := _open_if_fresh(published, [*traces, *others])) is not None:
+        if published is not None and (connection := _open_if_fresh(published, [*traces, *others])) is not None:
             return Catalogue(where, connection)
-        return Catalogue(where, _rebuild(where, published, traces, others))
+        return Catalogue(where, _rebuild(published, traces, others))
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"{where.directory}: the catalogue can't be built: {error}") from error
+
+
+_CACHE_DAYS = 30
+"""A catalogue in the cache that nobody has used for so long is removed."""
+
+
+def _place(where: Layout) -> Path | None:
+    """Where the run's catalogue is published; None: nowhere. Raises OSError."""
+    if not where.owned:
+        return None
+    status = where.directory.stat()
+    if ownership.is_private(status) and os.access(where.directory, os.W_OK):
+        return where.directory / FILE_NAME
+    cache = ownership.private_cache()
+    if cache is None:
+        return None
+    key = hashlib.sha256(os.fsencode(where.directory.resolve())).hexdigest()[:32]
+    return cache / f"{key}-{status.st_dev:x}-{status.st_ino:x}.db"
+
+
+def _is_usable(path: Path) -> bool:
+    """Whether it is a regular file that only this user can have written."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and ownership.is_private(status)
 
 
 def _scratch() -> Path:
@@ -112,17 +148,22 @@ def _scratch() -> Path:
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     # The authority is empty, since SQLite would take one from a path that begins with two slashes.
     place = quote(os.fsencode(path.absolute()))
-    return sqlite3.connect(f"file://{place}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    connection = sqlite3.connect(f"file://{place}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | None:
-    if not path.is_file():
+    # Of a run without any file, every catalogue would be a fresh one.
+    if not sources or not _is_usable(path):
         return None
     connection = _connect_read_only(path)
     try:
-        if catalogue_tables.version(connection) == catalogue_tables.VERSION and catalogue_tables.stamps(connection) == {
+        if catalogue_tables.is_ours(connection) and catalogue_tables.stamps(connection) == {
             s.name: s.stamp for s in sources
         }:
+            if path.name != FILE_NAME:
+                os.utime(path)
             return connection
     except sqlite3.Error:
         pass  # damaged: it is rebuilt
@@ -130,13 +171,13 @@ def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | No
     return None
 
 
-def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[Source]) -> sqlite3.Connection:
+def _rebuild(published: Path | None, traces: list[Source], others: list[Source]) -> sqlite3.Connection:
     local = _scratch()
     try:
-        if not (where.owned and _update_copy(published, local, traces, others)):
+        if published is None or not _update_copy(published, local, traces, others):
             local.write_bytes(b"")
             catalogue_tables.update(local, traces, others)
-        if where.owned and _publish(local, published):
+        if published is not None and _publish(local, published):
             return _connect_read_only(published)
         connection = _connect_read_only(local)
         # SQLite opens the file at the first query; only then can the name be removed.
@@ -148,14 +189,16 @@ def _rebuild(where: Layout, published: Path, traces: list[Source], others: list[
 
 def _update_copy(published: Path, local: Path, traces: list[Source], others: list[Source]) -> bool:
     """Brings a copy of the published catalogue up to date; False when it can't be used."""
-    if not published.is_file():
+    if not _is_usable(published):
         return False
     try:
         shutil.copyfile(published, local)
         with closing(sqlite3.connect(local)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
             if (
-                catalogue_tables.version(connection) != catalogue_tables.VERSION
+                not catalogue_tables.is_ours(connection)
                 or connection.execute("PRAGMA quick_check").fetchone()[0] != "ok"
+                or not _knows_one(catalogue_tables.stamps(connection), [*traces, *others])
             ):
                 return False
         catalogue_tables.update(local, traces, others)
@@ -164,15 +207,33 @@ def _update_copy(published: Path, local: Path, traces: list[Source], others: lis
     return True
 
 
+def _knows_one(stamps: dict[str, tuple[int, int, int]], sources: list[Source]) -> bool:
+    """Whether one of the files is that of which the catalogue was made, though it may have grown since."""
+    return any(stamps.get(source.name, (0, 0, None))[2] == source.inode for source in sources)
+
+
 def _publish(local: Path, published: Path) -> bool:
-    """Puts the finished catalogue into the run directory by an atomic rename."""
-    staged = published.with_name(f".{FILE_NAME}.{socket.gethostname()}.{os.getpid()}.{local.stem}")
+    """Puts the finished catalogue into its directory by an atomic rename, readable for its user alone."""
+    staged = None
     try:
-        shutil.copyfile(local, staged)
-        staged.chmod(published.parent.stat().st_mode & 0o666)
+        descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=published.parent)
+        staged = Path(name)
+        with os.fdopen(descriptor, "wb") as target, local.open("rb") as source:
+            shutil.copyfileobj(source, target, 1 << 20)
         staged.replace(published)
+        if published.name != FILE_NAME:
+            _prune(published.parent)
     except OSError:
         with suppress(OSError):
-            staged.unlink()
+            if staged is not None:
+                staged.unlink()
         return False
     return True
+
+
+def _prune(cache: Path) -> None:
+    oldest = time.time() - _CACHE_DAYS * 86400
+    for path in cache.glob("*.db"):
+        with suppress(FileNotFoundError):
+            if path.lstat().st_mtime < oldest:
+                path.unlink()

@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
+from tailrace.analyzer.util import ownership
 
 VERSION = 6
 """Of the tables below; a catalogue of another version is rebuilt."""
@@ -59,6 +61,26 @@ def stamps(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int]]:
     return {path: (size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether the database has exactly our tables and indexes, of this version: no view or trigger, which a query
+    would run."""
+    schema = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    return schema == _schema() and version(connection) == VERSION
+
+
+@cache
+def _schema() -> list[tuple[str, str, str | None]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        _create(connection)
+        return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in (TABLES + declared_tables.TABLES).split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
 FILES_AT_ONCE = 4096
 """The rows of so many trace files are buffered before they are inserted."""
 
@@ -97,9 +119,7 @@ def update(path: Path, traces: list[Source], others: list[Source]) -> None:
         connection.execute("PRAGMA synchronous = OFF")  # an incomplete database is discarded
         connection.execute("BEGIN")
         if version(connection) == 0:
-            for statement in (TABLES + declared_tables.TABLES).split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            _create(connection)
         _Filler(connection).run(traces, others)
         connection.commit()
 
@@ -183,7 +203,7 @@ class _Filler:
 
     def _trace(self, source: Source, start: int | None) -> None:
         """Adds a trace file from byte `start` on; None: a new file."""
-        scan = scan_file(source.place, start or 0)
+        scan = _refused(source) if source.obstacle else scan_file(source.place, start or 0)
         end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
         figures = (scan.kind, source.size, source.mtime_ns, end)
         if start is None:
@@ -248,16 +268,19 @@ class _Filler:
     def _others(self, others: list[Source]) -> None:
         self._db.execute("DELETE FROM meta")
         declared_tables.clear(self._db)
+        self._db.execute("DELETE FROM losses WHERE file NOT IN (SELECT file FROM files)")
         for source in others:
-            if source.name == "run.json":
+            if source.obstacle and not source.name.startswith("declared"):
+                self._put(_LOSS, source.name, "refused", "files", 1, f"{source.path}: {source.obstacle}")
+            elif source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
         self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
         self._db.execute("DELETE FROM untraced WHERE file LIKE ? || '/%'", (ACCOUNTS,))
-        accounts = [source for source in others if source.name.startswith(f"{ACCOUNTS}/")]
-        for source in accounts:
-            self._launched(source)
-        rest = [(s.name, s.path) for s in others if s.name != "run.json" and s not in accounts]
-        declared_tables.fill(self._db, rest)
+        for source in others:
+            if source.name.startswith(f"{ACCOUNTS}/") and not source.obstacle:
+                self._launched(source)
+        self._flush()
+        declared_tables.fill(self._db, [source for source in others if source.name.startswith("declared")])
 
     def _launched(self, source: Source) -> None:
         """Adds the account that `tailrace run` wrote at its command's end."""
@@ -274,10 +297,18 @@ class _Filler:
             self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)
 
 
+def _refused(source: Source) -> headers.FileScan:
+    return FileScan(headers.FOREIGN, losses={("refused", "files"): 1}, problem=f"{source.path}: {source.obstacle}")
+
+
+_JSON_LIMIT = 64 << 20
+"""Bytes of a run.json or an account that are read; a run with 10,000 restarts has 20 MB."""
+
+
 def _run_json(path: Path) -> dict[str, Any]:
     """The JSON object in the file, or {} when it is damaged: a trace can be read without run.json."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(ownership.read_regular(path, _JSON_LIMIT))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

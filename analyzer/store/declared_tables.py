@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from pathlib import Path
 
+from tailrace.analyzer.store.layout import Source
+from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document
 
@@ -28,6 +29,8 @@ CREATE TABLE declared_waits (workflow TEXT, task TEXT, awaited TEXT, after TEXT)
 CREATE TABLE declared_files (workflow TEXT, task TEXT, direction TEXT, path TEXT, url TEXT);
 CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
 """
+_LIMIT = 2 << 30
+"""Bytes of a declared file that are read: those of some million tasks."""
 NAMES = (
     "declared_workflows",
     "declared_tasks",
@@ -66,11 +69,14 @@ def clear(db: sqlite3.Connection) -> None:
         db.execute(f"DELETE FROM {name}")
 
 
-def fill(db: sqlite3.Connection, files: Iterable[tuple[str, Path]]) -> None:
-    """Adds the lines of all declared files, given as (name in the run, path)."""
-    for name, path in files:
+def fill(db: sqlite3.Connection, files: Iterable[Source]) -> None:
+    """Adds the lines of all declared files."""
+    for source in files:
+        name = source.name
         try:
-            text = path.read_bytes()
+            if source.obstacle:
+                raise OSError(None, source.obstacle)
+            text = ownership.read_regular(source.path, _LIMIT)
         except OSError as error:
             _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
             continue

@@ -1,6 +1,9 @@
 """The places of a run's files: trace files, run.json, declared files and the launchers' accounts.
 
 DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json; or DIR/*.pfw.gz of DFTracer
+
+Invariants: of tailrace's runs only regular files of the run's owner are read, and no link is followed, since whoever
+made the directory may have put anything in it. What is refused is named, never passed over.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.analyzer.util import ownership
 from tailrace.errors import NotARunError
 
 ACCOUNTS = "accounts"
@@ -18,13 +22,14 @@ ACCOUNTS = "accounts"
 
 @dataclass(frozen=True)
 class Source:
-    """One input file of the catalogue, at `place`; `name` is relative to the run."""
+    """One input file of the catalogue, at `place`; `name` is relative to the run. `obstacle`: why it is not read."""
 
     name: str
     place: str
     size: int
     mtime_ns: int
     inode: int
+    obstacle: str = ""
 
     @property
     def path(self) -> Path:
@@ -46,15 +51,34 @@ class Layout:
 
     def traces(self) -> list[Source]:
         """The trace files, by name."""
-        return _sources(self.directory, self.trace, (".pfw.gz", ".pfw"))
+        return self._sources(self.trace, (".pfw.gz", ".pfw"))
 
     def others(self) -> list[Source]:
         """run.json, the declared files and the launchers' accounts, by name."""
         if not self.owned:
             return []
         folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"))
-        found = [source for name, end in folders for source in _sources(self.directory, self.directory / name, (end,))]
-        return found + [s for s in _sources(self.directory, self.directory, (".json",)) if s.name == "run.json"]
+        found = [source for name, end in folders for source in self._sources(self.directory / name, (end,))]
+        return found + [source for source in self._sources(self.directory, (".json",)) if source.name == "run.json"]
+
+    def _sources(self, folder: Path, endings: tuple[str, ...]) -> list[Source]:
+        """The files of a folder with these endings, by name; none where there is no such folder."""
+        owner = self.directory.stat().st_uid if self.owned else None
+        inside = "" if folder == self.directory else f"{folder.relative_to(self.directory)}/"
+        try:
+            if inside and owner is not None and folder.is_symlink():
+                return [_source(inside.rstrip("/"), str(folder), folder.lstat(), owner)]
+            with os.scandir(folder) as entries:
+                named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found = []
+        for plain, entry in named:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=owner is None)
+                name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
+                found.append(_source(name, entry.path, status, owner))
+        return found
 
 
 def layout(directory: str | os.PathLike[str]) -> Layout:
@@ -71,18 +95,7 @@ def layout(directory: str | os.PathLike[str]) -> Layout:
     raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
 
 
-def _sources(directory: Path, folder: Path, endings: tuple[str, ...]) -> list[Source]:
-    """The files of a folder with these endings, by name; none where there is no such folder."""
-    try:
-        with os.scandir(folder) as entries:
-            named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    inside = "" if folder == directory else f"{folder.relative_to(directory)}/"
-    found = []
-    for plain, entry in named:
-        with suppress(FileNotFoundError):
-            status = entry.stat()
-            name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
-            found.append(Source(name, entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
-    return found
+def _source(name: str, place: str, status: os.stat_result, owner: int | None) -> Source:
+    """owner: the run's; None: any file is read."""
+    why = "" if owner is None else ownership.obstacle(status, owner)
+    return Source(name, place, status.st_size, status.st_mtime_ns, status.st_ino, why)

@@ -17,6 +17,7 @@ LOSSES = {
     "unnamed": "without a file: the descriptor was closed and reused during the call",
     "ambiguous": "without a file: two names have one hash in the trace",
     "not_json": "not JSON",
+    "refused": "refused: links, special files or other users' files",
     "foreign": "not files of a known tracer",
     "version": "of a newer format version",
 }

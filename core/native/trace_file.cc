@@ -24,6 +24,8 @@ constexpr size_t kFirstRead = 4096;   // holds all but the headers with very man
 constexpr size_t kMaxHeader = kFixedBytes + 65535;
 // Deflate can't shrink further than this (RFC 1951: 258 bytes in two bits), and no event line is shorter than this.
 constexpr uint64_t kMaxRatio = 1032;
+// The writer's blocks have little more than 1 MiB of text (format/seal.h); room for later ones.
+constexpr uint64_t kMaxRawBytes = 16 << 20;
 constexpr uint64_t kMinEventBytes = 16;
 
 uint32_t le16(const uint8_t *p) { return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8; }
@@ -89,8 +91,9 @@ BlockHeader parse_header(const uint8_t *p) {
 
 // Refuses counts that no deflate stream can have, before memory is allocated for them.
 void check_counts(const BlockHeader &header) {
-  if (header.deflated_bytes > (1ULL << 32) || header.raw_bytes / kMaxRatio > header.deflated_bytes ||
-      header.events > header.raw_bytes / kMinEventBytes || header.events > header.lines) {
+  if (header.deflated_bytes > (1ULL << 32) || header.raw_bytes > kMaxRawBytes ||
+      header.raw_bytes / kMaxRatio > header.deflated_bytes || header.events > header.raw_bytes / kMinEventBytes ||
+      header.events > header.lines) {
     throw JsonError("comp, raw, lines and events contradict each other");
   }
 }
@@ -185,8 +188,14 @@ class Scanner {
 
 }  // namespace
 
-TraceFile::TraceFile(std::string path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+// Without O_NONBLOCK, opening a FIFO waits for a writer.
+TraceFile::TraceFile(std::string path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {
   if (fd_ < 0) throw TraceFault(path_ + ": can't be opened: " + std::strerror(errno));
+  struct stat st;
+  if (::fstat(fd_, &st) == 0 && S_ISREG(st.st_mode)) return;
+  ::close(fd_);
+  throw TraceFault(path_ + ": it is not a regular file");
 }
 
 TraceFile::~TraceFile() { ::close(fd_); }

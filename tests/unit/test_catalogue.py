@@ -300,7 +300,7 @@ def test_it_is_published_whole_and_leaves_nothing(tmp_path: Path, own_temporary_
     directory.chmod(0o750)
     run = tailrace.open(directory)
     assert sorted(p.name for p in directory.iterdir()) == ["declared", "run.json", "tailrace.db", "trace"]
-    assert stat.S_IMODE((directory / "tailrace.db").stat().st_mode) == 0o640
+    assert stat.S_IMODE((directory / "tailrace.db").stat().st_mode) == 0o600
     assert list(own_temporary_directory.iterdir()) == []
     (directory / "tailrace.db").unlink()  # it may be deleted at any time
     assert run.info()["events"] == 3
@@ -310,7 +310,8 @@ def test_a_declared_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     directory = tw.make_run(tmp_path / "run", {})
     (directory / "declared" / "flux.jsonl").mkdir()
     (row,) = tailrace.open(directory).declared_problems.to_dict("records")
-    assert row == {"file": "declared/flux.jsonl", "line": 0, "problem": "the file can't be read: Is a directory"}
+    problem = "the file can't be read: it is not a regular file"
+    assert row == {"file": "declared/flux.jsonl", "line": 0, "problem": problem}
 
 
 def test_a_run_that_cannot_be_written_still_opens(

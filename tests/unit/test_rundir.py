@@ -1,6 +1,5 @@
 """Run directories: creation, the contents of run.json, and what is refused."""
 
-import errno
 import json
 import os
 import socket
@@ -159,13 +158,13 @@ def test_a_file_in_the_directorys_place_is_named(tmp_path):
 def test_a_full_disk_leaves_no_scratch(tmp_path, monkeypatch):
     directory = rundir.open_run_directory(tmp_path / "run", ["first"])
     before = sorted(directory.iterdir())
-    write = Path.write_text
+    opened = os.fdopen
 
-    def torn(path, text, **options):
-        write(path, text[:10], **options)
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def on_a_full_disk(descriptor, *rest, **options):
+        os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
+        return opened(descriptor, *rest, **options)
 
-    monkeypatch.setattr(Path, "write_text", torn)
+    monkeypatch.setattr(os, "fdopen", on_a_full_disk)
     with pytest.raises(UsageError, match="No space left"):
         rundir.open_run_directory(directory, ["second"])
     assert sorted(directory.iterdir()) == before

@@ -1,0 +1,55 @@
+"""Whose a file is: what of a run is read and trusted, where other users may have put files (SECURITY.md)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_ROOT = 0
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Whether the file or directory is this user's and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def obstacle(status: os.stat_result, owner: int) -> str:
+    """Why a directory entry (of lstat) is not read as a file of the user `owner`; "" where it is.
+
+    Root's count as everybody's, since root's launcher seals the journals of others.
+    """
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a symbolic link"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    if status.st_uid not in (owner, _ROOT):
+        return f"it belongs to user {status.st_uid}, the run to user {owner}"
+    return ""
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes; links are not followed, and a FIFO is not waited for.
+
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(None, "it is not a regular file")
+        if status.st_size > limit:
+            raise OSError(None, f"it has {status.st_size:,} bytes, more than the {limit:,} that are read")
+        return file.read(limit)
+
+
+def private_cache() -> Path | None:
+    """The user's directory of files that can be made again ($XDG_CACHE_HOME/tailrace); None where there is none that
+    only this user may write to."""
+    try:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory if is_private(directory.lstat()) else None
+    except (OSError, RuntimeError):
+        return None
