@@ -54,7 +54,6 @@ OVERVIEW = (
         "ns",
         "From the first traced event to the end of the last one.",
         "(t := stages.table(run))['last_ns'].max() - t['first_ns'].min()",
-        "tailrace query {run} --agg min:ts --agg max:ts",
     ),
     Number(
         "bound_ns",
@@ -70,7 +69,7 @@ OVERVIEW = (
         "count",
         "Distinct task tags, each counted in its stage.",
         "stages.table(run)['tasks'].sum()",
-        "tailrace query {run} --by stage --agg nunique:task",
+        "tailrace query {run} --by workflow,stage --agg nunique:task",
     ),
     Number(
         "processes",

@@ -303,7 +303,7 @@ def test_a_query_is_copied_whole(show: Any) -> None:
     page.tab.get_by_role("button", name="Copy: On the command line").click()
     page.tab.locator("#panel [role=status]", has_text="copied").wait_for()
     copied = page.tab.evaluate("navigator.clipboard.readText()")
-    assert copied == "tailrace query /runs/story --by stage --agg nunique:task"
+    assert copied == "tailrace query /runs/story --by workflow,stage --agg nunique:task"
 
 
 def test_a_query_passes_only_the_name_to_the_shell(show: Any) -> None:

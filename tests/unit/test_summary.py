@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tailrace
+from support.commands import TracedCommand
 from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html
 from tailrace.analyzer.summary import heat, numbers, tasks
+from tailrace.cli import main
 
 ACCOUNT = {
     "host": "n1",
@@ -196,3 +203,37 @@ class TestOverview:
         exec(numbers.IMPORTS, names)  # as the page shows them before each expression
         assert eval(number.python, names) == pytest.approx(shown)
         assert shown, "a number that is 0 shows nothing"
+
+    @pytest.mark.parametrize("number", [n for n in numbers.OVERVIEW if n.shell], ids=lambda n: n.key)
+    def test_the_command_gives_the_number(self, number: numbers.Number, tmp_path: Path) -> None:
+        """On a real run of three programs, one of which passes data on to another one."""
+        script = "export TAILRACE_TAGS; for t in 1 2; do TAILRACE_TAGS=stage=make,task=$t; seq 9999 > $t; done"
+        script += "; TAILRACE_TAGS=stage=use,task=3; cat 1 2 | wc -c > c"
+        TracedCommand(tmp_path, tmp_path / "run")("sh", "-c", script)
+        shown = summary.collect(tailrace.open(tmp_path / "run"))["numbers"][number.key]
+        command, *options = shlex.split(number.shell.format(run=str(tmp_path / "run")))[1:]
+        json_format = ["--format", "json"] if command == "query" else []
+        done = CliRunner().invoke(main.group, [command, *options, *json_format], catch_exceptions=False)
+        assert done.exit_code == 0 and shown, done.output
+        assert GIVEN[command](done.stdout, number.key) == pytest.approx(shown, abs=0.005 if command == "info" else 0)
+
+
+def of_rows(text: str, key: str) -> int:
+    rows = json.loads(text)
+    columns = {"tasks": "nunique_task", "read_bytes": "sum_size", "written_bytes": "sum_size"}
+    return len(rows) if key == "processes" else sum(row[columns[key]] for row in rows)
+
+
+def of_graph(text: str, key: str) -> int:
+    """The flows between tasks; those from before the run have no producer."""
+    graph = json.loads(text)
+    tasks = {node["id"] for node in graph["nodes"] if not node.get("external")}
+    return sum(edge["bytes"] for edge in graph["edges"] if edge["kind"] == "flow" and edge["source"] in tasks)
+
+
+def of_info(text: str, key: str) -> float:
+    (line,) = [line for line in text.splitlines() if line.split()[:1] == ["coverage"]]
+    return float(line.split()[1].rstrip("%")) / 100
+
+
+GIVEN = {"query": of_rows, "graph": of_graph, "info": of_info}

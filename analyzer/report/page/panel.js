@@ -26,7 +26,7 @@ const ofStage = i => (data.stages[i].filters || ["--stage", stageName(i)]).map(l
 const stageQuery = i => ask(ofStage(i), "--by dir,cat --agg sum:size --agg sum:dur --agg count");
 const fileQuery = path => ask(`--path ${literal(path)}`, "--by stage,task,dir --agg sum:size --agg count --agg min:ts --agg max:ts");
 const taskQuery = t => ask(isProcess(t) ? `--host ${literal(t.host)} --pid ${quoted(String(t.pid))}${t.born ? ` --start ${quoted(t.born)}` : ""}` : `${t.workflow ? `--workflow ${literal(t.workflow)} ` : ""}--task ${literal(t.tag || t.name)}`,
-  "--by path,dir --agg sum:size --agg count --sort sum_size --limit 30");
+  "--by path,dir,cat --agg sum:size --agg count --sort sum_size");
 
 // A process of no task: its query has host and pid, and its start where other processes had the pid.
 const isProcess = t => t.pid !== null && t.pid !== undefined;
