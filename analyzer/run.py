@@ -375,11 +375,12 @@ class Run:
         """Declared tasks: workflow, stage, task, kind, name, executor, parent, t_submit_ns, t_depend_ns (dependencies
         fulfilled), t_launch_ns (of the first try), t_alloc_ns (nodes allocated), t_start_ns, t_end_ns, t_clean_ns,
         status, tries, error, result, nodes (list), ranks, cores, holds (list of other reasons to wait), annotations
-        (dict); null where the manager declares none."""
+        (dict), submitter (dict of host, pid, and waits: who waits for it waits for the task); null where the manager
+        declares none."""
         times = ["t_submit", "t_depend", "t_launch", "t_alloc", "t_start", "t_end", "t_clean"]
         query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
         table = self._table(query, [*times, "tries", "cores"])
-        for name in ("nodes", "holds", "annotations"):
+        for name in ("nodes", "holds", "annotations", "submitter"):
             table[name] = pd.Series(headers.documents(table[name].tolist()), dtype=object)
         renamed: pd.DataFrame = table.rename(columns={name: f"{name}_ns" for name in times})
         return renamed

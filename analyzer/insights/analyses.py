@@ -18,6 +18,7 @@ from tailrace.analyzer.insights import conflicts, critical, declared_savings, fa
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
+from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.types import Row
 
@@ -100,8 +101,8 @@ class Analyses:
     def ends(self, row: Row) -> tuple[str, str]:
         """Producer and consumer of a row of `compare_declared`, as reports show tasks."""
         producer, consumer = (
-            with_stage(self.inputs.m.task_name(str(row["workflow"]), str(row[end])), str(row[f"{end}_stage"]))
-            for end in ("producer", "consumer")
+            with_stage(self.inputs.m.task_name(str(row[workflow]), str(row[end])), str(row[f"{end}_stage"]))
+            for end, workflow in WORKFLOW_OF.items()
         )
         return producer, consumer
 

@@ -24,7 +24,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, worst_first
+from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, WORKFLOW_OF, worst_first
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.types import Ints
 
@@ -73,9 +73,7 @@ def _with_processes(inputs: Inputs, order: Callable[[], HappensBefore]) -> pd.Da
     start, end = (inputs.tasks[name].tolist() for name in ("start_ns", "end_ns"))
     for at in open_rows.tolist():
         row = table.iloc[at]
-        producer, consumer = (
-            place.get((str(row["workflow"]), str(row[name])), -1) for name in ("producer", "consumer")
-        )
+        producer, consumer = (place.get((str(row[w]), str(row[name])), -1) for name, w in WORKFLOW_OF.items())
         if producer >= 0 and consumer >= 0 and order().before(producer, end[producer], consumer, start[consumer]):
             orders[at] = AWAITED
     return worst_first(table.assign(order=pd.Series(orders, index=table.index, dtype=object)))

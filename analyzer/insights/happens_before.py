@@ -2,6 +2,7 @@
 
     fork, exit and wait, bytes through pipes and sockets   (Inputs.handovers)
     declared dependencies, and what the submitting program waited for   (Order.moments)
+    processes that submit tasks, and those that wait for them   (submitters.py)
     --> points (task, time), edges between them --> HappensBefore.before()
 
 Times alone order nothing: that one task ran after the other in this run does not mean that it will in the next.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.analyzer.insights import submitters
 from tailrace.analyzer.insights.inputs import DATA, Inputs
 from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.model.declared_vs_observed import BEGUN, OVER, Moment, Task
@@ -32,7 +34,10 @@ class HappensBefore:
         sure = ~data
         sure[data] = stream[rows["version"].to_numpy()[data]]
         rows = rows[sure]
-        declared, unseen = _declared_moments(inputs)
+        place = {name: at for at, name in enumerate(self.names) if name is not None}
+        declared, unseen = _declared_moments(inputs, place)
+        first_process = len(inputs.tasks) + unseen
+        declared = np.concatenate([declared, submitters.rows(inputs, place, first_process)])
         source = np.concatenate([rows["producer"].to_numpy(), declared[:, 0]])
         target = np.concatenate([rows["consumer"].to_numpy(), declared[:, 2]])
         given = np.concatenate([rows["given_ns"].to_numpy(), declared[:, 1]])
@@ -47,7 +52,7 @@ class HappensBefore:
         same = inner[self.when[inner] == self.when[inner + 1]]
         edges = [(inner, inner + 1), (same + 1, same), (point[: len(source)], point[len(source) :])]
         self.graph = csr.build(len(order), np.concatenate([e[0] for e in edges]), np.concatenate([e[1] for e in edges]))
-        self.bounds = np.searchsorted(self.task, np.arange(len(inputs.tasks) + unseen + 1))
+        self.bounds = np.searchsorted(self.task, np.arange(first_process + len(inputs.lives.actors) + 1))
         self._seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
 
     def known(self, task: int, after: int) -> bool:
@@ -81,11 +86,10 @@ class HappensBefore:
         return at if at < high else -1
 
 
-def _declared_moments(inputs: Inputs) -> tuple[Ints, int]:
+def _declared_moments(inputs: Inputs, place: dict[Task, int]) -> tuple[Ints, int]:
     """The declared order, shape (n, 4): task and time of the earlier moment, task and time of the later one; and the
     number of tasks without events in it. Their codes follow the others', and their times are their moments. A
     submission is such a task of its own, because the task itself did nothing yet."""
-    place = {(str(r.workflow), str(r.task)): i for i, r in enumerate(inputs.tasks.itertuples()) if r.task}
     seen = len(inputs.tasks)
     times = {BEGUN: inputs.tasks["start_ns"].tolist(), OVER: inputs.tasks["end_ns"].tolist()}
     unseen: dict[tuple[Task, bool], int] = {}

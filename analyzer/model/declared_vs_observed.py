@@ -56,7 +56,10 @@ COLUMNS = [
     "bytes",
     "files",
     "order",
+    "consumer_workflow",
 ]
+WORKFLOW_OF = {"producer": "workflow", "consumer": "consumer_workflow"}
+"""The column with the workflow of each end."""
 DECLARED, AWAITED, IN_TIME, NONE = ORDERS = ("declared", "awaited", "in time", "none")
 """What orders two tasks, the strongest first."""
 
@@ -85,7 +88,8 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
     """One row per declared or observed (workflow, producer, consumer); empty when nothing was declared.
 
     Columns:
-        workflow; producer and consumer (task tags); producer_stage and consumer_stage (as declared)
+        workflow; producer and consumer (task tags); producer_stage and consumer_stage (as declared);
+        consumer_workflow, which is another one than `workflow` only for undeclared pairs
         via: "future", "file", the manager's keyword for an order ("afterok"), or several of them joined by "+"; "" for
             undeclared
         path: a declared path, or ""
@@ -124,18 +128,18 @@ def compare_declared(run: AnalyzedRun, model: dataflow.Model | None = None) -> p
                 order = AWAITED
             else:
                 order = IN_TIME if times.apart(*pair) else NONE
-            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, order))
+            rows.append((*producer, consumer[1], "", "", "undeclared", "", moved, files, order, consumer[0]))
     for pair, (via, path) in declared.items():
         moved, files, ends = _passed(pair, covered.get(pair, []), observed)
         through = _named([m.task_name(*end) for end in ends])
         if not files:
             through = _carrier(carriers, *([end, *inner.get(end, ())] for end in pair))
         status = "observed" if files or through else _unseen(via)
-        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, DECLARED))
+        rows.append((*pair[0], pair[1][1], via, path, status, through, moved, files, DECLARED, pair[1][0]))
     out = pd.DataFrame(rows, columns=[c for c in COLUMNS if not c.endswith("_stage")])
     stages = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), tasks["stage"], strict=True))
-    for end in ("producer", "consumer"):
-        names = [str(stages.get(key) or "") for key in zip(out["workflow"], out[end], strict=True)]
+    for end, workflow in WORKFLOW_OF.items():
+        names = [str(stages.get(key) or "") for key in zip(out[workflow], out[end], strict=True)]
         out[f"{end}_stage"] = pd.Series(names, dtype=object)
     return worst_first(out[COLUMNS])
 
@@ -354,8 +358,9 @@ class Times:
         columns = ["workflow", "task", "kind", "t_submit_ns", "t_end_ns"]
         named = [((str(w or ""), str(t)), *rest) for w, t, *rest in rows[columns].itertuples(index=False)]
         instances = {name for name, kind, *_ in named if kind == "instance"}
-        for name, _, submitted, over in named:
-            outside = (name[0], "")
+        for name, kind, submitted, over in named:
+            # Jobs of one Flux instance may belong to several workflows.
+            outside = ("" if kind in ("job", "instance") else name[0], "")
             self._clock[name] = next((t for t in line_of(name, parents)[1:] if t in instances), outside)
             # 0 is a time that the manager did not know.
             if not pd.isna(submitted) and submitted > 0:

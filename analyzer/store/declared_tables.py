@@ -21,7 +21,7 @@ CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t IN
 CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, name TEXT, executor TEXT, parent TEXT,
   t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
   t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
-  holds TEXT, annotations TEXT, PRIMARY KEY (workflow, task));
+  holds TEXT, annotations TEXT, submitter TEXT, PRIMARY KEY (workflow, task));
 CREATE TABLE declared_tries (workflow TEXT, task TEXT, try INTEGER, t_launch INTEGER, t_end INTEGER, status TEXT,
   error TEXT, PRIMARY KEY (workflow, task, try));
 CREATE TABLE declared_deps (workflow TEXT, task TEXT, dep TEXT, via TEXT, path TEXT);
@@ -52,14 +52,14 @@ _NEEDED: dict[str, dict[str, type]] = {
 # JSON key -> column of declared_tasks, by the type of line
 _TASK_KEYS = {
     "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
-    | {"annotations": "annotations"}
+    | {k: k for k in ("annotations", "submitter")}
     | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
     "try": {"t_launch_ns": "t_launch"},
     "end": {f"{t}_ns": t for t in ("t_end", "t_start", "t_clean")}
     | {k: k for k in ("status", "tries", "error", "result")},
 }
 _INTEGERS = ("tries", "cores")
-_JSON = ("nodes", "holds", "annotations")
+_JSON = ("nodes", "holds", "annotations", "submitter")
 _DIRECTIONS = {"inputs": "r", "outputs": "w"}
 
 

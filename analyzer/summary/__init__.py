@@ -16,7 +16,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages, waits
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.model.declared_vs_observed import compare_declared
+from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
 from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, outcome, seen, stageflows, tasks
 from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
@@ -104,8 +104,8 @@ def _stage(m: Model, row: Row, start_ns: int) -> JsonObject:
 
 def _with_names(m: Model, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `declared_vs_observed.compare_declared` with their tasks as the manager names them."""
-    for end in ("producer", "consumer"):
-        named = [m.task_name(str(w), str(task)) for w, task in zip(rows["workflow"], rows[end], strict=True)]
+    for end, workflow in WORKFLOW_OF.items():
+        named = [m.task_name(str(w), str(task)) for w, task in zip(rows[workflow], rows[end], strict=True)]
         rows = rows.assign(**{end: pd.Series(named, dtype=object, index=rows.index)})
     return rows
 

@@ -169,6 +169,7 @@ def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, 
         gpus=resources.get("gpus") or None,
         user=user_of(job),
         annotations=job.get("annotations") or None,
+        submitter=_submitter(job),
     )
     if _time(job, "finish") or _time(job, "clean"):
         yield declared_line("end", **key, **_end(job))
@@ -255,6 +256,14 @@ def _first_task(job: Job) -> int | None:
     """When the shells had started the tasks; without the shell's log, when the shells started."""
     starts = [event for event in job.get("exec_events", []) if event["name"] == "shell.start"]
     return to_ns(starts[0]["timestamp"]) if starts else _time(job, "start")
+
+
+def _submitter(job: Job) -> dict[str, Any] | None:
+    """The process that submitted the job, as the command line plugin wrote it into the jobspec."""
+    found = _dig(job.get("jobspec"), "attributes", "user", "tailrace", "submitter")
+    host, pid, waits = (found.get(key) for key in ("host", "pid", "waits"))
+    known = isinstance(host, str) and isinstance(pid, int) and isinstance(waits, bool)
+    return {"host": host, "pid": pid, "waits": waits} if known else None
 
 
 def _runs_instance(job: Job) -> bool:

@@ -1,6 +1,7 @@
 """The Flux command line plugin in Flux's own Python, and `tailrace flux paths`."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def asked(flux):
         done = flux.run(prog, "--dry-run", *words, env=environment, check=False)
         attributes = json.loads(done.stdout)["attributes"] if done.returncode == 0 else {"system": {}}
         done.trace = (attributes.get("user") or {}).get("trace")
+        done.submitter = (attributes.get("user") or {}).get("tailrace", {}).get("submitter")
         done.environment = attributes["system"].get("environment", {})
         return done
 
@@ -46,6 +48,26 @@ def asked(flux):
 )
 def test_the_options_become_an_attribute(asked, words, trace):
     assert asked("submit", *words).trace == trace
+
+
+@pytest.mark.parametrize(
+    ("words", "waits"),
+    [
+        (["run", "--trace=sim", "prog"], True),
+        (["alloc", "--trace", "-n1"], True),
+        (["alloc", "--trace", "-n1", "--bg"], False),
+        (["submit", "--trace=sim", "prog"], False),
+        (["submit", "--trace", "--wait", "prog"], True),
+        (["submit", "--trace", "--watch", "prog"], True),
+        (["submit", "--trace", "--wait-event=start", "prog"], False),
+        (["batch", "--trace", "-n1", "--wrap", "prog"], False),
+    ],
+)
+def test_a_traced_job_has_its_submitter_and_whether_that_waits(asked, words, waits):
+    found = asked(*words).submitter
+    assert (found["host"], found["waits"]) == (os.uname().nodename, waits)
+    assert found["pid"] > 1
+    assert asked("run", "prog").submitter is None
 
 
 @pytest.mark.parametrize(

@@ -158,5 +158,19 @@ class TestOrder:
         assert self.order(times, (), {"use": "inner"}, {"inner": "instance"}) == "none"
         assert self.order(times, (), {"use": "inner"}, {"inner": "join"}) == "in time"
 
+    def test_jobs_of_two_workflows_share_their_instances_clock(self) -> None:
+        story = Story()
+        story.create("/made", task="make", workflow="one")
+        story.write("/made", task="make", workflow="one")
+        story.read("/made", task="use", workflow="two")
+        rows = [("one", "m", "make", 1, 10), ("two", "u", "use", 11, 20)]
+        for kind, order in (("job", "in time"), ("python", "none")):
+            tasks = pd.DataFrame(rows, columns=["workflow", "stage", "task", "t_submit_ns", "t_end_ns"])
+            (row,) = declared_vs_observed.compare_declared(
+                story.run(declared_tasks=tasks.assign(parent=None, kind=kind))
+            ).itertuples()
+            assert (row.workflow, row.consumer_workflow) == ("one", "two")
+            assert (row.producer_stage, row.consumer_stage, row.order) == ("m", "u", order)
+
     def test_a_time_that_is_not_known_orders_nothing(self) -> None:
         assert self.order({"make": (1, 0), "use": (50, 60)}) == "none"

@@ -77,6 +77,23 @@ def test_a_job_becomes_a_task_with_all_its_times() -> None:
     assert (end["t_end_ns"], end["t_clean_ns"], end["status"], end["result"]) == (ns(9), ns(9.5), "done", "COMPLETED")
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"host": "n1", "pid": 7, "waits": True}, {"host": "n1", "pid": 7, "waits": True}),
+        ({"host": "n1", "pid": 7, "waits": True, "more": 1}, {"host": "n1", "pid": 7, "waits": True}),
+        ({"host": "n1", "pid": "7", "waits": True}, None),
+        ("n1", None),
+        (None, None),
+    ],
+)
+def test_the_submitter_is_what_the_plugin_wrote_into_the_jobspec(written: object, expected: object) -> None:
+    given = job()
+    given["jobspec"]["attributes"]["user"] = {"tailrace": {"submitter": written}}
+    _, task, _ = lines(given)
+    assert task.get("submitter") == expected
+
+
 def test_a_job_whose_shell_left_no_log_began_when_its_shells_ran() -> None:
     assert lines(job(exec_events=[]))[1]["t_start_ns"] == ns(3.5)
 

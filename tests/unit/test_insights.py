@@ -195,6 +195,40 @@ class TestConflicts:
         found = of(story, processes=pd.DataFrame(rows), declared_tasks=tasks).declared.undeclared
         assert found["order"].tolist() == [order]
 
+    @pytest.mark.parametrize("traced", [True, False])
+    @pytest.mark.parametrize(
+        ("waits", "over", "order"), [(True, 25, "awaited"), (False, 25, "none"), (True, 12, "none")]
+    )
+    def test_a_command_that_runs_a_job_is_waited_for(self, traced: bool, waits: bool, over: float, order: str) -> None:
+        """A shell runs `flux run` twice: pids 2 and 3, the jobs' processes 102 and 103. The first command ends at
+        `over`, and the first job at 20 ms."""
+        story = Story()
+        moment(story, 0, pid=1)
+        for pid, start, name in ((2, 5, "make"), (3, 30, "use")):
+            end = over if pid == 2 else 60
+            story.event("fork", at_ms=start - 1, pid=1, cat="PROCESS", dur=0, ret=pid)
+            if traced:
+                moment(story, start, pid=pid)
+                moment(story, end, pid=pid)
+            access = story.write if name == "make" else story.read
+            access("/f", 0, 10, pid=100 + pid, task=name, at_ms=start + 2)
+            moment(story, start + 15, pid=100 + pid, task=name)
+            story.event("wait", at_ms=end + 1, pid=1, cat="PROCESS", dur=0, ret=pid)
+        parents = {1: 0, 102: 90, 103: 90} | ({2: 1, 3: 1} if traced else {})
+        rows = [{"host": "n1", "pid": p, "ppid": pp, "exe": "/bin/sh", "argv": None} for p, pp in parents.items()]
+        tasks = pd.DataFrame(
+            {
+                "workflow": "w",
+                "stage": name,
+                "task": name,
+                "parent": None,
+                "submitter": {"host": "n1", "pid": pid, "waits": waits},
+            }
+            for name, pid in (("make", 2), ("use", 3))
+        )
+        found = of(story, processes=pd.DataFrame(rows), declared_tasks=tasks).declared.undeclared
+        assert found["order"].tolist() == [order]
+
     def test_a_pipe_orders_its_ends(self) -> None:
         story = Story()
         story.write("/f", 0, 10, task="a", at_ms=1)

@@ -8,6 +8,8 @@ tailrace.py: Flux would import it by that name.)
 
 import argparse
 import ctypes
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
@@ -21,6 +23,7 @@ _LIBRARY = _ETC.parents[1] / "lib" / "libtailrace.so"
 _NAMED = ("workflow", "stage", "task")
 _SET_BY_FLUX = ("job", "rank")
 _MESSAGE_BYTES = 512
+_AT_THE_END = ("finish", "release", "free", "clean")
 
 
 class TracePlugin(CLIPlugin):  # type: ignore[misc]
@@ -85,7 +88,7 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             raise ValueError(fault)
 
     def modify_jobspec(self, args: Any, jobspec: Any) -> None:
-        """Sets attributes.user.trace, and the path by which the job's shell finds its plugin."""
+        """Sets attributes.user.trace, the path by which the job's shell finds its plugin, and who submits the job."""
         args = _Options(args)
         if args.tailrace_refused:
             jobspec.setattr("user.trace", False)
@@ -93,6 +96,18 @@ class TracePlugin(CLIPlugin):  # type: ignore[misc]
             given = (jobspec.attributes.get("user") or {}).get("trace")
             jobspec.setattr("user.trace", {**(given if isinstance(given, dict) else {}), **self._attribute(args)})
             jobspec.environment = _with_shell_plugin(jobspec.environment)
+            jobspec.setattr("user.tailrace.submitter", self._submitter(args))
+
+    def _submitter(self, args: Any) -> Dict[str, Any]:
+        """This process, and whether who waits for it has waited for the job.
+
+        Not so for a command in the background (`flux run ... &`), which a shell reaps while it waits for another one.
+        By POSIX, SIGINT is ignored there.
+        """
+        waits = self.prog == "run" or (self.prog == "alloc" and not getattr(args, "bg", None))
+        waits = waits or getattr(args, "wait", None) in _AT_THE_END or bool(getattr(args, "watch", None))
+        waits = waits and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        return {"host": os.uname().nodename, "pid": os.getpid(), "waits": waits}
 
     def _attribute(self, args: Any) -> Dict[str, Any]:
         """attributes.user.trace for these options. Raises ValueError."""
@@ -124,7 +139,10 @@ class _Options:
             self._levels.append(self._levels[-1]._orig_args)
 
     def __getattr__(self, name: str) -> Any:
-        return next(getattr(level, name) for level in self._levels if hasattr(level, name))
+        for level in self._levels:
+            if hasattr(level, name):
+                return getattr(level, name)
+        raise AttributeError(name)
 
 
 def _register_templates(options: Dict[str, str]) -> None:
