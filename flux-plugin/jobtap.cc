@@ -31,9 +31,70 @@ struct Counts {
   json_int_t rejected = 0;
 };
 
+// A restarted job manager does not know which events it posted before.
+struct Restored {
+  flux_plugin_t *p;
+  flux_jobid_t id;
+  Json event;
+  flux_future_t *eventlog = nullptr;  // the pending look-up
+  Restored *next = nullptr;
+};
+
+// The restored jobs whose eventlogs are still to be read, in order, a few at a time. Owned by the plugin, so that no
+// look-up calls back after it is removed.
+class RestoredJobs {
+ public:
+  RestoredJobs() = default;
+  RestoredJobs(const RestoredJobs &) = delete;
+  RestoredJobs &operator=(const RestoredJobs &) = delete;
+  ~RestoredJobs() {
+    while (first_) remove(first_);
+  }
+  size_t size() const { return size_; }
+
+  void add(Restored *job) {
+    (last_ ? last_->next : first_) = job;
+    last_ = job;
+    if (!unasked_) unasked_ = job;
+    ++size_;
+  }
+
+  // The next job to look up; null when there is none, or enough are looked up already.
+  Restored *take_next() {
+    if (!unasked_ || asked_ == kAtOnce) return nullptr;
+    ++asked_;
+    Restored *job = unasked_;
+    unasked_ = job->next;
+    return job;
+  }
+
+  // A job that was taken, or any when all are removed.
+  void remove(Restored *job) {
+    Restored **at = &first_, *before = nullptr;
+    while (*at != job) {
+      before = *at;
+      at = &before->next;
+    }
+    *at = job->next;
+    if (last_ == job) last_ = before;
+    --size_;
+    if (asked_) --asked_;
+    flux_future_destroy(job->eventlog);
+    job->~Restored();
+    free(job);
+  }
+
+ private:
+  // Those that are looked up come first, so a search for one of them is short.
+  static constexpr size_t kAtOnce = 64;
+  Restored *first_ = nullptr, *last_ = nullptr, *unasked_ = nullptr;
+  size_t size_ = 0, asked_ = 0;
+};
+
 struct State {
   Policy policy;
   Counts counts;
+  RestoredJobs restored;
   char library[PATH_MAX] = "";
 };
 
@@ -133,26 +194,6 @@ void post(flux_plugin_t *p, flux_jobid_t id, json_t *event) {
   ++state.counts.traced;
 }
 
-// A restarted job manager does not know which events it posted before.
-struct Restored {
-  flux_plugin_t *p;
-  flux_jobid_t id;
-  Json event;
-};
-
-void destroy_restored(void *raw) {
-  static_cast<Restored *>(raw)->~Restored();
-  free(raw);
-}
-
-// The key of the plugin's pending look-up.
-const char *key_of(flux_jobid_t id, char *buffer, size_t size) {
-  Writer w(buffer, size);
-  w << "tailrace::";
-  w.hex(id, 16);
-  return w.c_str();
-}
-
 bool has_event(const char *eventlog) {
   for (const char *line = eventlog; line && *line;) {
     const char *end = strchr(line, '\n');
@@ -166,38 +207,43 @@ bool has_event(const char *eventlog) {
   return false;
 }
 
+void on_eventlog(flux_future_t *f, void *arg);
+
+bool ask_for_eventlog(flux_plugin_t *p, Restored &job) {
+  char key[128];
+  return flux_job_kvs_key(key, sizeof key, job.id, "eventlog") >= 0 &&
+         (job.eventlog = flux_kvs_lookup(flux_jobtap_get_flux(p), nullptr, 0, key)) &&
+         flux_future_then(job.eventlog, -1., on_eventlog, &job) >= 0;
+}
+
+// Thousands of look-ups at once would hold up the job manager and the KVS when an instance starts.
+void ask_for_more(flux_plugin_t *p) {
+  RestoredJobs &jobs = state_of(p)->restored;
+  while (Restored *next = jobs.take_next()) {
+    if (ask_for_eventlog(p, *next)) continue;
+    flux_log_error(flux_jobtap_get_flux(p), "tailrace: a job is not traced: its eventlog can't be read");
+    jobs.remove(next);
+  }
+}
+
 void on_eventlog(flux_future_t *f, void *arg) {
   auto *restored = static_cast<Restored *>(arg);
+  flux_plugin_t *p = restored->p;
   const char *eventlog = nullptr;
   if (flux_kvs_lookup_get(f, &eventlog) < 0) {
     flux_log_error(flux_future_get_flux(f), "tailrace: a job is not traced: its eventlog can't be read");
   } else if (!has_event(eventlog)) {
-    post(restored->p, restored->id, restored->event.get());
+    post(p, restored->id, restored->event.get());
   }
-  char key[64];
-  // Destroys the future, and `restored` with it.
-  flux_plugin_aux_set(restored->p, key_of(restored->id, key, sizeof key), nullptr, nullptr);
+  state_of(p)->restored.remove(restored);
+  ask_for_more(p);
 }
 
 void post_unless_posted_before(flux_plugin_t *p, flux_jobid_t id, Json &&event) {
-  char key[128], own_key[64];
   void *raw = calloc(1, sizeof(Restored));
   if (!raw) return;
-  auto *restored = new (raw) Restored{p, id, static_cast<Json &&>(event)};
-  flux_future_t *f = nullptr;
-  if (flux_job_kvs_key(key, sizeof key, id, "eventlog") < 0 ||
-      !(f = flux_kvs_lookup(flux_jobtap_get_flux(p), nullptr, 0, key)) ||
-      flux_future_aux_set(f, nullptr, restored, destroy_restored) < 0) {
-    destroy_restored(restored);
-    flux_future_destroy(f);
-    return;
-  }
-  auto destroy = [](void *future) { flux_future_destroy(static_cast<flux_future_t *>(future)); };
-  // The plugin owns the future, so that none calls back after the plugin is removed.
-  if (flux_future_then(f, -1., on_eventlog, restored) < 0 ||
-      flux_plugin_aux_set(p, key_of(id, own_key, sizeof own_key), f, destroy) < 0) {
-    flux_future_destroy(f);
-  }
+  state_of(p)->restored.add(new (raw) Restored{p, id, static_cast<Json &&>(event)});
+  ask_for_more(p);
 }
 
 bool was_posted(flux_plugin_t *p, const char *name) {
@@ -278,9 +324,10 @@ int on_configuration(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, vo
 
 int on_query(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   State &state = *state_of(p);
-  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s s:O s:I s:I}", "version", TAILRACE_VERSION, "settings",
-                              const_cast<json_t *>(state.policy.settings()), "traced", state.counts.traced, "rejected",
-                              state.counts.rejected);
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s s:O s:I s:I s:I}", "version", TAILRACE_VERSION,
+                              "settings", const_cast<json_t *>(state.policy.settings()), "traced", state.counts.traced,
+                              "rejected", state.counts.rejected, "restored",
+                              static_cast<json_int_t>(state.restored.size()));
 }
 
 constexpr flux_plugin_handler kHandlers[] = {

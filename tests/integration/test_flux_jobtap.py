@@ -1,9 +1,11 @@
 """The jobtap plugin: which jobs it selects, what it passes to their shells, what it rejects."""
 
+import itertools
 import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -321,6 +323,33 @@ def test_a_restart_of_the_job_manager_loses_nothing_and_doubles_nothing(
         second.ask("jobs", "-a", "-n", "-o", "{user.trace.stage} {user.trace.result}", "-f", "inactive").count("s comp")
         == 3
     )
+
+
+def test_a_few_eventlogs_at_a_time_are_read_after_a_restart(start_flux, flux_plugins, tmp_path):
+    """With the messages of the job manager, as flux-module(1) shows them."""
+    jobs = 300
+    (tmp_path / "state").mkdir()
+    options = [f"-Sstatedir={tmp_path}/state"]
+    first = start_flux(options=options, cwd=tmp_path)
+    held = first.submit("--urgency=hold", f"--cc=1-{jobs}", "--setattr=user.trace.stage=s", "true").split()
+    assert first.stop() == 0
+    second = start_flux(options=options, cwd=tmp_path)
+    messages = tmp_path / "messages"
+    words = [second.flux, "module", "trace", "--color=never", "--type=request,response", "job-manager"]
+    with messages.open("w") as output, subprocess.Popen(words, env=second.env, stdout=output) as trace:
+        while not messages.stat().st_size:
+            second.run("jobtap", "list")
+        second.run("jobtap", "load", flux_plugins.jobtap)
+        while (query := json.loads(second.ask("jobtap", "query", "tailrace-jobtap.so")))["restored"]:
+            time.sleep(0.1)
+        trace.terminate()
+    found = re.findall(r"(tx >|rx <) kvs\.lookup", messages.read_text())
+    pending = list(itertools.accumulate(1 if direction == "tx >" else -1 for direction in found))
+    assert len(found) >= 2 * jobs
+    assert max(pending) <= 64
+    assert (query["traced"], query["restored"]) == (jobs, 0)
+    for job in (held[0], held[-1]):
+        assert len(second.events(job, "tailrace.trace")) == 1
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace to see what the job manager opens")
