@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from support import sanitizer
@@ -24,7 +25,7 @@ from support import sanitizer
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the page: pip install playwright")
 import tailrace
 from support import trace_writer as tw
-from support.flowcase import MS, Story
+from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html
 from tailrace.analyzer.util import shell
@@ -91,6 +92,25 @@ def long() -> Story:
     return s
 
 
+def failing() -> FakeRun:
+    """bad-0 failed, bad-1 and good-0 did not; never-0 waits for bad-0 for ever, again-0 needed two tries. Side by side
+    they are a strip of bars; bad-0 is the first of them."""
+    s, ends = Story(), []
+    for at, (name, status) in enumerate(
+        (("bad-0", "failed"), ("bad-1", "done"), ("good-0", "done"), ("again-0", "done"), ("never-0", "dep_failed"))
+    ):
+        stage, begin = name.split("-")[0], 10 + 100 * at
+        if status != "dep_failed":
+            s.read(f"/in/{name}", at_ms=begin, stage=stage, task=name, pid=10 + at)
+            s.write(f"/out/{name}", at_ms=begin + 90, stage=stage, task=name, pid=10 + at)
+        error = f"ValueError: {NAMES[0]} is no number\nTraceback" if status == "failed" else None
+        row = {"workflow": "w", "stage": stage, "task": name, "status": status, "error": error}
+        times = {"t_launch_ns": T0_NS, "t_end_ns": T0_NS + (begin + 95) * MS}
+        ends.append({**row, **times, "tries": {"again-0": 2, "never-0": 0}.get(name, 1)})
+    deps = pd.DataFrame([{"workflow": "w", "task": "never-0", "dep": "bad-0", "via": "future", "path": None}])
+    return s.run(2, declared_tasks=pd.DataFrame(ends).assign(name=None, parent=None), declared_deps=deps)
+
+
 @dataclass
 class Opened:
     """A page in a tab, and what went wrong or out while it was open."""
@@ -123,6 +143,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, made in (("story", story()), ("crowd", crowd()), ("long", long()), ("empty", Story())):
         out[name] = folder / f"{name}.html"
         out[name].write_text(html.page_text(summary.collect(made.run(2))), encoding="utf-8")
+    out["failing"] = folder / "failing.html"
+    out["failing"].write_text(html.page_text(summary.collect(failing())), encoding="utf-8")
     return out
 
 
@@ -173,7 +195,7 @@ def test_it_draws_everything_inside_the_figure(show: Any) -> None:
     assert whole == {"finite": True, "inside": True, "apart": True}
 
 
-@pytest.mark.parametrize("name", ["story", "crowd", "long", "empty"])
+@pytest.mark.parametrize("name", ["story", "crowd", "long", "empty", "failing"])
 def test_no_errors_and_nothing_loaded(show: Any, pages: dict[str, Path], name: str) -> None:
     page = show(name)
     assert page.errors == []
@@ -247,6 +269,59 @@ def test_a_stage_leads_to_its_files_and_tasks(show: Any) -> None:
     assert "Task" in page.panel() and "/in/0" in page.panel()
     page.tab.keyboard.press("Escape")
     assert page.tab.locator("#panel").is_hidden()
+
+
+def test_failures_are_the_first_news(show: Any) -> None:
+    page = show("failing")
+    said = "2 of 5 tasks did not succeed: 1 failed, 1 never ran (a dependency failed). Of the others: 1 done at a later"
+    assert page.text("#outcome").startswith(said)
+    assert page.text("#findings li").startswith("Failed\nbad-0 failed: ValueError: <script>alert(1)</script> is no")
+    rows = page.tab.locator("#outcome-table tbody tr").all_inner_texts()
+    assert [row.split("\t")[:3] for row in rows] == [
+        ["bad-0", "bad", "failed"],
+        ["never-0", "never", "never ran"],
+        ["again-0", "again", "retried"],
+    ]
+    page.tab.get_by_role("button", name="bad-0", exact=True).click()
+    facts = " ".join(page.panel().split())
+    assert "Outcome failed Tries 1" in facts and "Error ValueError: <script>alert(1)</script> is no number" in facts
+    assert "/out/bad-0" in facts, "a task that left events has its files"
+    page.tab.get_by_role("button", name="never-0", exact=True).click()
+    assert "Outcome never ran Tries none" in " ".join(page.panel().split())
+    assert page.errors == []
+
+
+def test_the_bars_of_failed_tasks_have_their_own_colour(show: Any) -> None:
+    page = show("failing")
+    found = page.tab.evaluate("""() => [...document.querySelectorAll("#bars [role=row]")].map(row => {
+      const canvas = row.querySelector("canvas"), pen = canvas.getContext("2d"), colours = new Set();
+      const {data} = pen.getImageData(0, 0, canvas.width, canvas.height);
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) colours.add(`${data.slice(i, i + 3)}`);
+      const words = row.querySelector(".tree-words").innerText;
+      const red = c => { const [r, g, b] = c.split(",").map(Number); return r > 170 && g < 60 && b < 60; };
+      return [words, [...colours].some(red)];
+    })""")
+    red = {words.split("\n")[0]: is_red for words, is_red in found}
+    assert red == {"Critical path": False, "bad": True, "good": False, "again": True}
+    assert any("2 tasks, 1 failed" in words for words, _ in found)
+
+
+def test_a_run_that_went_well_has_no_outcome(show: Any) -> None:
+    page = show()
+    assert page.tab.locator("#outcome").is_hidden() and page.tab.locator("#outcomes").is_hidden()
+
+
+@pytest.mark.parametrize("name", ["story", "failing"])
+def test_the_first_screen_of_a_phone_has_the_first_finding(show: Any, name: str) -> None:
+    page = show(name, width=390)
+    box = page.tab.locator("#findings li").first.bounding_box()
+    assert box["y"] > 0 and box["y"] + box["height"] < 700, box
+    order = page.tab.evaluate(
+        "[...document.querySelectorAll('#findings button, #numbers button')].map(e => e.closest('[id]').id)"
+    )
+    assert order.index("findings") < order.index("numbers"), "the keyboard goes the same way"
+    page.tab.set_viewport_size({"width": 1300, "height": 900})
+    page.tab.locator("#spent-part + #findings-part").wait_for()
 
 
 def test_a_flow_leads_to_its_files(show: Any) -> None:
@@ -604,13 +679,14 @@ def test_contrast(show: Any, scheme: str) -> None:
     """WCAG 2.2, 1.4.3 and 1.4.11: 4.5 for text, 3 for what is drawn."""
     page = show(scheme=scheme)
     drawn = ["read", "write", "metadata", "s-other", *(f"s{i}" for i in range(10))]
-    names = ["paper", "panel", "raised", "ink", "soft", "accent", "warn", "warn-paper", *drawn]
+    names = ["paper", "panel", "raised", "ink", "soft", "accent", "warn", "warn-paper", "bad", "bad-paper", *drawn]
     values = "names => names.map(n => getComputedStyle(document.documentElement).getPropertyValue(`--${n}`).trim())"
     colours = dict(zip(names, page.tab.evaluate(values, names), strict=True))
     for ground in ("paper", "panel", "raised"):
         for name in ("ink", "soft", "accent"):
             assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
-    assert contrast(colours["warn"], colours["warn-paper"]) >= 4.5
+    for name in ("warn", "bad"):
+        assert contrast(colours[name], colours[f"{name}-paper"]) >= 4.5, name
     for name in drawn:
         assert contrast(colours[name], colours["raised"]) >= 3, name
 

@@ -15,10 +15,24 @@ function header() {
 function note(key) {
   const n = data.numbers, part = (of, whole) => whole ? `${shareText(of / whole)} of ${bytesText(whole)}` : "of nothing";
   return {
-    span_ns: "first to last event", bound_ns: n.span_ns ? `${shareText(n.bound_ns / n.span_ns)} of the wall time` : "", tasks: `in ${count(n.stages, "stage")}${n.workflows > 1 ? ` of ${count(n.workflows, "workflow")}` : ""}`,
+    span_ns: "first to last event", bound_ns: n.span_ns ? `${shareText(n.bound_ns / n.span_ns)} of the wall time` : "", tasks: `${data.outcome.done ? "all done, " : ""}in ${count(n.stages, "stage")}${n.workflows > 1 ? ` of ${count(n.workflows, "workflow")}` : ""}`,
     processes: `on ${count(n.hosts, "host")}`, read_bytes: "files, pipes, sockets", written_bytes: "files, pipes, sockets", passed_bytes: part(n.passed_bytes, n.read_bytes),
     io_share: `${timeText(n.io_ns / 1e6)} of wall time`, peak_bytes: `in ${count(n.files, "data file")}`, seen_share: "of the kernel's bytes",
   }[key];
+}
+
+function outcome() {
+  const {text, level} = data.outcome, box = byId("outcome");
+  if (!text) return;
+  box.hidden = false;
+  box.classList.add(level);
+  box.append(shown(text));
+}
+
+// On a phone the findings come before the numbers, also for the keyboard: its first screen has the first finding.
+function placeFindings() {
+  const part = byId("findings-part"), narrow = innerWidth <= 620;
+  if (narrow) byId("numbers").before(part); else byId("spent-part").after(part);
 }
 
 function overview() {

@@ -89,17 +89,28 @@ function queryButton(id, title, meaning, shellText, pythonText) {
 
 // --- what can be selected: stages, flows, tasks, files ------------------------------------------------------------------------------
 
-const taskLine = t => `${t.name}\n${stageName(t.stage)}, ${timeText(t.dur)} from ${timeText(t.start)} on\n${timeText(t.io)} in I/O, ${bytesText(t.read)} read, ${bytesText(t.wrote)} written`;
+const taskLine = t => `${t.name}${t.status ? `, ${t.status}` : ""}${t.error ? `\n${middle(firstLine(t.error))}` : ""}\n${stageName(t.stage)}, ${timeText(t.dur)} from ${timeText(t.start)} on\n${timeText(t.io)} in I/O, ${bytesText(t.read)} read, ${bytesText(t.wrote)} written`;
+
+const triesText = row => row.tries === 0 ? "none" : numberText(row.tries);
+const outcomeFacts = row => row.status ? [["Outcome", outcomeTag(row.status)], ["Tries", triesText(row)]] : data.outcome.counts.done ? [["Outcome", "done"]] : [];
+const errorOf = row => row.error ? [make("h4", {}, "Error"), make("pre", {tabindex: "0", role: "region", "aria-label": "Error"}, make("code", {}, new Text(shownLines(row.error))))] : [];
+
+// A task by its outcome: one that left events has the panel of the task.
+function showOutcome(r) {
+  if (r.row >= 0) { showTask(data.tasks.rows[r.row]); return; }
+  openPanel(r.task, "Task", facts([["Stage", r.stage], ...(r.workflow ? [["Workflow", r.workflow]] : []), ...outcomeFacts(r), ["Start", sinceText(r.start)], ["End", sinceText(r.end)]]),
+    errorOf(r), make("p", {class: "hint"}, "It left no events."), queries("", "run.outcomes"));
+}
 
 function showTask(t) {
   const files = data.files.rows, mine = (key, amount) => files.filter(f => f[key].includes(t.index)).slice(0, 12)
     .map(f => [f.path, bytesText(f[amount]), "path", () => showFile(f)]);
   openPanel(t.name, "Task", facts([
-    ["Stage", [swatch(t.stage), stageName(t.stage)]], ...(t.workflow ? [["Workflow", t.workflow]] : []), ["Type", data.tasks.types[t.type]], ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
+    ["Stage", [swatch(t.stage), stageName(t.stage)]], ...(t.workflow ? [["Workflow", t.workflow]] : []), ["Type", data.tasks.types[t.type]], ...(isProcess(t) ? [] : outcomeFacts(t)), ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
     ["in I/O", `${timeText(t.io)}, ${shareText(t.io / Math.max(t.dur, 1e-9))}`], ["Read", bytesText(t.read)], ["Written", bytesText(t.wrote)],
     ["Slack", t.slack === null || t.slack === undefined ? "" : t.slack ? timeText(t.slack) : "none: it is on the longest chain of work"],
     ["Critical path", t.critical ? "on it" : "not on it"],
-  ]), list("Files it read, bytes by all", mine("to", "read_bytes")), list("Files it wrote, bytes by all", mine("by", "written_bytes")), queries(taskQuery(t)));
+  ]), errorOf(t), list("Files it read, bytes by all", mine("to", "read_bytes")), list("Files it wrote, bytes by all", mine("by", "written_bytes")), queries(taskQuery(t)));
 }
 
 function showFile(f) {

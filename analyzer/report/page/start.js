@@ -3,6 +3,7 @@
 function sectionQueries() {
   queryButton("spent-query", "The critical path's time", "Each moment of the wall time is counted once: computing, in I/O, blocked on pipes and sockets, or waiting for a task to start.", "", "insights(run).critical.parts");
   queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own I/O took for so many.", shell("tailrace report {run}"), "run.findings()");
+  queryButton("outcomes-query", "Outcomes", "How each declared task ended, with its error; the tries that failed have their own in run.declared_tries.", "", "run.outcomes");
   queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
     shell("tailrace graph {run} --level stage --format json"), "dataflow.flow_table(dataflow.model(run), 'stage')");
   queryButton("timeline-query", "Timeline", "First and last event of each task, and the bytes it moved.", shell("tailrace query {run} --by stage,task --agg min:ts --agg max:ts --agg sum:size"), "run.tasks");
@@ -17,6 +18,8 @@ function sectionQueries() {
 
 sectionQueries();
 header();
+placeFindings();
+outcome();
 overview();
 spent();
 findings();
@@ -28,6 +31,7 @@ heatTools();
 heatMaps();
 footprint();
 stageTable();
+outcomeTable();
 waitTable();
 fileTable();
 historyFigure();
@@ -36,7 +40,7 @@ declaredTable();
 lossTable();
 navigation();
 
-const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); footprint(); historyFigure(); };
+const redraw = () => { hideTip(); placeFindings(); sankey(); timeline(); heatMaps(); footprint(); historyFigure(); };
 let timer, width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;

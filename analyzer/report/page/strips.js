@@ -82,14 +82,15 @@ function strip(tasks, tones, range, width) {
 const laneHeight = number => number > 8 ? 5 : number > 4 ? 8 : number > 1 ? 11 : 14;
 
 function bars(pen, tasks, packed, tones, x, width) {
-  const pitch = laneHeight(packed.number), room = pitch > 5 ? pitch - 2 : pitch - 1, boxes = [];
+  const bad = colour("--bad"), pitch = laneHeight(packed.number), room = pitch > 5 ? pitch - 2 : pitch - 1, boxes = [];
   tasks.forEach((t, i) => {
     const left = Math.max(0, x(t.start)), box = {t, left, right: Math.max(left + 2, Math.min(width, x(t.end))), top: 4 + packed.lane[i] * pitch};
-    pen.fillStyle = tones(t.stage);
+    pen.fillStyle = FAILED.has(t.status) ? bad : tones(t.stage);
     pen.globalAlpha = view.path && !t.critical ? .22 : .9;
     pen.beginPath();
     pen.roundRect(box.left, box.top, box.right - box.left, room, Math.min(2, room / 3));
     pen.fill();
+    if (t.status === "retried") { pen.fillStyle = bad; pen.fillRect(box.left, box.top, Math.min(3, box.right - box.left), room); }
     boxes.push(box);
   });
   pen.globalAlpha = 1;
@@ -109,9 +110,12 @@ function area(pen, tasks, tones, range, width, height) {
   pen.lineTo(numbers.length, height - 3);
   pen.fill();
   pen.globalAlpha = 1;
+  const mark = (wanted, y) => { for (const t of tasks) if (wanted(t)) pen.fillRect(Math.max(0, (t.start - range.from) / (range.to - range.from) * width), y, Math.max(2, t.dur / (range.to - range.from) * width), 3); };
+  pen.fillStyle = colour("--bad");
+  mark(t => FAILED.has(t.status), 0);
   if (view.path) {
     pen.fillStyle = colour("--ink");
-    for (const t of tasks) if (t.critical) pen.fillRect(Math.max(0, (t.start - range.from) / (range.to - range.from) * width), height - 3, Math.max(2, t.dur / (range.to - range.from) * width), 3);
+    mark(t => t.critical, height - 3);
   }
   const at = px => range.from + px / width * (range.to - range.from);
   return px => ({task: null, text: `${three(numbers[Math.min(numbers.length - 1, Math.max(0, Math.floor(px)))])} at once, at most ${three(most)}\nat ${timeText(at(px))}; ${count(tasks.length, "task")} in this row`});

@@ -56,6 +56,22 @@ function stageTable() {
   ], data.stages, 50);
 }
 
+const FAILED = new Set(["failed", "killed", "timed out", "canceled", "never ran"]);
+const outcomeTag = status => make("span", {class: `tag${FAILED.has(status) ? " bad" : ""}`}, status);
+const firstLine = text => text.trim().split("\n")[0];
+const sinceText = ms => ms === null ? "\u2013" : timeText(Math.max(ms, 0));
+
+function outcomeTable() {
+  const {rows, total} = data.outcome;
+  if (!rows.length) { byId("outcomes").hidden = true; return; }
+  table(byId("outcome-table"), "Tasks that did not simply succeed", [
+    ["Task", r => r.task, r => button(middle(r.task), () => showOutcome(r), {class: "link"})], ["Stage", r => r.stage],
+    ["Outcome", r => r.status, r => outcomeTag(r.status), "keep"], countColumn("Tries", "tries"), ["Error", r => firstLine(r.error), r => middle(firstLine(r.error), 2 * LONG)],
+    ["Started", r => r.start ?? -1, r => sinceText(r.start), "num"], ["Ended", r => r.end ?? -1, r => sinceText(r.end), "num"], timeColumn("Lost", "lost"),
+  ], rows, 15);
+  if (total > rows.length) byId("outcomes-cut").textContent = `The first ${numberText(rows.length)} of ${numberText(total)}; the query has the others.`;
+}
+
 function waitTable() {
   if (!data.waits.length) { byId("waits").hidden = true; return; }
   const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];

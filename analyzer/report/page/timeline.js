@@ -54,9 +54,10 @@ const wallOf = tasks => tasks.reduce((m, t) => Math.max(m, t.end), 0) - tasks[0]
 
 function wordsOf(row) {
   if (!row.tasks.length) return row.words || "";
-  if (!row.opens) return timeText(row.tasks[0].dur);
+  if (!row.opens) return `${row.tasks[0].status ? `${row.tasks[0].status} · ` : ""}${timeText(row.tasks[0].dur)}`;
   const words = isProcess(row.tasks[0]) ? ["process", "processes"] : ["task", "tasks"];
-  return `${count(row.tasks.length, ...words)} · ${timeText(wallOf(row.tasks))}`;
+  const failed = row.tasks.filter(t => FAILED.has(t.status)).length;
+  return `${count(row.tasks.length, ...words)}${failed ? `, ${numberText(failed)} failed` : ""} · ${timeText(wallOf(row.tasks))}`;
 }
 
 const labelOf = row => [row.name, wordsOf(row), row.tasks.length ? `from ${timeText(row.tasks[0].start)} on` : "", row.tasks.length ?
@@ -163,7 +164,7 @@ function zoom(from, to) {
 function timelineTools() {
   const cut = data.tasks.total > data.tasks.rows.length ? ` The ${numberText(data.tasks.rows.length)} longest of ${numberText(data.tasks.total)} are here.` : "";
   byId("timeline-hint").textContent = `A bar is a task, or an untagged process, from its first event to its last; where there are too many, the height is how many run at once.${cut} ` +
-    "Open a stage for its types of task and its tasks; drag to zoom in.";
+    `${data.outcome.level === "failed" ? "Red: it failed, was killed, timed out or was canceled. " : ""}Open a stage for its types of task and its tasks; drag to zoom in.`;
   const span = () => view.to - view.from, by = (factor, shift) => () => zoom(view.from + span() * (shift - factor), view.to + span() * (shift + factor));
   const tools = byId("timeline-tools"), home = () => { const r = view.stagesOnly && inStages ? inStages : whole; zoom(r.from, r.to); };
   if (inStages) {
