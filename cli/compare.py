@@ -1,14 +1,22 @@
 """`tailrace compare`: how two runs, or two groups of repeated runs, differ; fails when a limit is exceeded."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 import tailrace
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
 from tailrace.errors import QueryError, RegressionError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tailrace.analyzer.insights.run_comparison import Comparison, Verdict
 
 ROWS = 15
 
@@ -44,9 +52,9 @@ class _Groups(click.Command):
     "limits",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 when it is exceeded, as in io_time>+10%. May be repeated.",
+    help="Print a verdict on it, and exit with 1 when it is exceeded, as in io_time>+10%. May be repeated.",
 )
-@click.option("--all", "everything", is_flag=True, help="Print figures that do not differ, too.")
+@click.option("--all", "everything", is_flag=True, help="Print figures, flows and files below the noise floor, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all figures, flows and files as JSON.")
 def command(
     directories: tuple[Path, ...], against: tuple[Path, ...], limits: tuple[str, ...], everything: bool, as_json: bool
@@ -58,14 +66,17 @@ def command(
         gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)
     found = runs.compare(*([runs.measure(tailrace.open(path)) for path in group] for group in (a, b)))
+    with _limit_errors_as_usage_errors():
+        verdicts = runs.check(found, gates)
     if as_json:
-        click.echo(_json(found))
+        click.echo(_json(found, verdicts))
     else:
         _print(found, everything)
-    with _limit_errors_as_usage_errors():
-        failed = runs.check(found, gates)
+        for verdict in verdicts:
+            click.echo(visible(str(verdict)))
+    failed = [verdict for verdict in verdicts if verdict.exceeded]
     if failed:
-        raise RegressionError("; ".join(failed))
+        raise RegressionError("; ".join(f"{verdict.text}, exceeds {verdict.limit.text}" for verdict in failed))
 
 
 @contextmanager
@@ -86,50 +97,92 @@ def groups(directories: tuple[Path, ...], against: tuple[Path, ...]) -> tuple[li
     raise UsageError("group B is missing: write tailrace compare A1 A2 -- B1 B2")
 
 
-def _json(found: Any) -> str:
+def _json(found: Comparison, verdicts: Sequence[Verdict]) -> str:
     import json
 
     tables = {name: getattr(found, name).to_json(orient="records") for name in ("table", "flows", "files")}
-    return json.dumps({"sizes": found.sizes, **{name: json.loads(text) for name, text in tables.items()}}, indent=1)
+    limits = [{"limit": v.limit.text, "figure": v.text, "exceeded": v.exceeded, "noise": v.noise} for v in verdicts]
+    content = {"sizes": found.sizes, **{name: json.loads(text) for name, text in tables.items()}, "limits": limits}
+    return json.dumps(content, indent=1)
 
 
-def _print(found: Any, everything: bool) -> None:
-    from tailrace.cli.tables import render
+def _print(found: Comparison, everything: bool) -> None:
+    from tailrace.analyzer.insights.run_comparison import FLOOR_TEXT
 
     n_a, n_b = found.sizes
-    table = found.table if everything else found.table[found.table["difference"] != 0]
-    several = n_a > 1 or n_b > 1
-    names = ["stage", "figure", "A", "B", "difference", ""]
+    heads = f"A: {count_text(n_a, 'run')}, B: {count_text(n_b, 'run')}"
+    if found.identical and not everything:
+        click.echo(f"{heads}. They are identical: every figure, flow and file is the same.")
+        return
+    if found.same and not everything:
+        click.echo(f"{heads}. They do not differ by more than noise ({FLOOR_TEXT}); --all prints what differs.")
+        return
+    below = _print_figures(found, everything, heads)
+    flows, files = (table if everything else table[table["notable"]] for table in (found.flows, found.files))
+    _print_flows(flows)
+    _print_files(files)
+    below += len(found.flows) - len(flows) + len(found.files) - len(files)
+    if below:
+        words = f"{count_text(below, 'smaller difference')} left out, of at most {FLOOR_TEXT}, or within the noise"
+        click.echo(f"{words} of the groups; --all prints them.")
+
+
+def _print_figures(found: Comparison, everything: bool, heads: str) -> int:
+    """Prints the figures, and says how many that differ are left out."""
+    from tailrace.cli.tables import render
+
+    several = max(found.sizes) > 1
+    table = found.table if everything else found.table[found.table["notable"]]
     rows = []
     for row in table.to_dict("records"):
         cells = [_figure(row[f"{side}_mean"], row[f"{side}_ci"], row["unit"]) for side in ("a", "b")]
         share = "" if row["share"] != row["share"] else _share(row["share"])
         sure = "" if row["sure"] or not several else "within noise"
         rows.append([row["scope"] or "(run)", row["figure"], *cells, share, sure])
-    render(names, rows, title=f"A: {n_a} run{'s' * (n_a > 1)}, B: {n_b}" + " (mean +- 95 %)" * several, numbers=False)
-    if len(found.flows):
-        flows = [
-            [r["producer"], r["consumer"], _bytes(a), _bytes(b), f"{round(b - a):+,} B"]
-            for r in found.flows.head(ROWS).to_dict("records")
-            for a, b in ((r["a_bytes"], r["b_bytes"]),)
+    if rows:
+        names = ["stage", "figure", "A", "B", "difference", ""]
+        render(names, rows, title=heads + " (mean +- 95 %)" * several + ". What matters most is first", numbers=False)
+    return int((found.table["difference"] != 0).sum()) - int((table["difference"] != 0).sum())
+
+
+def _print_flows(table: pd.DataFrame) -> None:
+    from tailrace.cli.tables import render
+
+    rows = [
+        [
+            row["producer"],
+            row["consumer"],
+            *(_bytes(row[key]) for key in ("a_bytes", "b_bytes")),
+            _change(row["difference"]),
         ]
-        render(
-            ["from", "to", "A", "B", "difference"], flows, title=_title("Flows that differ", found.flows), numbers=False
-        )
-    if len(found.files):
-        files = [
-            [r["path"], *(_bytes(r[k]) for k in ("a_read", "b_read", "a_written", "b_written")), r["only"].upper()]
-            for r in found.files.head(ROWS).to_dict("records")
-        ]
+        for row in table.head(ROWS).to_dict("records")
+    ]
+    if rows:
+        render(["from", "to", "A", "B", "difference"], rows, title=_title("Flows that differ", table), numbers=False)
+
+
+def _print_files(table: pd.DataFrame) -> None:
+    from tailrace.cli.tables import render
+
+    keys = ("a_read", "b_read", "a_written", "b_written")
+    rows = [
+        [row["path"], *(_bytes(row[key]) for key in keys), row["only"].upper()]
+        for row in table.head(ROWS).to_dict("records")
+    ]
+    if rows:
         heads = ["file", "read: A", "B", "written: A", "B", "only in"]
-        render(heads, files, title=_title("Files that differ", found.files), numbers=False)
+        render(heads, rows, title=_title("Files that differ", table), numbers=False)
+
+
+def _change(difference: float) -> str:
+    return f"{round(difference):+,} B"
 
 
 def _share(share: float) -> str:
     return f"{share:+.1%}" if abs(share) >= 0.0005 else f"{'+' if share > 0 else '-'}<0.1%"
 
 
-def _title(text: str, table: Any) -> str:
+def _title(text: str, table: pd.DataFrame) -> str:
     return text + (f" (the first {ROWS} of {len(table)})" if len(table) > ROWS else "")
 
 
@@ -139,14 +192,10 @@ def _figure(mean: float, interval: float, unit: str) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
-    from tailrace.analyzer.util.formatting import time_text
-
     if unit == "s":
         return time_text(value * 1e9)
     return _bytes(value) if unit == "B" else f"{value:,.6g}"
 
 
 def _bytes(value: float) -> str:
-    from tailrace.analyzer.util.formatting import bytes_text
-
     return bytes_text(round(value))

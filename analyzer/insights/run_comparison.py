@@ -5,11 +5,13 @@
 
 Stages are matched by name, files by path below the folder that the run directory lies in, else below the working
 directory of its command (so that runs in folders of their own can be compared), flows by their two stages; workflow
-tags differ between runs and are left out. A missing figure is 0.
+tags differ between runs and are left out. A missing figure is 0. What matters most comes first: the makespan, then the
+others by the time that they stand for, bytes and calls with the time that the runs' own I/O took for so many.
 
     sd      sample standard deviation; the interval of the mean is mean +- t(0.975, n - 1) * sd / sqrt(n) (Student 1908)
     sure    the groups differ beyond their noise: Welch's interval of the difference of the means excludes 0. With one
             run on a side the noise is unknown, and every difference counts.
+    notable above the noise floor (`FLOORS`), and sure. Two runs of one program on one machine differ by less.
     gate    `[STAGE.]FIGURE(>|<)[+-]N[%]`, as in `io_time>+10%` or `align.read_bytes>1e9`: fails when the difference of
             the means exceeds the limit and is sure. A sign or % compares the change from A to B, else the value of B
             itself is compared.
@@ -59,12 +61,50 @@ FIGURES = {
     "peak_bytes": ("B", "largest amount of live data"),
 }
 """figure -> unit, meaning."""
+FLOORS = {"s": (0.05, 0.01), "B": (0.01, 1024), "": (0.01, 0)}
+"""unit -> the share of the larger value, and the amount, that a notable difference exceeds; both."""
+FLOOR_TEXT = "5% and 10 ms of a time, 1% and 1 KiB of bytes, 1% of a count"
 # The 0.975 quantiles of Student's t for 1 to 30 degrees of freedom.
 _T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-COLUMNS = ["scope", "figure", "unit", "a_mean", "a_sd", "a_ci", "b_mean", "b_sd", "b_ci", "difference", "share", "sure"]
+COLUMNS = {
+    "scope": ("", "stage; empty for the whole run"),
+    "figure": ("", "name of the figure"),
+    "unit": ("", "of the figure: s, B (bytes), or empty for a count"),
+    "a_mean": ("unit", "mean of group A"),
+    "a_sd": ("unit", "sample standard deviation of group A; null for one run"),
+    "a_ci": ("unit", "half the 95 % interval of the mean of group A; null for one run"),
+    "b_mean": ("unit", "mean of group B"),
+    "b_sd": ("unit", "sample standard deviation of group B; null for one run"),
+    "b_ci": ("unit", "half the 95 % interval of the mean of group B; null for one run"),
+    "difference": ("unit", "b_mean - a_mean"),
+    "share": ("ratio", "difference by a_mean; null where that is 0"),
+    "sure": ("", "whether the groups differ beyond their noise"),
+    "weight": ("s", "the time that the difference stands for, by which rows are sorted"),
+    "notable": ("", "whether the difference is sure and above the noise floor"),
+}
+"""Columns of `Comparison.table`: unit, meaning."""
+FLOW_COLUMNS = {
+    "producer": ("", "stage that wrote"),
+    "consumer": ("", "stage that read"),
+    "a_bytes": ("bytes", "mean of group A"),
+    "b_bytes": ("bytes", "mean of group B"),
+    "difference": ("bytes", "b_bytes - a_bytes"),
+    "notable": ("", "whether the difference is above the noise floor"),
+}
+"""Columns of `Comparison.flows`."""
+FILE_COLUMNS = {
+    "path": ("", "file, relative to the run's directory where it is below"),
+    "a_read": ("bytes", "bytes read, mean of group A"),
+    "b_read": ("bytes", "bytes read, mean of group B"),
+    "a_written": ("bytes", "bytes written, mean of group A"),
+    "b_written": ("bytes", "bytes written, mean of group B"),
+    "only": ("", "a or b where the other group has no such file"),
+    "notable": ("", "whether it is in one group only, or differs by more than the noise floor"),
+}
+"""Columns of `Comparison.files`."""
 _GATE = re.compile(
     r"\s*(?:(?P<scope>.+)\.)?(?P<figure>[a-z_]+)\s*(?P<sense>[<>])\s*(?P<sign>[+-]?)"
     r"(?P<amount>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -84,10 +124,9 @@ class Measured:
 @dataclass(frozen=True)
 class Comparison:
     """
-    table: columns `COLUMNS`; ci is half the width of the 95 % interval (NaN for one run), share the difference by A's
-        mean (NaN where that is 0); the run's figures first, then stages in order.
-    flows: producer, consumer, a_bytes, b_bytes (means), difference; those that differ, the largest first.
-    files: path, a_read, b_read, a_written, b_written (means), only ("a", "b" or ""); those that differ.
+    table: columns `COLUMNS`; what matters most first.
+    flows: columns `FLOW_COLUMNS`; those that differ, the largest difference first.
+    files: columns `FILE_COLUMNS`; those that differ, the largest difference first.
     sizes: runs of A and of B.
     """
 
@@ -95,6 +134,16 @@ class Comparison:
     flows: pd.DataFrame
     files: pd.DataFrame
     sizes: tuple[int, int]
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs."""
+        return bool((self.table["difference"] == 0).all()) and not len(self.flows) and not len(self.files)
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs notably."""
+        return not any(bool(table["notable"].any()) for table in (self.table, self.flows, self.files))
 
 
 def measure(run: AnalyzedRun) -> Measured:
@@ -159,12 +208,37 @@ def compare(a: Sequence[Measured], b: Sequence[Measured]) -> Comparison:
     if not a or not b:
         raise QueryError("a comparison needs at least one run on each side")
     keys = list(dict.fromkeys(key for run in (*a, *b) for key in run.figures))
-    keys.sort(key=lambda key: key[0] != RUN)
+    prices = _prices((*a, *b))
     rows = []
     for scope, figure in keys:
         left, right = (np.array([r.figures.get((scope, figure), 0.0) for r in group]) for group in (a, b))
-        rows.append((scope, figure, FIGURES[figure][0], *_mean(left), *_mean(right), *_difference(left, right)))
-    return Comparison(pd.DataFrame(rows, columns=COLUMNS), _flow_rows(a, b), _file_rows(a, b), (len(a), len(b)))
+        unit = FIGURES[figure][0]
+        difference, share, sure = _difference(left, right)
+        weight = abs(difference) * (1.0 if unit == "s" else prices.get(figure, prices[unit]))
+        notable = sure and above_floor(float(left.mean()), float(right.mean()), unit)
+        rows.append((scope, figure, unit, *_mean(left), *_mean(right), difference, share, sure, weight, notable))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    first = ((table["scope"] == RUN) & (table["figure"] == "makespan")).to_numpy()
+    order = np.lexsort((np.arange(len(table)), -table["weight"].to_numpy(), ~first))
+    sizes = (len(a), len(b))
+    return Comparison(table.iloc[order].reset_index(drop=True), _flow_rows(a, b), _file_rows(a, b), sizes)
+
+
+def above_floor(a: float, b: float, unit: str) -> bool:
+    """Whether the difference of two values exceeds the noise floor of their unit."""
+    share, amount = FLOORS[unit]
+    return abs(b - a) > max(share * max(abs(a), abs(b)), amount)
+
+
+def _prices(runs: Sequence[Measured]) -> dict[str, float]:
+    """Seconds that one unit of a unit or figure stands for, on the average of the runs."""
+
+    def mean(*figures: str) -> float:
+        return sum(run.figures.get((RUN, figure), 0.0) for run in runs for figure in figures) / len(runs)
+
+    io, makespan = mean("io_time"), mean("makespan")
+    counts = {figure: makespan / max(mean(figure), 1.0) for figure in ("tasks", "processes")}
+    return {"B": io / max(mean("read_bytes", "written_bytes"), 1.0), "": io / max(mean("calls"), 1.0), **counts}
 
 
 def _mean(values: Floats) -> tuple[float, float, float]:
@@ -205,8 +279,8 @@ def _flow_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
     for key in keys:
         left, right = (sum(r.flows.get(key, 0.0) for r in group) / len(group) for group in (a, b))
         if left != right:
-            rows.append((*key, left, right, right - left))
-    out = pd.DataFrame(rows, columns=["producer", "consumer", "a_bytes", "b_bytes", "difference"])
+            rows.append((*key, left, right, right - left, above_floor(left, right, "B")))
+    out = pd.DataFrame(rows, columns=list(FLOW_COLUMNS))
     order = out["difference"].abs().sort_values(ascending=False, kind="stable").index
     result: pd.DataFrame = out.loc[order].reset_index(drop=True)
     return result
@@ -220,8 +294,10 @@ def _file_rows(a: Sequence[Measured], b: Sequence[Measured]) -> pd.DataFrame:
         ]
         there = [any(path in r.files for r in group) for group in (a, b)]
         if means[0] != means[1] or means[2] != means[3] or not all(there):
-            rows.append((path, *means, "" if all(there) else "a" if there[0] else "b"))
-    out = pd.DataFrame(rows, columns=["path", "a_read", "b_read", "a_written", "b_written", "only"])
+            only = "" if all(there) else "a" if there[0] else "b"
+            notable = bool(only) or any(above_floor(means[way], means[way + 1], "B") for way in (0, 2))
+            rows.append((path, *means, only, notable))
+    out = pd.DataFrame(rows, columns=list(FILE_COLUMNS))
     size = (out["a_read"] - out["b_read"]).abs() + (out["a_written"] - out["b_written"]).abs()
     result: pd.DataFrame = out.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
     return result
@@ -259,26 +335,47 @@ def gate(text: str) -> Gate:
     return Gate(text, parts["scope"], figure, parts["sense"] == ">", bool(sign) or percent, percent, amount)
 
 
-def check(found: Comparison, limits: Sequence[Gate]) -> list[str]:
-    """The limits that are exceeded, one sentence each.
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a limit. text: the figure in A and B; exceeded; noise: it would be, but the groups differ within
+    their noise."""
+
+    limit: Gate
+    text: str
+    exceeded: bool
+    noise: bool = False
+
+    def __str__(self) -> str:
+        word = "exceeded" if self.exceeded else "passed, within noise" if self.noise else "passed"
+        return f"{word}: {self.limit.text} ({self.text})"
+
+
+def check(found: Comparison, limits: Sequence[Gate]) -> list[Verdict]:
+    """The verdict on each limit; of several stages that it holds for, those that exceed it, else the nearest.
 
     Raises:
         QueryError: a limit names a stage, or a figure of one, that neither group has.
     """
-    out = []
+    out: list[Verdict] = []
     for limit in limits:
-        for row in _rows_of(found.table, limit).to_dict("records"):
-            value, what = _value(row, limit)
-            if (value > limit.amount) if limit.above else (value < limit.amount):
-                if limit.change and not row["sure"]:
-                    continue
-                scope = f"{row['scope']}." if row["scope"] else ""
-                change = f"{row['a_mean']:.6g} -> {row['b_mean']:.6g} {row['unit']}{what}"
-                out.append(f"{scope}{row['figure']}: {change}, exceeds {limit.text}")
+        verdicts = [(_value(row, limit)[0], _verdict(row, limit)) for row in _rows_of(found.table, limit)]
+        exceeded = [verdict for _, verdict in verdicts if verdict.exceeded]
+        nearest = sorted(verdicts, key=lambda one: one[0], reverse=limit.above)[0][1]
+        out += exceeded or [next((verdict for _, verdict in verdicts if verdict.noise), nearest)]
     return out
 
 
-def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
+def _verdict(row: Row, limit: Gate) -> Verdict:
+    value, what = _value(row, limit)
+    beyond = (value > limit.amount) if limit.above else (value < limit.amount)
+    noise = beyond and limit.change and not row["sure"]
+    scope = f"{row['scope']}." if row["scope"] else ""
+    unit = f" {row['unit']}" if row["unit"] else ""
+    text = f"{scope}{row['figure']}: {row['a_mean']:.6g} -> {row['b_mean']:.6g}{unit}{what}"
+    return Verdict(limit, text, beyond and not noise, noise)
+
+
+def _rows_of(table: pd.DataFrame, limit: Gate) -> list[Row]:
     of_figure = table[table["figure"] == limit.figure]
     if limit.scope is None:
         whole = of_figure[of_figure["scope"] == RUN]
@@ -288,8 +385,7 @@ def _rows_of(table: pd.DataFrame, limit: Gate) -> pd.DataFrame:
     if len(rows) == 0:
         there = sorted(set(table["scope"]) - {RUN})
         raise QueryError(f"{limit.text!r}: no such figure in these runs; stages are {', '.join(there)}")
-    result: pd.DataFrame = rows
-    return result
+    return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
 
 
 def _value(row: Row, limit: Gate) -> tuple[float, str]:

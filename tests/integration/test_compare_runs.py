@@ -51,6 +51,29 @@ def test_exit_codes(two, cli, arguments, code, words):
     assert len(done.stderr.splitlines()) == (code != 0)
 
 
+def test_identical_runs_are_one_sentence(two, cli):
+    done = cli("compare", two / "a", two / "a")
+    assert done.stdout == "A: 1 run, B: 1 run. They are identical: every figure, flow and file is the same.\n"
+
+
+def test_a_gate_ends_with_its_verdicts(two, cli):
+    limits = ("--fail-on", "written_bytes>+50%", "--fail-on", "tasks>+1")
+    done = cli("compare", two / "a", two / "b", *limits)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == [
+        "exceeded: written_bytes>+50% (written_bytes: 40000 -> 80000 B (+100.0%))",
+        "passed: tasks>+1 (tasks: 0 -> 0 (+0))",
+    ]
+    found = json.loads(cli("compare", two / "a", two / "b", "--json", *limits).stdout)
+    assert [limit["exceeded"] for limit in found["limits"]] == [True, False]
+
+
+def test_what_is_below_the_noise_floor_is_counted_and_not_printed(two, cli):
+    done = cli("compare", two / "a", two / "b")
+    assert "written_bytes" in done.stdout and " left out, of at most 5% and 10 ms of a time" in done.stdout
+    assert "critical_gap" in cli("compare", two / "a", two / "b", "--all").stdout
+
+
 def test_the_report_leads_with_the_critical_path_and_the_findings(two, cli):
     done = cli("report", two / "b")
     text = " ".join(done.stdout.split())

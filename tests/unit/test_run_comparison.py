@@ -37,7 +37,7 @@ class TestTwoRuns:
     def test_a_run_is_like_itself_wherever_it_ran(self) -> None:
         found = compared([run(root="/here")], [run(root="/there")])
         assert (found.table["difference"] == 0).all()
-        assert len(found.flows) == len(found.files) == 0
+        assert len(found.flows) == len(found.files) == 0 and found.identical
 
     def test_what_differs_and_by_how_much(self) -> None:
         found = compared([run(10)], [run(15, size=150, extra=True)])
@@ -50,12 +50,44 @@ class TestTwoRuns:
             "a_bytes": 100,
             "b_bytes": 150,
             "difference": 50,
+            "notable": False,
         }
         assert [(r.path, r.only) for r in found.files.itertuples()] == [("f", ""), ("log", "b")]
 
     def test_an_empty_side_is_refused(self) -> None:
         with pytest.raises(QueryError, match="at least one run"):
             run_comparison.compare([], [run_comparison.measure(run())])
+
+
+class TestNoise:
+    @pytest.mark.parametrize(
+        ("a", "b", "unit", "above"),
+        [
+            (1.0, 1.04, "s", False),
+            (0.010, 0.019, "s", False),
+            (1.0, 1.06, "s", True),
+            (1e6, 1e6 + 1025, "B", False),
+            (10, 1034, "B", False),
+            (1e4, 2e4, "B", True),
+            (1000, 1011, "", True),
+            (1000, 1009, "", False),
+            (0, 1, "", True),
+        ],
+    )
+    def test_both_floors_are_exceeded(self, a: float, b: float, unit: str, above: bool) -> None:
+        assert run_comparison.above_floor(a, b, unit) == run_comparison.above_floor(b, a, unit) == above
+
+    def test_small_differences_are_the_same(self) -> None:
+        found = compared([run(10)], [run(12, size=110)])
+        assert found.same and not found.identical
+
+    def test_what_matters_most_is_first(self) -> None:
+        """The read takes 1 s longer; the larger file and the log take next to no time."""
+        table = compared([run(10)], [run(1010, size=50_000, extra=True)]).table
+        assert table["figure"].iat[0] == "makespan" and table["scope"].iat[0] == run_comparison.RUN
+        assert table["weight"].iloc[1:].is_monotonic_decreasing
+        at = {(r.scope, r.figure): i for i, r in enumerate(table.itertuples())}
+        assert at["use", "read_time"] < at["", "written_bytes"] < at["make", "processes"]
 
 
 class TestGroups:
@@ -94,17 +126,28 @@ class TestGate:
     )
     def test_limits(self, limit: str, fails: bool) -> None:
         found = compared([run(10)], [run(15, size=150, extra=True)])
-        assert bool(run_comparison.check(found, [run_comparison.gate(limit)])) == fails
+        verdicts = run_comparison.check(found, [run_comparison.gate(limit)])
+        assert any(verdict.exceeded for verdict in verdicts) == fails
 
     def test_a_lower_limit_has_the_other_sign(self) -> None:
         found = compared([run(15)], [run(10)])
-        (sentence,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
-        assert sentence.startswith("use.read_time: 0.015 -> 0.01 s (-33.3%)")
+        (verdict,) = run_comparison.check(found, [run_comparison.gate("use.read_time<-10%")])
+        assert str(verdict) == "exceeded: use.read_time<-10% (use.read_time: 0.015 -> 0.01 s (-33.3%))"
 
     def test_noise_passes_the_gate(self) -> None:
         found = compared([run(10), run(20), run(12)], [run(15), run(21), run(16)])
         assert row(found, "use", "read_time")["share"] > 0.2
-        assert run_comparison.check(found, [run_comparison.gate("use.read_time>+20%")]) == []
+        (verdict,) = run_comparison.check(found, [run_comparison.gate("use.read_time>+20%")])
+        assert (verdict.exceeded, verdict.noise) == (False, True) and str(verdict).startswith("passed, within noise: ")
+
+    def test_each_limit_has_a_verdict_of_the_nearest_stage(self) -> None:
+        found = compared([run(10)], [run(15, size=150, extra=True)])
+        limits = [run_comparison.gate(text) for text in ("read_time>+60%", "read_bytes>+49", "tasks>+1")]
+        assert [str(verdict) for verdict in run_comparison.check(found, limits)] == [
+            "passed: read_time>+60% (use.read_time: 0.01 -> 0.015 s (+50.0%))",
+            "exceeded: read_bytes>+49 (read_bytes: 100 -> 150 B (+50))",
+            "passed: tasks>+1 (tasks: 2 -> 2 (+0))",
+        ]
 
     @pytest.mark.parametrize("text", ["io_time", ">5", "io_time>", "io_time>ten", "io_time=5", ""])
     def test_invalid_limits(self, text: str) -> None:
