@@ -7,8 +7,9 @@ Arrow streams (lz4), not as rows. `edge_files` has the byte of each trace file u
 events. Updating uses the same fold that builds the table (edge_table.py), so an updated table equals a rebuilt one,
 except where a cap coarsened.
 
-Invariants: a replaced or removed trace file drops the table (catalogue_tables.py); so does another `VERSION`.
-Where the catalogue can't be written, the table is built each time.
+Invariants: the identities of the stored table are unresolved (identities.py), since later events may show that an inode
+was reused. A replaced or removed trace file drops the table (catalogue_tables.py); so does another `VERSION`. Where the
+catalogue can't be written, the table is built each time.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tailrace.analyzer.edges import edge_table, event_fold
+from tailrace.analyzer.edges import edge_table, event_fold, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store import loader
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
-VERSION = 5
+VERSION = 6
 """Of the result of event_fold.py: a table of another version is rebuilt."""
 _VERSION_ROW = "version"
 
@@ -43,14 +44,14 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     kept, upto = _load(catalogue)
     new = [block for block in found if block[2] >= upto.get(block[0], 0)]
     if kept is not None and not new:
-        return kept
+        return identities.resolve(kept)
     table = event_fold.reduce(loader.delayed(catalogue, event_fold.COLUMNS, new, mounts))
     if kept is not None:
         table = edge_table.combine([kept, table])
     for file, _, offset, member_bytes, *_ in found:
         upto[file] = max(upto.get(file, 0), offset + member_bytes)
     catalogue.keep(lambda connection: _save(connection, table, upto))
-    return table
+    return identities.resolve(table)
 
 
 def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:

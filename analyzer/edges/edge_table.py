@@ -10,7 +10,8 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, including those of unknown files
-    facts    (who, file, what): create, unlink, rename, link, missed (a .pyc that did not exist); first and last time
+    facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, each
+             call by itself, missed (a .pyc that did not exist); begin of the first, end of the last
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
 
 Invariants: a byte is counted once, at the lowest layer that recorded it (`schema.UPPER_LAYERS` is left out). Failed
@@ -45,6 +46,8 @@ MAX_EXTENTS = 64
 """Byte ranges kept for one burst."""
 MAX_TIMES = 64
 """Time intervals kept for one burst; past it `io_ns` is an upper bound."""
+MAX_FACTS = 64
+"""Calls of one actor that created, removed or named a file in the same way, kept by their times."""
 MAX_BUSY = 2048
 """Time intervals kept for one actor and kind of call; past it I/O times are upper bounds."""
 
@@ -170,9 +173,24 @@ def sum_counts(rows: pd.DataFrame) -> pd.DataFrame:
     return summed(rows, ["who", "kind"], {**dict.fromkeys(COUNT_SUMS, np.add), **SPAN})
 
 
+FACT = ["who", "file", "what", "path", "path2"]
+
+
 def sum_facts(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each (who, file, what, path, path2): first and last time."""
-    return summed(rows, ["who", "file", "what", "path", "path2"], SPAN)
+    """One row for each (who, file, what, path, path2) and begin, the last of `MAX_FACTS` for all later ones; one in all
+    for missed files. first_ns: begin of the first call; last_ns: end of the last."""
+    once = (rows["what"] == "missed").to_numpy(dtype=np.bool_)
+    each = summed(rows.assign(at=np.where(once, 0, rows["first_ns"])), [*FACT, "at"], SPAN)
+    key = grouping.pack(*(each[name].to_numpy() for name in FACT))
+    by_key = grouping.order(each["at"].to_numpy(), key)
+    heads = np.flatnonzero(grouping.first_of_run(key[by_key])) if len(each) else np.empty(0, dtype=np.int64)
+    place = np.empty(len(each), dtype=np.int64)
+    place[by_key] = np.arange(len(each)) - np.repeat(heads, np.diff(np.append(heads, len(each))))
+    result: pd.DataFrame = each.drop(columns="at")
+    if (place >= MAX_FACTS).any():
+        capped = summed(result.assign(at=np.minimum(place, MAX_FACTS - 1)), [*FACT, "at"], SPAN)
+        result = capped.drop(columns="at")
+    return result
 
 
 def sum_aliases(rows: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tailrace import _native
-from tailrace.analyzer.edges import batch, channels, edge_table
+from tailrace.analyzer.edges import batch, channels, edge_table, identities
 from tailrace.analyzer.edges.batch import Batch
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
 from tailrace.analyzer.store.loader import EventSource
@@ -86,11 +86,12 @@ def build(run: EventSource) -> EdgeTable:
     Raises:
         RunError: the trace can't be read. A reader's errors pass through.
     """
-    return reduce(run.events(columns=COLUMNS).to_delayed())
+    return identities.resolve(reduce(run.events(columns=COLUMNS).to_delayed()))
 
 
 def reduce(parts: Sequence[Any]) -> EdgeTable:
-    """The edge table of events in delayed pandas frames with the columns `COLUMNS`."""
+    """The edge table of events in delayed pandas frames with the columns `COLUMNS`; its identities are still to be
+    resolved (`identities.resolve`)."""
     if not parts:
         return chunk(pd.DataFrame({column: [] for column in COLUMNS}))
     table: EdgeTable = dask.compute(combined([dask.delayed(chunk)(part) for part in parts], dask.delayed(combine)))[0]
@@ -113,13 +114,15 @@ def chunk(frame: pd.DataFrame) -> Partial:
     events = channels.datagrams(batch.of(frame, TEXTS, NUMBERS))
     clamped = {name: _clamped(events.number[name], low, high) for name, (low, high) in POSSIBLE.items()}
     events = dataclasses.replace(events, number={**events.number, **clamped})
+    bits = {name: _bits(events.text[name].texts, meanings) for name, meanings in MEANINGS.items()}
+    events = identities.split(events, bits)
     text = {**events.text}
     text["file2"] = batch.recoded(text["file"], text["file2"])
     text["path2"] = batch.recoded(text["path"], text["path2"])
     files, paths = text["file2"].texts, text["path2"].texts
     found = _native.fold_events(
         {name: column.code for name, column in text.items()},
-        {name: _bits(text[name].texts, meanings) for name, meanings in MEANINGS.items()},
+        bits,
         events.number,
         len(files),
         edge_table.limits(),
@@ -169,25 +172,22 @@ class Noted(NamedTuple):
 
 
 def _facts(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:
-    """(who, file, what, path, path2) -> first_ns, last_ns: changes of names. Only renames, links and missed files have
-    paths."""
+    """The facts (`edge_table.sum_facts`): changes of names. Only renames and links have a second path."""
     missed = notes["failed open"]
     path = events.text["path"].at(missed.row)
     # Failed opens of byte-compiled Python files: their sources were imported (file_classes.py).
     compiled = np.array([text.endswith((".pyc", ".pyo")) for text in path], dtype=np.bool_)
     nothing = np.full(int(compiled.sum()), -1, dtype=np.int64)
     facts = {
-        **{what: notes[what] for what in ("create", "unlink", "rename", "link")},
+        **{what: notes[what] for what in ("create", "new", "nameless", "unlink", "rename", "link")},
         "missed": Noted(missed.row[compiled], missed.who[compiled], nothing),
     }
     row, who, file = (np.concatenate(columns) for columns in zip(*facts.values(), strict=True))
     what = np.repeat(np.array(list(facts), dtype=object), [len(noted.row) for noted in facts.values()])
-    texts = {}
-    for name, kinds in (("path", {"rename", "link", "missed"}), ("path2", {"rename", "link"})):
-        texts[name] = events.text[name].at(row)
-        texts[name][[one not in kinds for one in what]] = ""
-    ts = events.number["ts"][row]
-    return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, "first_ns": ts, "last_ns": ts}))
+    texts = {name: events.text[name].at(row) for name in ("path", "path2")}
+    texts["path2"][[one not in ("rename", "link") for one in what]] = ""
+    times = {"first_ns": events.number["ts"][row], "last_ns": events.number["ts"][row] + events.number["dur"][row]}
+    return sum_facts(grouping.frame({"who": who, "file": file, "what": what, **texts, **times}))
 
 
 def _process_events(events: Batch, notes: Mapping[str, Noted]) -> pd.DataFrame:

@@ -2,9 +2,9 @@
 
     FileNames(edge table, working directory of the run).choose(["a.nc"]) -> loader.Files, a predicate on events
 
-A file is one identity; its names are those under which events met it (before and after a rename, hard links), and those
-that it got when a directory above it was renamed. A name is searched for in this order, and the first kind that is
-there counts:
+A file is one identity, or one use of it (identities.py); its names are those under which events met it (before and
+after a rename, hard links), and those that it got when a directory above it was renamed. A name is searched for in this
+order, and the first kind that is there counts:
 
     whole       as it stands
     relative    below the directory in which the run was started, then below the current one
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store.loader import Files, Glob, Wanted
 from tailrace.analyzer.util.types import Ints
@@ -100,7 +100,7 @@ class FileNames:
     def choose(self, names: Sequence[Wanted]) -> Files:
         """The predicate on events for names and patterns; "" chooses calls without a name. Raises QueryError when no
         event has one of them."""
-        identities, chosen, patterns = set[str](), set[str](), list[str]()
+        chosen_codes, chosen, patterns = set[int](), set[str](), list[str]()
         for name in names:
             if name == "":
                 continue
@@ -111,9 +111,19 @@ class FileNames:
             if found is None:
                 found = self._found_unmet(wanted)
             chosen.update(found.names)
-            codes = [code for path in found.names for code in self.codes.get(path, ())]
-            identities.update(self._table.files["file"].to_numpy()[codes].tolist())
-        return Files(frozenset(identities), frozenset(chosen), tuple(patterns), "" in names)
+            chosen_codes.update(code for path in found.names for code in self.codes.get(path, ()))
+        uses = identities.uses(self._table)
+        split = {use.identity for use in uses if use.code not in chosen_codes}
+        parts = [use for use in uses if use.code in chosen_codes and use.identity in split]
+        part_codes = {use.code for use in parts}
+        every = self._table.files["file"].to_numpy()
+        return Files(
+            frozenset(identities.raw(str(every[code])) for code in chosen_codes - part_codes),
+            frozenset(chosen),
+            tuple(patterns),
+            "" in names,
+            tuple((use.identity, use.begin_ns, use.end_ns) for use in parts),
+        )
 
     def _found(self, name: str | Glob) -> Found | None:
         found = search(name, self.codes, self._cwd)

@@ -1,7 +1,7 @@
 """Versions of files: the state of a file that a reader saw, computed from the edge table, not from single events.
 
-A file is an identity (device, inode, birth time), so renaming keeps it, and replacing it by rename or by unlink and
-create makes another file. The content of one identity changes, too. The rule for regular files:
+A file is an identity (device, inode, birth time; identities.py), so renaming keeps it, and replacing it by rename or by
+unlink and create makes another file. The content of one identity changes, too. The rule for regular files:
 
     file@0   the file before the first write of the run
     file@n   begins 1. when the file is truncated, or
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges import identities
 from tailrace.analyzer.edges.edge_table import BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -61,7 +62,7 @@ def units(who: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
 
 def birth_ns(identity: str) -> int:
     """The birth time at the end of an identity, ns since the epoch; 0 when it has none."""
-    tail = identity.rsplit(":", 1)[-1]
+    tail = identities.raw(identity).rsplit(":", 1)[-1]
     return int(tail) if tail.isdigit() and len(tail) >= 18 else 0
 
 

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.model import dataflow
@@ -185,7 +185,7 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
     )
     read_at = read.groupby(["activity", "version"]).indices
     writes = bursts[bursts["dir"] == edge_table.WRITE]
-    identities = m.table.files["file"].to_numpy()
+    named = m.table.files["file"].to_numpy()
     process_of = processes.keys(m.who)
     ends: Ends = {}
     wanted = rows[["producer", "consumer", "version", "file"]].to_numpy().tolist()
@@ -201,7 +201,7 @@ def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
             end = sink.iloc[int(np.argmax(sink["last_ns"]))]
             places = (("s", start["who"], start["first_ns"]), ("f", end["who"], end["last_ns"]))
         for way, who, at in places:
-            key = (process_of[int(who)], str(identities[file]), int(at))
+            key = (process_of[int(who)], identities.raw(str(named[file])), int(at))
             ends.setdefault(key, []).append((flow, way))
     return ends, len(wanted)
 

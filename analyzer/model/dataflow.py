@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, versions
+from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, versions
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store import ledger, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -114,7 +114,8 @@ def build(
     those of `file_classes.classify`."""
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
-    table = clocks.align(table, ahead)
+    if ahead:
+        table = identities.resolve(clocks.align(table, ahead))
     bursts = versions.with_created(table)
     unit_of_who, units = versions.units(table.who)
     assigned = versions.assign(table, bursts)

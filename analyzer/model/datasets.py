@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.event_fold import POSSIBLE
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.util import grouping
@@ -74,6 +74,7 @@ class _Places:
         who = zip(*(m.who[name].tolist() for name in edge_table.WHO), strict=True)
         self.who: Mapping[tuple[Any, ...], int] = {key: code for code, key in enumerate(who)}
         self.file = {str(name): code for code, name in enumerate(m.table.files["file"])}
+        self.uses = identities.uses(m.table)
         self.ahead = m.ahead
         v = m.versions.table
         at = np.flatnonzero(~v["stream"].to_numpy())
@@ -127,6 +128,10 @@ def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
     keys = edge_table.actors(rows)
     who = np.array([places.who.get(key, -1) for key in keys], dtype=np.int64)
     file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
+    ends = rows["ts"].to_numpy(dtype=np.int64) + rows["dur"].to_numpy(dtype=np.int64)
+    for use in places.uses:
+        mine = (rows["file"] == use.identity).to_numpy() & (ends >= use.begin_ns) & (ends < use.end_ns)
+        file[mine] = use.code
     ahead = np.array([places.ahead.get(key[3], 0) for key in keys], dtype=np.int64)
     ts, dur = (np.clip(rows[name].to_numpy(dtype=np.int64), *POSSIBLE[name]) for name in ("ts", "dur"))
     first = ts - ahead

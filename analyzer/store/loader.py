@@ -59,14 +59,16 @@ Wanted = str | int | Glob
 @dataclass(frozen=True)
 class Files:
     """A choice of files, however the calls named them: identities, of the first or the second file of a call; names and
-    patterns of calls that met no file (a failed open); unnamed: calls without a name, too."""
+    patterns of calls that met no file (a failed open); unnamed: calls without a name, too; uses: identities that were
+    used again (edges/identities.py), with the times from which and before which they are meant."""
 
     identities: frozenset[str]
     names: frozenset[str]
     patterns: tuple[str, ...] = ()
     unnamed: bool = False
+    uses: tuple[tuple[str, int, int], ...] = ()
 
-    COLUMNS: ClassVar = ("path", "file", "path2", "file2")
+    COLUMNS: ClassVar = ("path", "file", "path2", "file2", "ts", "dur", "cat")
 
     def rows(self, frame: pd.DataFrame) -> Bools:
         """Whether each row is a call on one of these files."""
@@ -75,6 +77,12 @@ class Files:
         for file, path in (("file", "path"), ("file2", "path2")):
             keep |= _matches(frame[file], tuple(self.identities))
             keep |= frame[file].isna().to_numpy() & _matches(frame[path], named)
+            for identity, since, until in self.uses:
+                mine = np.flatnonzero(_matches(frame[file], (identity,)))
+                when = frame["ts"].to_numpy()[mine]
+                above = frame["cat"].iloc[mine].isin(schema.UPPER_LAYERS).to_numpy()  # begins before the open in it
+                when = when + np.where(above, frame["dur"].to_numpy()[mine], 0)
+                keep[mine[(when >= since) & (when < until)]] = True
         if self.unnamed:
             keep |= frame["path"].isna().to_numpy()
         return keep

@@ -12,7 +12,7 @@ namespace tailrace::native {
 namespace {
 
 // Flags as the kernel takes them (open(2), mmap(2)): the generic values, independent of this machine's headers.
-constexpr int64_t kAccessMode = 03, kCreate = 0100, kTruncate = 01000;
+constexpr int64_t kAccessMode = 03, kCreate = 0100, kExclusive = 0200, kTruncate = 01000, kTemporary = 020000000;
 constexpr int64_t kProtWrite = 0x2, kMapType = 0xF, kMapShared = 0x1, kMapSharedValidate = 0x3;
 
 constexpr int64_t kUnknown = -1;  // an offset, or a file that is none
@@ -98,7 +98,7 @@ class EventFolder {
     see_files(&call);
     count(call);
     if (call.ok && !call.is(kUpper)) access(call);
-    if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kProcess)) note(call);
+    if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kProcess)) note(call);
   }
 
   int64_t actor(size_t row) {
@@ -113,21 +113,22 @@ class EventFolder {
     return last_actor_;
   }
 
-  // Files and the names they were seen under. After a rename or a link the file has the new name: it counts as later
+  // Files and the names they were seen under. A call of a layer begins before the file is opened in it. After a rename or a link the file has the new name: it counts as later
   // than the old name, which is in the same event.
   void see_files(Call *call) {
     const int32_t path = code(call->row, kPath), path2 = code(call->row, kPath2);
     const int32_t file = code(call->row, kFile1), file2 = code(call->row, kFile2);
     call->file = call->file2 = kUnknown;
+    const int64_t seen_ns = call->is(kUpper) ? call->end_ns : call->begin_ns;
     if (file > 0) {
       call->file = number_of(file);
       int64_t &type = out_.file_types[static_cast<size_t>(call->file)];
       if (type < 0) type = code(call->row, kFtype);
-      see_name(call->file, path, call->begin_ns);
+      see_name(call->file, path, seen_ns);
     }
     if (file2 > 0) {
       call->file2 = number_of(file2);
-      see_name(call->file2, path2, call->begin_ns);
+      see_name(call->file2, path2, seen_ns);
     }
     if (file > 0 && path2 > 0 && call->ok && call->is(kMoves | kLinks)) {
       see_name(call->file, path2, plus(call->begin_ns, 1));
@@ -240,6 +241,10 @@ class EventFolder {
       const int64_t flags = number(call, kFlags);
       const bool creates = call.is(kOpens) && (flags & kCreate) != 0 && (flags & kAccessMode) != 0;
       if (creates || call.is(kMakes)) put(call, kCreated);
+      const bool temporary = call.is(kOpens) && (flags & kTemporary) != 0;
+      const bool exclusive = call.is(kOpens) && (flags & kCreate) != 0 && (flags & kExclusive) != 0;
+      if (call.is(kNew) || temporary || exclusive) put(call, kMadeNew);
+      if (call.is(kNameless) || temporary) put(call, kMadeNameless);
       if (call.is(kUnlinks)) put(call, kUnlinked);
       if (call.is(kMoves)) put(call, kMoved);
       if (call.is(kLinks)) put(call, kLinked);

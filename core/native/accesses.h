@@ -72,7 +72,7 @@ inline constexpr BitName kBitNames[] = {
     {"moves", kMoves},     {"links", kLinks}, {"unlinks", kUnlinks},   {"forks", kForks},         {"reaps", kReaps},
     {"waits", kWaits},     {"upper", kUpper}, {"not_io", kNotIo},      {"mmap", kMmap},           {"process", kProcess},
     {"channel", kChannel}, {"libc", kLibc},   {"stream", kStreamType}, {"regular", kRegular},     {"reads", kReads},
-    {"writes", kWrites},
+    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless},
 };
 
 // What a call's time counts as, in the order of edges.KINDS.
@@ -106,8 +106,20 @@ enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAl
 inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};
 
 // Events that are handed out as rows: what was done to names, and with processes.
-enum Note : size_t { kCreated, kUnlinked, kMoved, kLinked, kFailedOpen, kForked, kReaped, kNotes };
-inline constexpr const char *kNoteNames[kNotes] = {"create", "unlink", "rename", "link", "failed open", "fork", "wait"};
+enum Note : size_t {
+  kCreated,
+  kMadeNew,
+  kMadeNameless,
+  kUnlinked,
+  kMoved,
+  kLinked,
+  kFailedOpen,
+  kForked,
+  kReaped,
+  kNotes
+};
+inline constexpr const char *kNoteNames[kNotes] = {"create", "new",         "nameless", "unlink", "rename",
+                                                   "link",   "failed open", "fork",     "wait"};
 
 struct Noted {
   Growing<int64_t> row, who, file;  // the event; its actor; its file, -1 for none

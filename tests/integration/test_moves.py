@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import tailrace
 from support.commands import TracedCommand
 from support.truth import Seen, read_run
+from tailrace.analyzer.model import dataflow, stages
 
 
 def traced(run: Path, directory: Path, *command: Any) -> Seen:
@@ -42,6 +44,38 @@ def test_a_message_queue_is_an_edge_between_processes(program: Callable[[str], P
     (receiver,) = {v for _, v, d in graph.out_edges(queue, data=True) if d["kind"] == "read"}
     assert sender != receiver
     assert graph.nodes[queue]["ftype"] == "fifo"
+
+
+LOCKS_AND_RESULTS = """
+import os
+for number in range(20):
+    lock = os.open("t.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    os.write(lock, b"x")
+    os.close(lock)
+    os.unlink("t.lock")
+    kept = os.open(f"keep{number}.bin", os.O_CREAT | os.O_WRONLY, 0o600)
+    os.write(kept, bytes(1000))
+    os.close(kept)
+"""
+
+
+def test_a_file_that_exists_is_not_the_removed_one_whose_inode_it_got(tmp_path: Path) -> None:
+    """ext4 gives every one of these results the inode and, within one tick of its clock, the birth time of the lock."""
+    place = tmp_path / "place"
+    place.mkdir()
+    traced(tmp_path / "run", place, sys.executable, "-c", LOCKS_AND_RESULTS)
+    run = tailrace.open(tmp_path / "run")
+    for name, wanted in (("keep7.bin", 1000), ("t.lock", 20)):
+        events = run.events(["name", "path", "size"], path=name).compute()
+        assert set(events["path"]) == {f"{place}/{name}"} and events["size"].sum() == wanted
+    m = dataflow.model(run)
+    fates = stages.file_fates(m).assign(path=m.paths)
+    mine = fates[fates["path"].str.startswith(f"{place}/")]
+    kept = mine[mine["path"].str.endswith(".bin")]
+    assert sorted(kept["path"]) == sorted(str(path) for path in place.iterdir())
+    assert set(kept["written_bytes"]) == {1000} and not kept["removed"].any()
+    locks = mine[mine["path"] == f"{place}/t.lock"]
+    assert locks["removed"].all() and locks["written_bytes"].sum() == 20
 
 
 @pytest.fixture

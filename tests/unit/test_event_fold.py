@@ -125,15 +125,15 @@ def wanted_facts(events: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
         name, file, path = event["name"], event["file"], event["path"] or ""
         opens = name in ("open", "creat")
         if opens and not succeeded(event) and path.endswith(".pyc"):
-            found.add((who(event), "", "missed", path, ""))
+            found.add((who(event), "", "missed", path, "", 0))
         elif not succeeded(event) or not file:
             continue
         elif name in ("rename", "link"):
-            found.add((who(event), file, name, path, event["path2"] or ""))
+            found.add((who(event), file, name, path, event["path2"] or "", event["ts"]))
         elif name == "unlink":
-            found.add((who(event), file, name, "", ""))
+            found.add((who(event), file, name, path, "", event["ts"]))
         elif opens and (name == "creat" or event["flags"]):
-            found.add((who(event), file, "create", "", ""))
+            found.add((who(event), file, "create", path, "", event["ts"]))
     return found
 
 
@@ -142,7 +142,7 @@ def names(events: list[dict[str, Any]]) -> dict[Any, tuple[int, int]]:
     for event in events:
         for file, path in ((event["file"], event["path"]), (event["file2"], event["path2"])):
             if file:
-                seen[file, path or ""].append(event["ts"])
+                seen[file, path or ""].append(event["ts"] + (event["dur"] if event["cat"] == "MPIIO" else 0))
         if event["name"] in ("rename", "link") and succeeded(event) and event["file"] and event["path2"]:
             seen[event["file"], event["path2"]].append(event["ts"] + 1)
     return {key: (min(times), max(times)) for key, times in seen.items()}
@@ -172,7 +172,10 @@ def test_the_table_holds_what_a_loop_over_the_events_finds(dtype: str, drawn: li
             n: cell[n] for n in edge_table.COUNT_SUMS
         }
 
-    facts = [(actors[f.who], files[f.file], f.what, f.path, f.path2) for f in table.facts.itertuples()]
+    facts = [
+        (actors[f.who], files[f.file], f.what, f.path, f.path2, f.first_ns if f.what != "missed" else 0)
+        for f in table.facts.itertuples()
+    ]
     assert len(facts) == len(set(facts)) and set(facts) == wanted_facts(events)
 
     process_events = Counter((actors[k.who], k.what, k.pid, k.ns) for k in table.process_events.itertuples())

@@ -274,7 +274,7 @@ class TestLifetime:
             "/gone": True,
             "/out": True,
         }
-        assert files.loc["/gone", "gone_ns"] == T0_NS + 30 * MS
+        assert files.loc["/gone", "gone_ns"] == T0_NS + 30 * MS + 1000
 
     def test_the_footprint_is_the_bytes_live_at_a_time(self) -> None:
         life = of(self.story()).lifetime

@@ -34,6 +34,9 @@ enum Bit : uint32_t {
   kProcess = 1U << 14,
   kChannel = 1U << 15,  // pipe or socket
   kLibc = 1U << 16,     // files of libc's own, which have no name for the program
+  // of an event name, above the bits that the reader adds (core/native/accesses.h)
+  kNew = 1U << 21,       // makes a file that did not exist before
+  kNameless = 1U << 22,  // and that has no name
   // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
   // write(2) (docs/trace-format.md)
   kUncounted = 1U << 31,
