@@ -1,5 +1,6 @@
 """`tailrace run [-o DIR] [--tag k=v]... [--] CMD...`: runs CMD traced; exits with its exit code; one line on stderr."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -7,11 +8,12 @@ from pathlib import Path
 import click
 
 from tailrace import context
+from tailrace.analyzer.util import no_journal
 from tailrace.analyzer.util.exit_codes import ended
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
-from tailrace.integrations import launcher, rundir
+from tailrace.integrations import environment, launcher, rundir
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -33,6 +35,7 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
     executed.
     """
     canonical = canonical_tags(tags)
+    environment.check_journal_directory()
     surrounding = context.run_directory() if context.active() else None
     wanted = output or rundir.default_run_directory(cmd)
     if surrounding is not None:
@@ -70,12 +73,15 @@ def describe(summary: launcher.Summary) -> str:
     ]
     if summary.alive:
         parts.append(f"{count_text(summary.alive, 'process', 'es')} still running")
+    for fact, count in summary.without_journal.items():
+        reason = no_journal.reason({"no_journal": json.loads(fact)})
+        parts.append(f"{count_text(count, 'process', 'es')} recorded nothing ({reason})")
     lost = sum(summary.lost.values())
     if lost:
         causes = ", ".join(f"{count} {cause}" for cause, count in summary.lost.most_common())
         parts.append(f"{count_text(lost, 'event')} LOST ({causes})")
-    else:
-        parts.append("nothing lost")
+    elif not summary.without_journal:
+        parts.append("nothing lost" if summary.processes else "nothing recorded")
     if summary.torn_bytes:
         parts.append(f"{bytes_text(summary.torn_bytes)} of torn blocks")
     return ", ".join(parts)

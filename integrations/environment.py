@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tailrace import context, installation
-from tailrace.errors import CoreError
+from tailrace.errors import CoreError, UsageError
 
 _LIBRARY = "libtailrace.so"
 _OF_A_RUN = ("TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_CLOCK", "TAILRACE_PROCESS")
@@ -73,21 +73,52 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
 
 def journal_directory(environment: Mapping[str, str] | None = None) -> str:
     """The node-local directory of the journals, by TAILRACE_JOURNAL_DIR in `environment` or the core's default."""
-    from tailrace import _native
-
     chosen = (os.environ if environment is None else environment).get("TAILRACE_JOURNAL_DIR")
     if not chosen:
         chosen = context.setting("TAILRACE_JOURNAL_DIR")
-    return chosen or next(default for name, default, _ in _native.settings() if name == "TAILRACE_JOURNAL_DIR")
+    return chosen or default_journal_directory()
+
+
+def default_journal_directory() -> str:
+    """The core's default of TAILRACE_JOURNAL_DIR."""
+    from tailrace import _native
+
+    return next(default for name, default, _ in _native.settings() if name == "TAILRACE_JOURNAL_DIR")
+
+
+def journal_directories(run_dir: str | Path, environment: Mapping[str, str] | None = None) -> list[Path]:
+    """Where this user's journals of the run may be on this node, by `journal_directory`: its place, and those that the
+    core uses where the default one can't be used."""
+    from tailrace import _native
+
+    return [Path(name) for name in _native.journal_directories(str(run_dir), journal_directory(environment))]
+
+
+def check_journal_directory(environment: Mapping[str, str] | None = None) -> None:
+    """Raises UsageError when no journal can be kept in the directory that the user has chosen.
+
+    The default needs no check: the core uses another place.
+    """
+    from tailrace import _native
+
+    chosen = journal_directory(environment)
+    fault = _native.journal_fault(chosen) if chosen != default_journal_directory() else ""
+    if fault:
+        raise UsageError(
+            f"TAILRACE_JOURNAL_DIR is {chosen}: {fault}: give a directory of this node in which you may create files,"
+            " or unset it"
+        )
 
 
 def attach(run_dir: str | Path, tags: str = "") -> None:
     """Starts tracing in this running process: its threads and all processes that they start from now on.
 
-    Does nothing in a traced process. Can't be undone. Raises CoreError when the core can't attach.
+    Does nothing in a traced process. Can't be undone. Raises CoreError when the core can't attach, UsageError when the
+    chosen journal directory can't be used.
     """
     if context.active():
         return
+    check_journal_directory()
     path = library_path()
     settings = trace_settings(run_dir, tags)
     for name, value in settings.items():

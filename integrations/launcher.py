@@ -45,7 +45,8 @@ _FORWARDED = (
 @dataclass
 class Summary:
     """What a run recorded. Bytes are those moved by calls, each byte once; lost: cause -> number of events; alive:
-    processes that still run; fault: why tailrace could not do its part."""
+    processes that still run; without_journal: what kept a process from making one, as in its start event -> number of
+    such processes, which recorded nothing; fault: why tailrace could not do its part."""
 
     events: int = 0
     processes: int = 0
@@ -54,6 +55,7 @@ class Summary:
     torn_bytes: int = 0
     alive: int = 0
     lost: Counter[str] = field(default_factory=Counter)
+    without_journal: Counter[str] = field(default_factory=Counter)
     fault: str | None = None
 
 
@@ -122,14 +124,21 @@ def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
         return cast(SealAccount, _native.seal_journals(str(run_dir), environment.journal_directory(env)))
 
 
+def journals(run_dir: Path, env: Mapping[str, str] | None = None) -> list[Path]:
+    """This user's journals of `run_dir` on this node."""
+    return [path for place in environment.journal_directories(run_dir, env) for path in place.glob("*.tj")]
+
+
+def pids_of(paths: Iterable[Path]) -> set[int]:
+    """The processes of these journals, without this process and its ancestors."""
+    # In a journal's name, the host has no "-".
+    named = (re.fullmatch(r"[^-]+-(\d+)-[^-]+", path.stem) for path in paths)
+    return {int(match[1]) for match in named if match} - _ancestry()
+
+
 def unsealed_pids(run_dir: Path, env: Mapping[str, str] | None = None) -> set[int]:
     """This node's processes with an unsealed journal of `run_dir`, without this process and its ancestors."""
-    from tailrace import _native
-
-    journals = Path(_native.journal_directory(str(run_dir), environment.journal_directory(env)))
-    # In a journal's name, the host has no "-".
-    named = (re.fullmatch(r"[^-]+-(\d+)-[^-]+", path.stem) for path in journals.glob("*.tj"))
-    return {int(match[1]) for match in named if match} - _ancestry()
+    return pids_of(journals(run_dir, env))
 
 
 def _ancestry() -> set[int]:
@@ -168,6 +177,8 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
             summary.read_bytes += header["read"]
             summary.written_bytes += header["written"]
             summary.lost.update(header.get("lost", {}))
+            if fact := header.get("process", {}).get("no_journal"):
+                summary.without_journal[json.dumps(fact)] += 1
 
 
 def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tailrace.errors import TailraceError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.integrations import environment, launcher, rundir
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -33,8 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run_dir = Path(settings["TAILRACE_RUN"])
     env = {**os.environ, **{name: value for name, value in settings.items() if name != "TAILRACE_TAGS"}}
     try:
+        environment.check_journal_directory(env)
         env = environment.task_environment(run_dir, settings.get("TAILRACE_TAGS", ""), env)
         rundir.describe_host(run_dir, command)
+    except UsageError as error:
+        print(f"tailrace: this worker pool is not traced: {error}", file=sys.stderr)
+        return launcher.run_command(command, {**os.environ, **_other_than_settings(settings)})
     except (TailraceError, OSError) as error:
         print(f"tailrace: this worker pool is traced incompletely: {error}", file=sys.stderr)
     _adopt_orphans()
@@ -61,6 +65,10 @@ def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
         name, _, value = assignment.partition("=")
         settings[name] = value
     return settings, command
+
+
+def _other_than_settings(settings: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if not name.startswith("TAILRACE_")}
 
 
 def _adopt_orphans() -> None:

@@ -19,9 +19,9 @@ from typing import Any
 from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
-from tailrace.analyzer.util import ownership
+from tailrace.analyzer.util import no_journal, ownership
 
-VERSION = 6
+VERSION = 7
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -240,6 +240,8 @@ class _Filler:
             self._put(_CONTEXT_OF_BLOCK, self._context(tags), block_id)
         for cause, count in header.lost.items():
             self._put(_LOSS, name, cause, "events", count, "")
+        if header.process is not None and (reason := no_journal.reason(header.process.facts)):
+            self._put(_LOSS, name, "no_journal", "processes", 1, reason)
 
     def _context(self, tags: str) -> int:
         if tags not in self._contexts:
@@ -273,7 +275,7 @@ class _Filler:
             if source.obstacle and not source.name.startswith("declared"):
                 self._put(_LOSS, source.name, "refused", "files", 1, f"{source.path}: {source.obstacle}")
             elif source.name == "run.json":
-                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(_run_json(source.path)),))
+                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(self._object_in(source)),))
         self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
         self._db.execute("DELETE FROM untraced WHERE file LIKE ? || '/%'", (ACCOUNTS,))
         for source in others:
@@ -282,9 +284,23 @@ class _Filler:
         self._flush()
         declared_tables.fill(self._db, [source for source in others if source.name.startswith("declared")])
 
+    def _object_in(self, source: Source) -> dict[str, Any]:
+        """The JSON object in run.json or an account; {}, and a loss, when it is damaged: a trace can be read
+        without."""
+        try:
+            value = json.loads(ownership.read_regular(source.path, _JSON_LIMIT))
+            problem = "" if isinstance(value, dict) else "it is not a JSON object"
+        except OSError as error:
+            value, problem = {}, error.strerror or str(error)
+        except (ValueError, RecursionError) as error:
+            value, problem = {}, f"it is not JSON: {error}"
+        if problem:
+            self._put(_LOSS, source.name, "damaged", "files", 1, f"{source.path}: {problem}")
+        return value if isinstance(value, dict) else {}
+
     def _launched(self, source: Source) -> None:
         """Adds the account that `tailrace run` wrote at its command's end."""
-        row = _run_json(source.path)
+        row = self._object_in(source)
         totals = headers.pair([row.get("rchar"), row.get("wchar")])
         numbers = [row.get(key) for key in ("pid", "status", "ns")]
         if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):
@@ -303,12 +319,3 @@ def _refused(source: Source) -> headers.FileScan:
 
 _JSON_LIMIT = 64 << 20
 """Bytes of a run.json or an account that are read; a run with 10,000 restarts has 20 MB."""
-
-
-def _run_json(path: Path) -> dict[str, Any]:
-    """The JSON object in the file, or {} when it is damaged: a trace can be read without run.json."""
-    try:
-        value = json.loads(ownership.read_regular(path, _JSON_LIMIT))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -8,6 +8,7 @@ tailrace's nor DFTracer's is a loss of one file (`foreign`), a block of a newer 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +117,9 @@ def scan_file(path: str, start: int) -> FileScan:
         if cause == FOREIGN:
             return _scan_foreign(Path(path), problem)
     except TraceError as error:
+        if not os.path.lexists(path):
+            problem = f"{path}: it vanished while the run was read"
+            return FileScan(FOREIGN, losses={("vanished", "files"): 1}, problem=problem)
         return FileScan(FOREIGN, losses={("unreadable", "files"): 1}, problem=str(error))
     scan = FileScan(TAILRACE)
     for offset, member_bytes, text in found:

@@ -9,7 +9,6 @@ made the directory may have put anything in it. What is refused is named, never 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +73,13 @@ class Layout:
             return []
         found = []
         for plain, entry in named:
-            with suppress(FileNotFoundError):
+            name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
+            try:
                 status = entry.stat(follow_symlinks=owner is None)
-                name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
                 found.append(_source(name, entry.path, status, owner))
+            except FileNotFoundError:
+                # It is read next, and then said to have vanished.
+                found.append(Source(name, entry.path, 0, 0, 0))
         return found
 
 

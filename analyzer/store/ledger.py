@@ -9,6 +9,7 @@ A process that was waited for and left no trace has a row, too.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from signal import SIGABRT
 from typing import Any
@@ -19,6 +20,7 @@ from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.headers import documents, pair
 from tailrace.analyzer.store.process_ends import Row, match
 from tailrace.analyzer.store.processes import Process, keys
+from tailrace.analyzer.util import no_journal
 
 COMPLETE_SHARE = 0.999
 """From this share on a process counts as fully seen."""
@@ -43,6 +45,17 @@ OBSTACLES = {
     "confined": CONFINED,
 }
 """Why a program can't be traced, by the keyword in the trace (docs/trace-format.md)."""
+DAMAGED = {
+    "torn": "is cut off within its first block",
+    "foreign": "is no trace",
+    "version": "is of a newer format version",
+    "damaged": "is damaged",
+    "unreadable": "can't be read",
+    "refused": "is refused: a link, a special file or another user's",
+    "vanished": "vanished while the run was read",
+    "empty": "is empty",
+}
+"""What is wrong with a trace file without a readable block, by the cause of the loss."""
 LEFT_OUT = OBSTACLES["left_out"]
 """Left out on the user's request: such a process has a row, and no share."""
 NO_ACCOUNT = (
@@ -78,12 +91,13 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     """
     rows = _processes(catalogue)
     obstacles = _obstacles(catalogue)
+    damaged = _damaged(catalogue)
     ends = match(rows, _reaped(catalogue), obstacles)
     for row in rows:
         row["went_on"] = row["id"] in ends.went_on
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
     out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
-    out += _untraced_rows(ends.unmatched, rows, out, obstacles)
+    out += _untraced_rows(ends.unmatched, rows, out, obstacles, damaged)
     result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
@@ -121,7 +135,13 @@ def totals(rows: pd.DataFrame) -> dict[str, Any]:
 def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `table` of processes that were not fully seen, by the kernel's account or by their cause."""
     short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
-    result: pd.DataFrame = rows[short | (rows["cause"] == RING)]
+    result: pd.DataFrame = rows[short | (rows["share"].notna() & _may_be_short(rows["cause"]))]
+    return result
+
+
+def _may_be_short(causes: pd.Series) -> pd.Series:
+    """Whether a process with this cause may not have been fully seen, whatever its share is."""
+    result: pd.Series = (causes == RING) | causes.astype(str).str.startswith(no_journal.NO_JOURNAL)
     return result
 
 
@@ -129,7 +149,8 @@ def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
     """The processes that were not, or may not have been, fully seen; None for a run without accounts."""
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
-    rows = processes[~(processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool) | (processes["cause"] == RING)]
+    whole = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool)
+    rows = processes[~whole | _may_be_short(processes["cause"])]
     return set(keys(rows))
 
 
@@ -169,6 +190,21 @@ def _obstacles(catalogue: Catalogue) -> Obstacles:
     return found
 
 
+def _damaged(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """(file, what is wrong with it) of the trace files of which nothing can be read."""
+    query = (
+        "SELECT f.file, coalesce(l.cause, 'empty') FROM files f LEFT JOIN losses l ON l.file = f.file"
+        " WHERE f.id NOT IN (SELECT file_id FROM blocks) GROUP BY f.file ORDER BY f.file"
+    )
+    return [(file, DAMAGED.get(cause, cause)) for file, cause in catalogue.rows(query)]
+
+
+def _damaged_file(wait: Row, damaged: list[tuple[str, str]]) -> str | None:
+    """What is wrong with the trace file of a process that was waited for, by its name; None where it has none."""
+    stem = f"trace/{re.sub(r'[^A-Za-z0-9._]', '_', wait['host'])}-{wait['pid']}-"
+    return next((f"its trace file {file} {what}" for file, what in damaged if file.startswith(stem)), None)
+
+
 def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
     signal = (end["status"] & 0x7F) or None if end else None
     account, kernel = _kernel(row["account"], row["ledger"], end)
@@ -190,6 +226,7 @@ def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
         cause = LAST_WORDS if signal == SIGABRT and cause == UNSEEN and _are_last_words(kernel, captured) else cause
     figures = _figures(kernel, captured)
     cause = RING if row["ledger"].get("ring") and cause in ("", UNSEEN, INSIDE_LIBC) else cause
+    cause = no_journal.reason(row["facts"]) or cause
     place = {key: row[key] for key in ("host", "pid", "start", "exe")}
     return {**place, "traced": True, "account": account, "signal": signal, **figures, "share": share, "cause": cause}
 
@@ -246,8 +283,10 @@ def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
     return INSIDE_LIBC if written == 0 and read <= LIBC_BYTES else UNSEEN
 
 
-def _untraced_rows(waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles) -> list[Row]:
-    """Processes that were waited for and left no trace, without the bytes of their traced children."""
+def _untraced_rows(
+    waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles, damaged: list[tuple[str, str]]
+) -> list[Row]:
+    """Processes that were waited for and left no readable trace, without the bytes of their traced children."""
     children: dict[tuple[str, int], list[tuple[Row, int]]] = defaultdict(list)
     for row, account in zip(rows, accounts, strict=True):
         if account["kernel_read"] is not None:
@@ -262,13 +301,15 @@ def _untraced_rows(waits: list[Row], rows: list[Row], accounts: list[Row], obsta
         if read + written == 0:
             continue
         known = obstacles.get((wait["host"], wait["pid"]), ())
+        unreadable = _damaged_file(wait, damaged)
         _, why, program, _ = max(
-            (obstacle for obstacle in known if obstacle[0] <= wait["t1"]), default=(0, WITHOUT_SETTINGS, None, "")
+            (obstacle for obstacle in known if obstacle[0] <= wait["t1"]),
+            default=(0, unreadable or WITHOUT_SETTINGS, None, ""),
         )
         place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
         signal = (wait["status"] & 0x7F) or None
         figures = _figures((read, written), (0, 0))
-        cause = f"{NOT_TRACED}: {why}"
+        cause = why if why == unreadable else f"{NOT_TRACED}: {why}"
         share = None if why == LEFT_OUT else 0.0
         out.append({**place, "account": "parent", "signal": signal, **figures, "share": share, "cause": cause})
     return out

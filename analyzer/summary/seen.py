@@ -20,8 +20,13 @@ LOSSES = {
     "refused": "refused: links, special files or other users' files",
     "foreign": "not files of a known tracer",
     "version": "of a newer format version",
+    "damaged": "damaged",
+    "unreadable": "that can't be read",
+    "vanished": "that vanished while the run was read",
 }
 """cause -> words; any other cause is shown by its name."""
+_NAMED = 3
+"""So many different problems are named in a line."""
 
 
 def losses(run: AnalyzedRun) -> list[JsonObject]:
@@ -32,9 +37,20 @@ def losses(run: AnalyzedRun) -> list[JsonObject]:
     out = []
     for (cause, unit), group in rows.groupby(["cause", "unit"], sort=True):
         number = int(group["count"].sum())
-        text = f"{number:,} {unit} {LOSSES.get(str(cause), cause)}"
+        text = _loss_text(str(cause), str(unit), number, group)
         out.append({"cause": str(cause), "unit": str(unit), "count": number, "files": len(group), "text": text})
     return out
+
+
+def _loss_text(cause: str, unit: str, number: int, group: pd.DataFrame) -> str:
+    """A line on a cause; with the first problems where it is not a matter of counting."""
+    problems = list(dict.fromkeys(group["problem"].tolist())) if "problem" in group else []
+    named = "; ".join([*problems[:_NAMED], *([f"and {len(problems) - _NAMED} more"] if len(problems) > _NAMED else [])])
+    if unit == "processes":
+        return f"{count_text(number, 'process', 'es')} recorded nothing ({named})"
+    if unit == "files":
+        return f"{count_text(number, 'file')} {LOSSES.get(cause, cause)}: {named}"
+    return f"{number:,} {unit} {LOSSES.get(cause, cause)}"
 
 
 def coverage(run: AnalyzedRun, m: Model) -> JsonObject:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "format/build_info.h"
 #include "format/functions.h"
+#include "format/journal_place.h"
 #include "format/program.h"
 #include "format/seal.h"
 #include "format/settings.h"
@@ -89,6 +91,13 @@ std::string program_obstacle(const std::string &path) {
   return std::string(kObstacleNames[static_cast<int>(find_obstacle(path.c_str(), read_bytes))]);
 }
 
+std::optional<std::string> journal_trace_file(const std::string &path) {
+  char text[4096];
+  Writer w(text, sizeof text);
+  if (!write_trace_file_of(path.c_str(), w)) return std::nullopt;
+  return std::string(w.view());
+}
+
 std::string journal_directory(const std::string &run_dir, const std::string &journal_dir) {
   std::vector<char> buffer(run_dir.size() + journal_dir.size() + 128);
   Writer w(buffer.data(), buffer.size());
@@ -96,15 +105,52 @@ std::string journal_directory(const std::string &run_dir, const std::string &jou
   return std::string(w.view());
 }
 
+// One directory for each place that this node may have (format/journal_place.h).
+std::vector<std::string> journal_directories(const std::string &run_dir, const std::string &journal_dir) {
+  std::vector<std::string> found;
+  std::vector<char> buffer(run_dir.size() + journal_dir.size() + 256);
+  for (int place = 0; place < kJournalPlaces; ++place) {
+    Writer w(buffer.data(), buffer.size());
+    int64_t bytes_read = 0;
+    if (!write_journal_place(w, place, journal_dir, geteuid(), run_dir, bytes_read)) continue;
+    write_journal_directory(w, geteuid(), run_dir);
+    found.emplace_back(w.view());
+  }
+  return found;
+}
+
+std::string journal_fault(const std::string &journal_dir) {
+  int status = check_journal_directory(journal_dir, geteuid());
+  if (status == -EINVAL) return "it is no absolute path";
+  if (status == -EPERM) return "another user has made tailrace-" + std::to_string(geteuid()) + " in it";
+  return status < 0 && status != -ENOSPC && status != -EDQUOT ? strerror(-status) : "";
+}
+
+// The directories that the first journal of a run made in the run, as far as they are empty.
+void remove_empty_place(const std::string &run_dir, const std::string &directory) {
+  if (directory.compare(0, run_dir.size() + 1, run_dir + "/") != 0) return;
+  std::string path = directory;
+  for (size_t end = path.rfind('/'); end > run_dir.size(); end = path.rfind('/')) {
+    path.resize(end);
+    if (rmdir(path.c_str()) != 0) return;
+  }
+}
+
 nb::dict seal_journals(const std::string &run_dir, const std::string &journal_dir) {
   SealedJournals result;
-  std::string directory = journal_directory(run_dir, journal_dir);
-  int status;
+  std::vector<std::string> directories = journal_directories(run_dir, journal_dir);
+  std::string fault;
   {
     nb::gil_scoped_release released;
-    status = seal_dead_journals(directory.c_str(), result, run_dir + "/trace");
+    for (const std::string &directory : directories) {
+      int status = seal_dead_journals(directory.c_str(), result, run_dir + "/trace");
+      // Where another user has taken our name the core has used another place, which is in the list.
+      bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
+      if (status < 0 && !(foreign && directories.size() > 1)) fault = directory + ": " + strerror(-status);
+      remove_empty_place(run_dir, directory);
+    }
   }
-  if (status < 0) throw std::runtime_error(directory + ": " + strerror(-status));
+  if (!fault.empty()) throw std::runtime_error(fault);
   nb::dict out, unrecorded;
   out["sealed_journals"] = result.sealed;
   out["alive"] = result.alive;
@@ -136,6 +182,13 @@ void bind_core(nb::module_ &m) {
         "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
         "The directory of this user's journals of the run on this node. run_dir is a real, absolute path.");
+  m.def("journal_directories", &journal_directories, "run_dir"_a, "journal_dir"_a,
+        "All directories that may have this user's journals of the run on this node; journal_directory() is the first.\n"
+        "The others are used where that can't be, if journal_dir is the default.");
+  m.def("journal_fault", &journal_fault, "journal_dir"_a,
+        "Why no journal can be kept in the directory; \"\" when one can, or could with more space.");
+  m.def("journal_trace_file", &journal_trace_file, "path"_a,
+        "The trace file that the journal at `path` is sealed into; None when it is no journal of this user's.");
   m.def("seal_journals", &seal_journals, "run_dir"_a, "journal_dir"_a,
         "Seals the journals of the run's dead processes on this node into <run_dir>/trace. Returns counts:\n"
         "sealed_journals, alive, failed, failed_events, events, and unrecorded_lost (cause -> events that no block\n"

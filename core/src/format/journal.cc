@@ -38,7 +38,11 @@ uint64_t file_hash(string_view path, const FileIdentity &identity) {
 }
 
 void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir) {
-  out << journal_dir << "/tailrace-";
+  write_journal_directory(out << journal_dir, uid, run_dir);
+}
+
+void write_journal_directory(Writer &out, unsigned uid, string_view run_dir) {
+  out << "/tailrace-";
   out.number(uid) << '/';
   out.hex(fnv64(run_dir.data(), run_dir.size()), 16);
 }

@@ -1,6 +1,7 @@
 // The journal: where records are kept between the call and the block.
 //
-//   a traced process                                   <journal dir>/tailrace-<uid>/<run key>/   (tmpfs, mode 0700)
+//   a traced process                                   <place>/tailrace-<uid>/<run key>/   (mode 0700; best in memory,
+//                                                      format/journal_place.h)
 //   +----------------------------------+
 //   | Session                          |               <host>-<pid>-<start>.0.tj   one file = one segment
 //   |   ledger ------------------------|--------+      +-----------------------------------------------+
@@ -196,6 +197,8 @@ uint64_t file_hash(string_view path, const FileIdentity &identity);
 
 // <dir>/tailrace-<uid>/<key of the run directory>
 void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir);
+// The same behind <dir>, which `out` has already.
+void write_journal_directory(Writer &out, unsigned uid, string_view run_dir);
 // The inode of the calling process's pid namespace; 0 without /proc.
 uint64_t pid_namespace();
 // <host>-<pid>-<start>, the stem of trace files and journals

@@ -48,4 +48,7 @@ struct SealedJournals {
 // whose trace file is in `trace_directory` are sealed (empty: in any).
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory = {});
 
+// Writes the path of the trace file that a journal of this user is sealed into. False: it is another user's, or none.
+bool write_trace_file_of(const char *journal, Writer &out);
+
 }  // namespace tailrace

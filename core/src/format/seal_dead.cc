@@ -95,6 +95,16 @@ bool is_owned_by(int fd, unsigned uid) {
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
 }
 
+// Opens a file that may be a trap: no link is followed, and a pipe does not wait for its other end.
+int open_regular(const char *path, int access) {
+  int fd = sys::open(path, access | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return fd;
+  struct statx s;
+  if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &s) == 0 && S_ISREG(s.stx_mode)) return fd;
+  sys::close(fd);
+  return -EINVAL;
+}
+
 // Whether the file that the journal names is a trace file of this run.
 bool names_trace_file(const SegmentHeader &h, string_view trace_directory) {
   string_view path = h.trace_file();
@@ -129,7 +139,7 @@ bool take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_b
 }
 
 bool reconcile_with_trace_file(SegmentHeader &segment) {
-  int fd = sys::open(segment.trace_path, O_RDWR | O_NOFOLLOW);
+  int fd = open_regular(segment.trace_path, O_RDWR);
   if (fd < 0) return true;
   bool ours = true;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
@@ -204,7 +214,7 @@ Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
 
 // Opened without the right to write, since a writer counts as a user of the journal.
 Outcome Sealing::look(const char *path, unsigned uid) {
-  int fd = sys::open(path, O_RDONLY | O_NOFOLLOW);
+  int fd = open_regular(path, O_RDONLY);
   if (fd < 0) return Outcome::kSkipped;
   SegmentHeader header{};
   Outcome outcome = Outcome::kSkipped;
@@ -225,7 +235,7 @@ Outcome Sealing::seal_one(const char *path, unsigned uid) {
   Outcome seen = look(path, uid);
   if (seen == Outcome::kBegun) sys::unlink(path);
   if (seen != Outcome::kEmpty) return seen;
-  int fd = sys::open(path, O_RDWR | O_NOFOLLOW);
+  int fd = open_regular(path, O_RDWR);
   if (fd < 0) return Outcome::kSkipped;
   Outcome outcome = Outcome::kSkipped;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
@@ -287,6 +297,17 @@ bool write_sibling(Writer &out, string_view directory, uint64_t uid) {
 }
 
 }  // namespace
+
+bool write_trace_file_of(const char *journal, Writer &out) {
+  int fd = open_regular(journal, O_RDONLY);
+  if (fd < 0) return false;
+  SegmentHeader header;
+  bool is = is_owned_by(fd, sys::geteuid()) && sys::pread(fd, &header, sizeof header, 0) == sizeof header &&
+            is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END)));
+  sys::close(fd);
+  if (is) out << header.trace_file();
+  return is && !out.overflowed();
+}
 
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
   SealScratch *scratch = make_seal_scratch();

@@ -184,6 +184,8 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
     NamedFile file;
     executable.name(file);
     pending = record_pending(call, e, file);
+    // A search along PATH tries what does not exist.
+    if (file.identity.type != FileType::kNone) report_losses();
   }
   Injection injection(environment, Injection::kSameProcess);
   int ret = real_call(injection.build(program, alloca(injection.bytes())));

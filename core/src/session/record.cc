@@ -242,6 +242,8 @@ void write_exit_members(Writer &w) {
 void record_process_exit(int code) {
   Thread *t = enter();
   if (!t) return;
+  sys::SignalsBlocked signals;
+  MemorySegment memory(t);
   char members[400];
   Writer w(members, sizeof members);
   write_exit_members(w);

@@ -7,7 +7,6 @@
 #include "session/segment.h"
 
 namespace tailrace {
-namespace {
 
 void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint32_t tid) {
   const Session &g = g_session;
@@ -33,6 +32,8 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   memcpy(s->trace_path, g.trace_path, s->path_bytes + 1);
   s->magic.store(kJournalMagic, std::memory_order_release);
 }
+
+namespace {
 
 void register_segment(SegmentHeader *s) {
   Session &g = g_session;

@@ -15,6 +15,8 @@ namespace tailrace {
 // and below.
 SegmentHeader *make_segment(uint32_t slots, uint32_t tid);
 SegmentHeader *take_reserve(uint32_t tid, size_t leaving = 0);
+// An empty segment of this process.
+void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint32_t tid);
 
 constexpr unsigned kSameUser = UINT32_MAX;
 // To be called before a call that may put the journal directory or the run directory out of reach. `uid`: the user that

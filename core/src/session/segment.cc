@@ -244,10 +244,43 @@ void seal_for_exit() {
   }
 }
 
+MemorySegment::MemorySegment(Thread *thread) : thread_(thread) {
+  Session &g = g_session;
+  if (thread->segment || g.first_segment) return;
+  segment_ = static_cast<SegmentHeader *>(sys::allocate_pages(segment_bytes(kSegmentSlots)));
+  if (!segment_) return;
+  write_segment_header(segment_, 0, kSegmentSlots, thread->tid);
+  auto &lost = segment_->lost[static_cast<int>(Loss::kNoJournal)];
+  lost.store(g.losses_without_segment.exchange(0), std::memory_order_relaxed);
+  attach_segment(thread, segment_, 0);
+}
+
+MemorySegment::~MemorySegment() {
+  if (!segment_) return;
+  Session &g = g_session;
+  {
+    Locked lock(g.wiped->sealing);
+    g.unrecorded = seal_and_empty(thread_);
+  }
+  // What could not be written: the next attempt may.
+  uint64_t lost = segment_->lost[static_cast<int>(Loss::kNoJournal)].load(std::memory_order_relaxed);
+  g.losses_without_segment.fetch_add(lost, std::memory_order_relaxed);
+  thread_->segment = nullptr;
+  thread_->begin = thread_->next = thread_->limit = thread_->captured_to = nullptr;
+  sys::munmap(segment_, segment_bytes(kSegmentSlots));
+}
+
+void report_losses() {
+  Thread *t = g_session.unrecorded ? enter() : nullptr;
+  if (!t || g_session.losses_without_segment.load() == 0) return;
+  sys::SignalsBlocked signals;
+  MemorySegment memory(t);
+}
+
 void count_loss(Thread *t, Loss cause) {
   Session &g = g_session;
   SegmentHeader *s = t && t->segment ? t->segment : g.first_segment;
-  if (!s && g.ancestor) {
+  if (!s && g.ancestor && !g.unrecorded) {
     s = g.ancestor;
     s->homeless.store(1, std::memory_order_relaxed);
   }

@@ -16,6 +16,24 @@ void note_thread(Thread *t);
 // In a forked child: frees the sealer's memory, which the parent may have been using.
 void forget_scratch();
 
+// For the scope, gives a thread whose process could make no journal a segment in memory, and writes its records, with the
+// number of losses so far, to the trace file at the end. So the run knows of the process. Not while the thread holds a
+// lock of the session's; signals blocked.
+class MemorySegment {
+ public:
+  explicit MemorySegment(Thread *thread);
+  ~MemorySegment();
+  MemorySegment(const MemorySegment &) = delete;
+  MemorySegment &operator=(const MemorySegment &) = delete;
+
+ private:
+  Thread *thread_;
+  SegmentHeader *segment_ = nullptr;
+};
+
+// Writes the number of losses of a process without a journal to the trace file, before another program replaces it.
+void report_losses();
+
 // Whether the thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }
 

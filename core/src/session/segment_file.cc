@@ -6,6 +6,7 @@
 
 #include "base/descriptor_table.h"
 #include "base/sys.h"
+#include "format/journal_place.h"
 #include "session/ledger.h"
 #include "session/path_buffer.h"
 #include "session/session.h"
@@ -20,21 +21,20 @@ const char *segment_path(uint32_t index, const PathBuffer &buffer) {
   return w.c_str();
 }
 
-// Makes the run's journal directory, which only the user may enter, unless another process has.
-void make_directories(const char *path) {
-  PathBuffer copy;
-  char *buffer = copy.data();
-  size_t n = strlen(path);
-  memcpy(buffer, path, n + 1);
-  for (size_t i = g_session.environment[Setting::TAILRACE_JOURNAL_DIR].size() + 1; i < n; ++i) {
-    if (buffer[i] != '/') continue;
-    buffer[i] = 0;
-    sys::mkdir(buffer, 0700);
-    buffer[i] = '/';
+// Writes the directory of this user's journals in the present place. False: there is no such place here.
+bool write_directory_of(Writer &w, unsigned uid) {
+  const Session &g = g_session;
+  int64_t bytes_read = 0;
+  string_view run = g.environment[Setting::TAILRACE_RUN];
+  if (!write_journal_place(w, g.journal_place, g.environment[Setting::TAILRACE_JOURNAL_DIR], uid, run, bytes_read)) {
+    return false;
   }
+  if (bytes_read) count_own(bytes_read, 0);
+  write_journal_directory(w, uid, run);
+  return !w.overflowed();
 }
 
-// In a world-writable directory another user's subdirectory is not to be trusted.
+// <place>/tailrace-<uid>/<key>/<file>
 bool directory_is_ours(const char *path) {
   PathBuffer copy;
   char *buffer = copy.data();
@@ -42,17 +42,38 @@ bool directory_is_ours(const char *path) {
   n = string_view(path, n).rfind('/');
   memcpy(buffer, path, n);
   buffer[n] = 0;
-  struct statx s;
-  if (sys::statx(AT_FDCWD, buffer, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_UID, &s) < 0) return false;
-  return S_ISDIR(s.stx_mode) && s.stx_uid == sys::geteuid();
+  return is_directory_of(buffer, sys::geteuid());
+}
+
+// Makes the run's journal directory, which only the user may enter, unless another process has. Returns 0, or -errno.
+int make_directories(const char *path) {
+  const Session &g = g_session;
+  PathBuffer copy;
+  char *buffer = copy.data();
+  size_t n = strlen(path), last = string_view(path).rfind('/');
+  memcpy(buffer, path, n + 1);
+  // The place itself is there, the user's directory is two levels above the file.
+  size_t user = string_view(path, last).rfind('/'), place = string_view(path, user).rfind('/');
+  size_t from = existing_part(g.journal_place, string_view(path, place), g.environment[Setting::TAILRACE_RUN]);
+  for (size_t i = from + 1; i <= last; ++i) {
+    if (buffer[i] != '/') continue;
+    if (i == last && !directory_is_ours(path)) return -EACCES;
+    buffer[i] = 0;
+    int status = sys::mkdir(buffer, 0700);
+    if (status < 0 && status != -EEXIST) return status;
+    buffer[i] = '/';
+  }
+  return 0;
 }
 
 int create_file(const char *path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   int fd = sys::open(path, kFlags, 0600);
-  if (fd == -ENOENT) {
-    make_directories(path);
-    fd = sys::open(path, kFlags, 0600);
+  // A sealer removes the directories that it has emptied.
+  for (int attempt = 0; attempt < 4 && fd == -ENOENT; ++attempt) {
+    int status = make_directories(path);
+    fd = status < 0 ? status : sys::open(path, kFlags, 0600);
+    if (status < 0 && status != -ENOENT) break;
   }
   if (fd >= 0 && !directory_is_ours(path)) {
     sys::unlink(path);
@@ -123,10 +144,9 @@ static unsigned journal_user() {
   if (uid == g.journal_uid) return uid;
   PathBuffer path;
   Writer w(path.data(), kPathBytes);
-  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
-                          g.environment[Setting::TAILRACE_RUN]);
+  bool is = write_directory_of(w, g.journal_uid);
   w << "/.";
-  return directory_is_ours(w.c_str()) ? g.journal_uid : uid;
+  return is && directory_is_ours(w.c_str()) ? g.journal_uid : uid;
 }
 
 bool name_journal() {
@@ -134,16 +154,20 @@ bool name_journal() {
   char stem[sizeof g.journal_stem];
   Writer w(stem, sizeof stem - 16);
   g.journal_uid = journal_user();
-  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
-                          g.environment[Setting::TAILRACE_RUN]);
+  bool is = write_directory_of(w, g.journal_uid);
   w << '/';
   write_process_stem(w, g.host, g.pid, g.start_realtime_ns);
-  if (string_view(w.c_str()) == string_view(g.journal_stem)) return false;
+  if (!is || w.overflowed() || string_view(w.c_str()) == string_view(g.journal_stem)) return false;
   memcpy(g.journal_stem, stem, w.size() + 1);
   return true;
 }
 
-SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing) {
+bool use_journal_place(int place) {
+  g_session.journal_place = place;
+  return name_journal();
+}
+
+static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sharing, int &status) {
   PathBuffer path;
   FileJob job{nullptr, 0, slots, sharing, nullptr, -EEXIST};
   // As many as there can be threads that execve has killed.
@@ -156,7 +180,23 @@ SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharin
       with_descriptor(make_job, &job, job.status);
     }
   }
+  status = job.segment || job.status < 0 ? job.status : -ENOMEM;
   return job.segment;
+}
+
+SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing) {
+  Session &g = g_session;
+  int status = 0;
+  SegmentHeader *made = make_in_place(index, slots, sharing, status);
+  // All segments of a process are in one place.
+  if (made || index > 0 || g.first_segment) return made;
+  g.journal_error = -status;
+  int first = g.journal_place;
+  for (int place = 0; place < kJournalPlaces && !made; ++place) {
+    if (place != first && use_journal_place(place)) made = make_in_place(index, slots, sharing, status);
+  }
+  if (!made) use_journal_place(first);
+  return made;
 }
 
 bool extend_segment_file(SegmentHeader *segment) {
@@ -202,9 +242,7 @@ void announce_user(unsigned uid) {
   // On the stack: a vfork child writes nowhere else.
   char path[2048];
   Writer w(path, sizeof path);
-  const Session &g = g_session;
-  write_journal_directory(w, g.environment[Setting::TAILRACE_JOURNAL_DIR], g.journal_uid,
-                          g.environment[Setting::TAILRACE_RUN]);
+  if (!write_directory_of(w, g_session.journal_uid)) return;
   w << '/';
   w.number(uid) << kUserSuffix;
   if (w.overflowed()) return;

@@ -10,8 +10,8 @@ namespace tailrace {
 enum class Sharing { kThisProcess, kHeaderWithChildren, kWithChildren };
 
 // Makes and maps a segment of this process with memory for `slots` and an empty header. `index` becomes the first from
-// there on that has no file yet: a thread that execve killed may have left a file that it had only begun. Null without
-// space, permission or a descriptor.
+// there on that has no file yet: a thread that execve killed may have left a file that it had only begun. A process's
+// first segment decides on the place of all. Null without space, permission or a descriptor in any place.
 SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing);
 // Allocates memory for all slots of the segment. False when that fails.
 bool extend_segment_file(SegmentHeader *segment);
@@ -25,6 +25,8 @@ bool share_segment(SegmentHeader *segment, Sharing sharing);
 
 // Names the process's journals for its present user. False when that is their name already.
 bool name_journal();
+// The same in another place (format/journal_place.h). False: there is no such place here.
+bool use_journal_place(int place);
 // Announces that journals of this user belong to the run, so that they are sealed with ours (format/seal_dead.cc). To be
 // called while the process still may.
 void announce_user(unsigned uid);

@@ -23,6 +23,7 @@
 
 #include "base/arena.h"
 #include "base/sys.h"
+#include "format/journal_place.h"
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
 #include "linker/lookup.h"
@@ -112,6 +113,7 @@ void begin_process() {
   g.start_realtime_ns = realtime_ns();
   g.segment_count = g.kept_segments = 0;
   g.losses_without_segment.store(0);
+  g.unrecorded = false;
   g.start_recorded = false;
   g.sealed_for_exit = false;
   name_process();
@@ -181,8 +183,13 @@ bool adopt_process() {
   }
   g_session.pid = static_cast<int>(given.pid);
   g_session.start_realtime_ns = given.start;
-  name_process();
-  return adopt_segments(static_cast<uint32_t>(given.segments), static_cast<uint32_t>(given.mine));
+  for (int place = 0; place < kJournalPlaces; ++place) {
+    g_session.journal_place = place;
+    name_process();
+    if (adopt_segments(static_cast<uint32_t>(given.segments), static_cast<uint32_t>(given.mine))) return true;
+  }
+  g_session.journal_place = 0;
+  return false;
 }
 
 void find_own_library() {
@@ -240,6 +247,26 @@ Thread *free_thread() {
   return new_thread();
 }
 
+// Adds to what the start event tells that the process has no journal, and why.
+void describe_missing_journal() {
+  Session &g = g_session;
+  Writer w(g.process_members + g.process_members_bytes, sizeof g.process_members - g.process_members_bytes);
+  string_view stem(g.journal_stem);
+  size_t file = stem.rfind('/');
+  (w << ",\"no_journal\":{\"dir\":").json(slice(stem, 0, file == string_view::npos ? 0 : file));
+  (w << ",\"errno\":").number(g.journal_error);
+  w << '}';
+  if (!w.overflowed()) g.process_members_bytes += w.size();
+}
+
+void record_start(Thread *t) {
+  sys::SignalsBlocked signals;
+  bool missing = !t->segment && !g_session.first_segment;
+  if (missing) describe_missing_journal();
+  MemorySegment memory(t);
+  record_process_start(t);
+}
+
 Thread *begin_thread() {
   Thread *t;
   bool first;
@@ -264,7 +291,7 @@ Thread *begin_thread() {
     if (continues) note_thread(t);
   }
   if (g_thread_key < kInlineKeys) watch_thread_end();
-  if (first) record_process_start(t);
+  if (first) record_start(t);
   return t;
 }
 

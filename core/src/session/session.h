@@ -116,6 +116,9 @@ struct Session {
   Ledger own_ledger;
   Context *root;
   Thread *threads;
+  int journal_place;  // format/journal_place.h
+  int journal_error;  // errno of the last attempt to make a first segment
+  bool unrecorded;    // it failed, and the trace file says so
   uint32_t segment_count;
   uint32_t kept_segments;  // full ones that are left to the launcher
   SegmentHeader *first_segment;

@@ -1,0 +1,88 @@
+// See format/journal_place.h.
+#include "format/journal_place.h"
+
+#include <errno.h>
+
+#include "base/sys.h"
+#include "format/journal.h"
+#include "format/settings.h"
+
+namespace tailrace {
+namespace {
+
+constexpr string_view kRunPlace = "/journals/";
+
+bool is_default(string_view chosen) {
+  return chosen == kSettings[static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR)].fallback;
+}
+
+// random(4). A directory on a shared file system must be this node's own: whether a journal's process lives is asked of
+// this kernel.
+bool write_boot_id(Writer &out, int64_t &bytes_read) {
+  char id[64];
+  int fd = sys::open("/proc/sys/kernel/random/boot_id", O_RDONLY);
+  if (fd < 0) return false;
+  long n = sys::read(fd, id, sizeof id);
+  sys::close(fd);
+  if (n > 0) bytes_read += n;
+  constexpr long kUuidAndNewline = 37;
+  if (n != kUuidAndNewline) return false;
+  out << string_view(id, kUuidAndNewline - 1);
+  return true;
+}
+
+// A file of the size of a short process's journal can be made and mapped.
+int try_journal(const char *path) {
+  size_t bytes = segment_bytes(kFirstSlots);
+  int fd = sys::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (fd < 0) return fd;
+  int status = sys::fallocate(fd, 0, static_cast<int64_t>(bytes));
+  if (status == -EOPNOTSUPP) status = sys::ftruncate(fd, static_cast<int64_t>(bytes));
+  void *map = status == 0 ? sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd) : nullptr;
+  if (map) sys::munmap(map, bytes);
+  if (status == 0 && !map) status = -ENODEV;
+  sys::unlink(path);
+  sys::close(fd);
+  return status;
+}
+
+}  // namespace
+
+bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,
+                         int64_t &bytes_read) {
+  if (place > 0 && !is_default(chosen)) return false;
+  switch (place) {
+    case 0: out << chosen; break;
+    case 1: (out << "/run/user/").number(uid); break;
+    case 2:
+      if (!write_boot_id(out << run_dir << kRunPlace, bytes_read)) return false;
+      break;
+    default: return false;
+  }
+  return !out.overflowed();
+}
+
+size_t existing_part(int place, string_view directory, string_view run_dir) {
+  return place == 2 ? run_dir.size() : directory.size();
+}
+
+bool is_directory_of(const char *path, unsigned uid) {
+  struct statx s;
+  if (sys::statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_UID, &s) < 0) return false;
+  return S_ISDIR(s.stx_mode) && s.stx_uid == uid;
+}
+
+int check_journal_directory(string_view chosen, unsigned uid) {
+  if (chosen.empty() || chosen[0] != '/') return -EINVAL;
+  char path[2048];
+  Writer w(path, sizeof path);
+  (w << chosen << "/tailrace-").number(uid);
+  if (w.overflowed()) return -ENAMETOOLONG;
+  int status = sys::mkdir(w.c_str(), 0700);
+  if (status < 0 && status != -EEXIST) return status;
+  if (!is_directory_of(w.c_str(), uid)) return -EPERM;
+  (w << "/.check-").number(sys::getpid());
+  return w.overflowed() ? -ENAMETOOLONG : try_journal(w.c_str());
+}
+
+}  // namespace tailrace

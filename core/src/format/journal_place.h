@@ -1,0 +1,31 @@
+// The places where a run's journals may be on a node. The core uses the first one that it can use; the sealers look into
+// all of them.
+//
+//   0  TAILRACE_JOURNAL_DIR
+//   where that is the default, and it is missing, full, or another user has made our directory in it:
+//   1  /run/user/<uid>
+//   2  <run>/journals/<boot id>: of this node alone, and of all containers on it
+#pragma once
+
+#include "base/text.h"
+
+namespace tailrace {
+
+constexpr int kJournalPlaces = 3;
+
+// Writes the place's directory, in which <uid> has the directory tailrace-<uid>. False, with nothing useful written:
+// there is no such place. `bytes_read` grows by what was read.
+bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,
+                         int64_t &bytes_read);
+// How much of the place's directory must be there; the rest is made with the first journal.
+size_t existing_part(int place, string_view directory, string_view run_dir);
+
+// Whether the path itself, no link, is a directory of this user. In a place that all users can write to, another user's
+// is not to be trusted.
+bool is_directory_of(const char *path, unsigned uid);
+
+// Tries to keep a journal in `chosen` as the core would. Returns 0, or -errno: -EINVAL for a relative path, -EPERM where
+// another user has made our directory.
+int check_journal_directory(string_view chosen, unsigned uid);
+
+}  // namespace tailrace
