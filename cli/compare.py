@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-import tailrace
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
+from tailrace.cli.opening import open_run
 from tailrace.errors import QueryError, RegressionError, UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def command(
     with _limit_errors_as_usage_errors():
         gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)
-    found = runs.compare(*([runs.measure(tailrace.open(path)) for path in group] for group in (a, b)))
+    found = runs.compare(*([runs.measure(open_run(path)) for path in group] for group in (a, b)))
     with _limit_errors_as_usage_errors():
         verdicts = runs.check(found, gates)
     if as_json:

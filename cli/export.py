@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-import tailrace
 from tailrace.analyzer import exports
+from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -29,5 +29,5 @@ def command(directory: Path, to: str, level: str | None, output: str | None) -> 
     """
     if output is None:
         utf8_output()
-    for note in exports.export(tailrace.open(directory), to, output, level):
+    for note in exports.export(open_run(directory), to, output, level):
         click.echo(f"tailrace: {note}", err=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-import tailrace
+from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
@@ -61,7 +61,7 @@ def command(
 
     classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
-    run = tailrace.open(directory)
+    run = open_run(directory)
     graph = graphs.graph(
         run, level=level, files=files, classes=classes, packages=packages, stage=stage, with_datasets=datasets
     )

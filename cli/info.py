@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-import tailrace
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.cli.opening import open_run
 from tailrace.errors import UsageError
 
 
@@ -24,7 +25,7 @@ def command(directory: Path | None, build: bool, form: str) -> None:
         return
     if directory is None:
         raise UsageError("the run directory is missing: write tailrace info DIR")
-    run = tailrace.open(directory)
+    run = open_run(directory)
     info = run.info()
     if form == "json":
         click.echo(json.dumps(info, indent=2))
@@ -49,7 +50,7 @@ def command(directory: Path | None, build: bool, form: str) -> None:
 
 def _lines(info: dict[str, Any]) -> list[list[str]]:
     seconds = (info["t1_ns"] - info["t0_ns"]) / 1e9 if info["events"] else 0.0
-    lost = ", ".join(f"{loss['count']} {loss['unit']} {loss['cause']}" for loss in info["losses"])
+    lost = ", ".join(_loss(**loss) for loss in info["losses"])
     command = info["command"]
     rows = {
         "outcome": info["outcome"] or _all_done(info["outcomes"]),
@@ -79,9 +80,13 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
 
 def _all_done(outcomes: dict[str, int]) -> str:
     """The outcome of a run in which nothing failed; "" where no task was declared."""
-    from tailrace.analyzer.util.formatting import count_text
-
     return f"{count_text(outcomes['done'], 'task')} done" if outcomes else ""
+
+
+def _loss(cause: str, unit: str, count: int) -> str:
+    return (
+        f"{count_text(count, 'process', 'es')} recorded nothing" if unit == "processes" else f"{count} {unit} {cause}"
+    )
 
 
 def _coverage(coverage: dict[str, Any]) -> str:

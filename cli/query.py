@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-import tailrace
+from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
 
@@ -104,7 +104,7 @@ def command(
         raise UsageError("parquet is a binary format: name the output file with -o FILE")
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
-    run = tailrace.open(directory)
+    run = open_run(directory)
     given = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
     values = _values(given)
     for name in values.get("path", ()):

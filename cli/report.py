@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-import tailrace
+from tailrace.cli.opening import open_run
 from tailrace.errors import UsageError
 
 
@@ -19,7 +19,7 @@ def command(directory: Path, html: Path | None, flux_workers: int | None) -> Non
     from tailrace.analyzer import summary
 
     # The workers may start in another directory.
-    run = tailrace.open(directory if flux_workers is None else directory.absolute())
+    run = open_run(directory if flux_workers is None else directory.absolute())
     with _cluster(run.path, flux_workers):
         data = summary.collect(run)
     if html is None:

@@ -1,23 +1,40 @@
-"""`tailrace seal DIR`: seals the journals of dead processes on this node."""
+"""`tailrace seal DIR`, `tailrace seal --all`: seals the journals of dead processes on this node."""
 
+import os
 from pathlib import Path
 
 import click
 
 from tailrace.analyzer.util.formatting import count_text
+from tailrace.cli.opening import lines
 from tailrace.cli.run import describe
-from tailrace.errors import CoreError
-from tailrace.integrations import launcher, rundir
+from tailrace.errors import CoreError, UsageError
+from tailrace.integrations import launcher, recovery, rundir
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-def command(directory: Path) -> None:
+@click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Seal the journals of all runs on this node; as root, those of all users, each with that user's rights.",
+)
+@click.option("--remove", is_flag=True, help="With --all: also remove the journals of runs that are gone.")
+def command(directory: Path | None, everything: bool, remove: bool) -> None:
     """Recover records of killed processes on this node into the run DIR.
 
-    `tailrace run` and the plugins do this at their end. The command is for processes that were started with
-    `tailrace env`, or whose launcher was killed as well.
+    `tailrace run` and the plugins do this at their end, and `tailrace info`, `report` and `query` before they read a
+    run. The command is for nodes on which none of these runs: with --all in a job's epilog, or from cron.
     """
+    if (directory is None) != everything:
+        raise UsageError("give a run directory, or --all for all runs of this node")
+    if remove and not everything:
+        raise UsageError("--remove goes with --all: it removes the journals of runs that are gone")
+    if directory is None:
+        _seal_all(remove)
+        return
     run_dir = rundir.existing_run_directory(directory)
     before = launcher.trace_sizes(run_dir)
     try:
@@ -30,3 +47,15 @@ def command(directory: Path) -> None:
     if account["failed"]:
         raise CoreError(launcher.unsealed_message(account, run_dir))
     click.echo(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}")
+
+
+def _seal_all(remove: bool) -> None:
+    """Prints a line per run and fact. Raises CoreError when journals could not be sealed."""
+    unsealed = 0
+    for found in recovery.seal_all(remove):
+        whose = "" if found.user == os.geteuid() else f"user {found.user}: "
+        for line in lines(found):
+            click.echo(f"{whose}{found.run}: {line}")
+        unsealed += found.failed + bool(found.fault)
+    if unsealed:
+        raise CoreError("not all journals could be sealed: see the lines above")

@@ -26,7 +26,7 @@ from typing import Any
 
 import tailrace
 from tailrace.errors import NotARunError, RunError, TailraceError, UsageError
-from tailrace.integrations import launcher
+from tailrace.integrations import environment, launcher
 
 FORMAT = 1
 DESCRIPTION = "run.json"
@@ -216,7 +216,14 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "clock_error_ns": clock_error_ns(),
         "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
         "mounts": mounts(),
+        **_chosen_journal_directory(),
     }
+
+
+def _chosen_journal_directory() -> dict[str, str]:
+    """So that a later command on this node finds the journals without the setting."""
+    chosen = environment.journal_directory()
+    return {"journal_dir": chosen} if chosen != environment.default_journal_directory() else {}
 
 
 def _working_directory() -> str:

@@ -1,0 +1,68 @@
+"""Opening a run for a subcommand: what waits for it in this node's journals is recovered first, and said on stderr."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import tailrace
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.integrations.recovery import Recovered, recover
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.run import Run
+
+
+def open_run(directory: Path) -> "Run":
+    """`tailrace.open` after recovering the run's journals on this node. Raises as it does."""
+    found = recover(directory)
+    if found is not None:
+        for line in lines(found):
+            click.echo(f"tailrace: {line}", err=True)
+    return tailrace.open(directory)
+
+
+def lines(found: Recovered) -> Iterator[str]:
+    """What was recovered and what was not, a sentence each; none where no journal waited."""
+    if found.gone:
+        yield from _gone(found)
+        return
+    if found.journals:
+        journals = count_text(found.journals, "journal")
+        yield f"recovered {count_text(found.events, 'event')} from {journals} of processes that had ended"
+    if lost := sum(found.lost.values()):
+        causes = ", ".join(f"{count} {cause}" for cause, count in found.lost.most_common())
+        yield f"{count_text(lost, 'event')} in journals of processes that had ended are LOST ({causes})"
+    if found.alive:
+        whose = "its last seconds are" if found.alive == 1 else "their last seconds are"
+        yield f"{count_text(found.alive, 'process', 'es')} still running: {whose} not in here"
+    yield from _not_recovered(found)
+
+
+def _gone(found: Recovered) -> Iterator[str]:
+    journals = f"{count_text(found.journals, 'journal')} of it"
+    if found.removed:
+        yield f"the run is gone: removed {journals}"
+    else:
+        yield (
+            f"the run is gone: {journals}, {bytes_text(found.bytes)}, remain here: `tailrace seal --all --remove`"
+            " removes them"
+        )
+    if found.alive:
+        yield f"{count_text(found.alive, 'process', 'es')} of it still running"
+    yield from _not_recovered(found)
+
+
+def _not_recovered(found: Recovered) -> Iterator[str]:
+    if found.failed:
+        events, journals = count_text(found.failed_events, "event"), count_text(found.failed, "journal")
+        yield f"{events} of {journals} are not in here, because {found.run} is not writable: make room and repeat this"
+    if found.unreadable:
+        journals = count_text(found.unreadable, "journal")
+        yield f"{journals} of another version of tailrace can't be read: run the `tailrace seal` of that version"
+    if found.waiting:
+        journals = count_text(found.waiting, "journal")
+        yield f"{journals} of user {found.user} on this node are not in here: run `tailrace seal --all` first"
+    if found.fault:
+        yield f"the journals can't be recovered: {found.fault}"
