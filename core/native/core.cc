@@ -1,11 +1,11 @@
 // Binds the core: tags, settings, the clock's reference, sealing of journals.
+#include <errno.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -182,9 +182,10 @@ void bind_core(nb::module_ &m) {
         "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
         "The directory of this user's journals of the run on this node. run_dir is a real, absolute path.");
-  m.def("journal_directories", &journal_directories, "run_dir"_a, "journal_dir"_a,
-        "All directories that may have this user's journals of the run on this node; journal_directory() is the first.\n"
-        "The others are used where that can't be, if journal_dir is the default.");
+  m.def(
+      "journal_directories", &journal_directories, "run_dir"_a, "journal_dir"_a,
+      "All directories that may have this user's journals of the run on this node; journal_directory() is the first.\n"
+      "The others are used where that can't be, if journal_dir is the default.");
   m.def("journal_fault", &journal_fault, "journal_dir"_a,
         "Why no journal can be kept in the directory; \"\" when one can, or could with more space.");
   m.def("journal_trace_file", &journal_trace_file, "path"_a,
