@@ -23,21 +23,29 @@ def command() -> None:
 @click.argument("directory", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @click.option("--since", default="", metavar="TIME", help="Leave out jobs that ended before TIME (as in `flux jobs`).")
 @click.option("--workflow", metavar="NAME", help="The workflow tag of untraced jobs.")
+@click.option(
+    "--within",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Leave for a later collect what takes longer. Default: no limit.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
 @click.option(
     "--flux", type=click.Path(path_type=Path), metavar="PATH", help="The flux command. Default: the one on PATH."
 )
-def collect(directory: Path | None, since: str, workflow: str | None, quiet: bool, flux: Path | None) -> None:
+def collect(
+    directory: Path | None, since: str, workflow: str | None, within: float | None, quiet: bool, flux: Path | None
+) -> None:
     """Write Flux's job history to the run DIR: dependencies, times, nodes, results.
 
     Queries the surrounding instance (or the one that FLUX_URI names) and the instances inside its jobs. Can be
     repeated at any time: later results replace earlier ones. Without DIR, writes to every run that jobs of the
-    instance were traced into.
+    instance were traced into. Also recovers records on this node of tasks whose shell was killed, in your own runs.
     """
     from tailrace.flux import collect as history
 
     try:
-        done = history.collect(directory, since, workflow, flux)
+        done = history.collect(directory, since, workflow, flux, within)
     except OSError as error:
         raise UsageError(f"can't write to {error.filename}: {error.strerror}") from error
     for path, reason in done[0].unreachable if done else []:

@@ -13,17 +13,27 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tailrace.errors import ManagerError, TailraceError, UsageError
+from tailrace.errors import ManagerError, RunError, TailraceError, UsageError
 from tailrace.flux import declared_folder
-from tailrace.flux.declared_jobs import Instance, Job, ascii_path, default_workflow, describe, run_of, user_of
-from tailrace.integrations import rundir
+from tailrace.flux.declared_jobs import (
+    Instance,
+    Job,
+    ascii_path,
+    default_workflow,
+    describe,
+    run_of,
+    trace_event,
+    user_of,
+)
+from tailrace.integrations import launcher, rundir
 
 HISTORY_TIMEOUT_S = 300
 
@@ -63,18 +73,20 @@ def find_flux(given: str | Path | None = None) -> Path:
     raise ManagerError("the flux command is not on PATH: load Flux's module, or give its path with --flux")
 
 
-def read_history(flux: Path, since: str = "") -> tuple[list[Instance], list[tuple[str, str]]]:
+def read_history(
+    flux: Path, since: str = "", within: float = HISTORY_TIMEOUT_S
+) -> tuple[list[Instance], list[tuple[str, str]]]:
     """The history of the surrounding instance and of those inside it; (path, reason) of those that did not answer.
 
-    since: omits jobs that ended before it; a time as for `flux jobs --since`. Raises ManagerError.
+    since: omits jobs that ended before it; a time as for `flux jobs --since`. within: s. Raises ManagerError.
     """
     script = Path(__file__).with_name("history.py")
     command = [str(flux), "python", str(script), *([f"--since={since}"] if since else [])]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=HISTORY_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, check=False, timeout=max(within, 0))
     except subprocess.TimeoutExpired as error:
         raise ManagerError(
-            f"Flux did not return its job history within {HISTORY_TIMEOUT_S} s: check that the broker runs"
+            f"Flux did not return its job history within {within:.0f} s: collect again later, or give --since"
         ) from error
     except OSError as error:
         raise ManagerError(f"can't run {flux}: {error.strerror}") from error
@@ -112,15 +124,23 @@ def parse_history(lines: Iterable[str]) -> tuple[list[Instance], list[tuple[str,
 
 
 def collect(
-    run_dir: str | Path | None = None, since: str = "", workflow: str | None = None, flux: str | Path | None = None
+    run_dir: str | Path | None = None,
+    since: str = "",
+    workflow: str | None = None,
+    flux: str | Path | None = None,
+    within: float | None = None,
 ) -> list[Collected]:
     """Writes the history of the surrounding Flux instance, and of those inside it, to runs.
 
     run_dir: the run; None: every run that a job of these instances was traced into. Untraced jobs are included if that
-    is a single run. since: as in `read_history`. workflow: the workflow of untraced jobs.
+    is a single run. since: as in `read_history`. workflow: the workflow of untraced jobs. within: s, after which runs
+    are left for a later collect; those that have nothing of these instances come first.
+    Also seals the journals of dead processes on this node, in the user's own runs.
     Raises ManagerError, UsageError; OSError, RunError when `run_dir` can't be written.
     """
-    return store(*read_history(find_flux(flux), since), run_dir, workflow)
+    end = None if within is None else time.monotonic() + within
+    history = read_history(find_flux(flux), since, HISTORY_TIMEOUT_S if within is None else within)
+    return store(*history, run_dir, workflow, end)
 
 
 def store(
@@ -128,8 +148,9 @@ def store(
     unreachable: list[tuple[str, str]],
     run_dir: str | Path | None = None,
     workflow: str | None = None,
+    end: float | None = None,
 ) -> list[Collected]:
-    """Writes a history of `read_history`; see `collect`."""
+    """Writes a history of `read_history`; see `collect`. end: by time.monotonic()."""
     shares = jobs_by_run(instances)
     if run_dir is not None:
         directory = Path(run_dir)
@@ -137,16 +158,20 @@ def store(
             directory = rundir.open_run_directory(directory, rundir.command_line())
         wanted = [directory.resolve()]
     else:
-        wanted = sorted(run for run in shares if run is not None)
+        names = [file_name(instance) for instance in instances]
+        wanted = sorted((run for run in shares if run is not None), key=lambda run: (_has_any(run, names), run))
     with_untraced = run_dir is not None or len(wanted) == 1
     by_path = {instance.path: instance for instance in instances}
     collected = []
     for run in wanted:
         share = [*shares.get(run, []), *(shares.get(None, []) if with_untraced else [])]
         done = Collected(run, unreachable=unreachable)
+        if end is not None and time.monotonic() >= end:
+            collected.append(replace(done, fault="no time was left: run `tailrace flux collect` again"))
+            continue
         try:
             _collect_into(done, by_path, share, workflow)
-        except (OSError, TailraceError) as error:
+        except (OSError, RuntimeError, TailraceError) as error:
             if run_dir is not None:
                 raise
             done.fault = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
@@ -187,6 +212,22 @@ def _collect_into(
             done.files.append(done.run_dir / declared_folder.FOLDER / name)
             done.jobs += len(jobs)
             done.instances += 1
+    if owner == os.geteuid():
+        _seal(done.run_dir, [job for _, _, job in own])
+
+
+def _seal(run: Path, jobs: Iterable[Job]) -> None:
+    """Seals this node's journals of the jobs' dead processes: a shell that was killed has left them."""
+    directories = {trace_event(job).get("journal-dir") for job in jobs}
+    for directory in sorted(str(one or "") for one in directories):
+        env = {**os.environ, "TAILRACE_JOURNAL_DIR": directory} if directory else None
+        account = launcher.seal(run, env)
+        if account["failed"]:
+            raise RunError(launcher.unsealed_message(account, run))
+
+
+def _has_any(run: Path, names: Iterable[str]) -> bool:
+    return any(os.path.lexists(run / declared_folder.FOLDER / name) for name in names)
 
 
 def file_name(instance: Instance) -> str:

@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 import tailrace
 from support.commands import TAILRACE
+from support.run_files import Trace
 from tailrace.flux.paths import PARTS
 from tailrace.integrations import rundir
 
@@ -260,6 +263,58 @@ def test_an_instance_without_traced_jobs_collects_nothing(start_flux, tmp_path):
     instance.wait(instance.submit("true"))
     assert instance.stop() == 0
     assert not called.exists()
+
+
+def test_a_collect_that_hangs_does_not_keep_the_instance_from_ending(start_flux, tmp_path):
+    """The instance is killed after a minute, by which time systemd would have done so."""
+    command = tmp_path / "command"
+    command.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\nexec sleep 600\n')
+    command.chmod(0o700)
+    env = {"TAILRACE_COMMAND": str(command), "TAILRACE_COLLECT_SECONDS": "4"}
+    instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE, **env})
+    instance.wait(instance.submit("--setattr=user.trace=true", "true"))
+    assert instance.stop() == 0
+    within = re.fullmatch(r"flux collect --quiet --within=(.*)", (tmp_path / "words").read_text().strip())
+    assert 0 < float(within[1]) < 4
+
+
+def test_what_takes_too_long_is_left_for_a_later_collect(start_flux, flux_plugins, tmp_path):
+    instance = start_flux(cwd=tmp_path, env={"FLUX_SHELL_RC_PATH": str(flux_plugins.rc_folder)})
+    jobs = [instance.submit("--setattr=user.trace.stage=s", "cp", "/etc/hostname", f"out{n}") for n in range(3)]
+    for job in jobs:
+        instance.wait(job)
+    done = collect(instance, "--within=0", check=False)
+    assert done.returncode == 1
+    assert "did not return its job history within 0 s: collect again later" in done.stderr
+    assert "3 jobs" not in collect(instance, "--within=60").stderr
+    assert len(list((tmp_path / "tailrace-runs").glob("*/declared/*.jsonl"))) == 3
+
+
+def test_records_of_a_job_whose_shell_was_killed_are_sealed_by_the_next_collect(start_traced_flux, tmp_path):
+    journals = tmp_path / "journals"
+    journals.mkdir()
+    instance = start_traced_flux(f"journal-dir={journals}", cwd=tmp_path)
+    script = "echo > ready; kill -STOP $$"
+    job = instance.submit("--setattr=user.trace.stage=s", "sh", "-c", script)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.1)
+    (shell,) = [
+        pid
+        for broker in instance.broker_pids()
+        for path in Path(f"/proc/{broker}/task").glob("*/children")
+        for pid in map(int, path.read_text().split())
+        if b"flux-shell" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    children = [int(pid) for pid in Path(f"/proc/{shell}/task/{shell}/children").read_text().split()]
+    for pid in (shell, *children):
+        os.kill(pid, signal.SIGKILL)
+    instance.wait(job)
+    run_dir = tmp_path / "tailrace-runs" / plain(job)
+    assert list(journals.rglob("*.tj"))
+    assert not Trace(run_dir).of(tmp_path / "ready")
+    collect(instance)
+    assert Trace(run_dir).of(tmp_path / "ready")
+    assert not list(journals.rglob("*.tj"))
 
 
 def test_a_failed_collect_does_not_delay_the_instances_end(start_flux, tmp_path):

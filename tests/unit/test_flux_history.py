@@ -313,6 +313,19 @@ def test_a_run_that_was_tampered_with_is_left_out_and_named(run_dir: Path, tmp_p
     assert [(path.name, path.read_text()) for path in (tmp_path / "kept").iterdir()] == [("file", "kept")]
 
 
+def test_runs_are_left_when_no_time_is_left_and_new_ones_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [rundir.open_run_directory(tmp_path / name, ["test"]) for name in ("a", "b", "c")]
+    jobs = [job(f"ƒ{n}", extra=[traced_event(run, stage="s")]) for n, run in enumerate(runs)]
+    collect.store([instance(*jobs[:1])], [])
+    clock = iter(range(10))
+    monkeypatch.setattr(collect.time, "monotonic", lambda: next(clock))
+    done = collect.store([instance(*jobs)], [], end=1)
+    assert [(each.run_dir.name, bool(each.fault)) for each in done] == [("b", False), ("c", True), ("a", True)]
+    assert "again" in done[-1].fault
+
+
 def test_jobs_of_other_users_enter_no_run(run_dir: Path) -> None:
     mine, theirs = job("ƒA"), job("ƒB", extra=[traced_event(run_dir, workflow="w", stage="s", task="fA")])
     theirs["events"][0]["context"]["userid"] += 1
