@@ -1,9 +1,9 @@
 """A graph in Graphviz' DOT language (https://graphviz.org/doc/info/lang.html): `dot -Tsvg graph.dot`.
 
 Tasks, stages and processes are boxes, files are notes, datasets cylinders, streams ellipses; an edge's width grows with
-the logarithm of its bytes. The critical path is brown, with its time; an edge whose `confidence` is not exact is
-dashed, with the reason. Names go through `quoted`, which leaves nothing that DOT would read as syntax or as an escape
-sequence.
+the logarithm of its bytes. The critical path is brown, with its time; a failed task is filled red, with its error as a
+tooltip; an edge whose `confidence` is not exact is dashed, with the reason. Names go through `quoted`, which leaves
+nothing that DOT would read as syntax or as an escape sequence.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any, TextIO
 import networkx as nx
 
 from tailrace.analyzer.exports.format import graph_format
+from tailrace.analyzer.model.outcomes import FAILED, WORDS
 from tailrace.analyzer.util.formatting import bytes_text, time_text, with_stage
 
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
 CRITICAL = "#9a4006"
+FAILED_FILL = "#f6c6c9"
 SURE = ("complete", "external", "unknown")
 """Confidences that leave no doubt about an edge."""
 STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted", "part": "dotted"}
@@ -51,10 +53,14 @@ def _node(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
         return {"label": label, "tooltip": tooltip, "shape": "cylinder", "style": "solid"}
     if attributes["kind"] == "task":
         label = with_stage(label, str(attributes["stage"]))
-    on_path = int(attributes.get("path_ns", 0))
-    if not on_path:
-        return {"label": label}
-    return {"label": [label, f"{time_text(on_path)} of the critical path"], "color": CRITICAL, "penwidth": "2"}
+    lines, out = [label], {}
+    if on_path := int(attributes.get("path_ns", 0)):
+        lines.append(f"{time_text(on_path)} of the critical path")
+        out = {"color": CRITICAL, "penwidth": "2"}
+    if attributes.get("status") in FAILED:
+        lines.append(WORDS[str(attributes["status"])])
+        out |= {"style": "rounded,filled", "fillcolor": FAILED_FILL, "tooltip": str(attributes.get("error", ""))}
+    return {"label": lines, **out}
 
 
 def _edge(attributes: dict[str, Any]) -> dict[str, str | list[str]]:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.formatting import clean, count_text
@@ -57,6 +57,7 @@ class Job:
 
     command: argv of its first process; empty where a worker process ran the task itself.
     exe: the program's path; "" where it is not known.
+    status, tries, error: by the workflow manager's word (docs/declared-dag.md).
     inputs, outputs: positions in `Lineage.artifacts`.
     """
 
@@ -75,9 +76,22 @@ class Job:
     cpu_ns: int | None = None
     rss_bytes: int | None = None
     status: str | None = None
+    tries: int | None = None
+    error: str = ""
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     parents: set[int] = field(default_factory=set)
+
+    @property
+    def failed(self) -> bool:
+        """Whether its manager says that it has no result."""
+        return self.status in (*outcomes.FAILED, outcomes.NEVER_RAN)
+
+    @property
+    def outcome(self) -> dict[str, str | int]:
+        """status, tries and error, those that are known."""
+        values = {"status": self.status, "tries": self.tries, "error": clean(self.error) or None}
+        return {key: value for key, value in values.items() if value is not None}
 
     @property
     def program(self) -> str:
@@ -106,8 +120,9 @@ def lineage(run: AnalyzedRun | Model) -> Lineage:
     position = {activity: i for i, activity in enumerate(order)}
     artifacts = _link(m, code, flows, jobs, position)
     ordered = [jobs[activity] for activity in order]
-    _add_declared(run, ordered)
     notes = _notes(m, kept)
+    if not isinstance(run, Model):
+        notes += _add_declared(run, ordered)
     return Lineage(ordered, artifacts, notes)
 
 
@@ -266,21 +281,26 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
     return out
 
 
-def _add_declared(run: AnalyzedRun | Model, jobs: list[Job]) -> None:
-    """Adds declared dependencies between jobs to their parents, and the declared tasks' status to the jobs."""
-    if isinstance(run, Model):
-        return
+def _add_declared(run: AnalyzedRun, jobs: list[Job]) -> list[str]:
+    """Adds declared dependencies between jobs to their parents, and the declared tasks' ends to the jobs; returns a
+    note on the tasks that left no events."""
     place = {(job.workflow, job.task): i for i, job in enumerate(jobs) if job.task}
     for row in run.declared_deps.to_dict("records"):
         workflow = str(row["workflow"] or "")
         parent, child = (place.get((workflow, str(row[end]))) for end in ("dep", "task"))
         if parent is not None and child is not None and parent != child:
             jobs[child].parents.add(parent)
-    if "status" in run.declared_tasks:
-        for row in run.declared_tasks.to_dict("records"):
-            at = place.get((str(row["workflow"] or ""), str(row["task"])))
-            if at is not None and isinstance(row["status"], str):
-                jobs[at].status = row["status"]
+    ends = outcomes.table(run)
+    at = [place.get(key) for key in zip(ends["workflow"], ends["task"], strict=True)]
+    for i, row in zip(at, ends.to_dict("records"), strict=True):
+        if i is not None and row["status"] is not None:
+            again = row["status"] == outcomes.RETRIED
+            jobs[i].status = outcomes.DONE if again else str(row["status"])
+            jobs[i].tries, jobs[i].error = int(row["tries"]), "" if again else str(row["error"])
+    absent = outcomes.counts(ends.iloc[[n for n, i in enumerate(at) if i is None]])
+    kinds = ", ".join(f"{number:,} {outcomes.WORDS.get(status, outcomes.UNENDED)}" for status, number in absent.items())
+    number = count_text(sum(absent.values()), "declared task")
+    return [f"left out, since they left no events: {number} ({kinds})"] if absent else []
 
 
 def _notes(m: Model, kept: set[int]) -> list[str]:

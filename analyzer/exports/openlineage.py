@@ -1,7 +1,7 @@
 """A run as OpenLineage events (https://openlineage.io/spec/2-0-2/OpenLineage.json), one JSON object a line.
 
-Each job (task, or untagged process) has a START and a COMPLETE or FAIL event; a parent run stands for the whole. A
-dataset is a file: namespace `file://HOST` (`file` where the job ran on several), name its path, its version in the
+Each job (task, or untagged process) has a START and a COMPLETE, FAIL or ABORT event; a parent run stands for the whole.
+A dataset is a file: namespace `file://HOST` (`file` where the job ran on several), name its path, its version in the
 facet `version`. Run ids follow from tailrace's run id and the job, so that the same run exports the same events.
 """
 
@@ -34,7 +34,7 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     events = []
     for number, job in enumerate(flow.jobs):
         name = str(uuid.uuid5(base, str(number)))
-        ended = "FAIL" if job.status in ("failed", "dep_failed") else "COMPLETE"
+        ended = "ABORT" if job.status == "canceled" else "FAIL" if job.failed else "COMPLETE"
         inputs = [_dataset(flow.artifacts[a], job) for a in job.inputs]
         outputs = [_dataset(flow.artifacts[a], job, written=True) for a in job.outputs]
         events.append((job.first_ns, _event("START", job.first_ns, name, job, base, inputs, [])))
@@ -55,8 +55,9 @@ def _event(
             "job": {"namespace": NAMESPACE, "name": clean(job.workflow) or "run"},
         }
     }
-    if kind == "FAIL":
-        message = {"message": f"the workflow manager says: {job.status}", "programmingLanguage": "unknown"}
+    if kind in ("FAIL", "ABORT"):
+        words = clean(job.error) or f"the workflow manager says: {job.status}"
+        message = {"message": words, "programmingLanguage": "unknown"}
         facets["errorMessage"] = {"_producer": PRODUCER, "_schemaURL": ERROR, **message}
     return {
         "eventType": kind,

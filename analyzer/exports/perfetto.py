@@ -23,7 +23,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.processes import Process
@@ -54,7 +54,7 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     }
     about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
-    file.write(",\n".join(_tasks(m, code, activities, origin)))
+    file.write(",\n".join(_tasks(m, code, activities, origin, _ends(run))))
     tracks = _Tracks()
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
@@ -107,8 +107,21 @@ def _text(value: Any) -> str:
     return json.dumps(clean(str(value)))
 
 
-def _tasks(m: Model, code: Any, activities: pd.DataFrame, origin: int) -> Iterator[str]:
-    """The names of the track groups, in the order of their first events, and each one's own slice."""
+def _ends(run: AnalyzedRun) -> dict[tuple[str, str], dict[str, Any]]:
+    """(workflow, task) -> status, tries and error of the declared tasks."""
+    rows = outcomes.table(run)
+    values = [
+        {"status": status or outcomes.UNENDED, "tries": int(tries), **({"error": clean(error)} if error else {})}
+        for status, tries, error in zip(rows["status"], rows["tries"], rows["error"], strict=True)
+    ]
+    return dict(zip(zip(rows["workflow"], rows["task"], strict=True), values, strict=True))
+
+
+def _tasks(
+    m: Model, code: Any, activities: pd.DataFrame, origin: int, ends: dict[tuple[str, str], dict[str, Any]]
+) -> Iterator[str]:
+    """The names of the track groups, in the order of their first events, and each one's own slice, which a viewer that
+    knows colour names draws red where the task failed."""
     counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
     spans = counts.groupby("activity").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
     for rank, (activity, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
@@ -120,7 +133,10 @@ def _tasks(m: Model, code: Any, activities: pd.DataFrame, origin: int) -> Iterat
         yield f'{{"ph":"M","name":"process_sort_index",{head},"args":{{"sort_index":{rank}}}}}'
         yield f'{{"ph":"M","name":"thread_name",{head},"args":{{"name":"task"}}}}'
         keys = {key: clean(str(row[key])) for key in (*edge_table.WHO, "exe") if str(row[key]) not in ("", "-1")}
-        times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}'
+        end = ends.get((str(row["workflow"]), str(row["task"])), {}) if row["task"] else {}
+        keys.update(end)
+        bad = ',"cname":"terrible"' if end.get("status") in (*outcomes.FAILED, outcomes.NEVER_RAN) else ""
+        times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}{bad}'
         yield f'{{"ph":"X","cat":"task","name":{_text(name)},{head},{times},"args":{json.dumps(keys)}}}'
 
 

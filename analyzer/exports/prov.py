@@ -87,6 +87,7 @@ def _activity(job: Job) -> dict[str, Any]:
     words = {"workflow": job.workflow, "stage": job.stage, "task": job.task, "program": job.program}
     words.update(host=" ".join(job.hosts), command=json.dumps(job.command) if job.command else "")
     out.update({f"tailrace:{key}": clean(value) for key, value in words.items() if value})
+    out.update({f"tailrace:{key}": value for key, value in job.outcome.items()})
     return out
 
 

@@ -21,7 +21,6 @@ PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 CRATE = "https://w3id.org/ro/crate/1.1"
 CONTEXT = f"{CRATE}/context"
 LICENSE = "https://spdx.org/licenses/CC0-1.0"
-FAILED = ("failed", "dep_failed")
 
 
 def write(run: AnalyzedRun, file: TextIO) -> list[str]:
@@ -98,7 +97,6 @@ def _program(name: str, job: Job) -> dict[str, str]:
 
 def _action(job: Job, number: int, files: list[str]) -> dict[str, Any]:
     label = f"{job.stage} / {job.task}" if job.task else job.label
-    failed = job.status in FAILED
     action: dict[str, Any] = {
         "@id": f"#action/{number}",
         "@type": "CreateAction",
@@ -106,10 +104,12 @@ def _action(job: Job, number: int, files: list[str]) -> dict[str, Any]:
         "instrument": {"@id": _program_id(job)},
         "startTime": utc(job.first_ns),
         "endTime": utc(job.last_ns),
-        "actionStatus": {"@id": f"http://schema.org/{'Failed' if failed else 'Completed'}ActionStatus"},
+        "actionStatus": {"@id": f"http://schema.org/{'Failed' if job.failed else 'Completed'}ActionStatus"},
         "object": [{"@id": files[a]} for a in job.inputs],
         "result": [{"@id": files[a]} for a in job.outputs],
     }
+    if job.failed:
+        action["error"] = clean(job.error) or str(job.status)
     if job.command:
         action["description"] = clean(" ".join(job.command))
     return action

@@ -135,6 +135,8 @@ def _execution(job: Job, name: str) -> dict[str, Any]:
         out["coreCount"] = max(1, math.ceil(job.cpu_ns / 1e9 / seconds))
     if job.rss_bytes is not None:
         out["memoryInBytes"] = job.rss_bytes
+    if job.outcome:
+        out["tailrace"] = job.outcome  # not of the format, which has no word for a failure
     return out
 
 

@@ -1,6 +1,7 @@
 """The analyses on the graph: attributes of `graphs.graph`'s nodes and edges about the critical path and lifetimes.
 
-task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack)
+task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack); of declared tasks
+                status (model/outcomes.py), tries, error
 stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)
 file            size, live_ns, again_bytes, never_read, intermediate (lifetime.py), of data files
 flow, read      critical: the path goes over it
@@ -12,6 +13,7 @@ from __future__ import annotations
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.outcomes import UNENDED
 from tailrace.analyzer.util.types import Graph
 
 
@@ -33,6 +35,12 @@ def annotate(out: Graph, found: Analyses) -> None:
 
 
 def _tasks(out: Graph, found: Analyses, ids: list[str]) -> None:
+    ends = {(row["workflow"], row["task"]): row for row in found.outcomes.to_dict("records")}
+    for name, task in zip(ids, found.inputs.tasks.to_dict("records"), strict=True):
+        end = ends.get((task["workflow"], task["task"]))
+        if name in out and end is not None and task["task"]:
+            error = {"error": str(end["error"])} if end["error"] else {}
+            out.nodes[name].update(status=str(end["status"] or UNENDED), tries=int(end["tries"]), **error)
     for name, row in zip(ids, found.critical.tasks.to_dict("records"), strict=True):
         if name in out:
             out.nodes[name].update(

@@ -21,7 +21,10 @@ from click.testing import CliRunner
 
 from support.flowcase import T0_NS, FakeRun, Story
 from tailrace.analyzer import exports
-from tailrace.analyzer.exports import lineage, perfetto, wfformat
+from tailrace.analyzer.exports import dot, lineage, perfetto, wfformat
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.annotate import annotate
+from tailrace.analyzer.model import graphs
 from tailrace.cli import export as export_command
 from tailrace.errors import QueryError, RunError, UsageError
 
@@ -434,6 +437,86 @@ class TestOpenLineage:
         tasks = pd.DataFrame([{"workflow": "w", "task": "a", "stage": "s", "status": "failed"}])
         last = json.loads(written("openlineage", story.run(declared_tasks=tasks)).splitlines()[-1])
         assert (last["eventType"], "errorMessage" in last["run"]["facets"]) == ("FAIL", True)
+
+
+def failing_run() -> FakeRun:
+    """a failed in its second try, b was canceled, c succeeded at its second try, d never ran."""
+    story = Story()
+    rows = []
+    for name, status, tries, error in (
+        ("a", "failed", 2, "OSError: no \x1b space"),
+        ("b", "canceled", 1, "by hand"),
+        ("c", "done", 2, None),
+        ("d", "dep_failed", 0, "for a"),
+    ):
+        if status != "dep_failed":
+            story.write(f"/d/{name}", stage="s", task=name, pid=ord(name))
+        row = {"workflow": "w", "task": name, "stage": "s", "name": None, "parent": None}
+        rows.append({**row, "status": status, "tries": tries, "error": error})
+    return story.run(declared_tasks=pd.DataFrame(rows))
+
+
+class TestFailures:
+    """Every export has each task's status, tries and error, in the format's own terms where it has some."""
+
+    NOTE = "left out, since they left no events: 1 declared task (1 never ran)"
+
+    @pytest.mark.parametrize("form", ["wfformat", "rocrate", "prov", "openlineage"])
+    def test_tasks_that_left_no_events_are_named(self, form: str, tmp_path: Path) -> None:
+        assert self.NOTE in exports.export(failing_run(), form, tmp_path / "out")
+
+    def test_wfformat(self) -> None:
+        tasks = json.loads(written("wfformat", failing_run()))["workflow"]["execution"]["tasks"]
+        assert {task["id"]: task["tailrace"] for task in tasks} == {
+            "a": {"status": "failed", "tries": 2, "error": "OSError: no \x1b space"},
+            "b": {"status": "canceled", "tries": 1, "error": "by hand"},
+            "c": {"status": "done", "tries": 2},
+        }
+
+    def test_rocrate(self) -> None:
+        found = {
+            entity["name"]: (entity["actionStatus"]["@id"].rsplit("/", 1)[-1], entity.get("error"))
+            for entity in json.loads(written("rocrate", failing_run()))["@graph"]
+            if entity["@type"] == "CreateAction"
+        }
+        assert found == {
+            "s / a": ("FailedActionStatus", "OSError: no \x1b space"),
+            "s / b": ("FailedActionStatus", "by hand"),
+            "s / c": ("CompletedActionStatus", None),
+        }
+
+    def test_prov(self) -> None:
+        activities = json.loads(written("prov", failing_run()))["activity"].values()
+        found = {row["tailrace:task"]: (row["tailrace:status"], row["tailrace:tries"]) for row in activities}
+        assert found == {"a": ("failed", 2), "b": ("canceled", 1), "c": ("done", 2)}
+
+    def test_openlineage(self) -> None:
+        lines = [json.loads(line) for line in written("openlineage", failing_run()).splitlines()]
+        ends = [line for line in lines if line["eventType"] != "START"]
+        assert [line["eventType"] for line in ends] == ["FAIL", "ABORT", "COMPLETE"]
+        messages = [line["run"]["facets"].get("errorMessage", {}).get("message") for line in ends]
+        assert messages == ["OSError: no \x1b space", "by hand", None]
+
+    def test_perfetto(self) -> None:
+        events = json.loads(written("perfetto", failing_run()))["traceEvents"]
+        found = {e["args"]["task"]: (e["args"]["status"], e.get("cname")) for e in events if e.get("cat") == "task"}
+        assert found == {"a": ("failed", "terrible"), "b": ("canceled", "terrible"), "c": ("retried", None)}
+
+    def test_graphs(self) -> None:
+        run = failing_run()
+        graph = graphs.graph(run, "task")
+        annotate(graph, insights(run))
+        nodes = {d["label"]: d for _, d in graph.nodes(data=True) if d["kind"] == "task"}
+        assert (nodes["a"]["status"], nodes["a"]["tries"], nodes["a"]["error"]) == (
+            "failed",
+            2,
+            "OSError: no \x1b space",
+        )
+        assert "error" not in nodes["c"]
+        text = io.StringIO()
+        dot.write(graph, text)
+        filled = [line for line in text.getvalue().splitlines() if "rounded,filled" in line]
+        assert ["\\nfailed" in filled[0], "\\ncanceled" in filled[1], len(filled)] == [True, True, 2]
 
 
 class TestExport:
