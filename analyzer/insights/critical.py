@@ -12,16 +12,17 @@ took something (inputs.py). Edges lead from a task's point to its next one, and 
              to its last input; from there the path continues with the task that gave it. A pipe's reader that was
              slower than its writer did not wait for the writer. Each ns of the makespan is on the path once, as
              `compute`, `io` (inside reads, writes and metadata calls of files), `stream` (inside calls on pipes and
-             sockets), or `gap`: between a task's last input and its start, when nothing on the path ran (queue,
-             scheduling, start-up).
+             sockets), `gap`: between a task's last input and its first call (queue, scheduling, start-up of programs),
+             or in none: `startup` before the run's first task began, `stop` after its last one was over.
 
 In a run with tags the tasks are the tagged actors; a workflow manager's processes are untagged (`Inputs.works`). They
 weigh nothing in the bound and are never on the path: their time is a gap. The path passes through them, to the task
 whose data or end reached them last before they gave to the next. Declared dependencies hand over the producer's end.
 Where a task had all its inputs, but another task still occupied the worker's process or the nodes in which it then
 began (resource_waits.py), the path continues with that task (`RESOURCE`). So it does, in a run with a manager, with
-the task that ended last before, where no other task gave anything to a task. Time after the end of the last task is a
-gap without a task (`REST`).
+the task that ended last before, where no other task gave anything to a task. Time before the first task (`START`) and
+after the last one (`REST`) is the manager's own. A task that its manager says ended after its last call was computing
+until then.
 
 A process that waits without a recorded call (sigsuspend, a spin) counts as working, and so does a task of several
 processes: they wait for each other, as a shell does for its commands. The slack of a hand-over is the time between
@@ -45,8 +46,8 @@ from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
-PARTS = ("compute", "io", "stream", "gap")
-RESOURCE, REST = "resource", "rest"
+PARTS = ("compute", "io", "stream", "gap", "startup", "stop")
+RESOURCE, START, REST = "resource", "start", "rest"
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,11 @@ def _path(inputs: Inputs) -> pd.DataFrame:
     out.loc[ran, "io"] = io
     out.loc[ran, "stream"] = np.maximum(either - io, 0)
     out["compute"] = np.where(ran, high - low - out["io"] - out["stream"], 0)
-    out["gap"] = low - out["begin_ns"]
+    waited = low - out["begin_ns"].to_numpy()
+    outside = {"startup": (out["via"] == START).to_numpy(), "stop": (out["via"] == REST).to_numpy()}
+    for name, here in outside.items():
+        out[name] = np.where(here & ~ran, waited, 0)
+    out["gap"] = waited - out["startup"] - out["stop"]
     result: pd.DataFrame = out.drop(columns="start_ns")
     return result
 
@@ -208,7 +213,8 @@ def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
         return [(-1, "", -1, inputs.start_ns, inputs.end_ns, inputs.end_ns)] if len(inputs.tasks) else []
     start, end = inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()
     task = int(np.where(inputs.works, end, inputs.start_ns - 1).argmax())
-    now, out = int(end[task]), list[tuple[int, str, int, int, int, int]]()
+    over_at = np.minimum(_declared_ends(inputs), inputs.end_ns)
+    now, out = max(int(end[task]), int(over_at[task])), list[tuple[int, str, int, int, int, int]]()
     if now < inputs.end_ns:
         out.append((-1, REST, -1, now, inputs.end_ns, inputs.end_ns))
     arrivals, waits = _Arrivals(inputs), ResourceWaits(inputs)
@@ -222,13 +228,32 @@ def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
             begin = int(start[task])
             if begin < now:
                 out.append((task, "", -1, begin, now, begin))
-            if begin > inputs.start_ns:
-                out.append((-1, "", -1, inputs.start_ns, begin, begin))
+            first = min(int(start[inputs.works].min()), begin)
+            if begin > first:
+                out.append((-1, "", -1, first, begin, begin))
+            if first > inputs.start_ns:
+                out.append((-1, START, -1, inputs.start_ns, first, first))
             break
         ran = min(max(found.arrived_ns, int(start[task])), now)
-        out.append((task, found.via, found.version, found.given_ns, now, ran))
-        task, now = found.producer, found.given_ns
+        # The producer went on until its manager says that it was over.
+        given = min(max(found.given_ns, int(over_at[found.producer])), ran)
+        out.append((task, found.via, found.version, given, now, ran))
+        task, now = found.producer, given
     return out
+
+
+def _declared_ends(inputs: Inputs) -> Ints:
+    """When each task was over, as its manager says; 0 where it doesn't."""
+    ends = np.zeros(len(inputs.tasks), dtype=np.int64)
+    declared = inputs.tables.get("declared_tasks")
+    if declared is not None and "t_end_ns" in declared:
+        place = {(str(r.workflow), str(r.task)): at for at, r in enumerate(inputs.tasks.itertuples()) if r.task}
+        rows = declared[declared["t_end_ns"].notna()]
+        for workflow, task, over in zip(rows["workflow"].fillna(""), rows["task"], rows["t_end_ns"], strict=True):
+            at = place.get((str(workflow), str(task)), -1)
+            if at >= 0:
+                ends[at] = int(over)
+    return ends
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ PART_WORDS = {
     "compute": "computing",
     "io": "in file I/O",
     "stream": "blocked on pipes and sockets",
-    "gap": "between tasks (start-up, scheduling)",
+    "gap": "between tasks (scheduling, queue)",
+    "startup": "starting up before the first task",
+    "stop": "stopping after the last task",
 }
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
 STATUS_STYLES = {

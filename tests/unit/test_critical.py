@@ -71,7 +71,8 @@ class TestDiamond:
             for r in c.path.itertuples()
         ]
         assert rows == [("make", 0, 10, 0), ("slow", 10, 40, 5), ("join", 40, 50, 5)]
-        assert c.parts == {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "stream": 0, "gap": 10 * MS}
+        parts = {"compute": (9 + 23 + 2) * MS, "io": (1 + 2 + 3) * MS, "stream": 0, "gap": 10 * MS}
+        assert c.parts == parts | {"startup": 0, "stop": 0}
 
     def test_stages_sum_up_to_the_path(self) -> None:
         _, c = made(diamond())
@@ -165,13 +166,31 @@ class TestManager:
         task(story, "use", 40, 90, reads="/a")
         path, c = found(story)
         assert path == [
-            ("", "", 0, 10, 10),
+            ("", "start", 0, 10, 0),
             ("make", "", 10, 30, 0),
             ("use", "data", 30, 90, 10),
-            ("", "rest", 90, 100, 10),
+            ("", "rest", 90, 100, 0),
         ]
         assert c.bound_ns == (20 + 50) * MS
-        assert c.parts["gap"] == 30 * MS
+        assert [c.parts[name] for name in ("startup", "gap", "stop")] == [10 * MS] * 3
+
+    def test_a_task_works_until_its_manager_says_that_it_was_over(self) -> None:
+        """`make` computes for 5 ms after its last call, `use` for 4: neither is a gap, nor the manager's stop."""
+        story = managed(Story())
+        task(story, "make", 10, 30, writes="/a")
+        task(story, "use", 40, 90, reads="/a")
+        ends = [("make", 35), ("use", 94)]
+        tasks = pd.DataFrame(
+            {"workflow": "w", "stage": n, "task": n, "parent": None, "t_end_ns": T0_NS + over * MS} for n, over in ends
+        )
+        path, c = found(story, declared_tasks=tasks)
+        assert path == [
+            ("", "start", 0, 10, 0),
+            ("make", "", 10, 35, 0),
+            ("use", "data", 35, 94, 5),
+            ("", "rest", 94, 100, 0),
+        ]
+        assert [c.parts[name] for name in ("startup", "gap", "stop")] == [10 * MS, 5 * MS, 6 * MS]
 
     def test_forks_and_waits_of_a_script_lead_to_the_task_that_it_ran_before(self) -> None:
         story = managed(Story())
@@ -186,11 +205,12 @@ class TestManager:
         ]
         path, c = found(story, processes=pd.DataFrame(rows))
         assert path == [
-            ("", "", 0, 10, 10),
+            ("", "start", 0, 10, 0),
             ("one", "", 10, 30, 0),
             ("two", "fork", 30, 60, 5),
-            ("", "rest", 60, 100, 40),
+            ("", "rest", 60, 100, 0),
         ]
+        assert (c.parts["startup"], c.parts["stop"]) == (10 * MS, 40 * MS)
         assert c.bound_ns == (20 + 25) * MS
 
     def test_a_copy_by_the_manager_leads_to_the_source_task(self) -> None:
@@ -202,7 +222,7 @@ class TestManager:
         story.write("/copy", pid=98, at_ms=34, dur=MS)
         task(story, "use", 50, 90, reads="/copy")
         path, _ = found(story)
-        assert path[1:3] == [("make", "", 10, 30, 0), ("use", "data", 30, 90, 20)]
+        assert path[2:4] == [("make", "", 10, 30, 0), ("use", "data", 30, 90, 20)]
 
     def test_declared_predecessors_delay_a_task_that_reads_nothing(self) -> None:
         story = Story()
@@ -220,7 +240,8 @@ class TestManager:
         task(story, "b", 12, 45, writes="/b")
         task(story, "c", 47, 70, writes="/c")
         path, c = found(story)
-        assert path[1:3] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
+        assert path[:2] == [("", "start", 0, 10, 0), ("", "", 10, 12, 2)], "a began before"
+        assert path[2:4] == [("b", "", 12, 45, 0), ("c", "resource", 45, 70, 2)]
         assert c.bound_ns == 33 * MS, "by no order that would have to be"
 
     def test_the_previous_task_of_a_worker_is_the_predecessor(self) -> None:

@@ -100,6 +100,14 @@ def conflicts_in_order() -> FakeRun:
     return story.run(**timed(("a", 0, 2), ("b", 2, 30)))
 
 
+def startup_and_stop() -> FakeRun:
+    story = Story()
+    moment(story, 0, pid=9)
+    task(story, "a", 500, 600, writes="/a")
+    moment(story, 650, pid=9)
+    return story.run()
+
+
 def critical_path() -> FakeRun:
     story = Story()
     task(story, "a", 0, 100, writes="/a")
@@ -285,7 +293,11 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "critical path gaps": (
         critical_path,
-        "No task ran for 500 ms of 700 ms on the critical path; the longest gap is 500 ms, before b",
+        "No task on the critical path made a call for 500 ms of 700 ms; the longest gap is 500 ms, before b",
+    ),
+    "start-up and stop": (
+        startup_and_stop,
+        "The run took 500 ms before its first task began, and 50.0 ms after its last one was over, of 650 ms",
     ),
     "critical path I/O": (
         critical_path,
@@ -399,6 +411,7 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         (lambda table, _: table["bytes"].sum(), lambda f: f.cost_bytes),
     ),
     "critical path gaps": (lambda table, _: table["gap"].sum(), lambda f: f.cost_ns),
+    "start-up and stop": (lambda parts, _: parts["startup"] + parts["stop"], lambda f: f.cost_ns),
     "critical path I/O": (lambda table, _: table["io"].sum(), lambda f: f.cost_ns),
     "dependency without data": (lambda both, _: (both[0], len(both[1])), lambda f: (f.cost_ns, f.count)),
     "streaming candidate": (lambda table, _: table["gain_ns"].max(), lambda f: f.cost_ns),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.critical import REST
 from tailrace.analyzer.insights.finding import EVIDENCE, TIME, Match, Row, Rule, Threshold
 from tailrace.analyzer.util.formatting import time_text
 
@@ -21,8 +20,8 @@ def find(found: Analyses) -> Iterator[Match]:
         return
     longest = int(found.critical.path["gap"].max())
     yield Match(
-        title=f"No task ran for {time_text(gap)} of {time_text(makespan)} on the critical path; the longest gap is"
-        f" {time_text(longest)}, {_place(found)}",
+        title=f"No task on the critical path made a call for {time_text(gap)} of {time_text(makespan)}; the longest gap"
+        f" is {time_text(longest)}, {_place(found)}",
         cost_ns=gap,
         evidence=_longest(found),
     )
@@ -39,15 +38,15 @@ def _place(found: Analyses) -> str:
     top = _pieces(found).iloc[0]
     if int(top["task"]) >= 0:
         return f"before {found.inputs.called(int(top['task']))}"
-    return "after the last task" if top["via"] == REST else "before the first task"
+    return "before the first task of the path"
 
 
 def _longest(found: Analyses) -> list[Row]:
     inputs = found.inputs
     rows: list[Row] = []
-    for piece in _pieces(found).head(EVIDENCE).to_dict("records"):
+    for piece in _pieces(found).query("gap > 0").head(EVIDENCE).to_dict("records"):
         task, via = int(piece["task"]), str(piece["via"])
-        name = inputs.called(task) if task >= 0 else f"({'end' if via == REST else 'start'} of the run)"
+        name = inputs.called(task) if task >= 0 else "(the first task of the path)"
         begin = (int(piece["begin_ns"]) - inputs.start_ns) / 1e9
         rows.append({"task": name, "begin_s": begin, "gap_ns": int(piece["gap"]), "via": via})
     return rows
@@ -56,10 +55,11 @@ def _longest(found: Analyses) -> list[Row]:
 RULE = Rule(
     kind="critical path gaps",
     about=TIME,
-    title="Time on the critical path in which no task ran",
+    title="Time between the tasks of the critical path",
     definition=(
-        "The part of the makespan between what a task on the critical path was given last and its first event, and"
-        " before the first and after the last task: queue, scheduling, start-up of interpreters and workers."
+        "The part of the makespan between what a task on the critical path was given last and its first call: queue,"
+        " scheduling, start-up of interpreters, and what a task computes before its first call. Start-up before the"
+        " first task and the stop after the last one are no gaps."
     ),
     advice="Keep workers running between stages, submit tasks earlier, or make tasks fewer and longer.",
     source="Yang and Miller 1988 (critical path of parallel programs)",

@@ -2,8 +2,10 @@
 
 const PARTS = {
   compute: ["computing", "in no call on a file, pipe or socket"], io: ["file I/O", "inside reads, writes and metadata calls"],
-  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["waiting to start", "no task of the path ran: start-up, scheduling, tasks with all their data that had not started"],
+  stream: ["pipes and sockets", "blocked in calls on them"], gap: ["between tasks", "no task of the path made a call: scheduling, queue, tasks with all their data that had not started"],
+  startup: ["start-up", "before the first task began"], stop: ["stop", "after the last task was over"],
 };
+const OUTSIDE = {start: "(start-up, before the first task)", rest: "(stop, after the last task)"};
 const ABOUT = {
   failure: ["Failed", "There is no result, or not all of it."],
   race: ["Race", "Nothing orders these accesses: the result may differ from run to run."], time: ["Time", "Time of the run."],
@@ -43,7 +45,7 @@ function evidenceText(key, value) {
   if (value === null) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
-  if (key.endsWith("_ns") || ["io", "compute", "stream", "gap"].includes(key)) return timeText(value / 1e6);
+  if (key.endsWith("_ns") || Object.keys(PARTS).includes(key)) return timeText(value / 1e6);
   if (key.endsWith("_s")) return timeText(value * 1000);
   return key.endsWith("bytes") ? bytesText(value) : numberText(value);
 }
@@ -77,7 +79,7 @@ function findings() {
 
 function showPath() {
   const c = data.critical, rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
-  const pieces = rows.map(p => [p.task < 0 ? p.name || (p.via === "rest" ? "(the last task was over)" : "(nothing ran yet)") : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
+  const pieces = rows.map(p => [p.task < 0 ? p.name || OUTSIDE[p.via] || "(nothing ran yet)" : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
   openPanel("Critical path", "Path", make("p", {class: "hint"}, "The chain that set the run's length, followed backwards from its end: a task's time is on it back to the moment at which its last input arrived."),
     facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
     list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms)}, ${timeText(s.io_ms)} in I/O`])),

@@ -126,7 +126,7 @@ function pathStrip(tones, range, width) {
   const height = 26, [canvas, pen] = canvasOf(width, height), x = ms => Math.min(width, Math.max(0, (ms - range.from) / (range.to - range.from) * width)), boxes = [];
   for (const p of data.critical.rows) {
     if (p.end < range.from || p.start > range.to) continue;
-    const [left, begun, right] = [p.start, p.start + p.gap, p.end].map(x);
+    const [left, begun, right] = [p.start, p.start + p.gap + p.startup + p.stop, p.end].map(x);
     pen.fillStyle = colour("--soft");
     pen.fillRect(left, height / 2 - 1, Math.max(0, begun - left), 2);
     if (p.task >= 0 || p.stage >= 0) {
@@ -135,7 +135,7 @@ function pathStrip(tones, range, width) {
     }
     boxes.push({left, right: Math.max(right, left + 1), p});
   }
-  const text = p => `${p.name || "(nothing ran yet)"}${p.stage >= 0 ? `, ${stageName(p.stage)}` : ""}\n${timeText(p.end - p.start)} from ${timeText(p.start)} on: ` +
+  const text = p => `${p.name || OUTSIDE[p.via] || "(nothing ran yet)"}${p.stage >= 0 ? `, ${stageName(p.stage)}` : ""}\n${timeText(p.end - p.start)} from ${timeText(p.start)} on: ` +
     Object.keys(PARTS).filter(k => p[k] > 0).map(k => `${timeText(p[k])} ${PARTS[k][0]}`).join(", ") + (p.path ? `\nwaited for ${p.path}` : "");
   return {canvas, height, find: px => {
     const hit = boxes.find(b => px >= b.left && px <= b.right);
