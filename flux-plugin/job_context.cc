@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "format/redaction.h"
 #include "policy.h"
 #include "rundir.h"
 
@@ -75,6 +76,24 @@ Json describe_command(const JobContext &job, const char *named_workflow) {
   return Json::share(member(task, "command"));
 }
 
+// The command line as it may be recorded, by the job's TAILRACE_REDACT.
+Json redact_command(const json_t *command, const char *mode) {
+  Redactor redactor(parse_redaction(mode ? mode : ""));
+  Json out(json_array());
+  size_t i;
+  const json_t *word;
+  json_array_foreach(const_cast<json_t *>(command), i, word) {
+    string_view text = text_of(word);
+    size_t room = text.size() * (kRedacted.size() + 1) + kRedacted.size();
+    CString buffer(static_cast<char *>(malloc(room + 1)));
+    if (!buffer) return Json(json_array());
+    Writer w(buffer.get(), room);
+    redactor.write(w, text, [](Writer &to, string_view part) { to << part; });
+    json_array_append_new(out.get(), json_stringn(buffer.get(), w.size()));
+  }
+  return out;
+}
+
 // The user's name, which the user can't choose; the number where it has none.
 CString user_name() {
   struct passwd entry, *found = nullptr;
@@ -115,7 +134,8 @@ bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, 
   }
   if (wanted.get()[0] != '/') wanted = formatted("%s/%s", cwd ? cwd : "/", wanted.get());
   Json command = describe_command(job, named_workflow);
-  RunDescription description{command.get(), cwd ? cwd : "/", job.tags.get()};
+  Json recorded = redact_command(command.get(), flux_shell_getenv(shell, "TAILRACE_REDACT"));
+  RunDescription description{recorded.get(), cwd ? cwd : "/", job.tags.get()};
   return make_run_directory(wanted.get(), description, job.run, fault, warning);
 }
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import tailrace
+from tailrace import _native
 from tailrace.errors import NotARunError, RunError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher
 
@@ -204,7 +205,7 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
     return {
         "run_id": uuid.uuid4().hex,
         "created": datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-        "command": list(command),
+        "command": _redacted(command),
         "cwd": _working_directory(),
         "tags": tags,
         "user": _user_name(),
@@ -224,6 +225,12 @@ def _chosen_journal_directory() -> dict[str, str]:
     """So that a later command on this node finds the journals without the setting."""
     chosen = environment.journal_directory()
     return {"journal_dir": chosen} if chosen != environment.default_journal_directory() else {}
+
+
+def _redacted(command: Sequence[str]) -> list[str]:
+    """The command line without the secrets in it, as the core records those of processes (TAILRACE_REDACT)."""
+    words = _native.redact([os.fsencode(word) for word in command], os.environ.get("TAILRACE_REDACT", ""))
+    return [os.fsdecode(word) for word in words]
 
 
 def _working_directory() -> str:

@@ -20,6 +20,7 @@
 #include "format/functions.h"
 #include "format/journal_place.h"
 #include "format/program.h"
+#include "format/redaction.h"
 #include "format/seal.h"
 #include "format/settings.h"
 #include "format/tags.h"
@@ -96,6 +97,19 @@ std::optional<std::string> journal_trace_file(const std::string &path) {
   Writer w(text, sizeof text);
   if (!write_trace_file_of(path.c_str(), w)) return std::nullopt;
   return std::string(w.view());
+}
+
+std::vector<nb::bytes> redact_command(const std::vector<nb::bytes> &command, const std::string &mode) {
+  Redactor redactor(parse_redaction(mode));
+  std::vector<nb::bytes> out;
+  for (const nb::bytes &argument : command) {
+    // A value of one byte becomes kRedacted.
+    std::vector<char> buffer(argument.size() * (kRedacted.size() + 1) + kRedacted.size());
+    Writer w(buffer.data(), buffer.size());
+    redactor.write(w, {argument.c_str(), argument.size()}, [](Writer &to, string_view part) { to << part; });
+    out.emplace_back(buffer.data(), w.size());
+  }
+  return out;
 }
 
 std::string journal_directory(const std::string &run_dir, const std::string &journal_dir) {
@@ -180,6 +194,8 @@ void bind_core(nb::module_ &m) {
       "bits of `bits`.");
   m.def("obstacle", &program_obstacle, "path"_a,
         "What keeps the core out of the program at `path`: a word of docs/trace-format.md, or \"\".");
+  m.def("redact", &redact_command, "command"_a, "mode"_a,
+        "The command line as it may be recorded; `mode` is the value of TAILRACE_REDACT.");
   m.def("journal_directory", &journal_directory, "run_dir"_a, "journal_dir"_a,
         "The directory of this user's journals of the run on this node. run_dir is a real, absolute path.");
   m.def(

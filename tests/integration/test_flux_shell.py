@@ -109,6 +109,13 @@ def test_run_json_of_a_job_follows_its_schema(submit_in, work):
     assert (run_schema.faults(run), len(run["restarts"])) == ([], 1)
 
 
+def test_the_description_of_a_run_has_no_secret_of_its_command_line(submit_in, work):
+    _, run, _ = submit_in(STAGE, "echo", "--token=s3cr3t", "plain")
+    assert json.loads((run / "run.json").read_text())["command"] == ["echo", "--token=[redacted]", "plain"]
+    _, run, _ = submit_in(STAGE, "--env=TAILRACE_REDACT=arguments", "echo", "plain")
+    assert json.loads((run / "run.json").read_text())["command"] == ["echo", "[redacted]"]
+
+
 def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):
     shared = f"--setattr=user.trace.run={work}/shared"
     submit_in(shared, "--setattr=user.trace.workflow=campaign", "cp", "in", "out")

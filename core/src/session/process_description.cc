@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 #include "format/program.h"
+#include "format/redaction.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -75,9 +76,12 @@ long describe_process(char **argv) {
   long bytes_read = describe_control_group(w);
   w << ",\"argv\":[";
   size_t whole = w.size();
+  Redactor redactor(parse_redaction(g.environment[Setting::TAILRACE_REDACT]));
   for (char **a = argv; a && *a; ++a) {
     if (a != argv) w << ',';
-    w.json(*a);
+    w << '"';
+    redactor.write(w, *a, [](Writer &out, string_view part) { out.json_part(part); });
+    w << '"';
     // A long command line is cut at the end of an argument.
     if (w.overflowed() || w.room() < 16) break;
     whole = w.size();

@@ -1,0 +1,164 @@
+// See format/redaction.h. What is found: NAME=VALUE, NAME: VALUE, --NAME VALUE, and the password of a URL (RFC 3986,
+// section 3.2.1), also inside a longer text (sh -c, curl -H); NAME ends in a word of the tables below, whether its words
+// are separated by -, _ or . or by capitals.
+#include "format/redaction.h"
+
+namespace tailrace {
+namespace {
+
+constexpr string_view kSecretWords[] = {"apikey",     "authorization", "cookie",   "credential", "credentials",
+                                        "passphrase", "passwd",        "password", "secret",     "token"};
+// Before "key": a key alone is a column's name more often than a secret.
+constexpr string_view kKeyWords[] = {"access", "account", "api", "auth", "encryption", "private", "secret", "signing"};
+
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
+bool is_name(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+char to_lower(char c) { return is_upper(c) ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+bool equals(string_view word, string_view lower) {
+  if (word.size() != lower.size()) return false;
+  for (size_t i = 0; i < word.size(); ++i) {
+    if (to_lower(word[i]) != lower[i]) return false;
+  }
+  return true;
+}
+
+bool ends_with(string_view text, string_view end) {
+  return text.size() >= end.size() && slice(text, text.size() - end.size(), end.size()) == end;
+}
+
+template <size_t N>
+bool is_one_of(string_view word, const string_view (&words)[N]) {
+  for (string_view one : words) {
+    if (equals(word, one)) return true;
+  }
+  return false;
+}
+
+// Takes the last word off a name. In "apiKey" it is "Key", in "API_KEY" "KEY".
+string_view take_last_word(string_view &name) {
+  auto separates = [](char c) { return !is_letter(c); };
+  size_t end = name.size();
+  while (end > 0 && separates(name[end - 1])) --end;
+  size_t at = end;
+  while (at > 0 && !separates(name[at - 1])) {
+    --at;
+    if (at > 0 && is_upper(name[at]) && !is_upper(name[at - 1]) && !separates(name[at - 1])) break;
+  }
+  string_view word = slice(name, at, end - at);
+  name = slice(name, 0, at);
+  return word;
+}
+
+bool is_secret(string_view name) {
+  string_view last = take_last_word(name);
+  return is_one_of(last, kSecretWords) || (equals(last, "key") && is_one_of(take_last_word(name), kKeyWords));
+}
+
+struct Span {
+  size_t begin, end;
+};
+
+bool ends_value(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\'' || c == '"' || c == '&' || c == ';' || c == ')' || c == '|';
+}
+
+// An option without its value.
+bool is_option(string_view argument) {
+  for (char c : argument) {
+    if (!is_name(c)) return false;
+  }
+  return starts_with(argument, "-");
+}
+
+// The value behind a secret's name that ends at `at`; empty where there is none.
+Span find_value(string_view text, string_view name, size_t at) {
+  auto has = [&](size_t i) { return i < text.size(); };
+  auto skip_blanks = [&](size_t i) {
+    while (has(i) && is_blank(text[i])) ++i;
+    return i;
+  };
+  auto skip_quote = [&](size_t i) { return has(i) && (text[i] == '"' || text[i] == '\'') ? i + 1 : i; };
+  size_t i = skip_blanks(skip_quote(at));
+  bool separated = has(i) && (text[i] == '=' || text[i] == ':');
+  if (separated) {
+    i = skip_quote(skip_blanks(i + 1));
+  } else if (name[0] == '-' && has(at) && is_blank(text[at]) && has(i) && text[i] != '-') {
+    i = skip_quote(i);
+  } else {
+    return {at, at};
+  }
+  // A header's value may have blanks: "Authorization: Bearer ...", "Cookie: a=1; b=2".
+  bool is_header = separated && text[i - 1] != '=' && is_blank(text[i - 1]);
+  size_t end = i;
+  while (has(end) &&
+         (is_header ? text[end] != '\n' && text[end] != '\'' && text[end] != '"' : !ends_value(text[end]))) {
+    ++end;
+  }
+  return {i, end};
+}
+
+// The password of the URL whose "://" begins at `at`; of HTTP's a user without password, too, who is a token.
+Span find_password(string_view text, size_t at) {
+  size_t begin = at + 3, i = begin;
+  bool has_password = false;
+  for (; i < text.size() && text[i] != '/' && text[i] != '?' && text[i] != '#' && !ends_value(text[i]); ++i) {
+    if (text[i] == ':' && !has_password) {
+      has_password = true;
+      begin = i + 1;
+    }
+    if (text[i] != '@') continue;
+    string_view before = slice(text, 0, at);
+    return {has_password || ends_with(before, "http") || ends_with(before, "https") ? begin : i, i};
+  }
+  return {at, at};
+}
+
+void write_without_secrets(Writer &out, string_view text, Redactor::Put put) {
+  size_t written = 0, i = 0;
+  while (i < text.size()) {
+    Span found{i, i};
+    if (is_name(text[i])) {
+      size_t end = i;
+      while (end < text.size() && is_name(text[end])) ++end;
+      string_view name = slice(text, i, end - i);
+      found = is_secret(name) ? find_value(text, name, end) : Span{end, end};
+      i = end;
+    } else if (text[i] == ':' && starts_with(slice(text, i, text.size() - i), "://")) {
+      found = find_password(text, i);
+      i += 3;
+    } else {
+      ++i;
+    }
+    if (found.end > found.begin) {
+      put(out, slice(text, written, found.begin - written));
+      put(out, kRedacted);
+      written = i = found.end;
+    }
+  }
+  put(out, slice(text, written, text.size() - written));
+}
+
+}  // namespace
+
+Redaction parse_redaction(string_view setting) {
+  if (setting.empty() || setting == "secrets") return Redaction::kSecrets;
+  return setting == "none" ? Redaction::kNone : Redaction::kArguments;
+}
+
+void Redactor::write(Writer &out, string_view argument, Put put) {
+  bool whole = mode_ == Redaction::kArguments ? !first_ : expects_secret_ && !starts_with(argument, "--");
+  expects_secret_ = mode_ == Redaction::kSecrets && !first_ && is_option(argument) && is_secret(argument);
+  first_ = false;
+  if (whole) {
+    put(out, kRedacted);
+  } else if (mode_ == Redaction::kSecrets) {
+    write_without_secrets(out, argument, put);
+  } else {
+    put(out, argument);
+  }
+}
+
+}  // namespace tailrace

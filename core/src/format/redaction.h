@@ -1,0 +1,31 @@
+// Secrets in command lines: values that a program was given in its arguments and that no trace should keep. By names
+// alone, so a password that nothing announces stays; TAILRACE_REDACT=arguments leaves the program's name only.
+#pragma once
+
+#include "base/text.h"
+
+namespace tailrace {
+
+enum class Redaction { kSecrets, kArguments, kNone };
+
+// By the value of TAILRACE_REDACT. An unknown one redacts most.
+Redaction parse_redaction(string_view setting);
+
+constexpr string_view kRedacted = "[redacted]";
+
+// Writes the arguments of one command line, in their order.
+class Redactor {
+ public:
+  using Put = void (*)(Writer &out, string_view part);
+
+  explicit Redactor(Redaction mode) : mode_(mode) {}
+  // Passes the argument's parts to `put`, with kRedacted in the place of secrets.
+  void write(Writer &out, string_view argument, Put put);
+
+ private:
+  Redaction mode_;
+  bool first_ = true;
+  bool expects_secret_ = false;  // the argument before was an option that takes one
+};
+
+}  // namespace tailrace

@@ -1,0 +1,95 @@
+"""Passwords and tokens of command lines are in no file of a run."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.commands import TAILRACE
+from tailrace import _native
+
+SECRET = "s3cr3t-d41d8c"
+
+
+def redact(*words: str, mode: str = "secrets") -> list[str]:
+    return [word.decode() for word in _native.redact([word.encode() for word in words], mode)]
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["--token=S"], ["--token=[redacted]"]),
+        (["--token", "S", "in.csv"], ["--token", "[redacted]", "in.csv"]),
+        (["-password", "S"], ["-password", "[redacted]"]),
+        (["--token", "--verbose"], ["--token", "--verbose"]),
+        (["GITHUB_TOKEN=S"], ["GITHUB_TOKEN=[redacted]"]),
+        (["--aws-secret-access-key=S"], ["--aws-secret-access-key=[redacted]"]),
+        (["--apiKey=S", "--clientSecret", "S"], ["--apiKey=[redacted]", "--clientSecret", "[redacted]"]),
+        (["spark.hadoop.fs.s3a.secret.key=S"], ["spark.hadoop.fs.s3a.secret.key=[redacted]"]),
+        (["-H", "Authorization: Bearer S"], ["-H", "Authorization: [redacted]"]),
+        (["-H", "X-Auth-Token:S"], ["-H", "X-Auth-Token:[redacted]"]),
+        (["-d", '{"user": "a", "password": "S"}'], ["-d", '{"user": "a", "password": "[redacted]"}']),
+        (["https://a:S@host:80/x?b=1"], ["https://a:[redacted]@host:80/x?b=1"]),
+        (["https://S@host/x"], ["https://[redacted]@host/x"]),
+        (["https://host/x?token=S&b=1"], ["https://host/x?token=[redacted]&b=1"]),
+        (["-c", "curl -H 'Cookie: a=S; b=S' x"], ["-c", "curl -H 'Cookie: [redacted]' x"]),
+        (["export DB_PASSWORD=S; a --token S -v"], ["export DB_PASSWORD=[redacted]; a --token [redacted] -v"]),
+        (["-c", "password = 'S'"], ["-c", "password = '[redacted]'"]),
+    ],
+)
+def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) -> None:
+    assert redact("program", *words)[1:] == kept
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--tokenizer=bert", "--max-tokens=100", "--token-file", "a.txt", "--password-stdin"],
+        ["key=value", "--keys", "a,b", "--sort-key=name", "secretary=x"],
+        ["/data/run:1/a=b", "http://host:80/a@b", "user@host:/path", "ssh://git@host/x", "a:b", "x", "", "--", "-"],
+        ["token", "password", "s3://bucket/token/part-0"],
+        ["\udcff=\u00e9 \U0001f600"],
+    ],
+)
+def test_what_only_looks_like_a_secret_stays(words: list[str]) -> None:
+    given = [os.fsencode(word) for word in ("program", *words)]
+    assert _native.redact(given, "secrets") == given
+
+
+def test_all_arguments_or_none() -> None:
+    words = ["program", "--token=S", "in.csv"]
+    assert redact(*words, mode="none") == words
+    assert redact(*words, mode="arguments") == ["program", "[redacted]", "[redacted]"]
+    assert redact(*words, mode="argumnts") == ["program", "[redacted]", "[redacted]"], "a mistyped value redacts most"
+    assert redact(*words, mode="") == redact(*words)
+
+
+def content(run: Path) -> bytes:
+    """All bytes of a run's files, trace files unpacked."""
+    found = b""
+    for path in run.rglob("*"):
+        if path.name.endswith(".gz"):
+            found += subprocess.run(["gzip", "-dc", path], capture_output=True, check=True).stdout
+        elif path.is_file():
+            found += path.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(None, False), ("arguments", False), ("none", True)])
+def test_no_file_of_a_run_has_the_secret_of_its_command_line(tmp_path: Path, mode: str | None, kept: bool) -> None:
+    run = tmp_path / "run"
+    environment = {**os.environ, **({} if mode is None else {"TAILRACE_REDACT": mode})}
+    script = f"/bin/echo --token={SECRET} plain-5f3a; env -i /bin/echo --password {SECRET} plain-5f3a"
+    words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", script]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.count(SECRET) == 2, "the program itself gets it"
+    subprocess.run(
+        [*TAILRACE, "report", str(run), "--html", str(tmp_path / "page.html")], check=True, capture_output=True
+    )
+    everything = content(run) + (tmp_path / "page.html").read_bytes()
+    assert (SECRET.encode() in everything) == kept
+    assert (b"plain-5f3a" in everything) == (mode != "arguments")
+    command = json.loads((run / "run.json").read_text())["command"]
+    assert command[0] == "sh"
