@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -110,7 +110,9 @@ def command(
     for name in values.get("path", ()):
         _explain(run, name)
     where = {**values, **_times(run, since, until)}
-    _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output)
+    _write(
+        _pieces(run, by, aggs, columns, sort, limit, where), form, output, _names(by if columns is None else columns)
+    )
 
 
 def _explain(run: Run, name: str | Glob) -> None:
@@ -202,7 +204,7 @@ def _names(text: str | None) -> list[str]:
 _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
 
 
-def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> None:
+def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys: Sequence[str]) -> None:
     from tailrace.analyzer.util.published import published
 
     # A fault in the query is raised before the output file is created.
@@ -212,14 +214,14 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> No
         if form == "table":
             import pandas as pd
 
-            _render(pd.concat(pieces, ignore_index=True))
+            _render(pd.concat(pieces, ignore_index=True), keys)
         else:
             _TEXTS[form](pieces, utf8_output())
         return
     try:
         with published(output) as place:
             if form == "parquet":
-                _parquet(pieces, place)
+                _parquet(pieces, place, keys)
             else:
                 with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
                     _TEXTS[form](pieces, file)
@@ -227,10 +229,12 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None) -> No
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
 
 
-def _render(table: pd.DataFrame) -> None:
+def _render(table: pd.DataFrame, keys: Sequence[str]) -> None:
+    from tailrace.analyzer.store import query
     from tailrace.cli.tables import render
 
-    render(list(table.columns), table.astype(object).to_numpy().tolist())
+    heads = [f"{name} ({unit})" if (unit := query.unit(str(name), keys)) else str(name) for name in table.columns]
+    render(heads, table.astype(object).to_numpy().tolist())
 
 
 def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
@@ -256,13 +260,17 @@ def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
 _TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {"csv": _csv, "json": _json, "table": _plain}
 
 
-def _parquet(pieces: Iterator[pd.DataFrame], place: Path) -> None:
+def _parquet(pieces: Iterator[pd.DataFrame], place: Path, keys: Sequence[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from tailrace.analyzer.store import query
+
     first = next(pieces)
     # A column of objects is text, also in a piece where all its values are null.
-    fields = [pa.field(name, _arrow_type(first[name])) for name in first]
+    fields = [
+        pa.field(name, _arrow_type(first[name]), metadata={"unit": query.unit(str(name), keys)}) for name in first
+    ]
     with pq.ParquetWriter(place, pa.schema(fields)) as writer:
         for piece in chain([first], pieces):
             writer.write_table(pa.Table.from_pandas(piece, schema=writer.schema, preserve_index=False))

@@ -107,6 +107,13 @@ FILE_COLUMNS = {
     "notable": ("", "whether it is in one group only, or differs by more than the noise floor"),
 }
 """Columns of `Comparison.files`."""
+LIMIT_COLUMNS = {
+    "limit": ("", "the limit as it was given"),
+    "figure": ("", "the figure it is about, with both values and the unit"),
+    "exceeded": ("", "whether it is exceeded"),
+    "noise": ("", "whether it would be, but the groups differ within their noise"),
+}
+"""Columns of the verdicts in JSON."""
 _GATE = re.compile(
     r"\s*(?:(?P<scope>.+)\.)?(?P<figure>[a-z_]+)\s*(?P<sense>[<>])\s*(?P<sign>[+-]?)"
     r"(?P<amount>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"

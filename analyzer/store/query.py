@@ -52,6 +52,14 @@ class Aggregate:
         return self.how if self.column is None else f"{self.how}_{self.column}"
 
 
+def unit(label: str, keys: Sequence[str]) -> str:
+    """The unit of a column of a result, "" where it has none. keys: those of its columns that are columns of events."""
+    if label in keys:
+        return schema.column(label).unit
+    how, _, name = label.partition("_")
+    return schema.column(name).unit if name and how != "nunique" else ""
+
+
 def parse_aggregate(text: str) -> Aggregate:
     """`count`, or `how:column` as in `sum:size`. Raises QueryError with the valid aggregates."""
     how, _, name = text.partition(":")
