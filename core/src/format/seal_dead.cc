@@ -105,21 +105,46 @@ int open_regular(const char *path, int access) {
   return -EINVAL;
 }
 
-// Whether the file that the journal names is a trace file of this run.
+// The name that the process of the journal gives to its trace file.
+void write_trace_name(const SegmentHeader &h, Writer &out) {
+  write_process_stem(out, h.host_name(), h.pid, h.start_realtime_ns);
+  out << ".pfw.gz";
+}
+
+// Whether the journal names the trace file of its process in this run.
 bool names_trace_file(const SegmentHeader &h, string_view trace_directory) {
-  string_view path = h.trace_file();
-  constexpr string_view kEnd = ".pfw.gz";
   if (trace_directory.empty()) return true;
-  return starts_with(path, trace_directory) && path.size() > trace_directory.size() + 1 + kEnd.size() &&
-         path[trace_directory.size()] == '/' && slice(path, path.size() - kEnd.size(), kEnd.size()) == kEnd &&
-         slice(path, trace_directory.size() + 1, path.size() - trace_directory.size() - 1).find('/') ==
-             string_view::npos;
+  char expected[sizeof h.trace_path];
+  Writer w(expected, sizeof expected);
+  w << trace_directory << '/';
+  write_trace_name(h, w);
+  return !w.overflowed() && h.trace_file() == w.view();
+}
+
+// What another user's journal says of its process is his word. So it does not go to that process's own file, where it
+// could stand for somebody else's, but to one with his number before the name.
+bool set_trace_file_apart(SegmentHeader &h, string_view trace_directory, unsigned uid) {
+  if (trace_directory.empty()) return true;
+  Writer w(h.trace_path, sizeof h.trace_path - 1);
+  w << trace_directory << "/u";
+  w.number(uid) << '.';
+  write_trace_name(h, w);
+  h.path_bytes = static_cast<uint32_t>(w.size());
+  return *w.c_str() != 0;
+}
+
+bool has_control_characters(string_view text) {
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return true;
+  }
+  return false;
 }
 
 bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
   return h.magic == kJournalMagic && h.version == kJournalVersion && h.slots == kSegmentSlots &&
          h.allocated_slots.load() <= h.slots && file_bytes >= segment_bytes(h.allocated_slots.load()) &&
-         h.host_bytes <= sizeof h.host && h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
+         h.host_bytes <= sizeof h.host && !has_control_characters(h.host_name()) &&
+         h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
 }
 
 // Cuts a torn tail off the trace file of a dead process, and finds how far (segment, epoch) has been sealed into it.
@@ -178,8 +203,6 @@ class Sealing {
 };
 
 Outcome Sealing::seal_journal(SegmentHeader &segment) {
-  uint32_t expected = kReserve;
-  if (segment.holding.compare_exchange_strong(expected, kWithdrawn)) return Outcome::kEmpty;
   if (!reconcile_with_trace_file(segment)) return Outcome::kSkipped;
   ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
   uint64_t unwritten = 0;
@@ -196,19 +219,32 @@ Outcome Sealing::seal_journal(SegmentHeader &segment) {
   return Outcome::kFailed;
 }
 
+// Works on a copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a
+// mapping of it would show a name after it was checked, or end the sealer by SIGBUS.
 Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
-  // Another user's file may change or be cut while it is read; a copy can't.
-  bool copied = uid != sys::geteuid();
-  if (copied && bytes > segment_bytes(kSegmentSlots)) return Outcome::kSkipped;
-  void *map = copied ? sys::allocate_pages(bytes) : sys::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-  if (!map) return Outcome::kSkipped;
-  bool whole = !copied || sys::pread(fd, map, bytes, 0) == static_cast<long>(bytes);
-  auto &segment = *static_cast<SegmentHeader *>(map);
+  if (bytes > segment_bytes(kSegmentSlots)) return Outcome::kSkipped;
+  void *copy = sys::allocate_pages(bytes);
+  if (!copy) return Outcome::kSkipped;
+  auto &segment = *static_cast<SegmentHeader *>(copy);
+  auto write_back = [&](const auto &member) {
+    long at = reinterpret_cast<const char *>(&member) - static_cast<const char *>(copy);
+    sys::call(SYS_pwrite64, fd, sys::pointer(&member), sizeof member, at);
+  };
   Outcome outcome = Outcome::kSkipped;
-  if (whole && is_journal(segment, bytes) && names_trace_file(segment, trace_directory_)) {
-    outcome = seal_journal(segment);
+  if (sys::pread(fd, copy, bytes, 0) == static_cast<long>(bytes) && is_journal(segment, bytes) &&
+      names_trace_file(segment, trace_directory_)) {
+    if (segment.holding.load() == kReserve) {
+      // For a program image that is about to map it again (session/segment.cc, adopt_segment).
+      segment.holding.store(kWithdrawn);
+      write_back(segment.holding);
+      outcome = Outcome::kEmpty;
+    } else if (uid == sys::geteuid() || set_trace_file_apart(segment, trace_directory_, uid)) {
+      outcome = seal_journal(segment);
+      // Those that a written block has are not to be counted again.
+      if (outcome == Outcome::kFailed) write_back(segment.lost);
+    }
   }
-  sys::munmap(map, bytes);
+  sys::munmap(copy, bytes);
   return outcome;
 }
 

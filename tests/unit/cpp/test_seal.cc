@@ -479,6 +479,54 @@ TEST_F(Seal, AJournalThatNamesAFileOutsideTheRunIsUnchanged) {
   EXPECT_EQ(s.st_size, 11) << "the file is as it was";
 }
 
+// The name that a Segment's process gives to its trace file.
+std::string own_name(int pid) {
+  char name[200];
+  Writer w(name, sizeof name);
+  write_process_stem(w, "node-1", pid, 1'700'000'000'000'000'000);
+  return std::string(w.view()) + ".pfw.gz";
+}
+
+TEST_F(Seal, AJournalGoesToItsOwnProcesssFileOnly) {
+  std::string journal = directory_ / "node-7-1.0.tj", run = directory_ / "trace";
+  int pid = dead_pid(), other = dead_pid();
+  ASSERT_EQ(mkdir(run.c_str(), 0700), 0);
+  { Segment(run + "/" + own_name(other), journal, 0, pid).event(Fn::f_fsync, 0, 0, 1); }
+  SealedJournals forged, right;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), forged, run), 0);
+  EXPECT_EQ(forged.sealed + forged.failed, 0u);
+  EXPECT_NE(access((run + "/" + own_name(other)).c_str(), F_OK), 0);
+  { Segment(run + "/" + own_name(pid), journal, 0, pid).event(Fn::f_fsync, 0, 0, 1); }
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), right, run), 0);
+  EXPECT_EQ(right.sealed, 1u);
+}
+
+TEST_F(Seal, ANameWithControlCharactersIsNoHost) {
+  std::string journal = directory_ / "node-7-1.0.tj";
+  Segment(trace_, journal, 0, dead_pid()).header()->host[2] = '\n';
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
+  EXPECT_EQ(result.sealed + result.failed, 0u);
+}
+
+TEST_F(Seal, WhatAnotherUserSaysGoesToAFileOfItsOwn) {
+  constexpr unsigned kUser = 65534;
+  if (geteuid() != 0) GTEST_SKIP() << "only root may give files to another user";
+  int pid = dead_pid();
+  std::string run = directory_ / "trace", mine = directory_ / "tailrace-0", his = directory_ / "tailrace-65534";
+  std::string trace = run + "/" + own_name(pid), journal = his + "/key/node-7-1.0.tj";
+  for (const auto &path : {run, mine, mine + "/key", his, his + "/key"}) ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  write_file(mine + "/key/65534" + std::string(kUserSuffix), "");
+  write_file(trace, "of a process of root's");
+  { Segment(trace, journal, 0, pid).event(Fn::f_fsync, 0, 0, 1); }
+  for (const auto &path : {his, his + "/key", journal}) ASSERT_EQ(chown(path.c_str(), kUser, kUser), 0);
+  SealedJournals result;
+  ASSERT_EQ(seal_dead_journals((mine + "/key").c_str(), result, run), 0);
+  EXPECT_EQ(result.sealed, 1u);
+  EXPECT_EQ(read_file(trace), "of a process of root's");
+  EXPECT_EQ(read_blocks(run + "/u65534." + own_name(pid)).size(), 1u);
+}
+
 TEST_F(Seal, AFileThatIsNoTraceIsNotChanged) {
   std::string journal = directory_ / "node-7-1.0.tj", victim = directory_ / "t.pfw.gz";
   { Segment(victim, journal, 0, dead_pid()).event(Fn::f_fsync, 0, 0, 1); }
