@@ -54,12 +54,13 @@ def command(
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
     from tailrace.analyzer import exports
+    from tailrace.analyzer.edges import file_classes
     from tailrace.analyzer.insights import insights
     from tailrace.analyzer.insights.annotate import annotate
     from tailrace.analyzer.model import dataflow, graphs
     from tailrace.analyzer.util.published import published
 
-    classes = ("data", "stream", "software", "system") if software == "files" else dataflow.DEFAULT_CLASSES
+    classes = file_classes.CLASSES if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
     run = open_run(directory)
     graph = graphs.graph(

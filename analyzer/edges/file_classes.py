@@ -1,4 +1,5 @@
-"""File classes of the dataflow: data, stream, software or system. Nothing is dropped; graphs fold the last two.
+"""File classes of the dataflow: data, stream, software, system or manager. Nothing is dropped; graphs fold the last
+three.
 
 A path alone is not enough: `/usr/lib/python3.11/os.py` is software to the interpreter that imports it, and data to the
 `wc` that counts its lines or to the Python task that reads it as text. So an *access* (a process reading or writing a
@@ -9,6 +10,7 @@ file) gets a class, by the first rule that fits:
     3. kernel interfaces (/proc, /sys, /dev but /dev/shm), devices, the run's own files,
        synchronisation (`SYNCHRONISATION`)                                               -> system
     4. files that the workflow manager declared as an input or output                    -> data
+       files that it keeps for itself (`MANAGER_FILES`, and the directories it declared)  -> manager
     5. byte-compiled caches (__pycache__, .pyc)                                           -> software
     6. a write, or a file written in this run                                             -> data
     7. configuration of the machine: `SYSTEM_PATHS` (/etc, locales, time zones, ...)            -> system
@@ -46,8 +48,8 @@ from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WRITE, EdgeTable, l
 from tailrace.analyzer.store.processes import Process, keys, numbers
 from tailrace.analyzer.util.types import Objects
 
-DATA, STREAM, SOFTWARE, SYSTEM = 0, 1, 2, 3
-CLASSES = ("data", "stream", "software", "system")
+DATA, STREAM, SOFTWARE, SYSTEM, MANAGER = range(5)
+CLASSES = ("data", "stream", "software", "system", "manager")
 
 KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
 SHARED_MEMORY = "/dev/shm/"
@@ -64,6 +66,15 @@ SOFTWARE_PATHS = re.compile(
     r"|/(site|dist)-packages(/|$)|/lib/python\d(\.\d+)?(/|$)|/(conda|mamba|miniconda3?|anaconda3?|miniforge3?)(/|$)|/\.?venv/"
     r"|/spack/(opt|installations)/|^/cvmfs/"
 )
+MANAGER_FILES = re.compile(
+    r"/runinfo/[0-9]{3,}/|/parsl\.log$|/\.parsl/"
+    r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
+    r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|trace)$|/\.exitcode$"
+)
+"""Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks. What
+tasks write in a manager's directory (Snakemake's shadow directories, Nextflow's work directories) is data."""
+TASK_LOGS = re.compile(r"/task_logs/")
+"""What Parsl's tasks print, in Parsl's directory."""
 CACHES = re.compile(r"/__pycache__/|\.py[co]$")
 SHARED_OBJECT = re.compile(r"\.so(\.[0-9.]+)?$|\.dylib$")
 LOADERS = (
@@ -133,6 +144,7 @@ class RuleInputs:
     """What the rules need beyond one access. own: the tracer's directories; imported: actor -> sources (`_module`)."""
 
     declared: frozenset[str] = frozenset()
+    manager: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     data: Sequence[str] = ()
     software: Sequence[str] = ()
@@ -154,6 +166,7 @@ def classify(
     own: Iterable[str] = (),
     data: Sequence[str] = (),
     software: Sequence[str] = (),
+    manager: Iterable[str] = (),
 ) -> npt.NDArray[np.int64]:
     """The class (position in `CLASSES`) of each burst.
 
@@ -162,13 +175,14 @@ def classify(
         programs: the program of each actor, see `programs`. An unknown one reads no data below a prefix of software.
         declared: paths that a workflow manager declared.
         own: directories of the tracer, such as the run's.
+        manager: directories of workflow managers, such as Parsl's.
         data, software: shell patterns of whole paths, applied before any other rule.
     """
     paths = last_paths(table)
     environments = tuple(str(p)[: -len("pyvenv.cfg")] for p in paths if str(p).endswith("/pyvenv.cfg"))
     scripts = frozenset(p.script for p in programs if p.script)
     inputs = RuleInputs(
-        frozenset(declared), tuple(own), data, software, environments, scripts, _imported(table, bursts)
+        frozenset(declared), tuple(manager), tuple(own), data, software, environments, scripts, _imported(table, bursts)
     )
     of_burst: npt.NDArray[np.int64] = _settled(table, bursts, paths, programs, inputs)[bursts["file"].to_numpy()]
     known: dict[tuple[int, int], int] = {}
@@ -237,6 +251,8 @@ def _settled(
     left.decide(device[left.at] | (left.found(KERNEL) & ~left.below([SHARED_MEMORY])), SYSTEM)
     left.decide(left.found(SYNCHRONISATION), SYSTEM)
     left.decide(declared[left.at], DATA)
+    managed = left.below(directory.rstrip("/") + "/" for directory in inputs.manager) | left.found(MANAGER_FILES)
+    left.decide(managed & ~left.found(TASK_LOGS), MANAGER)
     left.decide(left.found(CACHES), SOFTWARE)
     left.decide(written[left.at], DATA)
     left.decide(left.found(SYSTEM_PATHS), SYSTEM)

@@ -10,6 +10,7 @@ program's name in parentheses. All joins are over numpy arrays.
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +47,8 @@ class Model:
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in
     `file_classes.CLASSES`). `who` is the table's with more columns: `exe`, `label` (stage as shown), `pid_use` and
     `pid_uses` (`processes.pid_uses`). `ahead`: host -> ns that were subtracted from its times, since its clock
-    contradicted another's (clocks.py). `lossy`: processes that lost events. `names`: the display name of a task, by
+    contradicted another's (clocks.py). `lossy`: processes that lost events. `outputs`: files that a workflow manager
+    declared as outputs. `names`: the display name of a task, by
     (workflow, task), where it isn't the task tag (`task_names`).
     """
 
@@ -62,6 +64,7 @@ class Model:
     processes: pd.DataFrame
     ahead: Mapping[str, int] = field(default_factory=dict)
     lossy: frozenset[Process] = frozenset()
+    outputs: frozenset[int] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _activities: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
@@ -96,7 +99,15 @@ def model(run: AnalyzedRun) -> Model:
     if run not in _models:
         # The trace has absolute paths with links resolved.
         own = [os.path.realpath(run.path)]
-        built = build(run.edges(), run.processes, declared_paths(run), own, lossy=run.lossy_processes)
+        built = build(
+            run.edges(),
+            run.processes,
+            declared_paths(run),
+            own,
+            lossy=run.lossy_processes,
+            manager=manager_directories(run),
+            outputs=declared_paths(run, "w"),
+        )
         _models[run] = replace(built, names=task_names(run.declared_tasks))
     return _models[run]
 
@@ -109,9 +120,11 @@ def build(
     data: Sequence[str] = (),
     software: Sequence[str] = (),
     lossy: Collection[Process] = (),
+    manager: Sequence[str] = (),
+    outputs: Sequence[str] = (),
 ) -> Model:
-    """The model from an edge table. `process_table` is `Run.processes`, `lossy` as in `Model`, the other arguments are
-    those of `file_classes.classify`."""
+    """The model from an edge table. `process_table` is `Run.processes`, `lossy` as in `Model`, `outputs` are paths of
+    declared outputs, the other arguments are those of `file_classes.classify`."""
     table = channels.join(table)
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     if ahead:
@@ -134,7 +147,8 @@ def build(
         versions=assigned,
         unit=unit_of_who[bursts["who"].to_numpy()],
         units=units,
-        cls=file_classes.classify(table, bursts, programs, declared, own, data, software),
+        cls=file_classes.classify(table, bursts, programs, declared, own, data, software, manager),
+        outputs=frozenset(table.aliases["file"][table.aliases["path"].isin(set(outputs))].tolist()),
         whole=versions.whole(table, assigned),
         paths=edge_table.last_paths(table),
         processes=process_table if process_table is not None else pd.DataFrame(),
@@ -143,10 +157,27 @@ def build(
     )
 
 
-def declared_paths(run: AnalyzedRun) -> list[str]:
-    """All paths that a workflow manager declared as an input or output."""
+def declared_paths(run: AnalyzedRun, direction: str = "") -> list[str]:
+    """All paths that a workflow manager declared as an input ("r"), an output ("w"), or either."""
     files = run.declared_files
+    if len(files) and direction:
+        files = files[files["direction"] == direction]
     return [str(path) for path in files["path"].dropna().unique()] if len(files) else []
+
+
+def manager_directories(run: AnalyzedRun) -> list[str]:
+    """The directories that workflow managers declared as their own: `run_dir` of their configuration."""
+    rows = run.declared_workflows
+    found = []
+    for text in rows["config"].dropna() if "config" in rows else ():
+        try:
+            config = json.loads(text)
+        except ValueError:
+            continue
+        directory = config.get("run_dir") if isinstance(config, dict) else None
+        if isinstance(directory, str) and directory.startswith("/"):
+            found.append(os.path.realpath(directory))
+    return found
 
 
 def task_names(tasks: pd.DataFrame) -> dict[tuple[str, str], str]:

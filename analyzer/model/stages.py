@@ -43,7 +43,8 @@ COLUMNS = {
     "files_written": "data files written",
     "files_passed_on": "data files written whose bytes another unit read",
     "files_external": "data files read that contained bytes from before the run",
-    "files_never_read": "data files written that no actor (process in a task) but their writers read",
+    "files_never_read": "data files written that no actor (process in a task) but their writers read, and that no"
+    " manager declared as outputs",
 }
 
 
@@ -135,7 +136,8 @@ def file_fates(m: Model) -> pd.DataFrame:
 
     read_bytes, written_bytes, versions; writers and readers (units); removed; cls (as file_classes.CLASSES, or -1).
     passed_on: a unit read bytes that another one wrote. never_read: written, and read by no actor (process in a task)
-    except its writers: a file that one process of a task hands to another counts as read.
+    except its writers: a file that one process of a task hands to another counts as read. result: such a file that the
+    workflow manager declared as an output and that was kept, which is not never_read.
     """
     if "fates" not in m._flows:
         m._flows["fates"] = _file_fates(m)
@@ -162,13 +164,16 @@ def _file_fates(m: Model) -> pd.DataFrame:
     out["never_read"] = (out["writers"] > 0) & ~np.isin(np.arange(size), others["file"]) & ~out["passed_on"]
     removed = m.table.facts[m.table.facts["what"] == "unlink"]["file"]
     out["removed"] = np.isin(np.arange(size), removed)
+    out["result"] = out["never_read"] & ~out["removed"] & np.isin(np.arange(size), list(m.outputs))
+    out["never_read"] &= ~out["result"]
     best = pd.Series(m.cls, index=m.bursts["file"]).groupby(level=0).min()
     out["cls"] = best.reindex(range(size), fill_value=-1)
     return out
 
 
 def never_read(m: Model) -> pd.DataFrame:
-    """Data files that were written and read by no actor except their writers: path, written_bytes, stages, removed.
+    """Data files that were written and read by no actor except their writers, declared outputs left out: path,
+    written_bytes, stages, removed.
 
     Removed files are last; otherwise the largest is first.
     """

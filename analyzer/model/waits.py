@@ -10,12 +10,14 @@ A task's life, by the declared times (docs/declared-dag.md):
 
 `depend` is divided at the time when the last byte that the task read from other tasks was written: before it the task
 waited for data, after it for predecessors only (the producer continued, or ended late, or the dependency is stricter
-than the dataflow). A task also waits for the data that tasks inside it read from tasks outside: a batch script need not
-access the data of its jobs. `run` is divided into `io`, wall time with at least one call on a file running in the task,
-and `compute`, the rest. Waiting on pipes and sockets is in the rest, since it is another task's computing or I/O.
+than the dataflow). While the writer of that byte was queued itself, or the task that the writer got its last byte from,
+and so on, the task waited for a worker or node too, only not for its own: `upstream`. A task also waits for the data
+that tasks inside it read from tasks outside: a batch script need not access the data of its jobs. `run` is divided
+into `io`, wall time with at least one call on a file running in the task, and `compute`, the rest. Waiting on pipes and
+sockets is in the rest, since it is another task's computing or I/O.
 
-Invariants: data + order = depend, io + compute = run, nothing is negative, and unknown times are null. A task without
-dependencies has depend 0: its time before it is ready is queue time.
+Invariants: data + upstream + order = depend, io + compute = run, nothing is negative, and unknown times are null. A
+task without dependencies has depend 0: its time before it is ready is queue time.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from tailrace.analyzer.util.types import Bools, Ints
 
 TIMES = {
     "depend_ns": "waiting for other tasks, or for a hold",
-    "data_ns": "of depend: until the last byte it reads of other tasks was written; null for an untraced task",
+    "data_ns": "of depend: until the last byte it reads of other tasks was written, and its writer, or the writer's own"
+    " source, ran; null for an untraced task",
+    "upstream_ns": "of depend: the same, while that writer or source was queued; null for an untraced task",
     "order_ns": "of depend: the rest, waiting for predecessors",
     "queue_ns": "ready, until nodes were allocated",
     "start_ns": "nodes allocated, until it ran",
@@ -55,7 +59,8 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     index = pd.MultiIndex.from_arrays([tasks[name].fillna("").astype(str) for name in ("workflow", "task")])
     code = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(m.who[["workflow", "task"]].astype(str))))
     around = _around(tasks, index)
-    first, io, there = _first_events(m, code, len(tasks)), _io(m, code, len(tasks)), _data_there(m, index, around)
+    first, io = _first_events(m, code, len(tasks)), _io(m, code, len(tasks))
+    there, source = _data_there(m, index, around)
     at = {name: _column(tasks, f"t_{name}_ns") for name in ("submit", "depend", "launch", "alloc", "start", "end")}
     ready = at["depend"].fillna(at["launch"])
     runs = at["start"].fillna(first)
@@ -63,8 +68,13 @@ def table(run: AnalyzedRun, model: Model | None = None) -> pd.DataFrame:
     depend = _span(at["submit"], ready).where(waited | ready.isna(), 0)
     out = pd.DataFrame({name: tasks[name].fillna("").astype(str).to_numpy() for name in KEYS})
     out["depend_ns"] = depend
-    out["data_ns"] = np.minimum(_span(at["submit"], there).fillna(0), depend).where(_seen(first, around))
-    out["order_ns"] = depend - out["data_ns"]
+    until_data = np.minimum(_span(at["submit"], there).fillna(0), depend)
+    queued = ready.where(waited, at["submit"])
+    upstream = _upstream(at["submit"], at["submit"] + until_data, source, queued, runs)
+    seen = _seen(first, around)
+    out["data_ns"] = (until_data - upstream).where(seen)
+    out["upstream_ns"] = upstream.where(until_data.notna() & seen)
+    out["order_ns"] = depend - out["data_ns"] - out["upstream_ns"]
     out["queue_ns"] = _span(ready.where(waited, at["submit"]), at["alloc"].fillna(runs)).where(ready.notna())
     out["start_ns"] = _span(at["alloc"], runs)
     out["run_ns"] = _span(runs, at["end"])
@@ -136,9 +146,35 @@ def _seen(first: pd.Series, around: list[list[int]]) -> Bools:
     return seen
 
 
-def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.Series:
+LONGEST_CHAIN = 1000
+"""Tasks that `_upstream` follows from one task; time before them counts as waiting for data."""
+
+
+def _upstream(since: pd.Series, until: pd.Series, source: Ints, queued: pd.Series, runs: pd.Series) -> pd.Series:
+    """For each task, how long between `since` and `until` the task that its last byte came from was queued, or the one
+    that this one's last byte came from, and so on.
+
+    Args:
+        source: of each task the position of the task that wrote its last byte, -1 without one.
+        queued, runs: when each task was ready, and when it ran.
+    """
+    known = (queued.notna() & runs.notna()).tolist()
+    begin, end = queued.fillna(0).tolist(), runs.fillna(0).tolist()
+    out = np.zeros(len(since), dtype=np.int64)
+    rows = np.flatnonzero((since.notna() & until.notna()).to_numpy())
+    for task, low, high in zip(rows.tolist(), since[rows].tolist(), until[rows].tolist(), strict=True):
+        at = int(source[task])
+        for _ in range(LONGEST_CHAIN):
+            if at < 0 or not known[at] or high <= low:
+                break
+            out[task] += max(min(end[at], high) - max(begin[at], low), 0)
+            high, at = min(high, begin[at]), int(source[at])
+    return _nullable(out, np.ones(len(out), dtype=np.bool_))
+
+
+def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> tuple[pd.Series, Ints]:
     """The time at which the last byte was written that each task, or one inside it, read from tasks outside of it; null
-    without such bytes."""
+    without such bytes. And the task that wrote it, as a position in `index`, or -1."""
     activity, activities = dataflow.activities(m, "task")
     position = np.asarray(index.get_indexer(pd.MultiIndex.from_frame(activities[["workflow", "task"]].astype(str))))
     wrote = m.bursts["dir"].to_numpy() == edge_table.WRITE
@@ -165,10 +201,10 @@ def _data_there(m: Model, index: pd.MultiIndex, around: list[list[int]]) -> pd.S
         .dropna(subset="task")
         .astype({"task": np.int64})
     )
+    last = flows.sort_values("written_ns", kind="stable").drop_duplicates("task", keep="last").set_index("task")
     # Int64 before reindex: missing rows would make it float64, which is too imprecise for ns since the epoch.
-    there = flows.groupby("task")["written_ns"].max().astype("Int64").reindex(range(len(index)))
-    result: pd.Series = there.reset_index(drop=True)
-    return result
+    there: pd.Series = last["written_ns"].astype("Int64").reindex(range(len(index))).reset_index(drop=True)
+    return there, last["source"].reindex(range(len(index)), fill_value=-1).to_numpy(dtype=np.int64)
 
 
 def _waited_for_something(run: AnalyzedRun, tasks: pd.DataFrame, index: pd.MultiIndex) -> pd.Series:

@@ -17,13 +17,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.util import shell
 from tailrace.analyzer.util.formatting import shortened, visible
 
 ELLIPSIS = "\u2026"
-MANAGER_FILES = re.compile(r"(?:^|/)(?:runinfo|\.snakemake|\.nextflow|\.parsl)/|(?:^|/)parsl\.log$")
-"""Files that workflow managers keep for themselves."""
 CONTINUED = " \\"
 
 
@@ -99,11 +96,6 @@ def fit(name: str, room: int) -> str:
     while length > 3 and cell_len(shortened(name, length)) > room:
         length -= 1
     return shortened(name, length)
-
-
-def is_manager_file(path: str, stages: Iterable[str]) -> bool:
-    """Whether a file is the workflow manager's own: it is called so, and no task of a stage wrote it."""
-    return MANAGER_FILES.search(path) is not None and all(stage == UNTAGGED for stage in stages)
 
 
 def names_of(data: Mapping[str, Any]) -> Names:

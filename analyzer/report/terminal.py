@@ -25,7 +25,7 @@ from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import COSTLESS
 from tailrace.analyzer.model.dataflow import UNTAGGED
-from tailrace.analyzer.report.names import Names, fit, is_manager_file, names_of
+from tailrace.analyzer.report.names import Names, fit, names_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
 
 LONGEST_NAME = 240
@@ -74,6 +74,7 @@ ORDER_WORDS = {
 }
 """What orders the two tasks of an undeclared dependency."""
 MANAGER = "(workflow manager: {files})"
+RESULTS = "(declared results: {files})"
 
 
 def render_terminal(run: AnalyzedRun, console: Console) -> None:
@@ -98,6 +99,8 @@ def show(data: dict[str, Any], console: Console) -> None:
         if made is not None:
             _print(console, Text())
             for line in made.lines(width):
+                _print(console, line)
+            for line in _wrapped(Text(made.note, "dim"), width) if made.note else ():
                 _print(console, line)
 
 
@@ -244,12 +247,13 @@ class Table:
     """A table whose first column's head is its title.
 
     columns: (head, kind); kind is "number" (never shortened), "word", or "name" (shortened where the line is too long).
-    rows: cells as texts, or `Text` with a style.
+    rows: cells as texts, or `Text` with a style. note: a sentence below the table.
     """
 
     columns: Sequence[tuple[str, str]]
     names: Names
     rows: list[Sequence[str | Text]] = field(default_factory=list)
+    note: str = ""
 
     def lines(self, width: int) -> Iterator[Text]:
         """The table in lines of `width` columns."""
@@ -286,7 +290,9 @@ def _stages(data: dict[str, Any], names: Names, width: int) -> Table:
     """Stages in time order; the split of I/O time is left out where the terminal is narrow."""
     split = ("read", "write", "metadata") if width >= WIDE else ()
     right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
-    table = Table((("Stages", "name"), *((name, "number") for name in right)), names)
+    table = Table(
+        (("Stages", "name"), *((name, "number") for name in right)), names, note=visible(data["untagged"]["text"])
+    )
     for s in data["stages"]:
         times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
         moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
@@ -295,27 +301,26 @@ def _stages(data: dict[str, Any], names: Names, width: int) -> Table:
 
 
 def _waits(data: dict[str, Any], names: Names, width: int) -> Table | None:
-    """Sums over the tasks of each stage: waiting for data, for predecessors, in the queue; then what they ran. Unknown
-    times are a dash. The time to start is left out on a narrow terminal."""
+    """Sums over the tasks of each stage: waiting for data, for predecessors, for workers; then what they ran. Unknown
+    times are a dash. On a narrow terminal the time to start is left out, and the queues are one column."""
     rows = data["waits"][: SHOWN["waits"]]
     if not rows:
         return None
-    start = {"starting": "start"} if width >= WIDE else {}
+    wide = {"their queue": ("upstream",), "own queue": ("queue",), "starting": ("start",)}
     keys = {
-        "wait: data": "data",
-        "predecessors": "order",
-        "queue": "queue",
-        **start,
-        "I/O": "io",
-        "computing": "compute",
+        "wait: data": ("data",),
+        "predecessors": ("order",),
+        **(wide if width >= WIDE else {"queues": ("upstream", "queue")}),
+        "I/O": ("io",),
+        "computing": ("compute",),
     }
-    title = ("Where time went" if width < WIDE else "Where the tasks' time went") + _first(
+    title = ("Sums over tasks" if width < WIDE else "Where the tasks' time went, summed over tasks") + _first(
         len(rows), len(data["waits"])
     )
     table = Table(((title, "name"), ("tasks", "number"), *((name, "number") for name in keys)), names)
     for row in rows:
-        times = [row[f"{name}_ms"] for name in keys.values()]
-        shown = ["-" if ms is None else time_text(ms * 1e6) for ms in times]
+        known = ([row[f"{name}_ms"] for name in parts if row[f"{name}_ms"] is not None] for parts in keys.values())
+        shown = [time_text(sum(times) * 1e6) if times else "-" for times in known]
         table.rows.append((visible(row["stage"]), str(row["tasks"]), *shown))
     return table
 
@@ -353,40 +358,29 @@ def _among_untagged(data: dict[str, Any], flow: dict[str, Any]) -> bool:
 
 def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["files"]["rows"] if row["cls"] == "data"]
-    others, manager = _split(
-        rows, lambda row: is_manager_file(row["path"], (stage_name(data, s, "") for s in row["wrote"]))
-    )
+    manager = data["folded"]["manager"]
     if not rows:
         return None
-    shown = others[: SHOWN["files"]]
-    head = "Files by bytes moved" + _first(len(shown), data["numbers"]["files"] - len(manager))
+    shown = rows[: SHOWN["files"]]
+    head = "Files by bytes moved" + _first(len(shown), data["numbers"]["files"])
     numbers = ("read", "written", "writers", "readers")
     table = Table(((head, "name"), *((name, "number") for name in numbers)), names)
     for row in shown:
         moved = (bytes_text(row["read_bytes"]), bytes_text(row["written_bytes"]))
         table.rows.append((visible(names.relative(row["path"])), *moved, str(row["writers"]), str(row["readers"])))
-    if manager:
-        sums = [bytes_text(sum(row[key] for row in manager)) for key in ("read_bytes", "written_bytes")]
-        table.rows.append((_of_manager(len(manager)), *sums, "", ""))
+    if manager["files"]:
+        sums = [bytes_text(manager[key]) for key in ("read_bytes", "written_bytes")]
+        table.rows.append((MANAGER.format(files=count_text(manager["files"], "file")), *sums, "", ""))
     return table
 
 
-def _of_manager(files: int) -> str:
-    return MANAGER.format(files=count_text(files, "file"))
-
-
 def _histories(data: dict[str, Any], names: Names, width: int) -> Table | None:
-    """Files written more than once, a row a state. Those of the workflow manager alone are no table of their own."""
+    """Files written more than once, a row a state."""
     rows = data["histories"]["rows"]
-    stages: dict[str, set[str]] = {}
-    for row in rows:
-        stages.setdefault(row["path"], set()).update(stage_name(data, who["stage"], "") for who in row["wrote"])
-    manager = {path for path, wrote in stages.items() if is_manager_file(path, wrote)}
-    others = [row for row in rows if row["path"] not in manager]
-    if not others:
+    if not rows:
         return None
-    shown = others[: SHOWN["histories"]]
-    head = "Files written more than once" + _first(len(shown), len(others))
+    shown = rows[: SHOWN["histories"]]
+    head = "Files written more than once" + _first(len(shown), len(rows))
     kinds = (
         (head, "name"),
         ("", "number"),
@@ -400,8 +394,6 @@ def _histories(data: dict[str, Any], names: Names, width: int) -> Table | None:
         path = visible(names.relative(row["path"])) if row["state"] == 1 else ""
         wrote, read = (visible(actors_text(row[who], row[number])) for who, number in ACTORS)
         table.rows.append((path, f"@{row['state']}", row["how"], wrote, bytes_text(row["bytes"]), read))
-    if manager:
-        table.rows.append((_of_manager(len(manager)), "", "", "", "", ""))
     return table
 
 
@@ -413,19 +405,19 @@ def actors_text(actors: list[dict[str, Any]], number: int) -> str:
 
 def _never_read(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["never_read"]["rows"] if not row["removed"]]
-    others, manager = _split(rows, lambda row: is_manager_file(row["path"], row["stages"]))
+    results = data["folded"]["results"]
     if not rows:
         return None
-    shown = others[: SHOWN["never_read"]]
-    total = data["never_read"]["total"] - data["never_read"]["removed"] - len(manager)
+    shown = rows[: SHOWN["never_read"]]
+    total = data["never_read"]["total"] - data["never_read"]["removed"]
     head = "Written, kept, never read by another task" + _first(len(shown), total)
     table = Table(((head, "name"), ("written", "number"), ("by", "name")), names)
     for row in shown:
         by = visible(", ".join(row["stages"]))
         table.rows.append((visible(names.relative(row["path"])), bytes_text(row["written_bytes"]), by))
-    if manager:
-        moved = bytes_text(sum(row["written_bytes"] for row in manager))
-        table.rows.append((_of_manager(len(manager)), moved, UNTAGGED))
+    if results["files"]:
+        folded = RESULTS.format(files=count_text(results["files"], "file"))
+        table.rows.append((folded, bytes_text(results["written_bytes"]), ""))
     return table
 
 

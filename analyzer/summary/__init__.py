@@ -17,7 +17,19 @@ from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, stages, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
-from tailrace.analyzer.summary import files, fold, heat, histories, insight, numbers, outcome, seen, stageflows, tasks
+from tailrace.analyzer.summary import (
+    files,
+    fold,
+    heat,
+    histories,
+    insight,
+    numbers,
+    outcome,
+    seen,
+    stageflows,
+    tasks,
+    untagged,
+)
 from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
@@ -50,6 +62,8 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
         "stages": [_stage(m, row, start_ns) for row in table.to_dict("records")],
+        "untagged": untagged.untagged(run, whole),
+        "folded": untagged.folded(whole),
         "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
         "files": files.files(m, code, index, task_row),

@@ -69,7 +69,9 @@ def _task_pairs(m: Model, code: Ints) -> dict[tuple[int, int], JsonObject]:
 def _left(m: Model, code: Ints) -> pd.DataFrame:
     """What each stage wrote and no other unit read, without removed files: rows producer, consumer -1, file, bytes."""
     fates = stages.file_fates(m)
-    kept = (fates["never_read"] & ~fates["removed"] & (fates["cls"] == file_classes.DATA)).to_numpy()
+    kept = (
+        ((fates["never_read"] & ~fates["removed"]) | fates["result"]) & (fates["cls"] == file_classes.DATA)
+    ).to_numpy()
     pick = (m.bursts["dir"].to_numpy() == edge_table.WRITE) & kept[m.bursts["file"].to_numpy()]
     bursts = m.bursts[pick]
     rows = pd.DataFrame({"producer": code[bursts["who"].to_numpy()], "file": bursts["file"], "bytes": bursts["bytes"]})

@@ -317,6 +317,27 @@ class TestClasses:
         story.read(path)
         assert self.classes(story) == {(1, path): wanted}
 
+    @pytest.mark.parametrize(
+        ("path", "wanted"),
+        [
+            ("/w/runinfo/000/parsl.log", "manager"),
+            ("/w/runinfo/000/task_logs/0.stdout", "data"),
+            ("/w/runinfo/results.dat", "data"),
+            ("/w/.snakemake/log/1.log", "manager"),
+            ("/w/.snakemake/shadow/x/out.dat", "data"),
+            ("/w/work/ab/cdef/.command.run", "manager"),
+            ("/w/work/ab/cdef/out.dat", "data"),
+            ("/elsewhere/of-parsl/htex/interchange.log", "manager"),
+            ("/elsewhere/of-parsl/declared.dat", "data"),
+        ],
+    )
+    def test_a_managers_own_files_are_no_data(self, path: str, wanted: str) -> None:
+        """Whoever writes them: a join body's log lines are written under its task."""
+        story = Story()
+        story.write(path, task="t", stage="s")
+        declared = ["/elsewhere/of-parsl/declared.dat"]
+        assert self.classes(story, declared=declared, manager=["/elsewhere/of-parsl"]) == {(1, path): wanted}
+
     def test_one_file_may_be_software_to_one_and_data_to_another(self) -> None:
         story = Story()
         story.process(1, "/usr/bin/perl")

@@ -180,6 +180,37 @@ class TestNames:
         assert re.search(r"\(workflow manager: 3 files\) +0 B +14.6 KiB", text)
         assert not any("parsl.log" in line for line in text.split("Files by bytes moved")[1].splitlines())
 
+    def test_the_managers_files_are_no_finding(self) -> None:
+        s = Story()
+        s.write("/w/runinfo/000/parsl.log", 0, 5000, stage="join", task="j1")
+        assert "parsl.log" not in shown(s.run())
+
+    def test_declared_outputs_are_results_and_no_waste(self) -> None:
+        s = Story()
+        for path in ("/w/result", "/w/forgotten"):
+            s.write(path, 0, 5000, stage="make", task="m1")
+        outputs = pd.DataFrame([{"workflow": "w", "task": "m1", "direction": "w", "path": "/w/result"}])
+        data = summary.collect(s.run(declared_files=outputs))
+        assert [row["path"] for row in data["never_read"]["rows"]] == ["/w/forgotten"]
+        assert data["folded"]["results"] == {"files": 1, "read_bytes": 0, "written_bytes": 5000}
+        (found,) = [row for row in data["findings"]["rows"] if row["kind"] == "never read"]
+        assert (found["count"], found["cost_bytes"]) == (1, 5000)
+        (left,) = [flow for flow in data["flows"] if flow["target"] == -1]
+        assert left["files"] == 2, "both are left at the end"
+        text = shown(s.run(declared_files=outputs))
+        assert re.search(r"\(declared results: 1 file\) +4.88 KiB", text)
+
+    def test_it_says_what_is_untagged(self) -> None:
+        s = Story()
+        s.write("/a", stage="make", task="m1", pid=1)
+        for pid, exe in ((2, "/usr/bin/python3"), (3, "/usr/bin/python3"), (4, "/bin/bash")):
+            s.process(pid, exe)
+            s.write(f"/x{pid}", pid=pid)
+        workflows = pd.DataFrame([{"workflow": "w", "manager": "parsl", "version": "2026.1", "config": "{}"}])
+        text = " ".join(shown(s.run(declared_workflows=workflows)).split())
+        assert "(untagged): parsl 2026.1 and what is outside of its tasks, 3 processes (2 python3, 1 bash)." in text
+        assert "(untagged): what has no stage, 3 processes (2 python3, 1 bash)." in " ".join(shown(s.run()).split())
+
     def test_a_tasks_file_in_the_managers_directory_is_the_tasks(self) -> None:
         s = Story()
         s.write("/w/runinfo/000/task_logs/t1.stdout", 0, 100, stage="make", task="t1")

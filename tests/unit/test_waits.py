@@ -31,7 +31,7 @@ def declared(*tasks: dict[str, Any]) -> pd.DataFrame:
 
 
 def parts(run: FakeRun) -> dict[str, list[float | None]]:
-    """task -> depend, data, order, queue, start, run, io, compute in ms."""
+    """task -> depend, data, upstream, order, queue, start, run, io, compute in ms."""
     table = waits.table(run)
     assert list(table.columns) == [*waits.KEYS, *waits.TIMES]
     assert {str(table[name].dtype) for name in waits.TIMES} == {"Int64"}
@@ -56,8 +56,33 @@ def pipeline() -> FakeRun:
 
 def test_the_parts_of_two_tasks_times() -> None:
     assert parts(pipeline()) == {
-        "a1": [0, 0, 0, 5, 5, 90, 10, 80],
-        "b1": [94, 24, 70, 10, 10, 80, 8, 72],
+        "a1": [0, 0, 0, 0, 5, 5, 90, 10, 80],
+        "b1": [94, 20, 4, 70, 10, 10, 80, 8, 72],
+    }
+
+
+def test_waiting_for_a_worker_is_never_waiting_for_data() -> None:
+    """All three are submitted at 0; a1 begins at 100, when the workers are up: b1 and c1 waited for its worker too."""
+    story = Story()
+    for name, start, reads in (("a1", 100, None), ("b1", 120, "/a1"), ("c1", 140, "/b1")):
+        if reads:
+            story.read(reads, 0, 10, at_ms=start, dur=MS, stage=name[0], task=name, pid=start)
+        story.write(f"/{name}", 0, 10, at_ms=start + 9, dur=MS, stage=name[0], task=name, pid=start)
+    run = story.run()
+    run.declared_tasks = declared(
+        {"task": "a1", "submit": 0, "launch": 0, "end": 111},
+        {"task": "b1", "submit": 0, "launch": 111, "end": 131},
+        {"task": "c1", "submit": 0, "launch": 131, "end": 151},
+    )
+    deps = [
+        {"workflow": "w", "task": t, "dep": d, "via": "file", "path": None} for t, d in (("b1", "a1"), ("c1", "b1"))
+    ]
+    run.declared_deps = pd.DataFrame(deps)
+    # depend, data, upstream, order, queue
+    assert {task: times[:5] for task, times in parts(run).items()} == {
+        "a1": [0, 0, 0, 0, 109],
+        "b1": [111, 1, 109, 1, 9],
+        "c1": [131, 12, 118, 1, 9],
     }
 
 
@@ -67,7 +92,7 @@ def test_data_that_was_there_before_is_not_waited_for() -> None:
         {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 100},
         {"task": "b1", "submit": 60, "depend": 100, "alloc": 110, "start": 120, "end": 200},
     )
-    assert parts(run)["b1"][:3] == [40, 0, 40]
+    assert parts(run)["b1"][:4] == [40, 0, 0, 40]
 
 
 def test_data_that_comes_after_the_wait_fills_it() -> None:
@@ -76,7 +101,7 @@ def test_data_that_comes_after_the_wait_fills_it() -> None:
         {"task": "a1", "submit": 0, "depend": 2, "alloc": 5, "start": 10, "end": 15},
         {"task": "b1", "submit": 6, "depend": 15, "alloc": 110, "start": 120, "end": 200},
     )
-    assert parts(run)["b1"][:3] == [9, 9, 0]
+    assert parts(run)["b1"][:4] == [9, 5, 4, 0]
 
 
 def test_an_instance_waits_for_data_read_by_its_jobs() -> None:
@@ -95,22 +120,22 @@ def test_an_instance_waits_for_data_read_by_its_jobs() -> None:
     deps = [{"workflow": "w", "task": t, "dep": d, "via": "afterok"} for t, d in (("b0", "a1"), ("b2", "b1"))]
     run.declared_deps = pd.DataFrame(deps).assign(path=None)
     life = parts(run)
-    assert life["b0"][:3] == [94, 24, 70]
-    assert life["b0"][6:] == [None, None], "its own calls were not traced"
-    assert life["b2"][:3] == [31, 29, 2]
+    assert life["b0"][:4] == [94, 20, 4, 70]
+    assert life["b0"][7:] == [None, None], "its own calls were not traced"
+    assert life["b2"][:4] == [31, 27, 2, 2], "b1 was queued from 121 to 123"
 
 
 def test_a_task_that_was_not_traced_has_no_io_and_no_data_wait() -> None:
     run = pipeline()
     tasks = [{"task": "c1", "submit": 0, "depend": 7, "alloc": 9, "start": 10, "end": 30, "holds": ["begin-time=9"]}]
     run.declared_tasks = declared(*tasks)
-    assert parts(run) == {"c1": [7, None, None, 2, 1, 20, None, None]}
+    assert parts(run) == {"c1": [7, None, None, None, 2, 1, 20, None, None]}
 
 
 def test_a_running_task_has_its_times_so_far() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "c1", "submit": 3}, {"task": "c2", "submit": 3, "depend": 4, "alloc": 9})
-    assert parts(run) == {"c1": [None] * 8, "c2": [0, None, None, 6, None, None, None, None]}
+    assert parts(run) == {"c1": [None] * 9, "c2": [0, None, None, None, 6, None, None, None, None]}
 
 
 def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
@@ -119,15 +144,15 @@ def test_a_manager_without_allocations_queues_until_the_first_event() -> None:
         {"task": "a1", "submit": 0, "launch": 1, "end": 100}, {"task": "b1", "submit": 6, "launch": 101, "end": 200}
     )
     assert parts(run) == {
-        "a1": [0, 0, 0, 20, None, 80, 10, 70],
-        "b1": [95, 24, 71, 29, None, 70, 8, 62],
+        "a1": [0, 0, 0, 0, 20, None, 80, 10, 70],
+        "b1": [95, 10, 14, 71, 29, None, 70, 8, 62],
     }
 
 
 def test_clocks_that_disagree_make_nothing_negative() -> None:
     run = pipeline()
     run.declared_tasks = declared({"task": "a1", "submit": 9, "depend": 8, "alloc": 7, "start": 6, "end": 5})
-    assert parts(run) == {"a1": [0, 0, 0, 0, 0, 0, 0, 0]}
+    assert parts(run) == {"a1": [0] * 9}
 
 
 def test_stages_are_sums_and_unknown_sums_are_null() -> None:
@@ -159,5 +184,7 @@ def test_the_terminal_shows_it() -> None:
     run.declared_tasks = run.declared_tasks.reset_index(drop=True)
     terminal.render_terminal(run, Console(file=out, width=160))
     rows = {line.split()[0]: line for line in out.getvalue().split("time went")[1].splitlines() if line.strip()}
-    assert [part in rows["b"] for part in ("24.0 ms", "70.0 ms", "10.0 ms", "8.00 ms", "72.0 ms")] == [True] * 5
+    assert [part in rows["b"] for part in ("20.0 ms", "4.00 ms", "70.0 ms", "10.0 ms", "8.00 ms", "72.0 ms")] == [
+        True
+    ] * 6
     assert "-" in rows["c"]

@@ -25,8 +25,8 @@ RULE = Rule(
     about=SPACE,
     title="Files written and kept, but not read in the run",
     definition=(
-        "A data file was written, not removed, and read by no other task than its writer. The results of a run are"
-        " among these files."
+        "A data file was written, not removed, and read by no other task than its writer. Outputs that the workflow"
+        " manager declared are left out, and its own files; the results of a run that declares none are among these."
     ),
     advice="Keep the results; write logs and checkpoints less often, and do not write what no task needs.",
     source="Lee et al. 2023 (DataLife); Bez et al. 2022 (Drishti)",

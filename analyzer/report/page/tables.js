@@ -54,6 +54,7 @@ function stageTable() {
     bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), ["Calls", callsOf, r => numberText(callsOf(r)), "num"],
     countColumn("Files read", "files_read"), countColumn("written", "files_written"), countColumn("passed on", "files_passed_on"), countColumn("never read", "files_never_read"),
   ], data.stages, 50);
+  if (data.untagged.text) byId("stage-table").append(make("p", {class: "hint"}, data.untagged.text));
 }
 
 const FAILED = new Set(["failed", "killed", "timed out", "canceled", "never ran"]);
@@ -75,8 +76,8 @@ function outcomeTable() {
 function waitTable() {
   if (!data.waits.length) { byId("waits").hidden = true; return; }
   const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];
-  table(byId("wait-table"), "Where the tasks' time went", [
-    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("In the queue", "queue_ms"),
+  table(byId("wait-table"), "Where the tasks' time went, summed over the tasks of each stage", [
+    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("For their queues", "upstream_ms"), column("In the own queue", "queue_ms"),
     column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
   ], data.waits, 50);
 }
