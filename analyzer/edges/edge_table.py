@@ -136,7 +136,11 @@ def combine(parts: Sequence[Partial]) -> Partial:
     )
 
 
-def actors(events: pd.DataFrame) -> list[tuple[Any, ...]]:
+Actor = tuple[str, str, str, str, int, str]
+"""workflow, stage, task, host, pid, start, as in `WHO`; "" where not set."""
+
+
+def actors(events: pd.DataFrame) -> list[Actor]:
     """The actor of each event: its values of the columns `WHO`, "" for null."""
     columns = (
         events[name].tolist() if name == "pid" else events[name].astype(object).where(events[name].notna(), "").tolist()

@@ -9,13 +9,12 @@ nothing that DOT would read as syntax or as an escape sequence.
 from __future__ import annotations
 
 import math
-from typing import Any, TextIO
-
-import networkx as nx
+from typing import TextIO
 
 from tailrace.analyzer.exports.format import graph_format
 from tailrace.analyzer.model.outcomes import FAILED, WORDS
 from tailrace.analyzer.util.formatting import bytes_text, time_text, with_stage
+from tailrace.analyzer.util.types import Attributes, Graph
 
 SHAPES = {"file": "note", "fifo": "ellipse", "sock": "ellipse", "anon": "ellipse"}
 CRITICAL = "#9a4006"
@@ -25,7 +24,7 @@ SURE = ("complete", "external", "unknown")
 STYLES = {"read": "solid", "write": "solid", "flow": "solid", "base": "dotted", "part": "dotted"}
 
 
-def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
+def write(graph: Graph, file: TextIO) -> None:
     """Writes the graph, laid out from left to right."""
     file.write('digraph tailrace {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname="sans-serif"];\n')
     file.write('  edge [fontname="sans-serif", fontsize=10];\n')
@@ -42,7 +41,7 @@ def quoted(*lines: str) -> str:
     return '"' + "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in shown) + '"'
 
 
-def _node(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
+def _node(attributes: Attributes) -> dict[str, str | list[str]]:
     label = str(attributes["label"])
     if attributes["kind"] == "file":
         shape = SHAPES.get(str(attributes["ftype"]), SHAPES["file"])
@@ -63,7 +62,7 @@ def _node(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
     return {"label": lines, **out}
 
 
-def _edge(attributes: dict[str, Any]) -> dict[str, str | list[str]]:
+def _edge(attributes: Attributes) -> dict[str, str | list[str]]:
     moved = int(attributes.get("bytes", 0))
     width = f"{1 + math.log10(1 + moved) / 3:.2f}"
     out: dict[str, str | list[str]] = {"style": STYLES[str(attributes["kind"])], "penwidth": width}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    import networkx as nx
+    from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+    from tailrace.analyzer.util.types import Graph
 
-GraphWriter = Callable[["nx.MultiDiGraph[Any]", TextIO], None]
+RunWriter = Callable[["AnalyzedRun", TextIO], list[str]]
+GraphWriter = Callable[["Graph", TextIO], None]
 
 
 @dataclass(frozen=True)
@@ -17,13 +19,13 @@ class Format:
     """A format.
 
     Attributes:
-        write: writes a run; returns what of it the format can't hold, in words. Takes a level where `leveled`.
+        write: writes a run; returns what of it the format can't hold, in words.
         what: what it is and for which tool.
         graph: of a graph format, the writer of a graph of `graphs.graph`.
         file_name: the name of its file where that is fixed.
     """
 
-    write: Callable[..., list[str]]
+    write: RunWriter
     what: str
     graph: GraphWriter | None = None
     file_name: str = ""
@@ -33,14 +35,23 @@ class Format:
         """Whether it has levels: a graph has."""
         return self.graph is not None
 
+    def write_level(self, run: AnalyzedRun, file: TextIO, level: str | None) -> list[str]:
+        """Writes a run at a level, which is None where the format has none."""
+        if self.graph is None or level is None:
+            return self.write(run, file)
+        from tailrace.analyzer.model import graphs
+
+        self.graph(graphs.graph(run, level), file)
+        return []
+
 
 def graph_format(graph: GraphWriter, what: str) -> Format:
     """The format of a graph writer: a run's dataflow, of tasks where no level is given."""
 
-    def write(run: Any, file: TextIO, level: str = "task") -> list[str]:
+    def write(run: AnalyzedRun, file: TextIO) -> list[str]:
         from tailrace.analyzer.model import graphs
 
-        graph(graphs.graph(run, level), file)
+        graph(graphs.graph(run, "task"), file)
         return []
 
     return Format(write, what, graph=graph)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TextIO
+from typing import TextIO
 
 import networkx as nx
 
 from tailrace.analyzer.exports.format import graph_format
+from tailrace.analyzer.util.types import Graph
 
 FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
+def write(graph: Graph, file: TextIO) -> None:
     """Writes the graph; node ids and attribute values as in `text`."""
-    out: nx.MultiDiGraph[Any] = nx.MultiDiGraph(**{key: _value(value) for key, value in graph.graph.items()})
+    out: Graph = nx.MultiDiGraph()
+    out.graph.update({key: _value(value) for key, value in graph.graph.items()})
     for name, attributes in graph.nodes(data=True):
         out.add_node(text(name), **{key: _value(value) for key, value in attributes.items()})
     for source, target, key, attributes in graph.edges(keys=True, data=True):
@@ -34,7 +36,7 @@ def text(value: str) -> str:
     return FORBIDDEN.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", value)
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> bool | int | float | str:
     if isinstance(value, bool | int | float):
         return value
     return text(value if isinstance(value, str) else json.dumps(value))

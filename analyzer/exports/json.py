@@ -8,14 +8,13 @@ as 64-bit).
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
-
-import networkx as nx
+from typing import TextIO
 
 from tailrace.analyzer.exports.format import graph_format
+from tailrace.analyzer.util.types import Graph
 
 
-def write(graph: nx.MultiDiGraph[Any], file: TextIO) -> None:
+def write(graph: Graph, file: TextIO) -> None:
     """Writes the graph, one node or edge a line; ASCII only, so that names that are not Unicode survive as escapes."""
     head = {"format": "tailrace-graph", "version": 1, **graph.graph}
     nodes = ({"id": name, **attributes} for name, attributes in graph.nodes(data=True))

@@ -13,10 +13,10 @@ writing is no input of it. `parents` may have a cycle only where jobs ran at the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import TypedDict
 
 import networkx as nx
 import numpy as np
@@ -28,6 +28,7 @@ from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util.formatting import clean, count_text
+from tailrace.analyzer.util.types import Bools, Ints, Row
 
 LEFT_OUT_TYPES = ("sock", "anon")
 """Streams that go both ways, or whose ends belong to one process: they order nothing."""
@@ -126,11 +127,11 @@ def lineage(run: AnalyzedRun | Model) -> Lineage:
     return Lineage(ordered, artifacts, notes)
 
 
-def _left_out(m: Model) -> Any:
-    return m.table.files["ftype"].isin(LEFT_OUT_TYPES).to_numpy()
+def _left_out(m: Model) -> Bools:
+    return np.asarray(m.table.files["ftype"].isin(LEFT_OUT_TYPES), dtype=np.bool_)
 
 
-def _kept(activities: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) -> set[int]:
+def _kept(activities: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Ints) -> set[int]:
     """The activities that become jobs."""
     tagged = set(np.flatnonzero((activities["task"] != "").to_numpy()).tolist())
     if tagged:
@@ -142,7 +143,7 @@ def _kept(activities: pd.DataFrame, flows: pd.DataFrame, m: Model, code: Any) ->
     return set(code[m.bursts["who"].to_numpy()[pick]].tolist())
 
 
-def _jobs(m: Model, code: Any, activities: pd.DataFrame, kept: set[int]) -> dict[int, Job]:
+def _jobs(m: Model, code: Ints, activities: pd.DataFrame, kept: set[int]) -> dict[int, Job]:
     counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()]).groupby("activity")
     figures = counts.agg({"first_ns": "min", "last_ns": "max", "read_bytes": "sum", "written_bytes": "sum"})
     numbers = {int(row.pop("activity")): row for row in figures.reset_index().to_dict("records")}
@@ -168,31 +169,40 @@ def _jobs(m: Model, code: Any, activities: pd.DataFrame, kept: set[int]) -> dict
             exe=exe,
             cpu_ns=_account(own, whole, lambda a: int(a["utime"]) + int(a["stime"]), sum),
             rss_bytes=_account(own, whole, lambda a: int(a["maxrss"]) * 1024, max),
-            **_sums(numbers.get(activity)),
+            **_sums(numbers.get(activity, {})),
         )
     return out
 
 
-def _process_key(row: Any) -> tuple[str, ...]:
+def _process_key(row: pd.Series) -> tuple[str, ...]:
     """Host and pid; and the start of a process whose pid another one had before."""
     again = (str(row["start"]),) if row["pid_use"] > 1 else ()
     return (str(row["host"]), str(row["pid"]), *again)
 
 
-def _sums(figures: dict[Any, Any] | None) -> Any:
+class _Sums(TypedDict):
+    """The figures of a job."""
+
+    first_ns: int
+    last_ns: int
+    read_bytes: int
+    written_bytes: int
+
+
+def _sums(figures: Row) -> _Sums:
     """The figures of a job as keywords; 0 for one without events."""
-    names = ("first_ns", "last_ns", "read_bytes", "written_bytes")
-    return {name: int(figures[name]) if figures else 0 for name in names}
+    first, last, read, written = (int(figures.get(name, 0)) for name in _Sums.__annotations__)
+    return {"first_ns": first, "last_ns": last, "read_bytes": read, "written_bytes": written}
 
 
-def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[dict[Any, Any]], bool]]:
+def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[Row], bool]]:
     """activity -> (the processes that worked for it alone, whether these are all that worked for it)."""
     if not len(m.processes):
         return {}
     activities_of: dict[Process, set[int]] = {}
     for key, activity in zip(keys(who), who["activity"].tolist(), strict=True):
         activities_of.setdefault(key, set()).add(activity)
-    out: dict[int, tuple[list[dict[Any, Any]], bool]] = {}
+    out: dict[int, tuple[list[Row], bool]] = {}
     rows = dict(zip(keys(m.processes), m.processes.to_dict("records"), strict=True))
     for key, activities in activities_of.items():
         for activity in activities:
@@ -202,17 +212,15 @@ def _own_processes(m: Model, who: pd.DataFrame) -> dict[int, tuple[list[dict[Any
     return out
 
 
-def _account(own: list[dict[Any, Any]], whole: bool, of: Any, how: Any) -> int | None:
-    accounts = [p.get("account") for p in own]
-    if not whole or not accounts or not all(isinstance(a, dict) and "maxrss" in a for a in accounts):
-        return None
-    return int(how(of(a) for a in accounts))
+def _account(own: list[Row], whole: bool, of: Callable[[Row], int], how: Callable[[Iterable[int]], int]) -> int | None:
+    accounts = [account for p in own if isinstance(account := p.get("account"), dict) and "maxrss" in account]
+    return how(of(account) for account in accounts) if whole and own and len(accounts) == len(own) else None
 
 
 # --- artifacts and edges ---------------------------------------------------------------------------------------------
 
 
-def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], position: dict[int, int]) -> list[Artifact]:
+def _link(m: Model, code: Ints, flows: pd.DataFrame, jobs: dict[int, Job], position: dict[int, int]) -> list[Artifact]:
     """Puts inputs, outputs and parents into the jobs; returns the artifacts that these name."""
     rows, extents = dataflow.access_table(m, code, dataflow.DEFAULT_CLASSES)
     rows = rows.assign(end=[ranges[-1][1] if ranges else 0 for ranges in extents])
@@ -242,14 +250,21 @@ def _link(m: Model, code: Any, flows: pd.DataFrame, jobs: dict[int, Job], positi
     return artifacts
 
 
+def _integers(column: pd.Series) -> dict[int, int]:
+    return dict(zip(map(int, column.index), map(int, column), strict=True))
+
+
 def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
-    table: Any = m.versions.table
-    ends: Any = rows.groupby("version")["end"].max()
-    first: Any = rows.groupby("version")["first_ns"].min()
-    moved: Any = rows[rows["dir"] == edge_table.WRITE].groupby("version")["bytes"].sum()
+    table = m.versions.table
+    by_version = rows.groupby("version")
+    ends, first = _integers(by_version["end"].max()), _integers(by_version["first_ns"].min())
+    moved = _integers(rows[rows["dir"] == edge_table.WRITE].groupby("version")["bytes"].sum())
+    begins, ended, version_numbers, bases = (
+        table[name].to_numpy(dtype=np.int64) for name in ("begin_ns", "end_ns", "number", "base")
+    )
     paths = m.paths[table["file"].to_numpy()[used]] if used else []
-    begin = [int(table["begin_ns"].iat[v]) or int(first.get(v, 0)) for v in used]
-    external = [int(table["number"].iat[v]) == 0 for v in used]
+    begin = [int(begins[v]) or int(first.get(v, 0)) for v in used]
+    external = [int(version_numbers[v]) == 0 for v in used]
     numbers: dict[int, int] = {}
     of_path: dict[str, list[int]] = {}
     for i in sorted(range(len(used)), key=lambda i: (begin[i], used[i])):
@@ -262,7 +277,7 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
     place = {version: i for i, version in enumerate(used)}
     for i, version in enumerate(used):
         stream = bool(table["stream"].iat[version])
-        base = place.get(int(table["base"].iat[version]))
+        base = place.get(int(bases[version]))
         size = int(moved.get(version, 0)) if stream else int(ends.get(version, 0))
         if not size and not stream:
             size = int(moved.get(version, 0))
@@ -275,7 +290,7 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
                 external=external[i],
                 base=None if base is None or base >= i else out[base],
                 begin_ns=begin[i],
-                end_ns=int(table["end_ns"].iat[version]),
+                end_ns=int(ended[version]),
             )
         )
     return out

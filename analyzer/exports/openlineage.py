@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
 import tailrace
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Json
 
 SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -45,9 +47,15 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
 
 
 def _event(
-    kind: str, at_ns: int, name: str, job: Job, base: uuid.UUID, inputs: list[Any], outputs: list[Any]
-) -> dict[str, Any]:
-    facets: dict[str, Any] = {
+    kind: str,
+    at_ns: int,
+    name: str,
+    job: Job,
+    base: uuid.UUID,
+    inputs: Sequence[Json],
+    outputs: Sequence[Json],
+) -> dict[str, Json]:
+    facets: dict[str, Json] = {
         "parent": {
             "_producer": PRODUCER,
             "_schemaURL": PARENT,
@@ -77,16 +85,16 @@ def _words(job: Job) -> list[str]:
     return [escaped(word, plain="A-Za-z0-9_-") for word in words if word]
 
 
-def _dataset(artifact: Artifact, job: Job, written: bool = False) -> dict[str, Any]:
+def _dataset(artifact: Artifact, job: Job, written: bool = False) -> dict[str, Json]:
     version = {"_producer": PRODUCER, "_schemaURL": VERSION, "datasetVersion": str(artifact.number)}
     host = job.hosts[0] if len(job.hosts) == 1 else ""
-    out: dict[str, Any] = {
+    out: dict[str, Json] = {
         "namespace": f"file://{escaped(host)}" if host else "file",
         "name": clean(artifact.path),
         "facets": {"version": version},
     }
     if written:
-        statistics = {"_producer": PRODUCER, "_schemaURL": OUTPUT, "size": artifact.size}
+        statistics: dict[str, Json] = {"_producer": PRODUCER, "_schemaURL": OUTPUT, "size": artifact.size}
         out["outputFacets"] = {"outputStatistics": statistics}
     return out
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.formatting import clean, count_text
+from tailrace.analyzer.util.types import Ints, Json
 
 COLUMNS = [
     *edge_table.WHO,
@@ -103,11 +104,11 @@ def _us(ns: int) -> str:
     return f"{sign}{ns // 1000}.{ns % 1000:03d}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(clean(str(value)))
 
 
-def _ends(run: AnalyzedRun) -> dict[tuple[str, str], dict[str, Any]]:
+def _ends(run: AnalyzedRun) -> dict[tuple[str, str], dict[str, Json]]:
     """(workflow, task) -> status, tries and error of the declared tasks."""
     rows = outcomes.table(run)
     values = [
@@ -118,7 +119,7 @@ def _ends(run: AnalyzedRun) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _tasks(
-    m: Model, code: Any, activities: pd.DataFrame, origin: int, ends: dict[tuple[str, str], dict[str, Any]]
+    m: Model, code: Ints, activities: pd.DataFrame, origin: int, ends: dict[tuple[str, str], dict[str, Json]]
 ) -> Iterator[str]:
     """The names of the track groups, in the order of their first events, and each one's own slice, which a viewer that
     knows colour names draws red where the task failed."""
@@ -132,7 +133,9 @@ def _tasks(
         yield f'{{"ph":"M","name":"process_name",{head},"args":{{"name":{_text(name)}}}}}'
         yield f'{{"ph":"M","name":"process_sort_index",{head},"args":{{"sort_index":{rank}}}}}'
         yield f'{{"ph":"M","name":"thread_name",{head},"args":{{"name":"task"}}}}'
-        keys = {key: clean(str(row[key])) for key in (*edge_table.WHO, "exe") if str(row[key]) not in ("", "-1")}
+        keys: dict[str, Json] = {
+            key: clean(str(row[key])) for key in (*edge_table.WHO, "exe") if str(row[key]) not in ("", "-1")
+        }
         end = ends.get((str(row["workflow"]), str(row["task"])), {}) if row["task"] else {}
         keys.update(end)
         bad = ',"cname":"terrible"' if end.get("status") in (*outcomes.FAILED, outcomes.NEVER_RAN) else ""
@@ -142,7 +145,7 @@ def _tasks(
 
 def _lines(
     events: pd.DataFrame,
-    activity_of: dict[tuple[Any, ...], int],
+    activity_of: dict[edge_table.Actor, int],
     called: dict[Process, str],
     origin: int,
     ends: Ends,
@@ -190,7 +193,7 @@ def _lines(
 _TEXTS = ("name", "cat", "path", "path2", "file", "file2")
 
 
-def _flow_ends(m: Model, code: Any) -> tuple[Ends, int]:
+def _flow_ends(m: Model, code: Ints) -> tuple[Ends, int]:
     """Where each flow's arrow begins and ends, and how many flows there are."""
     rows = dataflow.flow_table(m, "task")
     rows = rows[(rows["producer"] >= 0)]

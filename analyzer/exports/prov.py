@@ -12,12 +12,13 @@ so no name of a file or task can break a qualified name.
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import TextIO
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, lineage, utc
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Json
 
 NAMESPACE = "urn:tailrace:terms:"
 
@@ -65,7 +66,7 @@ def _name(value: str) -> dict[str, str]:
     return {"$": value, "type": "prov:QUALIFIED_NAME"}
 
 
-def _entity(artifact: Artifact) -> dict[str, Any]:
+def _entity(artifact: Artifact) -> dict[str, Json]:
     path = clean(artifact.path)
     return {
         "prov:label": path.rsplit("/", 1)[-1] or path,
@@ -76,8 +77,8 @@ def _entity(artifact: Artifact) -> dict[str, Any]:
     }
 
 
-def _activity(job: Job) -> dict[str, Any]:
-    out: dict[str, Any] = {
+def _activity(job: Job) -> dict[str, Json]:
+    out: dict[str, Json] = {
         "prov:startTime": utc(job.first_ns),
         "prov:endTime": utc(job.last_ns),
         "prov:label": clean(job.label),

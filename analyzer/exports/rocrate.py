@@ -8,13 +8,14 @@ a file that was not the path's only one is `file:///path#1`.
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import TextIO
 
 import tailrace
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, escaped, file_uri, lineage, utc
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Json
 
 METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
@@ -28,11 +29,11 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     flow = lineage(run)
     files = [_uri(artifact) for artifact in flow.artifacts]
     actions = [_action(job, n, files) for n, job in enumerate(flow.jobs)]
-    programs = {action["instrument"]["@id"]: job for action, job in zip(actions, flow.jobs, strict=True)}
+    programs = {_program_id(job): job for job in flow.jobs}
     user = str(run.meta.get("user") or "")
     graph = [
         {"@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": CRATE}, "about": {"@id": "./"}},
-        _root(run, files, actions),
+        _root(run, files, flow.jobs),
         {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         {"@id": LICENSE, "@type": "CreativeWork", "name": "CC0 1.0", "description": "Public domain dedication"},
         *([_person(user)] if user else []),
@@ -45,19 +46,19 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     return flow.notes
 
 
-def _root(run: AnalyzedRun, files: list[str], actions: list[dict[str, Any]]) -> dict[str, Any]:
+def _root(run: AnalyzedRun, files: list[str], jobs: list[Job]) -> dict[str, Json]:
     run_id = str(run.meta.get("run_id") or "without id")
-    ended = [action["endTime"] for action in actions]
+    ended = utc(max(job.last_ns for job in jobs)) if jobs else str(run.meta.get("created") or "1970-01-01T00:00:00Z")
     return {
         "@id": "./",
         "@type": "Dataset",
         "name": f"Run {run_id}",
         "description": f"What the processes of the run did to files, observed by tailrace {tailrace.__version__}",
-        "datePublished": max(ended) if ended else str(run.meta.get("created") or "1970-01-01T00:00:00Z"),
+        "datePublished": ended,
         "license": {"@id": LICENSE},
         "conformsTo": {"@id": PROFILE},
         "hasPart": [{"@id": name} for name in files],
-        "mentions": [{"@id": action["@id"]} for action in actions],
+        "mentions": [{"@id": _action_id(number)} for number in range(len(jobs))],
     }
 
 
@@ -66,9 +67,9 @@ def _uri(artifact: Artifact) -> str:
     return uri if artifact.versions == 1 else f"{uri}#{artifact.number}"
 
 
-def _file(artifact: Artifact, name: str) -> dict[str, Any]:
+def _file(artifact: Artifact, name: str) -> dict[str, Json]:
     shown = clean(artifact.path)
-    entity: dict[str, Any] = {
+    entity: dict[str, Json] = {
         "@id": name,
         "@type": "File",
         "name": shown.rsplit("/", 1)[-1] or shown,
@@ -95,10 +96,14 @@ def _program(name: str, job: Job) -> dict[str, str]:
     return {**out, "url": name} if job.exe.startswith("/") else out
 
 
-def _action(job: Job, number: int, files: list[str]) -> dict[str, Any]:
+def _action_id(number: int) -> str:
+    return f"#action/{number}"
+
+
+def _action(job: Job, number: int, files: list[str]) -> dict[str, Json]:
     label = f"{job.stage} / {job.task}" if job.task else job.label
-    action: dict[str, Any] = {
-        "@id": f"#action/{number}",
+    action: dict[str, Json] = {
+        "@id": _action_id(number),
         "@type": "CreateAction",
         "name": clean(label) or f"job {number}",
         "instrument": {"@id": _program_id(job)},

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 import tailrace
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
@@ -25,6 +25,7 @@ from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.exports.lineage import Artifact, Job, Lineage, acyclic, distinct, escaped, lineage, utc
 from tailrace.analyzer.store.mounts import descriptions
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Json
 from tailrace.errors import RunError
 
 SHORTEST_NS = 100_000_000
@@ -61,7 +62,7 @@ def file_id(artifact: Artifact) -> str:
     return name if artifact.versions == 1 else f"{name}#{artifact.number}"
 
 
-def _instance(run: AnalyzedRun, flow: Lineage, parents: list[list[int]]) -> dict[str, Any]:
+def _instance(run: AnalyzedRun, flow: Lineage, parents: list[list[int]]) -> dict[str, Json]:
     meta = run.meta
     jobs, ids = flow.jobs, task_ids(flow.jobs)
     workflows = sorted({job.workflow for job in jobs if job.workflow})
@@ -96,7 +97,7 @@ def _system(run: AnalyzedRun) -> dict[str, str]:
     return {"name": "tailrace", "version": tailrace.__version__}
 
 
-def _specification(flow: Lineage, ids: list[str], parents: list[list[int]]) -> dict[str, Any]:
+def _specification(flow: Lineage, ids: list[str], parents: list[list[int]]) -> dict[str, Json]:
     files = [file_id(artifact) for artifact in flow.artifacts]
     children: list[list[str]] = [[] for _ in ids]
     for i, mine in enumerate(parents):
@@ -113,13 +114,15 @@ def _specification(flow: Lineage, ids: list[str], parents: list[list[int]]) -> d
         }
         for i, job in enumerate(flow.jobs)
     ]
-    sizes = [{"id": name, "sizeInBytes": a.size} for name, a in zip(files, flow.artifacts, strict=True)]
+    sizes: list[dict[str, Json]] = [
+        {"id": name, "sizeInBytes": a.size} for name, a in zip(files, flow.artifacts, strict=True)
+    ]
     return {"tasks": tasks, "files": sizes}
 
 
-def _execution(job: Job, name: str) -> dict[str, Any]:
+def _execution(job: Job, name: str) -> dict[str, Json]:
     seconds = (job.last_ns - job.first_ns) / 1e9
-    out: dict[str, Any] = {
+    out: dict[str, Json] = {
         "id": name,
         "runtimeInSeconds": seconds,
         "executedAt": utc(job.first_ns),
@@ -140,20 +143,19 @@ def _execution(job: Job, name: str) -> dict[str, Any]:
     return out
 
 
-def _machines(meta: Mapping[str, object], jobs: list[Job]) -> list[dict[str, Any]]:
+def _machines(meta: Mapping[str, object], jobs: list[Job]) -> list[dict[str, Json]]:
     """The nodes on which jobs ran, with their description in run.json."""
     known = {str(part.get("host")): part for part in reversed(descriptions(meta))}
-    out = []
+    out: list[dict[str, Json]] = []
     for name in sorted({host for job in jobs for host in job.hosts}):
-        machine: dict[str, Any] = {"nodeName": clean(name), "system": "linux"}
+        machine: dict[str, Json] = {"nodeName": clean(name), "system": "linux"}
         described = known.get(name, {})
         if described.get("kernel"):
             machine["release"] = str(described["kernel"])
         cpu = described.get("cpu")
         if isinstance(cpu, dict) and isinstance(cpu.get("count"), int) and cpu["count"] > 0:
-            machine["cpu"] = {"coreCount": cpu["count"]}
-            if cpu.get("model"):
-                machine["cpu"]["vendor"] = str(cpu["model"])
+            vendor = {"vendor": str(cpu["model"])} if cpu.get("model") else {}
+            machine["cpu"] = {"coreCount": cpu["count"], **vendor}
         out.append(machine)
     return out
 

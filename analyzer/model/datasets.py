@@ -14,7 +14,7 @@ system calls has no datasets (HDF5 also keeps files in memory).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -72,7 +72,7 @@ class _Places:
 
     def __init__(self, m: Model) -> None:
         who = zip(*(m.who[name].tolist() for name in edge_table.WHO), strict=True)
-        self.who: Mapping[tuple[Any, ...], int] = {key: code for code, key in enumerate(who)}
+        self.who: Mapping[edge_table.Actor, int] = {key: code for code, key in enumerate(who)}
         self.file = {str(name): code for code, name in enumerate(m.table.files["file"])}
         self.uses = identities.uses(m.table)
         self.ahead = m.ahead

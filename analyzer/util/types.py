@@ -31,5 +31,7 @@ Document: TypeAlias = dict[str, object]
 Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
 """A value that JSON can hold."""
 
+Attributes: TypeAlias = Mapping[str, Any]
+"""The attributes of a node or edge of a graph, whose types networkx leaves open."""
 Graph: TypeAlias = "nx.MultiDiGraph[str]"
 """A dataflow graph (tailrace.analyzer.model.graphs); its nodes are strings."""
