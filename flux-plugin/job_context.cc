@@ -32,7 +32,20 @@ bool check_event(const JobContext &job, Writer &fault) {
   return false;
 }
 
-// The id path in ASCII (f1/f2), usable as a file name.
+// FLUX_JOB_ID_PATH. In an instance that a script started, the enclosing job's path is missing there, or is not enough to
+// tell two such instances apart: the event then has the instance's own path, <the job's path>/<a name>.
+CString full_path(const JobContext &job) {
+  string_view path(job.flux_path.get()), within = text_of(member(job.event.get(), "within"));
+  if (within.empty()) return CString(strdup(path.data()));
+  size_t slash = within.rfind('/');
+  string_view outer = slice(within, 0, slash == string_view::npos ? 0 : slash);
+  if (starts_with(path, outer) && path.size() > outer.size() && path[outer.size()] == '/') {
+    path = slice(path, outer.size(), path.size() - outer.size());
+  }
+  return formatted("%s%s", within.data(), path.data());
+}
+
+// The path in ASCII (f1/f2), usable as a file name.
 CString plain_path(const char *path) {
   Json out(json_string(""));
   CString copy(strdup(path)), plain(strdup(""));
@@ -40,8 +53,8 @@ CString plain_path(const char *path) {
   for (char *part = strtok_r(copy.get(), "/", &rest); part; part = strtok_r(nullptr, "/", &rest)) {
     flux_jobid_t id;
     char text[64];
-    if (flux_job_id_parse(part, &id) < 0 || flux_job_id_encode(id, "f58plain", text, sizeof text) < 0) continue;
-    plain = formatted("%s%s%s", plain.get(), *plain.get() ? "/" : "", text);
+    bool is_id = flux_job_id_parse(part, &id) == 0 && flux_job_id_encode(id, "f58plain", text, sizeof text) == 0;
+    plain = formatted("%s%s%s", plain.get(), *plain.get() ? "/" : "", is_id ? text : part);
   }
   return plain;
 }
@@ -49,13 +62,17 @@ CString plain_path(const char *path) {
 // Adds Flux's tags; those of the event take precedence.
 bool complete_tags(flux_shell_t *shell, JobContext &job, Writer &fault) {
   json_t *tags = member(job.event.get(), "tags");
-  const char *path = job_path(shell);
+  const char *given = flux_shell_getenv(shell, "FLUX_JOB_ID_PATH");
+  job.flux_path.reset(strdup(given ? given : ""));
+  job.path = full_path(job);
+  const char *path = job.path.get();
   CString plain = plain_path(path);
   if (!member(tags, "task") && *plain.get()) json_object_set_new(tags, "task", json_string(plain.get()));
   if (*path) json_object_set_new(tags, "job", json_string(path));
-  // An instance is one workflow with everything in it, unless a name is given.
+  // An instance is one workflow with everything in it, unless a name is given. One that a script started has the script's.
   size_t outermost = strcspn(plain.get(), "/");
-  if (outermost && (plain.get()[outermost] || job.nested) && !member(tags, "workflow")) {
+  bool started = member(job.event.get(), "within");
+  if (!started && outermost && (plain.get()[outermost] || job.nested) && !member(tags, "workflow")) {
     json_object_set_new(tags, "workflow", json_stringn(plain.get(), outermost));
   }
   char canonical[kMaxTagsBytes + 1];
@@ -154,11 +171,6 @@ CString flux_programs(flux_shell_t *shell) {
 }
 
 }  // namespace
-
-const char *job_path(flux_shell_t *shell) {
-  const char *path = flux_shell_getenv(shell, "FLUX_JOB_ID_PATH");
-  return path ? path : "";
-}
 
 bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &warning) {
   Json named = Json::share(member(member(job.event.get(), "tags"), "workflow"));

@@ -17,6 +17,8 @@ struct JobContext {
   Json jobspec;
   flux_jobid_t id = 0;
   bool nested = false;                               // the job is a Flux instance
+  CString flux_path;                                 // FLUX_JOB_ID_PATH
+  CString path;                                      // the ids of the enclosing jobs and of this one
   CString run;                                       // the run directory, links resolved
   CString tags;                                      // the job's tags, canonical
   CString untraced;                                  // TAILRACE_UNTRACED: the flux commands
@@ -28,9 +30,6 @@ struct JobContext {
 // be traced; `warning` gets a sentence about what is missing from the run all the same.
 bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &warning);
 
-// FLUX_JOB_ID_PATH: the ids of the enclosing jobs and of this one.
-const char *job_path(flux_shell_t *shell);
-
 // The job's tags with those of one task.
 CString task_tags(const JobContext &job, int rank, int localid, int nodeid);
 
@@ -41,6 +40,10 @@ void set_variables(flux_cmd_t *cmd, const json_t *list);
 
 // kInnerVariable for the brokers: the configuration of the inner instance's plugins, with the same run, and tags that
 // lead back to this job.
-void configure_inner_instance(flux_shell_t *shell, const JobContext &job, flux_cmd_t *cmd);
+void configure_inner_instance(const JobContext &job, flux_cmd_t *cmd);
+
+// The same for a task that is no instance, but may start one (`flux start` in a script): the task does not see it, and
+// only the programs in TAILRACE_UNTRACED, which are Flux's, get it.
+void configure_started_instances(const JobContext &job, flux_cmd_t *cmd);
 
 }  // namespace tailrace::flux

@@ -122,14 +122,14 @@ int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   receive_eventlog(p, *state);
   job.nested = starts_instance(job.jobspec.get());
   if (job.event) prepare(shell, job);
-  if (job.event && job.nested) {
+  if (job.event) {
     job.modprobe = beside(p, TAILRACE_MODPROBE_FROM_PLUGIN);
     job.jobtap = beside(p, TAILRACE_JOBTAP_FROM_PLUGIN);
     job.shell_plugins = beside(p, ".");
     job.starter = beside(p, TAILRACE_STARTER_FROM_PLUGIN);
   }
-  // An untraced instance must not inherit the configuration of the enclosing one.
-  if (job.nested && !job.event && flux_shell_getenv(shell, kInnerVariable)) {
+  // An untraced job must not inherit the configuration of the enclosing instance, nor what it starts.
+  if (!job.event && flux_shell_getenv(shell, kInnerVariable)) {
     flux_shell_unsetenv(shell, kInnerVariable);
   }
   return 0;
@@ -161,9 +161,10 @@ int on_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   if (!job.nested) {
     CString tags = task_tags(job, rank, localid, nodeid);
     set_variables(cmd, task_variables(job, tags.get(), cmd).get());
+    configure_started_instances(job, cmd);
     return 0;
   }
-  configure_inner_instance(shell, job, cmd);
+  configure_inner_instance(job, cmd);
   trace_initial_program(job, cmd);
   return 0;
 }

@@ -7,6 +7,10 @@
 
 namespace tailrace::flux {
 
+namespace {
+constexpr const char *kModprobePath = "FLUX_MODPROBE_PATH_APPEND";
+}
+
 CString task_tags(const JobContext &job, int rank, int localid, int nodeid) {
   char own[96], canonical[kMaxTagsBytes + 1], sentence[256];
   Writer more(own, sizeof own), out(canonical, sizeof canonical), ignored(sentence, sizeof sentence);
@@ -55,11 +59,12 @@ void set_variables(flux_cmd_t *cmd, const json_t *list) {
   }
 }
 
-void configure_inner_instance(flux_shell_t *shell, const JobContext &job, flux_cmd_t *cmd) {
+// kInnerVariable. `script`: the instance is started by a script of the job, and is not the job itself.
+static CString inner_settings(const JobContext &job, const flux_cmd_t *cmd, bool script) {
   Json tags(json_deep_copy(member(job.event.get(), "tags")));
   Json workflow = Json::share(member(tags.get(), "workflow"));
   for (const char *key : {"workflow", "stage", "task", "job", "rank"}) json_object_del(tags.get(), key);
-  json_object_set_new(tags.get(), "parent", json_string(job_path(shell)));
+  json_object_set_new(tags.get(), "parent", json_string(job.path.get()));
   Json conf(json_pack("{s:s s:s s:O s:O}", "jobs", "all", "run", job.run.get(), "library",
                       member(job.event.get(), "library"), "tags", tags.get()));
   if (workflow) json_object_set(conf.get(), "workflow", workflow.get());
@@ -72,15 +77,33 @@ void configure_inner_instance(flux_shell_t *shell, const JobContext &job, flux_c
   if (propagation && is_propagation(propagation)) {
     json_object_set_new(conf.get(), "propagate", json_string(propagation));
   }
-  Json settings(
-      json_pack("{s:s? s:s? s:O}", "jobtap", job.jobtap.get(), "shell", job.shell_plugins.get(), "conf", conf.get()));
-  CString text(json_dumps(settings.get(), JSON_COMPACT));
+  if (json_t *within = member(job.event.get(), "within")) json_object_set(conf.get(), "within", within);
+  Json settings(json_pack("{s:s? s:s? s:s s:s s:b s:O}", "jobtap", job.jobtap.get(), "shell", job.shell_plugins.get(),
+                          "job", job.path.get(), "flux-path", job.flux_path.get(), "script", script, "conf",
+                          conf.get()));
+  return CString(json_dumps(settings.get(), JSON_COMPACT));
+}
+
+// FLUX_MODPROBE_PATH_APPEND with our folder.
+static CString modprobe_path(const JobContext &job, const flux_cmd_t *cmd) {
+  const char *before = flux_cmd_getenv(cmd, kModprobePath);
+  return formatted("%s%s%s", before ? before : "", before && *before ? ":" : "", job.modprobe.get());
+}
+
+void configure_inner_instance(const JobContext &job, flux_cmd_t *cmd) {
+  CString text = inner_settings(job, cmd, false);
   if (!text) return;
   flux_cmd_setenvf(cmd, 1, kInnerVariable, "%s", text.get());
-  if (!job.modprobe) return;
-  const char *before = flux_cmd_getenv(cmd, "FLUX_MODPROBE_PATH_APPEND");
-  flux_cmd_setenvf(cmd, 1, "FLUX_MODPROBE_PATH_APPEND", "%s%s%s", before ? before : "", before && *before ? ":" : "",
-                   job.modprobe.get());
+  if (job.modprobe) flux_cmd_setenvf(cmd, 1, kModprobePath, "%s", modprobe_path(job, cmd).get());
+}
+
+void configure_started_instances(const JobContext &job, flux_cmd_t *cmd) {
+  // What the submitting script had of an enclosing instance leads to that one's job.
+  flux_cmd_unsetenv(cmd, kInnerVariable);
+  CString text = inner_settings(job, cmd, true);
+  if (!text || !job.modprobe) return;
+  flux_cmd_setenvf(cmd, 1, "TAILRACE_UNTRACED_VARIABLES", "%s=%s\n%s=%s", kInnerVariable, text.get(), kModprobePath,
+                   modprobe_path(job, cmd).get());
 }
 
 }  // namespace tailrace::flux

@@ -120,7 +120,20 @@ def parse_history(lines: Iterable[str]) -> tuple[list[Instance], list[tuple[str,
             instances[value["instance"]].jobs.append(value)
         else:
             unreachable.append((value["path"], value["reason"]))
-    return list(instances.values()), unreachable
+    return _placed(list(instances.values())), unreachable
+
+
+def _placed(instances: list[Instance]) -> list[Instance]:
+    """The same; below the path that the plugins gave to the instance that a script started (`flux start`), if the first
+    one is that or in it. As in flux-plugin/job_context.cc."""
+    events = (trace_event(job) for one in instances[:1] for job in one.jobs)
+    within = next((path for event in events if isinstance(path := event.get("within"), str)), None)
+    if within is not None:
+        outer = within.rpartition("/")[0]
+        for instance in instances:
+            path = instance.path.rstrip("/")
+            instance.path = within + (path[len(outer) :] if f"{path}/".startswith(f"{outer}/") else path)
+    return instances
 
 
 def collect(

@@ -46,6 +46,13 @@ class Instance:
         """The host of its rank 0."""
         return str(self.facts["host"])
 
+    @property
+    def enclosing_job(self) -> str:
+        """The path of the job that the instance runs in; "/" without one. A script may have started the instance there:
+        then its own path has a name below the job's."""
+        outer, _, name = self.path.rpartition("/")
+        return outer or "/" if name.startswith("start-") else self.path
+
     def task(self, job: str) -> str:
         """The task tag that the shell plugin gives a job of this instance: its job id path in ASCII."""
         return ascii_path(f"{self.path}/{job}")
@@ -107,13 +114,15 @@ def workflow_of(instance: Instance, job: Job) -> str | None:
     """The workflow tag that the plugins gave a traced job; None for an untraced job.
 
     As in flux-plugin/job_context.cc: an instance inside a job is one workflow with everything in it, named after the
-    outermost such job unless a name is given; other jobs have none.
+    outermost such job unless a name is given; other jobs have none. One that a script started has the script's.
     """
     if not trace_event(job) and requested(job) is None:
         return None
     given = tags_of(job).get("workflow")
+    if given is not None or trace_event(job).get("within"):
+        return str(given or "")
     outermost, *inner = instance.task(job["id"]).split("/")
-    return str(given) if given is not None else outermost if inner or _runs_instance(job) else ""
+    return outermost if inner or _runs_instance(job) else ""
 
 
 def default_workflow(instance: Instance, jobs: Iterable[Job]) -> str:
@@ -154,7 +163,7 @@ def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, 
         name=name,
         executor=str(system.get("queue") or "flux"),
         job=f"{instance.path.rstrip('/')}/{job['id']}",
-        parent=ascii_path(instance.path) or None,
+        parent=ascii_path(instance.enclosing_job) or None,
         deps=[{"task": tasks.get(value) or instance.task(value), "via": scheme} for scheme, value in after],
         holds=[f"{scheme}={value}" if value else scheme for scheme, value in waits if [scheme, value] not in after],
         inputs=[],

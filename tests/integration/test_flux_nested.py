@@ -154,6 +154,53 @@ def test_an_instance_by_flux_start_is_declared_as_it_is_traced(flux, traced_flux
     assert tasks.loc[plain, ["workflow", "stage", "kind"]].tolist() == [plain, "sh", "instance"]
 
 
+START = "flux start sh -c 'flux run --job-name=deep cp in {0}-deep; flux batch -n1 {0}.sh; flux queue drain'"
+
+
+def test_instances_that_a_script_starts_trace_their_jobs(traced_flux, work):
+    """`flux start` twice in the script of a plain job; each submits a job and an instance with a job."""
+    for name in ("one", "two"):
+        (work / f"{name}.sh").write_text(f"#!/bin/sh\nflux run --job-name=deeper cp in {name}-deeper\n")
+    script = work / "script"
+    script.write_text("#!/bin/sh -e\nenv | sort > seen\n" + "\n".join(map(START.format, ("one", "two"))) + "\n")
+    script.chmod(0o755)
+    job = traced_flux.submit(f"--cwd={work}", OUTER, script)
+    traced_flux.wait(job, timeout=120)
+    assert traced_flux.events(job, "finish")[0]["context"]["status"] == 0
+    plain = job.replace("ƒ", "f")
+    (run,) = (work / "tailrace-runs").iterdir()
+    trace, keys = Trace(run), ("workflow", "stage", "tag.parent", "task")
+    assert sanitizer.CHOSEN or "TAILRACE" not in (work / "seen").read_text()
+    assert "FLUX_MODPROBE_PATH_APPEND" not in (work / "seen").read_text()
+    traced = set()
+    for name in ("one", "two"):
+        ((workflow, stage, parent, task),) = trace.tags(trace.of(work / f"{name}-deep"), *keys)
+        assert (workflow, stage, parent) == (None, "deep", f"/{job}")
+        ((workflow, stage, parent, deeper),) = trace.tags(trace.of(work / f"{name}-deeper"), *keys)
+        assert (workflow, stage) == (None, "deeper")
+        instance = task.rpartition("/")[0]
+        assert re.fullmatch(rf"{plain}/start-\d+", instance)
+        assert re.fullmatch(rf"{instance}/f\w+/f\w+", deeper)
+        assert parent == "/" + deeper.rpartition("/")[0].replace("/f", "/ƒ").replace("f", "ƒ", 1)
+        traced |= {task, deeper}
+    assert len(traced) == 4
+    # Each of the instances collected its history when it ended.
+    declared = tailrace.open(run).declared_tasks.set_index("task")
+    assert traced <= set(declared.index)
+    assert set(declared.loc[list(traced), "workflow"]) == {""}
+    assert {parent for task, parent in declared["parent"].items() if task in traced and task.count("/") == 2} == {plain}
+
+
+def test_an_instance_that_a_batch_script_starts_is_named_below_its_job(traced_flux, batch, work):
+    job, _, trace = batch("flux start flux run --job-name=deep cp in deep-out", OUTER)
+    plain = job.replace("ƒ", "f")
+    ((workflow, task, parent),) = trace.tags(trace.of(work / "deep-out"), "workflow", "task", "tag.parent")
+    assert (workflow, parent) == (plain, f"/{job}")
+    assert re.fullmatch(rf"{plain}/start-\d+/f\w+", task)
+    declared = tailrace.open(trace.run_dir).declared_tasks.set_index("task")
+    assert declared.loc[task, ["workflow", "parent"]].tolist() == [plain, plain]
+
+
 def test_an_unknown_option_leaves_the_initial_program_untraced(traced_flux, work):
     # An abbreviation, as getopt_long(3) takes it.
     words = [f"--cwd={work}", OUTER, "flux", "start", "--test-si=1", "--test-exit-m", "leader", "flux run cp in out"]

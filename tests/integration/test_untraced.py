@@ -39,3 +39,21 @@ def test_an_excluded_program_is_untraced_with_all_it_starts(tmp_path: Path, call
     coverage = tailrace.open(tmp_path / "run").info()["coverage"]
     assert coverage["left_out"] == 1 and coverage["untraced"] == 0
     assert "excluded by TAILRACE_UNTRACED" in run_cli("info", tmp_path / "run").stdout
+
+
+def test_excluded_programs_get_the_variables_that_they_lack(tmp_path):
+    environment = {
+        **os.environ,
+        "TAILRACE_UNTRACED": shutil.which("env"),
+        "TAILRACE_UNTRACED_VARIABLES": "GIVEN=a b=c\nMINE=theirs\nno assignment\nLAST=",
+    }
+    script = "MINE=mine env > excluded; LD_PRELOAD=libnone.so:liball.so env > preloading 2>&1"
+    done = run_cli("run", "-o", tmp_path / "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    excluded = (tmp_path / "excluded").read_text().splitlines()
+    assert {"GIVEN=a b=c", "MINE=mine", "LAST="} <= set(excluded)
+    assert sum(line.startswith("MINE=") for line in excluded) == 1
+    assert {"GIVEN=a b=c", "LD_PRELOAD=libnone.so:liball.so"} <= set((tmp_path / "preloading").read_text().splitlines())
+    assert not [line for line in excluded if line.startswith("no assignment") or "TAILRACE_UNTRACED" in line]
+    run_cli("run", "-o", tmp_path / "other", "--", "sh", "-c", "printenv GIVEN > seen", cwd=tmp_path, env=environment)
+    assert (tmp_path / "seen").read_text() == ""

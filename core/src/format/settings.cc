@@ -258,4 +258,36 @@ char **ChildEnvironment::build_without(void *memory) const {
   return entries;
 }
 
+static bool has_variable(char *const *environment, string_view name) {
+  string_view ignored;
+  for (char *const *e = environment; *e; ++e) {
+    if (value_of(*e, name, ignored)) return true;
+  }
+  return false;
+}
+
+char **ChildEnvironment::build_left_out(void *memory) const {
+  char **entries = build_without(memory);
+  size_t n = 0, added = 0;
+  while (entries[n]) ++n;
+  // Behind what build_without() has put there. A line needs no more room than it has in the setting.
+  char *text =
+      reinterpret_cast<char *>(entries + count_ + kSettingCount + 2) + kPreload.size() + other_preloads_.size() + 1;
+  string_view lines = start_[Setting::TAILRACE_UNTRACED_VARIABLES];
+  for (size_t i = 0; i < lines.size() && added < kSettingCount;) {
+    size_t end = i;
+    while (end < lines.size() && lines[end] != '\n') ++end;
+    string_view line = slice(lines, i, end - i);
+    i = end + 1;
+    size_t equals = line.find('=');
+    if (equals == string_view::npos || has_variable(entries, slice(line, 0, equals))) continue;
+    entries[n++] = text;
+    entries[n] = nullptr;
+    ++added;
+    text = put(text, line);
+    *text++ = 0;
+  }
+  return entries;
+}
+
 }  // namespace tailrace

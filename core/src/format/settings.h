@@ -56,6 +56,8 @@ class ChildEnvironment {
   char **build(void *memory) const;
   // The caller's without the settings, for a program that can't be traced.
   char **build_without(void *memory) const;
+  // As build_without(), with the variables of TAILRACE_UNTRACED_VARIABLES, for a program that is left out.
+  char **build_left_out(void *memory) const;
   // TAILRACE_TAGS as the program itself set it in the caller's environment; empty where it did not.
   static string_view tags_in(const StartEnvironment &start, char *const *environment);
 

@@ -56,6 +56,8 @@ Injection::Injection(char *const *environment, Kind kind)
 
 char *const *Injection::build(const Program &program, void *memory) const {
   if (program.carries_preload()) return child_.build(memory);
+  bool has_variables = !g_session.environment[Setting::TAILRACE_UNTRACED_VARIABLES].empty();
+  if (program.obstacle() == Obstacle::kLeftOut && has_variables) return child_.build_left_out(memory);
   bool clean = program.obstacle() == Obstacle::kDropped || !g_session.environment.is_exposed();
   return clean ? environment_ : child_.build_without(memory);
 }

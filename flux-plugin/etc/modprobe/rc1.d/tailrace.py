@@ -21,6 +21,15 @@ def _inner_settings():
     return settings if isinstance(settings, dict) else {}
 
 
+def _conf(context, settings):
+    """The plugin's configuration. An instance that a script started is no job of the enclosing one: it needs a name."""
+    conf = dict(settings.get("conf", {}))
+    own_job = not settings.get("script") and context.attr_get("jobid-path", "/") == settings.get("flux-path")
+    if not own_job and isinstance(settings.get("job"), str):
+        conf["within"] = "{}/start-{}".format(settings["job"], context.attr_get("broker.pid"))
+    return conf
+
+
 def _warn(error):
     print(f"tailrace: the jobs of this instance are not traced: {error}", file=sys.stderr)
 
@@ -34,7 +43,7 @@ def load_jobtap(context):
     try:
         loaded = context.rpc("job-manager.jobtap", {"query_only": True}).get()["plugins"]
         if Path(settings["jobtap"]).name not in loaded:
-            request = {"load": settings["jobtap"], "conf": settings.get("conf", {})}
+            request = {"load": settings["jobtap"], "conf": _conf(context, settings)}
             context.rpc("job-manager.jobtap", request).get()
     except (OSError, KeyError, TypeError) as error:
         _warn(error)
