@@ -141,7 +141,7 @@ def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
     argv = command if isinstance(command, list) else [command] if command else []
     begun = pd.Timestamp(start_ns, unit="ns", tz="UTC").isoformat() if start_ns else ""
     return {
-        "title": title([str(part) for part in argv], sorted(set(m.who["workflow"]) - {""})),
+        "title": title([str(part) for part in argv], _workflows(run, m), str(info.get("cwd") or "") or str(run.path)),
         "command": " ".join(str(part) for part in argv),
         "cwd": str(info.get("cwd") or ""),
         "directory": str(run.path),
@@ -152,6 +152,12 @@ def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
         "user": str(info.get("user") or ""),
         "version": tailrace.__version__,
     }
+
+
+def _workflows(run: AnalyzedRun, m: Model) -> list[str]:
+    """The workflow tags, also those of declared tasks that left no events."""
+    declared = run.declared_tasks["workflow"].dropna().tolist() if len(run.declared_tasks) else []
+    return sorted({*m.who["workflow"], *map(str, declared)} - {""})
 
 
 def first_event_ns(run: AnalyzedRun, start_ns: int) -> int:

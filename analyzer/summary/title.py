@@ -2,12 +2,14 @@
 
 ["python3", "-m", "words.main", "out"], workflow "words"  ->  "words: words.main out"
 ["/bin/sh", "-c", "sort a | uniq > b"]                    ->  "sort a | uniq > b"
+["python3", "-m", "ipykernel_launcher", "-f", "k.json"], in /home/ada/flow, no workflow     ->  "flow"
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby)[\d.]*|(?:ba|da|z|k)?sh|Rscript|julia|node|env")
 """Programs whose name says nothing about the workflow; the script or the code behind them does."""
@@ -15,26 +17,38 @@ CODE = {"-c", "-e", "-lc", "-ec"}
 """Options that code follows, which is then the whole name."""
 
 
-def title(command: Sequence[str], workflows: Sequence[str] = ()) -> str:
+NAMELESS = re.compile(r"(?:(?:.*[./])?(?:ipykernel_launcher|colab_kernel_launcher)(?:\.py)?|tailrace(?:\.cli\.main)?)")
+"""Programs that start a workflow and are none: the kernels of notebooks, and tailrace itself."""
+FEW = 3
+"""So many workflows are all named."""
+
+
+def title(command: Sequence[str], workflows: Sequence[str] = (), directory: str = "") -> str:
     """The title of a run.
 
     Args:
         command: argv of what was started; may be empty.
-        workflows: the workflow tags of the run; the title names the workflow where there is one only.
+        workflows: the workflow tags of the run; one is named before the program, a few where there is no program.
+        directory: the working directory, whose last component is the title where nothing else says anything.
 
-    Returns: "" where neither says anything.
+    Returns: "" where none of them says anything.
     """
     words = " ".join(program_words(command))
-    name = workflows[0] if len(workflows) == 1 else ""
-    return ": ".join(part for part in (name, words) if part)
+    names = ", ".join(workflows) if len(workflows) <= (1 if words else FEW) else ""
+    return ": ".join(part for part in (names, words) if part) or PurePosixPath(directory).name
 
 
 def program_words(command: Sequence[str]) -> list[str]:
-    """The words of a command behind its interpreter; programs and scripts by the last part of their paths."""
+    """The words of a command behind its interpreter; programs and scripts by the last part of their paths. None of an
+    interpreter alone, and of a program that names no workflow."""
     words = [str(word) for word in command]
     while words:
         program = words[0].rsplit("/", 1)[-1]
-        if not INTERPRETER.fullmatch(program) or len(words) == 1:
+        if NAMELESS.fullmatch(program):
+            return []
+        if INTERPRETER.fullmatch(program) and len(words) == 1:
+            return []
+        if not INTERPRETER.fullmatch(program):
             return [program, *words[1:]]
         words = words[1:]
         while words and words[0].startswith("-"):
@@ -42,7 +56,7 @@ def program_words(command: Sequence[str]) -> list[str]:
             if words and option in CODE:
                 return [words[0]]
             if words and option == "-m":
-                return words
+                return [] if NAMELESS.fullmatch(words[0]) else words
         while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
             words = words[1:]
-    return [str(command[0]).rsplit("/", 1)[-1]] if command else []
+    return []

@@ -8,9 +8,10 @@ import atexit
 import copy
 import json
 import logging
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _log = logging.getLogger("tailrace.parsl")
 
 _PER_TASK_TAGS = ("workflow", "stage", "task", "try")
 _POOLS_END_WAIT_S = 5.0
+_KERNELS = ("ipykernel_launcher", "colab_kernel_launcher")
+"""Programs that run notebooks."""
 
 StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
 
@@ -44,7 +47,8 @@ def trace(
 
     run_dir: the run directory; the workers must reach it. Default: that of the surrounding `tailrace run`, else a
         new one under ./tailrace-runs.
-    workflow: the workflow's name. Default: the program's. "-2" is appended when the run has a workflow of that name.
+    workflow: the workflow's name. Default: the program's or notebook's. "-2" is appended when the run has a workflow of
+        that name.
     tags: further tags of every task.
     stage: a task's stage: a mapping from app names, or a callable that takes Parsl's task record. Default, also when
         it returns None: the app's name.
@@ -111,8 +115,24 @@ def _stage_namer(stage: StageNames | None) -> Callable[[TaskRecord], str | None]
     return lambda task: stage.get(task["func_name"])
 
 
+def program_name(argv: Sequence[str], environ: Mapping[str, str], main: Mapping[str, object], cwd: str) -> str:
+    """What a workflow is called by default: the program or notebook; where there is none, the working directory.
+
+    environ: Jupyter's server names the notebook in it; main: the globals of `__main__`, in which VS Code does.
+    """
+    script = Path(argv[0]) if argv else Path()
+    name = script.parent.name if script.stem == "__main__" else script.stem
+    if name in _KERNELS:
+        name = Path(str(main.get("__vsc_ipynb_file__") or environ.get("JPY_SESSION_NAME") or "")).stem
+    return name if name not in ("", "-c", "-m") else Path(cwd).name or "parsl"
+
+
 def _program_name() -> str:
-    return Path(sys.argv[0]).stem or "parsl" if sys.argv else "parsl"
+    try:
+        cwd = str(Path.cwd())
+    except FileNotFoundError:
+        cwd = ""  # removed
+    return program_name(sys.argv, os.environ, vars(sys.modules["__main__"]), cwd)
 
 
 def _run_directory(wanted: str | Path | None, tags: str) -> Path:
@@ -127,7 +147,7 @@ def _run_directory(wanted: str | Path | None, tags: str) -> Path:
             )
         return Path(traced_into)
     directory = rundir.open_run_directory(
-        wanted if wanted is not None else rundir.default_run_directory(sys.argv), rundir.command_line(), tags
+        wanted if wanted is not None else rundir.default_run_directory([_program_name()]), rundir.command_line(), tags
     )
     if wanted is None:
         print(f"tailrace: tracing into {directory}", file=sys.stderr)

@@ -16,11 +16,28 @@ from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace.errors import TagError
-from tailrace.parsl import call, executors, task_log, trace
+from tailrace.parsl import call, executors, plugin, task_log, trace
 
 
 def double(value, **kwargs):
     return 2 * value, kwargs
+
+
+@pytest.mark.parametrize(
+    ("script", "environ", "main", "name"),
+    [
+        ("/home/ada/flow.py", {}, {}, "flow"),
+        ("/home/ada/words/__main__.py", {}, {}, "words"),  # python -m words
+        ("/lib/ipykernel_launcher.py", {"JPY_SESSION_NAME": "/home/ada/Spring run.ipynb"}, {}, "Spring run"),
+        ("/lib/ipykernel_launcher.py", {}, {"__vsc_ipynb_file__": "/home/ada/fit.ipynb"}, "fit"),
+        ("/lib/ipykernel_launcher.py", {}, {}, "study"),
+        ("-c", {}, {}, "study"),
+        ("", {}, {}, "study"),
+    ],
+)
+def test_a_workflow_is_named_by_its_program_or_notebook_or_directory(script, environ, main, name):
+    assert plugin.program_name([script], environ, main, "/home/ada/study") == name
+    assert plugin.program_name([], {}, {}, "") == "parsl"
 
 
 def test_a_traced_call_is_the_function():
