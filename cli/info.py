@@ -134,6 +134,8 @@ def ledger_rows(coverage: Any) -> list[list[str]]:
 
 
 def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:
+    from tailrace.analyzer.util.formatting import bytes_text
+
     rows = [
         [
             row.workflow,
@@ -141,8 +143,8 @@ def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:
             row.tasks,
             row.processes,
             row.events,
-            _bytes(row.read_bytes),
-            _bytes(row.written_bytes),
+            bytes_text(row.read_bytes),
+            bytes_text(row.written_bytes),
         ]
         for row in run.stages.itertuples(index=False)
     ]

@@ -1,15 +1,27 @@
 """Tables on the terminal, for the subcommands that print them.
 
-Invariants: text of a trace is printed literally, without markup and with control characters escaped. Without a
-terminal nothing is cut to a width.
+Invariants: text of a trace is printed literally, without markup and with control characters escaped. Nothing is left
+out, and a name breaks only behind a space, a slash or another mark in it: where the columns of a table can't be made
+that narrow, each row is a list of its own. Without a terminal nothing is fitted to a width.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
 from tailrace.analyzer.util.formatting import visible
+
+GAP = 3
+"""Columns between two columns of a table."""
+MARGIN = 1
+EDGES = 4
+"""Columns that rich counts beside the columns and the gaps between them."""
+LONGEST_PIECE = 32
+"""A piece of a name that is longer may be cut: a hash, or a name without any mark."""
+_PARTS = (re.compile(r"[^\s/]*[\s/]+|[^\s/]+"), re.compile(r"[^\s/_.,:;=-]*[\s/_.,:;=-]+|[^\s/_.,:;=-]+"))
+"""Where a name may break: behind spaces and slashes; where that is not enough, behind other marks."""
 
 
 def shown(value: Any) -> str:
@@ -32,10 +44,93 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | Non
     console = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, emoji=False, width=1 << 16)
+    right = [numbers and _are_numbers([row[i] for row in rows]) for i in range(len(names))]
+    heads, cells = [shown(name) for name in names], [[shown(cell) for cell in row] for row in rows]
+    widths = fitted(heads, cells, right, console.width)
+    if widths is None:
+        _render_lists(heads, cells, title, console.width)
+        return
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for i, name in enumerate(names):
-        right = numbers and any(isinstance(row[i], int | float) for row in rows)
-        table.add_column(Text(shown(name)), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
+    for head, is_number, width in zip(heads, right, widths, strict=True):
+        text = Text("\n".join(broken(head, width)))
+        table.add_column(text, justify="right" if is_number else "left", width=width, no_wrap=True)
+    for row in cells:
+        table.add_row(*(Text("\n".join(broken(cell, w))) for cell, w in zip(row, widths, strict=True)))
     console.print(table)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    """Whether a column has numbers, and nothing else but nulls."""
+    known = [value for value in values if value is not None and value is not pd.NA and value == value]
+    return bool(known) and all(isinstance(value, int | float) for value in known)
+
+
+def _render_lists(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, width: int) -> None:
+    """Each row as lines "head  cell", for a terminal that is too narrow for the table."""
+    import click
+
+    lead = max(map(len, heads)) + GAP
+    click.echo(f"\n{title or ''}".rstrip())
+    for row in cells:
+        for head, cell in zip(heads, row, strict=True):
+            first, *rest = list(broken(cell, max(width - lead - MARGIN, 1))) or [""]
+            click.echo(f"{' ' * MARGIN}{head:<{lead}}{first}".rstrip())
+            for line in rest:
+                click.echo(" " * (MARGIN + lead) + line)
+        click.echo()
+
+
+def fitted(heads: Sequence[str], cells: Sequence[Sequence[str]], whole: Sequence[bool], width: int) -> list[int] | None:
+    """The width of each column so that the table fits into `width`; None where it can't.
+
+    Args:
+        whole: columns whose cells are never broken: numbers.
+    """
+    columns = [[head, *(row[i] for row in cells)] for i, head in enumerate(heads)]
+    needs = [max(map(_wide, column)) for column in columns]
+    least = [
+        need if is_whole else min(need, max(min(_piece(cell), LONGEST_PIECE) for cell in column))
+        for column, need, is_whole in zip(columns, needs, whole, strict=True)
+    ]
+    over = sum(needs) + GAP * (len(needs) - 1) + EDGES - width
+    while over > 0 and (flexible := [i for i, need in enumerate(needs) if need > least[i]]):
+        needs[max(flexible, key=lambda i: needs[i])] -= 1
+        over -= 1
+    return needs if over <= 0 else None
+
+
+def _wide(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _piece(text: str) -> int:
+    """The width of the longest piece of a text."""
+    return max((_wide(piece.rstrip()) for piece in _PARTS[1].findall(text)), default=0)
+
+
+def broken(text: str, width: int) -> Iterator[str]:
+    """A text as lines of at most `width` columns."""
+    line = ""
+    for piece in _pieces(text, width):
+        if line and _wide((line + piece).rstrip()) > width:
+            yield line.rstrip()
+            line = ""
+        line += piece
+    if line or not text:
+        yield line.rstrip()
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """The pieces of a text, none wider than `width`; as large as they may be."""
+    for part in _PARTS[0].findall(text):
+        if _wide(part.rstrip()) <= width:
+            yield part
+            continue
+        for piece in _PARTS[1].findall(part):
+            while _wide(piece.rstrip()) > width:
+                cut = next(n for n in range(len(piece), 0, -1) if _wide(piece[:n]) <= width or n == 1)
+                yield piece[:cut]
+                piece = piece[cut:]
+            yield piece

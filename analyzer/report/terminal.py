@@ -102,6 +102,9 @@ def show(data: dict[str, Any], console: Console) -> None:
                 _print(console, line)
             for line in _wrapped(Text(made.note, "dim"), width) if made.note else ():
                 _print(console, line)
+    if width < WIDE:
+        left_out = "I/O by read, write, metadata" + ("; starting" if data["waits"] else "")
+        _print(console, Text(f"(Left out below {WIDE} columns: {left_out})", "dim"))
 
 
 def _print(console: Console, line: Text) -> None:
