@@ -6,7 +6,8 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
 
     who      an actor: (workflow, stage, task, host, pid, start); "" is "not set"
     files    an identity and its type; `aliases`: its paths, with the times at which they occurred
-    bursts   (who, file, direction, burst): an access burst, between two pauses; first, last, bytes, calls, ...
+    bursts   (who, file, direction, burst): an access burst, between two pauses; first, last, `BURST_SUMS`,
+             `BURST_ORDER`
     extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, including those of unknown files
@@ -61,6 +62,10 @@ STREAM_TYPES = frozenset({"fifo", "sock", "anon"})
 WHO = ["workflow", "stage", "task", *PROCESS]
 BURST_KEY = ["who", "file", "dir"]
 BURST_SUMS = ["bytes", "calls", "loose_bytes", "mapped_bytes"]
+BURST_ORDER = {"relayed_bytes": 0, "backward": 0, "from_offset": -1, "to_offset": -1}
+"""The other numbers of a burst, with their values for one that moved nothing: bytes that the kernel moved from file to
+file (copy_file_range, sendfile); accesses that began before the end of the one before; where the first one began and
+the last one ended, -1 where no offset is known."""
 
 
 @dataclass(frozen=True)

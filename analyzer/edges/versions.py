@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import identities
-from tailrace.analyzer.edges.edge_table import BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
+from tailrace.analyzer.edges.edge_table import BURST_ORDER, BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
 from tailrace.analyzer.util.types import Bools, Ints
 
 BIRTH_SLACK_NS = 20_000_000
@@ -80,7 +80,7 @@ def with_created(table: EdgeTable) -> pd.DataFrame:
     if made.empty:
         return bursts
     rows = made[["who", "file", "first_ns", "last_ns"]].assign(
-        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(BURST_SUMS, 0)
+        dir=WRITE, fresh=True, exact=True, **dict.fromkeys(BURST_SUMS, 0), **BURST_ORDER
     )
     both: pd.DataFrame = pd.concat([bursts, rows], ignore_index=True)[list(bursts.columns)]
     return both

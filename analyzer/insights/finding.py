@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util import shell
 from tailrace.analyzer.util.formatting import count_text
 
@@ -91,6 +92,10 @@ class Threshold:
         return f"{self.value:g} {self.unit}"
 
 
+FLOOR = Threshold(FLOOR_BYTES >> 10, "KiB")
+"""No finding about fewer bytes than this, the cost of a match that is about bytes."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """A kind of finding.
@@ -114,6 +119,8 @@ class Rule:
     def findings(self, found: Analyses) -> Iterator[Finding]:
         """The findings of this rule in a run."""
         for match in self.find(found):
+            if self.about == SPACE and FLOOR in self.thresholds and match.cost_bytes < FLOOR_BYTES:
+                continue
             yield Finding(
                 kind=self.kind,
                 about=self.about,

@@ -6,7 +6,9 @@
     gone        its removal, where one was seen
     live        from born to last use: the file is needed. `held`: from born to gone, or to the end of the run.
     reread      bytes read less distinct bytes read, per reader; `again` over all readers
-    copy        an actor (process in a task) that read one data file and wrote one, the same byte ranges of both
+    copy        an actor (process in a task) that read one data file and nothing else, and wrote one: all bytes moved by
+                the kernel (`KERNEL`); or by calls as many and as large, through both from front to back (`CALLS`); or
+                the same byte ranges of both (`RANGES`), which may be any bytes
     node-local  made in the run and used from one host only
 
 An intermediate is a data file that was written in the run and read by another task than its writers.
@@ -25,6 +27,8 @@ from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
+KERNEL, CALLS, RANGES = "kernel", "calls", "ranges"
+"""What shows that one file is a copy of another one."""
 STEPS = 400
 """Points of the footprint that are kept."""
 
@@ -134,22 +138,45 @@ def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
 
 
 def _copies(inputs: Inputs) -> pd.DataFrame:
-    bursts = inputs.m.bursts[_data(inputs)]
-    bursts = bursts[bursts["bytes"] > 0]
+    """source, target (file codes), task, bytes, evidence (`KERNEL`, `CALLS`, `RANGES`); the largest first."""
+    m = inputs.m
+    bursts = m.bursts.assign(data=_data(inputs))[m.classed(("data", "stream"))]
+    bursts = bursts[(bursts["bytes"] > 0) | (bursts["mapped_bytes"] > 0)]
+    bursts = bursts.sort_values("first_ns", kind="stable")
+    before = bursts.groupby(["who", "file", "dir"])["to_offset"].shift(fill_value=0)
+    bursts["backward"] += (bursts["from_offset"] >= 0) & (bursts["from_offset"] < before)
+    sums = dict.fromkeys(("bytes", "calls", "mapped_bytes", "relayed_bytes", "backward"), "sum")
     sides = {}
     for name, direction in (("source", edge_table.READ), ("target", edge_table.WRITE)):
-        pairs = bursts.loc[bursts["dir"] == direction, ["who", "file"]].drop_duplicates()
-        alone = pairs[~pairs["who"].duplicated(keep=False)]
-        sides[name] = alone.set_index("who")["file"]
-    both = pd.DataFrame(sides).dropna().astype(np.int64)
-    both = both[both["source"] != both["target"]]
-    rows = []
+        way = bursts[(bursts["dir"] == direction) & (bursts["data"] | (name == "source"))]  # messages may go elsewhere
+        mine = way.groupby("who").agg({"file": ["min", "max"], "data": "all", **sums})
+        mine.columns = pd.Index([one if two in ("sum", "all") else f"{one}_{two}" for one, two in mine.columns])
+        alone = mine[(mine["file_min"] == mine["file_max"]) & mine["data"]].rename(columns={"file_min": "file"})
+        sides[name] = alone.drop(columns=["file_max", "data"])
+    pairs = sides["source"].join(sides["target"], how="inner", lsuffix="_read", rsuffix="_written")
+    pairs = pairs[pairs["file_read"] != pairs["file_written"]]
+    pairs = pairs[pairs["bytes_read"] == pairs["bytes_written"]]
+    both = pairs.rename(columns={"file_read": "source", "file_written": "target"})[["source", "target"]]
     ranges = _ranges(inputs, both)
-    for who, source, target in zip(both.index.tolist(), both["source"].tolist(), both["target"].tolist(), strict=True):
-        read, wrote = ranges.get((who, edge_table.READ)), ranges.get((who, edge_table.WRITE))
-        if read is not None and wrote is not None and np.array_equal(read, wrote):
-            rows.append((source, target, int(inputs.of_who[who]), intervals.total(read)))
-    out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes"], dtype=np.int64)
+    rows = []
+    for who, pair in pairs.iterrows():
+        read, wrote = ranges.get((int(who), edge_table.READ)), ranges.get((int(who), edge_table.WRITE))
+        same = intervals.total(read) if read is not None and wrote is not None and np.array_equal(read, wrote) else 0
+        moved = int(pair["bytes_read"])
+        once = same == moved and not pair["mapped_bytes_read"] + pair["mapped_bytes_written"]
+        last = pair["calls_read"] - pair["calls_written"]  # the read that finds the end of the file
+        ordered = last in (0, 1) and pair["calls_written"] > 1 and not pair["backward_read"] + pair["backward_written"]
+        if pair["relayed_bytes_read"] == pair["relayed_bytes_written"] == moved > 0:
+            evidence = KERNEL
+        elif once and ordered:
+            evidence = CALLS
+        elif same:
+            evidence, moved = RANGES, same
+        else:
+            continue
+        rows.append((int(pair["file_read"]), int(pair["file_written"]), int(inputs.of_who[int(who)]), moved, evidence))
+    out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes", "evidence"])
+    out = out.astype(dict.fromkeys(("source", "target", "task", "bytes"), np.int64))
     result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
     return result
 

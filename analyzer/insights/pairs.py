@@ -1,8 +1,9 @@
 """Pairs of producer and consumer: streaming and co-location candidates, fans, and the caterpillar of the critical path.
 
-stream      a file that one task wrote and one other read, after it was closed, once, from front to back: through a
-            pipe the reader could have begun with the first write. It would have gained at most the time between the
-            producer's first write and its end, and not more than it worked itself.
+stream      a file of at least `FLOOR_BYTES` that one task wrote, and one other read after it was complete, both all of
+            it once from front to back, in the order of their calls: through a pipe the reader could have begun with the
+            first write. It would have gained at most the time between the producer's first write and its end, not more
+            than it worked itself, and not more than the estimate of the run without that wait (whatif.py).
 co-locate   tasks on two hosts between which bytes passed through a file: on one host the bytes need not leave it
 fan         for each stage: from how many tasks one of its tasks took data (in), and to how many it gave (out)
 caterpillar the critical path (`Critical.path`, the spine) with its side inputs, from tasks beside it or from before
@@ -15,11 +16,14 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.critical import Critical
-from tailrace.analyzer.insights.inputs import DATA, Inputs
+from tailrace.analyzer.insights.inputs import DATA, FLOOR_BYTES, Inputs
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.util.types import Ints
 
+ESTIMATED = 10
+"""Pairs on the longest chain whose gain is estimated; the others are left out."""
 SPINE, SIDE_INPUT, SIDE_OUTPUT = "spine", "side input", "side output"
 
 
@@ -34,8 +38,14 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     alone = flows[(readers == 1) & (writers == 1) & (flows["given_ns"] == flows["since_ns"])]
     sums = alone.groupby(["producer", "consumer", "file"], as_index=False)
     rows = sums.agg(bytes=("bytes", "sum"), taken_ns=("taken_ns", "min"))
-    once = _read_once(inputs).reindex(pd.MultiIndex.from_frame(rows[["consumer", "file"]]), fill_value=False)
-    rows = rows[once.to_numpy(dtype=np.bool_) & (rows["bytes"] > 0).to_numpy()]
+    rows = rows[(rows["bytes"] >= FLOOR_BYTES).to_numpy()]
+    length = {
+        end: _front_to_back(inputs, way)
+        .reindex(pd.MultiIndex.from_frame(rows[[end, "file"]]), fill_value=-1)
+        .to_numpy(dtype=np.int64)
+        for end, way in (("producer", edge_table.WRITE), ("consumer", edge_table.READ))
+    }
+    rows = rows[(length["consumer"] == length["producer"]) & (length["consumer"] > 0)]
     wrote = _first_write(inputs)
     begun = wrote.reindex(pd.MultiIndex.from_frame(rows[["producer", "file"]]), fill_value=-1).to_numpy()
     ends = c.tasks["end_ns"].to_numpy()[rows["producer"]]
@@ -44,9 +54,16 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     slack = c.tasks["slack_ns"].to_numpy()
     both = (slack[rows["producer"]] == 0) & (slack[rows["consumer"]] == 0)
     rows = rows.assign(gain_ns=np.maximum(np.minimum(ahead, work), 0), critical=both, path=inputs.m.paths[rows["file"]])
-    result: pd.DataFrame = rows.drop(columns="taken_ns").sort_values(
-        ["critical", "gain_ns"], ascending=False, kind="stable", ignore_index=True
-    )
+    order = ["critical", "gain_ns"]
+    rows = rows.drop(columns="taken_ns").sort_values(order, ascending=False, kind="stable", ignore_index=True)
+    shown = np.flatnonzero(rows["critical"])[:ESTIMATED].tolist()
+    for at in shown:
+        producer, consumer, file, gain = (
+            int(rows[name].iat[at]) for name in ("producer", "consumer", "file", "gain_ns")
+        )
+        rows.loc[at, "gain_ns"] = min(gain, whatif.streamed(inputs, producer, consumer, file))
+    rows = rows[~rows["critical"] | rows.index.isin(shown)]
+    result: pd.DataFrame = rows.sort_values(order, ascending=False, kind="stable", ignore_index=True)
     return result
 
 
@@ -57,19 +74,21 @@ def _data_flows(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _read_once(inputs: Inputs) -> pd.Series[bool]:
-    """(task, file) -> True where every byte was read once."""
-    reading = inputs.m.bursts["dir"].to_numpy() == edge_table.READ
-    bursts = inputs.m.bursts[reading]
-    rows = bursts.assign(task=inputs.of_who[bursts["who"].to_numpy()]).groupby(["task", "file"])
-    extents = inputs.m.table.extents
-    keep = reading[extents.group]
-    covered = np.zeros(len(inputs.m.bursts), dtype=np.int64)
-    np.add.at(covered, extents.group[keep], extents.end[keep] - extents.start[keep])
-    length = pd.Series(covered[reading], index=bursts.index)
-    covered_of = length.groupby([inputs.of_who[bursts["who"].to_numpy()], bursts["file"].to_numpy()]).sum()
-    moved, mapped = rows["bytes"].sum(), rows["mapped_bytes"].sum()
-    result: pd.Series[bool] = (moved <= covered_of) & (mapped == 0)
+def _front_to_back(inputs: Inputs, way: int) -> pd.Series[int]:
+    """(task, file) -> how many bytes it read or wrote, where its calls went from the file's first byte on through all
+    bytes, each where the one before had ended; -1 where they did not, or it isn't known."""
+    bursts = inputs.m.bursts
+    moved = (bursts["dir"].to_numpy() == way) & (bursts["bytes"] + bursts["mapped_bytes"] > 0).to_numpy()
+    rows = bursts[moved].assign(task=inputs.of_who[bursts["who"].to_numpy()[moved]])
+    rows = rows.sort_values(["task", "file", "first_ns"], kind="stable")
+    groups = rows.groupby(["task", "file"], sort=False)
+    expected = groups["to_offset"].shift(fill_value=0)
+    known = (rows["loose_bytes"] == 0) & (rows["mapped_bytes"] == 0) & (rows["from_offset"] >= 0)
+    straight = known & (rows["backward"] == 0) & (rows["from_offset"] == expected)
+    straight &= rows["to_offset"] - rows["from_offset"] == rows["bytes"]
+    key = [rows["task"], rows["file"]]
+    total = rows["bytes"].groupby(key).sum()
+    result: pd.Series[int] = total.where(straight.groupby(key).all(), -1)
     return result
 
 

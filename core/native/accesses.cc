@@ -198,8 +198,9 @@ class EventFolder {
   void access(const Call &call) {
     const int64_t offset = number(call, kOffset), size = number(call, kSize), calls = number(call, kCallCount);
     const bool reads = call.is(kReads), writes = call.is(kWrites);
+    const bool relays = reads && writes && number(call, kRet) == size;  // not FICLONE, which copies nothing: it is 0
     if (call.file >= 0) {
-      if (reads) put(call, call.file, kRead, {offset, size, calls, 0, false});
+      if (reads) put(call, call.file, kRead, {offset, size, calls, 0, false, relays});
       if (writes && !reads) put(call, call.file, kWrite, {offset, size, calls, 0, false});
       if (truncates(call)) put(call, call.file, kWrite, {kUnknown, 0, 0, 0, true});
       if (!reads && !writes && call.is(kMmap) && call.is(kRegular)) {
@@ -210,7 +211,7 @@ class EventFolder {
     }
     // The offset of a two-descriptor copy is the read side's.
     const int64_t target = call.file2 < 0 ? call.file : call.file2;
-    if (reads && writes && target >= 0) put(call, target, kWrite, {kUnknown, size, calls, 0, false});
+    if (reads && writes && target >= 0) put(call, target, kWrite, {kUnknown, size, calls, 0, false, relays});
   }
 
   bool truncates(const Call &call) const {
@@ -228,12 +229,13 @@ class EventFolder {
   struct Moved {
     int64_t offset, bytes, calls, mapped;
     bool fresh;
+    bool relayed = false;
   };
 
   void put(const Call &call, int64_t file, Kind direction, const Moved &moved) {
     accesses_.push_back({call.begin_ns, call.end_ns, moved.bytes, moved.calls, moved.mapped, moved.offset,
                          static_cast<int32_t>(call.who), static_cast<int32_t>(file), static_cast<uint8_t>(direction),
-                         moved.fresh});
+                         moved.fresh, moved.relayed});
   }
 
   void note(const Call &call) {

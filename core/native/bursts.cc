@@ -62,6 +62,12 @@ class Accesses {
     sums[kCalls] = plus(sums[kCalls], access.calls);
     sums[kMapped] = plus(sums[kMapped], access.mapped);
     if (access.offset < 0) sums[kLoose] = plus(sums[kLoose], access.bytes);
+    if (access.relayed) sums[kRelayed] = plus(sums[kRelayed], access.bytes);
+  }
+  int64_t from(size_t row) const { return moves(row) && rows_[row].offset >= 0 ? rows_[row].offset : -1; }
+  int64_t to(size_t row) const {
+    const Access &access = rows_[row];
+    return from(row) < 0 ? -1 : plus(access.offset, plus(access.bytes, access.mapped));
   }
   void add_extents(size_t row, IntervalSet *set) const {
     const Access &access = rows_[row];
@@ -75,6 +81,8 @@ class Accesses {
   }
 
  private:
+  bool moves(size_t row) const { return rows_[row].bytes > 0 || rows_[row].mapped > 0; }
+
   const std::vector<Access> &rows_;
 };
 
@@ -98,10 +106,12 @@ class PartialBursts {
   bool fresh(size_t row) const { return part_.bursts.fresh[row]; }
   bool exact(size_t row) const { return part_.bursts.exact[row]; }
   void add_sums(size_t row, int64_t *sums) const {
-    for (const BurstColumn column : {kBytes, kCalls, kLoose, kMapped}) {
+    for (const BurstColumn column : {kBytes, kCalls, kLoose, kMapped, kRelayed, kBackward}) {
       sums[column] = plus(sums[column], value(row, column));
     }
   }
+  int64_t from(size_t row) const { return value(row, kFrom); }
+  int64_t to(size_t row) const { return value(row, kTo); }
   void add_extents(size_t row, IntervalSet *set) const { add(part_.extents, extents_at_, row, set); }
   void add_times(size_t row, IntervalSet *set) const { add(part_.times, times_at_, row, set); }
 
@@ -222,6 +232,7 @@ class Fold {
   void put_burst(int64_t who, size_t begin, size_t end) {
     int64_t last = std::numeric_limits<int64_t>::min();
     int64_t sums[kBurstColumns] = {};
+    sums[kFrom] = sums[kTo] = -1;
     bool exact = true;
     extents_.clear();
     times_.clear();
@@ -230,6 +241,11 @@ class Fold {
       const size_t at = rows_[row].place.row;
       last = std::max(last, source.last_ns(at));
       source.add_sums(at, sums);
+      if (source.from(at) >= 0) {
+        if (sums[kFrom] < 0) sums[kFrom] = source.from(at);
+        if (source.from(at) < sums[kTo]) sums[kBackward] = plus(sums[kBackward], 1);
+        sums[kTo] = source.to(at);
+      }
       exact &= source.exact(at);
       source.add_extents(at, &extents_);
       source.add_times(at, &times_);

@@ -15,11 +15,29 @@
 
 namespace tailrace::native {
 
-enum BurstColumn : size_t { kWho, kFile, kDirection, kFirst, kLast, kBytes, kCalls, kLoose, kMapped, kBurstColumns };
+// kRelayed: bytes that the kernel moved from file to file. kBackward: accesses before the end of the one before them.
+// kFrom, kTo: where the first access began and the last one ended; -1 without an access at a known offset.
+enum BurstColumn : size_t {
+  kWho,
+  kFile,
+  kDirection,
+  kFirst,
+  kLast,
+  kBytes,
+  kCalls,
+  kLoose,
+  kMapped,
+  kRelayed,
+  kBackward,
+  kFrom,
+  kTo,
+  kBurstColumns
+};
 
 // As the frame of bursts has them, in this order.
-inline constexpr const char *kBurstNames[kBurstColumns] = {"who",   "file",  "dir",         "first_ns",    "last_ns",
-                                                           "bytes", "calls", "loose_bytes", "mapped_bytes"};
+inline constexpr const char *kBurstNames[kBurstColumns] = {
+    "who",         "file",         "dir",           "first_ns", "last_ns",     "bytes",    "calls",
+    "loose_bytes", "mapped_bytes", "relayed_bytes", "backward", "from_offset", "to_offset"};
 
 // One call, or what a call did to one file: a row that is a cache line.
 struct Access {
@@ -28,7 +46,8 @@ struct Access {
   int64_t offset;  // below 0: unknown
   int32_t who, file;
   uint8_t direction;
-  bool fresh;  // truncates the file
+  bool fresh;    // truncates the file
+  bool relayed;  // from or to another file, by the kernel
 };
 
 struct BurstView {

@@ -71,7 +71,13 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
     bursts = pd.DataFrame({"who": pairs[:, 0], "file": pairs[:, 1], "dir": wrote.astype(np.int64)})
     bursts["first_ns"], bursts["last_ns"] = first, first + 1000
     bursts["fresh"], bursts["exact"] = wrote, True
-    for name, value in (("bytes", size), ("calls", 1), ("loose_bytes", 0), ("mapped_bytes", 0)):
+    for name, value in {
+        "bytes": size,
+        "calls": 1,
+        "loose_bytes": 0,
+        "mapped_bytes": 0,
+        **edge_table.BURST_ORDER,
+    }.items():
         bursts[name] = np.int64(value)
     every, zero = np.arange(len(bursts)), np.zeros(len(bursts), dtype=np.int64)
     names = np.array([f"n1:8:1:{i}:{T0_NS}" for i in range(files)], dtype=object)

@@ -6,6 +6,7 @@ analyzer/edges/edge_table.py: on random calls of all kinds, with ties, times tha
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -64,25 +65,33 @@ class Row(NamedTuple):
     exact: bool
     extents: list[tuple[int, int, int]]
     times: list[tuple[int, int, int]]
+    relayed: int
+    backward: int
+    begin: int
+    end: int
 
 
 def event(drawn: dict[str, Any]) -> dict[str, Any]:
     values = {name: value for name, value in drawn.items() if name != "call"}
-    return {"host": "n1", "cat": "POSIX", "ftype": "reg", "ret": 0, **values, **drawn["call"]}
+    return {"host": "n1", "cat": "POSIX", "ftype": "reg", "ret": drawn["size"] or 0, **values, **drawn["call"]}
 
 
 def who(e: dict[str, Any]) -> tuple[Any, ...]:
     return ("", "", e["task"] or "", "n1", e["pid"], e["start"] or "")
 
 
-def access(e: dict[str, Any], offset: int | None, size: int, calls: int, mapped: int, fresh: bool = False) -> Row:
+def access(
+    e: dict[str, Any], offset: int | None, size: int, calls: int, mapped: int, fresh: bool = False, relayed: int = 0
+) -> Row:
     first, last = e["ts"], e["ts"] + e["dur"]
     extents = []
     if offset is not None:
         end = min(offset + size + mapped, MOST)
         extents = [(offset, end, end - offset)]
     loose = size if offset is None else 0
-    return Row(first, last, size, calls, loose, mapped, fresh, True, extents, [(first, last, last - first)])
+    place = (-1, -1) if offset is None or not size + mapped else (offset, min(offset + size + mapped, MOST))
+    times = [(first, last, last - first)]
+    return Row(first, last, size, calls, loose, mapped, fresh, True, extents, times, relayed, 0, *place)
 
 
 def accesses(e: dict[str, Any]) -> list[tuple[Any, Row]]:
@@ -94,8 +103,9 @@ def accesses(e: dict[str, Any]) -> list[tuple[Any, Row]]:
     if way in ("r", "w"):
         found.append((e["file"], way, access(e, e["offset"], size, 1, 0)))
     elif way == "rw":
-        found.append((e["file"], "r", access(e, e["offset"], size, 1, 0)))
-        found.append((e["file2"] or e["file"], "w", access(e, None, size, 1, 0)))
+        relayed = size if e["ret"] == size else 0
+        found.append((e["file"], "r", access(e, e["offset"], size, 1, 0, relayed=relayed)))
+        found.append((e["file2"] or e["file"], "w", access(e, None, size, 1, 0, relayed=relayed)))
     opened_anew = name == "openat" and flags & 0o1000 and flags & 0o3
     if opened_anew or name == "creat64" or (name == "ftruncate" and e["offset"] == 0):
         found.append((e["file"], "w", access(e, None, 0, 0, 0, fresh=True)))
@@ -140,7 +150,13 @@ def folded(rows: list[Row]) -> list[Row]:
         sums = [min(sum(values), MOST) for values in zip(*(row[2:6] for row in part), strict=True)]
         exact = all(row.exact for row in part) and not coarse
         last = max(row.last for row in part)
-        bursts.append(Row(part[0].first, last, *sums, part[0].fresh, exact, extents, times))
+        relayed = min(sum(row.relayed for row in part), MOST)
+        placed = [row for row in part if row.begin >= 0]
+        turns = sum(after.begin < before.end for before, after in pairwise(placed))
+        backward = sum(row.backward for row in part) + turns
+        place = (placed[0].begin, placed[-1].end) if placed else (-1, -1)
+        row = Row(part[0].first, last, *sums, part[0].fresh, exact, extents, times, relayed, backward, *place)
+        bursts.append(row)
     return bursts
 
 
@@ -180,7 +196,8 @@ def shown(table: edge_table.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int
     bursts: Wanted = defaultdict(list)
     for i, s in enumerate(table.bursts.itertuples()):
         sums = (s.bytes, s.calls, s.loose_bytes, s.mapped_bytes)
-        row = Row(s.first_ns, s.last_ns, *sums, s.fresh, s.exact, extents.get(i, []), times.get(i, []))
+        order = (s.relayed_bytes, s.backward, s.from_offset, s.to_offset)
+        row = Row(s.first_ns, s.last_ns, *sums, s.fresh, s.exact, extents.get(i, []), times.get(i, []), *order)
         bursts[actors[s.who], files[s.file], "rw"[s.dir]].append(row)
     kinds = len(edge_table.KINDS)
     return dict(bursts), {

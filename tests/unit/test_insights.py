@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,6 +17,12 @@ from tailrace.analyzer.model import dataflow
 from tailrace.errors import QueryError
 
 SECOND = 1000
+
+
+@pytest.fixture
+def without_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings about the few bytes of a story."""
+    monkeypatch.setattr("tailrace.analyzer.insights.finding.FLOOR_BYTES", 0)
 
 
 def of(story: Story, **values: Any) -> Insights:
@@ -285,6 +292,7 @@ class TestLifetime:
         at = dict(zip((life.footprint["time_ns"] - T0_NS) // MS, life.footprint["live_bytes"], strict=True))
         assert (at[10], at[60]) == (300, 10)
 
+    @pytest.mark.usefixtures("without_floor")
     def test_findings_name_unread_and_repeated_bytes(self) -> None:
         found = {f.kind: f for f in of(self.story()).findings()}
         assert found["never read"].cost_bytes == 60 and found["never read"].count == 2
@@ -294,20 +302,43 @@ class TestLifetime:
             "tailrace query /runs/story --path /waste --by task,dir --agg sum:size --agg count"
         )
 
-    def test_a_copy_is_the_same_bytes_of_one_file_to_one(self) -> None:
+    def test_few_bytes_are_no_finding(self) -> None:
+        """They are most of what this run moved, and nothing is gained by not moving them."""
         story = Story()
-        for pid, source, target, sizes in (
-            (1, "/a", "/b", (90, 90)),
-            (2, "/a", "/c", (90, 80)),
-            (3, "/a", "/d", (90, 90)),
-        ):
-            story.read(source, 0, sizes[0], task=f"t{pid}", pid=pid)
-            story.write(target, 0, sizes[1], task=f"t{pid}", pid=pid)
+        story.write("/waste", 0, 431, task="a")
+        assert not [f for f in of(story).findings() if f.cost_bytes]
+
+    def test_a_copy_needs_evidence(self) -> None:
+        story = Story()
+
+        def moves(pid: int, source: str, target: str, reads: list[int], writes: list[int], **values: Any) -> None:
+            for way, path, sizes in ((story.read, source, reads), (story.write, target, writes)):
+                for at, size in enumerate(sizes):
+                    way(path, sum(sizes[:at]), size, task=f"t{pid}", pid=pid, **values)
+
+        moves(1, "/a", "/steps", [60, 30, 0], [60, 30])
+        moves(2, "/a", "/shorter", [90], [80])
+        moves(3, "/a", "/two inputs", [90], [90])
         story.read("/other", 0, 1, task="t3", pid=3)
+        moves(4, "/a", "/ranges", [90], [60, 30])
+        moves(5, "/a", "/piped in", [90], [90])
+        story.event("read", "pipe:[7]", dir="r", size=3, ftype="fifo", task="t5", pid=5)
+        moves(6, "/a", "/backward", [30, 60], [30, 60])
+        story.rows[-1]["offset"], story.rows[-2]["offset"] = 0, 60
+        pair = {"path2": "/kernel", "file2": story.identity("/kernel"), "task": "t7", "pid": 7}
+        story.event("copy_file_range", "/a", dir="rw", offset=0, size=90, count=90, ret=90, **pair)
+        pair = {"path2": "/clone", "file2": story.identity("/clone"), "task": "t8", "pid": 8}
+        story.event("ficlone", "/a", dir="rw", offset=0, size=90, count=90, ret=0, **pair)
         copies = of(story).lifetime.copies
         paths = dataflow.model(story.run()).paths
-        assert [(paths[r.source], paths[r.target], r.bytes) for r in copies.itertuples()] == [("/a", "/b", 90)]
+        assert {paths[r.target]: (paths[r.source], r.bytes, r.evidence) for r in copies.itertuples()} == {
+            "/steps": ("/a", 90, "calls"),
+            "/ranges": ("/a", 90, "ranges"),
+            "/backward": ("/a", 90, "ranges"),
+            "/kernel": ("/a", 90, "kernel"),
+        }
 
+    @pytest.mark.usefixtures("without_floor")
     def test_files_of_one_node_are_node_local_candidates(self) -> None:
         story = Story()
         for name, reader in (("/stays", "n1"), ("/goes", "n2")):
@@ -322,18 +353,60 @@ class TestLifetime:
 
 
 class TestPairs:
-    def test_streaming_candidates(self) -> None:
-        story = Story()
-        task(story, "make", 0, 100, writes="/once /twice /shared")
-        story.write("/once", 100, 100, task="make", stage="m", at_ms=40)
-        task(story, "use", 110, 150, reads="/once /twice /twice /shared")
-        task(story, "also", 111, 150, reads="/shared")
+    PART = 40 << 10
+
+    def streamed(self, reads: list[tuple[str, int]], writes: list[int] | None = None) -> list[tuple[Any, ...]]:
+        """The candidates of a run in which `make` writes three parts of files, and `use` reads parts of them."""
+        story, part = Story(), self.PART
+        for path in dict.fromkeys(path for path, _ in reads):
+            for at, place in zip((1, 40, 99), writes or [0, part, 2 * part], strict=True):
+                story.write(path, place, part, task="make", at_ms=at)
+        step = 39 / max(len(reads) - 1, 1)
+        for at, (path, place) in enumerate(reads):
+            story.read(path, place, part, task="use", at_ms=110 + at * step)
         i = of(story)
-        rows = [
-            (i.inputs.name(r.producer), i.inputs.name(r.consumer), r.path, r.gain_ns // MS)
-            for r in i.streams.itertuples()
-        ]
-        assert rows == [("make", "use", "/once", 40)], "60 ms ahead, but no more than the 40 that it works itself"
+        names = i.inputs.name
+        return [(names(r.producer), names(r.consumer), r.path, r.gain_ns // MS) for r in i.streams.itertuples()]
+
+    def test_streaming_candidates(self) -> None:
+        part = self.PART
+        found = self.streamed([("/once", 0), ("/once", part), ("/once", 2 * part)])
+        assert found == [("make", "use", "/once", 39)], "60 ms ahead, but no more than the 39 that it works itself"
+
+    @pytest.mark.parametrize(
+        "places",
+        [[0, 2, 1], [0, 1], [0, 1, 2, 2], [1, 2], [2, 1, 0]],
+        ids=["jumps", "a part", "again", "end", "backward"],
+    )
+    def test_a_reader_that_does_not_go_from_front_to_back_can_not_stream(self, places: list[int]) -> None:
+        assert self.streamed([("/f", place * self.PART) for place in places]) == []
+
+    def test_a_writer_that_goes_back_can_not_stream(self) -> None:
+        part = self.PART
+        reads = [("/f", 0), ("/f", part), ("/f", 2 * part)]
+        assert self.streamed(reads, [part, 0, 2 * part]) == []
+
+    def test_random_reads_of_half_a_file_are_no_stream(self) -> None:
+        """30,000 of 64 bytes were called "once, whole"."""
+        story, r = Story(), random.Random(1)
+        for at in range(8):
+            story.write("/f", at << 18, 1 << 18, task="make", at_ms=1 + at * 10)
+        for at in range(2000):
+            story.read("/f", r.randrange(1 << 20), 64, task="use", at_ms=100 + at / 20)
+        assert len(of(story).streams) == 0
+
+    def test_a_gain_is_not_more_than_the_estimate_of_the_run(self) -> None:
+        """Another file that the reader waits for, and that can't be streamed, leaves nothing to gain."""
+        story, part = Story(), self.PART
+        for at, place in zip((1, 40, 99), (0, part, 2 * part), strict=True):
+            story.write("/f", place, part, task="make", at_ms=at)
+        story.write("/last", 0, 10, task="make", at_ms=99.5)
+        story.read("/last", 0, 10, task="use", at_ms=110)
+        for at, place in zip((120, 130, 149), (0, part, 2 * part), strict=True):
+            story.read("/f", place, part, task="use", at_ms=at)
+        i = of(story)
+        assert [(r.path, r.gain_ns) for r in i.streams.itertuples()] == [("/f", 0)]
+        assert not [f for f in i.findings() if f.kind == "streaming candidate"]
 
     def test_fans(self) -> None:
         story = Story()
@@ -428,6 +501,7 @@ class TestFindings:
         (finding,) = [f for f in of(story).findings() if f.kind == "clock skew"]
         assert "The clock of n2 is 51.0 ms behind" in finding.title
 
+    @pytest.mark.usefixtures("without_floor")
     def test_names_in_a_query_are_literal(self) -> None:
         path, name = "/out dir/part[1]*.dat", "take what? 'now'"
         story = Story()

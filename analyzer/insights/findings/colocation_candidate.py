@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import SPACE, Match, Rule, Threshold, rows_of
+from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, rows_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 
 LEAST = Threshold(1, "% of all bytes read and written")
@@ -41,5 +41,5 @@ RULE = Rule(
     source="Lee et al. 2023 (DataLife); Tang et al. 2024 (DaYu)",
     query="tailrace.open({run}).insights().apart",
     find=find,
-    thresholds=(LEAST,),
+    thresholds=(LEAST, FLOOR),
 )

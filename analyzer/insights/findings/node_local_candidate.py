@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import SPACE, Match, Rule, Threshold, rows_of
+from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, rows_of
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 
 HOSTS = Threshold(2, "hosts in the run")
@@ -44,5 +44,5 @@ RULE = Rule(
     source="Tang et al. 2024 (DaYu)",
     query="tailrace query {run} --path {path} --by host,task,dir --agg sum:size",
     find=find,
-    thresholds=(HOSTS, LEAST),
+    thresholds=(HOSTS, LEAST, FLOOR),
 )

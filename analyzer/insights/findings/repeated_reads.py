@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import SPACE, Match, Rule
+from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule
 from tailrace.analyzer.insights.findings import _files
 
 
@@ -32,5 +32,5 @@ RULE = Rule(
     source="Lee et al. 2023 (DataLife); Bez et al. 2022 (Drishti)",
     query="tailrace.open({run}).insights().lifetime.files.query('again_bytes > 0')[['path', 'again_bytes']]",
     find=find,
-    thresholds=(_files.LEAST,),
+    thresholds=(_files.LEAST, FLOOR),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import FLOOR, TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.util.formatting import time_text
 
 LEAST = Threshold(1, "% of the makespan")
@@ -14,15 +14,15 @@ LEAST = Threshold(1, "% of the makespan")
 def find(found: Analyses) -> Iterator[Match]:
     """All pairs on the longest chain of work that could stream, as one match."""
     inputs, rows = found.inputs, found.streams
-    rows = rows[rows["critical"]] if len(rows) else rows
+    rows = rows[rows["critical"] & (rows["gain_ns"] > 0)] if len(rows) else rows
     if len(rows) == 0 or not LEAST.reached(int(rows["gain_ns"].sum()), inputs.makespan_ns):
         return
     named = rows.assign(**{end: [inputs.called(int(task)) for task in rows[end]] for end in ("producer", "consumer")})
     top = named.iloc[0]
     path = str(top["path"])
     yield Match(
-        title=f"{top['consumer']} read all of {path} once, after {top['producer']} had written it; through a pipe it"
-        f" could start up to {time_text(int(top['gain_ns']))} earlier{more(len(rows))}",
+        title=f"{top['consumer']} read all of {path} from front to back, after {top['producer']} had written it;"
+        f" through a pipe it could start up to {time_text(int(top['gain_ns']))} earlier{more(len(rows))}",
         cost_ns=int(rows["gain_ns"].max()),
         estimate=True,
         count=len(rows),
@@ -35,13 +35,14 @@ RULE = Rule(
     about=TIME,
     title="A file that its only reader could have read while it was written",
     definition=(
-        "One task wrote the file, one other task read each byte of it once after it was complete, and both are on"
-        " the longest chain of work. The gain is at most the time between the first write and the writer's end, and"
-        " not more than the reader worked."
+        "One task wrote a file of 64 KiB (what a pipe holds) or more, one other task read all of it after it was"
+        " complete, each in the order of the bytes from the first to the last, and both are on the longest chain of"
+        " work. The gain is at most the time between the first write and the writer's end, not more than the reader"
+        " worked, and not more than the estimate of the run in which the reader does not wait for the writer's end."
     ),
     advice="Connect the two tasks by a pipe or FIFO, or let the reader follow the growing file.",
     source="Lee et al. 2023 (DataLife)",
     query="tailrace.open({run}).insights().streams",
     find=find,
-    thresholds=(LEAST,),
+    thresholds=(LEAST, FLOOR),
 )
