@@ -21,7 +21,8 @@ METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 CRATE = "https://w3id.org/ro/crate/1.1"
 CONTEXT = f"{CRATE}/context"
-LICENSE = "https://spdx.org/licenses/CC0-1.0"
+LICENSE = "Nobody has chosen a licence for this run: ask whoever made it."
+"""RO-Crate 1.1 demands the property, and allows a text in it; a trace doesn't know the terms of anybody's data."""
 
 
 def write(run: AnalyzedRun, file: TextIO) -> list[str]:
@@ -35,7 +36,6 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
         {"@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": CRATE}, "about": {"@id": "./"}},
         _root(run, files, flow.jobs),
         {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
-        {"@id": LICENSE, "@type": "CreativeWork", "name": "CC0 1.0", "description": "Public domain dedication"},
         *([_person(user)] if user else []),
         *(_program(name, job) for name, job in programs.items()),
         *(_file(artifact, name) for artifact, name in zip(flow.artifacts, files, strict=True)),
@@ -55,7 +55,7 @@ def _root(run: AnalyzedRun, files: list[str], jobs: list[Job]) -> dict[str, Json
         "name": f"Run {run_id}",
         "description": f"What the processes of the run did to files, observed by tailrace {tailrace.__version__}",
         "datePublished": ended,
-        "license": {"@id": LICENSE},
+        "license": LICENSE,
         "conformsTo": {"@id": PROFILE},
         "hasPart": [{"@id": name} for name in files],
         "mentions": [{"@id": _action_id(number)} for number in range(len(jobs))],
