@@ -55,7 +55,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
 
 
 def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
-    parts = dict(catalogue.rows("SELECT name, data FROM edge_tables"))
+    parts: dict[str, bytes] = dict(catalogue.rows("SELECT name, data FROM edge_tables"))
     if parts.pop(_VERSION_ROW, None) != _stamp():
         return None, {}
     try:

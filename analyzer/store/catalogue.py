@@ -26,12 +26,12 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from tailrace.analyzer.store import catalogue_tables
 from tailrace.analyzer.store.layout import Layout, Source, layout
 from tailrace.analyzer.util import ownership
+from tailrace.analyzer.util.types import SqlRow, SqlValue
 from tailrace.errors import RunError
 
 FILE_NAME = "tailrace.db"
@@ -44,14 +44,14 @@ class Catalogue:
         self.layout = where
         self._connection = connection
 
-    def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Iterable[SqlValue] = ()) -> list[SqlRow]:
         """All rows of a query. Raises RunError when SQLite fails."""
         try:
             return self._connection.execute(query, tuple(parameters)).fetchall()
         except sqlite3.Error as error:
             raise RunError(f"{self.layout.directory}: the catalogue can't be read: {error}") from error
 
-    def table(self, query: str, parameters: Iterable[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def table(self, query: str, parameters: Iterable[SqlValue] = ()) -> tuple[list[str], list[SqlRow]]:
         """Column names and rows of a query. Raises RunError when SQLite fails."""
         try:
             cursor = self._connection.execute(query, tuple(parameters))

@@ -14,12 +14,12 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
 from tailrace.analyzer.util import no_journal, ownership
+from tailrace.analyzer.util.types import Document, SqlValue
 
 VERSION = 7
 """Of the tables below; a catalogue of another version is rebuilt."""
@@ -136,8 +136,8 @@ class _Filler:
         self._processes: dict[tuple[str, int, str], int] = {(host, pid, start): key for host, pid, start, key in rows}
         self._files = {row[0]: row[1:] for row in connection.execute("SELECT file, id, kind, scanned FROM files")}
         self._ids = {name: self._last_id(name) for name in ("files", "processes", "blocks", "contexts")}
-        self._changed: dict[int, dict[str, Any]] = {}
-        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._changed: dict[int, dict[str, SqlValue]] = {}
+        self._rows: dict[str, list[tuple[SqlValue, ...]]] = {}
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
         names = {source.name for source in traces}
@@ -167,7 +167,7 @@ class _Filler:
         self._ids[table] += 1
         return self._ids[table]
 
-    def _put(self, statement: str, *row: Any) -> None:
+    def _put(self, statement: str, *row: SqlValue) -> None:
         self._rows.setdefault(statement, []).append(row)
 
     def _flush(self) -> None:
@@ -258,7 +258,9 @@ class _Filler:
         process_id = self._processes[key]
         row = self._changed.setdefault(process_id, dict(zip(_PROCESS_KEY, key, strict=True)))
         if header.events:
-            row.update(t0=min(row.get("t0", header.t0), header.t0), t1=max(row.get("t1", header.t1), header.t1))
+            first, last = row.get("t0"), row.get("t1")
+            row["t0"] = min(first, header.t0) if isinstance(first, int) else header.t0
+            row["t1"] = max(last, header.t1) if isinstance(last, int) else header.t1
         if header.process is not None:
             row.update(zip(_PROCESS_START, header.process.row(), strict=True))
         if header.exit is not None:
@@ -284,7 +286,7 @@ class _Filler:
         self._flush()
         declared_tables.fill(self._db, [source for source in others if source.name.startswith("declared")])
 
-    def _object_in(self, source: Source) -> dict[str, Any]:
+    def _object_in(self, source: Source) -> Document:
         """The JSON object in run.json or an account; {}, and a loss, when it is damaged: a trace can be read
         without."""
         try:

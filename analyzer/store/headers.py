@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import cast
 from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
@@ -184,8 +184,8 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         exit=cast(Document, end) if isinstance(end, dict) else None,
         uncounted=pair(values.get("uncounted")) or (0, 0),
         ledger=cast(Document, ledger) if isinstance(ledger, dict) else None,
-        reaped=tuple(_reaped(row) for row in reaped if _is_reaped(row)) if isinstance(reaped, list) else (),
-        untraced=tuple(_untraced(row) for row in untraced if _is_untraced(row)) if isinstance(untraced, list) else (),
+        reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
+        untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
     )
 
 
@@ -199,21 +199,22 @@ def pair(value: object) -> tuple[int, int] | None:
     return first, second
 
 
-def _is_reaped(row: object) -> TypeGuard[list[Any]]:
-    return isinstance(row, list) and len(row) == 4 and all(_optional(value) is not None for value in row[:2])
+def _reaped(row: object) -> Reaped | None:
+    """A row of a header's list, None where it is damaged."""
+    if not isinstance(row, list) or len(row) != 4:
+        return None
+    pid, status = _optional(row[0]), _optional(row[1])
+    return None if pid is None or status is None else Reaped(pid, status, *(pair(row[2:]) or (None, None)))
 
 
-def _reaped(row: list[Any]) -> Reaped:
-    totals = pair(row[2:]) or (None, None)
-    return Reaped(row[0], row[1], *totals)
-
-
-def _is_untraced(row: object) -> TypeGuard[list[Any]]:
-    return isinstance(row, list) and len(row) == 3 and _optional(row[0]) is not None and isinstance(row[1], str)
-
-
-def _untraced(row: list[Any]) -> Untraced:
-    return Untraced(row[0], clean(row[1]), clean(row[2]) if isinstance(row[2], str) else "")
+def _untraced(row: object) -> Untraced | None:
+    """A row of a header's list, None where it is damaged."""
+    if not isinstance(row, list) or len(row) != 3:
+        return None
+    pid, why, program = _optional(row[0]), row[1], row[2]
+    if pid is None or not isinstance(why, str):
+        return None
+    return Untraced(pid, clean(why), clean(program) if isinstance(program, str) else "")
 
 
 def _natural(values: Document, key: str) -> int:
@@ -246,7 +247,7 @@ def _optional(value: object) -> int | None:
     return cast(int, value) if usable else None
 
 
-def documents(texts: Iterable[str | None]) -> list[Any]:
+def documents(texts: Iterable[str | None]) -> list[object]:
     """The values of JSON texts of the catalogue, None for null. One call for all takes half the time."""
     given = list(texts)
     parsed = iter(json.loads(f"[{','.join(text for text in given if text)}]"))

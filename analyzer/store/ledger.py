@@ -186,7 +186,7 @@ def _obstacles(catalogue: Catalogue) -> Obstacles:
     found: Obstacles = defaultdict(list)
     query = "SELECT host, pid, t1, why, program, file FROM untraced ORDER BY t1"
     for host, pid, t1, why, program, file in catalogue.rows(query):
-        found[host, pid].append((t1, OBSTACLES.get(why, why), program, file))
+        found[host, pid].append((t1, OBSTACLES.get(str(why), str(why)), program, file))
     return found
 
 
@@ -196,7 +196,7 @@ def _damaged(catalogue: Catalogue) -> list[tuple[str, str]]:
         "SELECT f.file, coalesce(l.cause, 'empty') FROM files f LEFT JOIN losses l ON l.file = f.file"
         " WHERE f.id NOT IN (SELECT file_id FROM blocks) GROUP BY f.file ORDER BY f.file"
     )
-    return [(file, DAMAGED.get(cause, cause)) for file, cause in catalogue.rows(query)]
+    return [(file, DAMAGED.get(str(cause), str(cause))) for file, cause in catalogue.rows(query)]
 
 
 def _damaged_file(wait: Row, damaged: list[tuple[str, str]]) -> str | None:

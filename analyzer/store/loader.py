@@ -28,7 +28,7 @@ from tailrace.analyzer.store import dftracer, headers, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.types import Bools, Delayed, SqlValue
 from tailrace.errors import QueryError, TraceError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Where:
         return frame if keep.all() else frame[keep].reset_index(drop=True)
 
 
-def where(t0: int | None = None, t1: int | None = None, **values: Any) -> Where:
+def where(t0: int | None = None, t1: int | None = None, **values: object) -> Where:
     """A `Where` of column=value or column=[values]; None is no predicate. Raises QueryError on a bad column or
     value."""
     predicates = []
@@ -139,12 +139,12 @@ def where(t0: int | None = None, t1: int | None = None, **values: Any) -> Where:
     return Where(tuple(predicates), None if t0 is None else int(t0), None if t1 is None else int(t1))
 
 
-def _checked(spec: schema.Column, value: Any) -> Wanted:
+def _checked(spec: schema.Column, value: object) -> Wanted:
     if spec.kind == schema.TEXT:
         return value if isinstance(value, Glob) else str(value)
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        return int(value) if isinstance(value, int | np.integer) else int(str(value))
+    except ValueError:
         raise QueryError(f"column {spec.name} holds whole numbers, {value!r} is none") from None
 
 
@@ -175,14 +175,14 @@ class FilePart:
 
 
 Partition = tuple[FilePart, ...]
-Block = tuple[Any, ...]
+Block = tuple[str, str, int, int, int, int]
 """A row: file, kind, offset, member bytes, raw bytes, events."""
 USAGE_KEYS = ("workflow", "stage", "task", "job")
 
 
 def blocks(catalogue: Catalogue, predicates: Where) -> list[Block]:
     """The blocks that can hold matching events, in file order."""
-    tests, parameters = ["b.events > 0"], list[Any]()
+    tests, parameters = ["b.events > 0"], list[SqlValue]()
     contexts, context_parameters = _context_tests(predicates)
     if contexts:
         tests.append(
@@ -208,9 +208,9 @@ def blocks(catalogue: Catalogue, predicates: Where) -> list[Block]:
     )
 
 
-def _context_tests(predicates: Where) -> tuple[list[str], list[Any]]:
+def _context_tests(predicates: Where) -> tuple[list[str], list[SqlValue]]:
     """SQL tests on a row of contexts, with their parameters."""
-    tests, parameters = [], list[Any]()
+    tests, parameters = [], list[SqlValue]()
     for name, wanted in predicates.values:
         if any(isinstance(value, Glob) for value in wanted):
             continue
@@ -293,7 +293,7 @@ def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> 
 
 def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     """Frames of events concatenated; pd.concat would turn differing categories into objects."""
-    joined: dict[str, Any] = {}
+    joined: dict[str, pd.Series | pd.Categorical] = {}
     for name in columns:
         parts = [frame[name] for frame in frames]
         if schema.column(name).kind == schema.TEXT:
@@ -304,7 +304,7 @@ def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     return frame
 
 
-def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Any]:
+def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Delayed]:
     """The events of the blocks `found` as delayed pandas frames, one per partition. Not as a Dask dataframe, whose
     tokens of a hundred thousand files cost more than reading them. Raises QueryError on an unknown column."""
     import dask
@@ -314,7 +314,7 @@ def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mo
     return [dask.delayed(partial(read_partition, part, reading=reading))() for part in _cut(catalogue, found)]
 
 
-def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> Any:
+def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> dd.DataFrame:
     """A lazy dask.dataframe.DataFrame of the matching events. Raises QueryError on an unknown column."""
     import dask.dataframe as dd
     from dask.dataframe.utils import clear_known_categories

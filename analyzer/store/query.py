@@ -13,13 +13,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from tailrace.analyzer.store import schema
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray
+    from pandas.api.typing import SeriesGroupBy
 
 _FOLDED: dict[str, dict[str, str]] = {
     # aggregate -> partial column -> its fold
@@ -28,7 +32,7 @@ _FOLDED: dict[str, dict[str, str]] = {
     "max": {"max": "max"},
     "mean": {"sum": "sum", "count": "sum"},
 }
-_GATHERED: dict[str, Callable[[Any], Any]] = {
+_GATHERED: dict[str, Callable[[SeriesGroupBy[Any, Any]], pd.Series]] = {
     "nunique": lambda groups: groups.nunique(),
     "p50": lambda groups: groups.quantile(0.50),
     "p95": lambda groups: groups.quantile(0.95),
@@ -248,17 +252,18 @@ def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return table
 
 
-def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> Any:
+def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: Aggregate) -> ExtensionArray:
     if rows.empty:
         return pd.array([0 if a.how == "nunique" else None] * len(table), dtype="Float64")
     names = _key_names(by)
     figures = _GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
     figure = table[names].merge(figures, on=names, how="left")["_figure"].astype("Float64")
-    return (figure.fillna(0) if a.how == "nunique" else figure).array
+    values: ExtensionArray = (figure.fillna(0) if a.how == "nunique" else figure).array
+    return values
 
 
 def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
-    out: dict[str, Any] = {}
+    out: dict[str, pd.Series | ExtensionArray] = {}
     for name in by:
         out[name] = _unkey(table[f"by:{name}"])
     for a in aggregates:
@@ -269,14 +274,15 @@ def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate
     return result
 
 
-def _figure(table: pd.DataFrame, a: Aggregate) -> Any:
+def _figure(table: pd.DataFrame, a: Aggregate) -> pd.Series | ExtensionArray:
     if table.empty:
         return pd.array([], dtype="Int64")
     if a.how == "count":
         return table["count"].astype("Int64")
     if a.how == "mean":
         count = table[f"count:{a.column}"].astype("Int64")
-        return table[f"sum:{a.column}"].astype("Float64") / count.where(count > 0)
+        mean: pd.Series = table[f"sum:{a.column}"].astype("Float64") / count.where(count > 0)
+        return mean
     if a.how == "nunique":
         return table[a.label].astype("Int64")
     return table[a.label] if a.how in _GATHERED else table[f"{a.how}:{a.column}"].astype("Int64")

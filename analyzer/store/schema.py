@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from tailrace import _native
+from tailrace.analyzer.util.types import Array
 from tailrace.errors import QueryError
 
 TEXT, INT32, INT64 = "text", "int32", "int64"
@@ -121,7 +121,7 @@ def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:
 
 
 def _series(spec: Column, array: pa.Array) -> pd.Series:
-    values: Any
+    values: pd.Categorical | pd.arrays.IntegerArray | Array
     if spec.kind == TEXT:
         codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         # "str" gives empty and full categories one dtype in every pandas, so that partitions can be joined.

@@ -26,6 +26,11 @@ Array: TypeAlias = npt.NDArray[Any]
 Row: TypeAlias = Mapping[Hashable, Any]
 """A row of a frame: `frame.to_dict("records")`."""
 
+SqlValue: TypeAlias = str | int | float | bytes | None
+"""A value of a row of SQLite."""
+SqlRow: TypeAlias = tuple[Any, ...]
+"""A row that sqlite3 read, whose types it leaves open."""
+
 Document: TypeAlias = dict[str, object]
 """A JSON object read from a file; its values are unchecked."""
 Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
@@ -33,5 +38,7 @@ Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[st
 
 Attributes: TypeAlias = Mapping[str, Any]
 """The attributes of a node or edge of a graph, whose types networkx leaves open."""
+Delayed: TypeAlias = Any
+"""A delayed value of Dask, which has no types."""
 Graph: TypeAlias = "nx.MultiDiGraph[str]"
 """A dataflow graph (tailrace.analyzer.model.graphs); its nodes are strings."""
