@@ -74,8 +74,9 @@ def _filters(function: Any) -> Any:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="Output format. Default: by the ending of the output's name, else table.",
+    type=click.Choice(["table", "csv", "csv-text", "json", "parquet"]),
+    help="Output format; csv-text: CSV for spreadsheets, with a ' before text that they would take for a formula. "
+    "Default: by the ending of the output's name, else table.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
 def command(
@@ -242,6 +243,15 @@ def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
         piece.to_csv(file, index=False, header=number == 0, lineterminator="\n")
 
 
+def _csv_text(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
+    _csv((piece.apply(lambda column: column.map(_as_text)) for piece in pieces), file)
+
+
+def _as_text(value: object) -> object:
+    """A cell that no spreadsheet runs: names of files may begin like a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def _json(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
     between = "["
     for piece in pieces:
@@ -257,7 +267,12 @@ def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
     file.write(pd.concat(pieces, ignore_index=True).to_string(index=False) + "\n")
 
 
-_TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {"csv": _csv, "json": _json, "table": _plain}
+_TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {
+    "csv": _csv,
+    "csv-text": _csv_text,
+    "json": _json,
+    "table": _plain,
+}
 
 
 def _parquet(pieces: Iterator[pd.DataFrame], place: Path, keys: Sequence[str]) -> None:

@@ -20,7 +20,8 @@ HEAD = """\
 The columns of every table that tailrace prints as CSV or JSON, or returns as a pandas frame, with
 their units. A column without a unit is a name, a flag (true or false) or a count. Times are integers
 of ns: those since the epoch exceed 2^53, so read them as 64-bit integers. Null is an empty cell in
-CSV. This page is made from the code (`tools/tables_docs.py`).
+CSV. Names of files may begin like a formula: `tailrace query --format csv-text` writes a `'` before such
+cells. This page is made from the code (`tools/tables_docs.py`).
 """
 EVENTS = """\
 `tailrace query RUN --columns ...` prints these, and `run.events()` returns them. On the terminal the
