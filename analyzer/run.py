@@ -139,6 +139,8 @@ class Run:
         Returns:
             dask.dataframe.DataFrame, one row per event, dtypes as in tailrace.analyzer.store.schema (text is a
             category, its categories unknown to Dask; group with observed=True). Rows of one file keep its order.
+            Bytes and times of calls above libc (`schema.UPPER_LAYERS`: HDF5, MPIIO) are in those of the system calls
+            below them, too: sum the rows of one layer, as ~events["cat"].isin(UPPER_LAYERS) picks them.
             Computing it raises TraceError when a block is damaged or has fewer events than its header promises.
 
         Raises:

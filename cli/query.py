@@ -96,7 +96,8 @@ def command(
     """Print totals of the events of the run DIR, or the events themselves.
 
     A text filter with *, ? or [ is a pattern and also matches itself literally. An empty text selects events without
-    a value. Example:
+    a value. Sums and means of bytes and times are of system calls; --where cat=HDF5 or --by cat gives those of
+    HDF5 and MPI-IO, which are recorded again as system calls. Example:
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
     """
@@ -159,6 +160,12 @@ def _pieces(
     wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
     count = query.Aggregate("count", None)
     table = query.aggregate(run, _names(by), list(dict.fromkeys([*wanted, count])), **where)
+    if left := table.attrs.get("left_out"):
+        click.echo(
+            f"tailrace: without the calls of {', '.join(left)}, whose bytes and times are in the system calls;"
+            " --by cat shows them",
+            err=True,
+        )
     if table.empty or (not by and table[count.label].iat[0] == 0):
         click.echo(NOTHING, err=True)
     if count not in wanted:

@@ -6,6 +6,10 @@
 Invariants: results are exact and do not depend on the partitioning. Sums, counts, minima and maxima are folded
 partition by partition. `nunique` and percentiles need the values, so only these columns are gathered, and only of
 matching rows. Aggregates ignore nulls, as in pandas; only `count` counts events.
+
+A sum counts a byte once. The calls of HDF5 and MPI-IO (`schema.UPPER_LAYERS`) are recorded again as the system calls
+below them, so a sum or mean of `LAYERED` is of the system calls, and of one layer where only its calls were asked for
+(by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ _GATHERED: dict[str, Callable[[SeriesGroupBy[Any, Any]], pd.Series]] = {
 _ZERO = ("count", "sum", "nunique")
 """Aggregates that are 0 without rows; the others are null."""
 AGGREGATES = ("count", *_FOLDED, *_GATHERED)
+LAYERED = frozenset({"size", "count", "calls", "dur"})
+"""What the calls of a layer and the system calls below them both have."""
+_LAYER = "_layer"
 
 
 @dataclass(frozen=True)
@@ -91,16 +98,42 @@ def aggregate(run: EventSource, by: Sequence[str], aggregates: Sequence[Aggregat
         **where: as in `Run.events`.
 
     Returns:
+        `attrs["left_out"]`: the layers whose events are not in a sum, since they are recorded again below.
         Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64. The number
         of events is called `events` where `by` has the column `count`.
 
     Raises:
-        QueryError: a column, stage, task or job isn't there. TraceError: a block is damaged.
+        QueryError: a column, stage, task or job isn't there; a sum over several layers was asked for. TraceError: a
+        block is damaged.
     """
+    summed = any(a.how in ("sum", "mean") and a.column in LAYERED for a in aggregates)
+    if not summed or {"cat", "name"} & set(by):
+        return _aggregate(run, by, aggregates, where)
+    table = _aggregate(run, [*by, _LAYER], aggregates, where)
+    if table.empty:
+        return _aggregate(run, by, aggregates, where)
+    layers = sorted(table[_LAYER].fillna("").unique())
+    if len(layers) > 1 and {"cat", "name"} & where.keys():
+        shown = ", ".join(layer or "system calls" for layer in layers)
+        raise QueryError(
+            f"the bytes and times of {shown} can't be added, since a layer's calls are recorded again below it; add"
+            " cat to --by, or ask for one layer, as in --where cat=POSIX"
+        )
+    # By an upper layer's own columns (object) only its calls are found.
+    picked = table[table[_LAYER].fillna("") == layers[0]].drop(columns=_LAYER).reset_index(drop=True)
+    picked.attrs["left_out"] = layers[1:]
+    result: pd.DataFrame = picked
+    return result
+
+
+def _aggregate(
+    run: EventSource, by: Sequence[str], aggregates: Sequence[Aggregate], where: dict[str, Any]
+) -> pd.DataFrame:
+    """`aggregate` over all matching events; `by` may have `_LAYER`, the layer of an event, null for system calls."""
     import dask
 
     values = [a.column for a in aggregates if a.column is not None]
-    columns = list(dict.fromkeys([*by, *values])) or ["ts"]
+    columns = list(dict.fromkeys(["cat" if name == _LAYER else name for name in [*by, *values]])) or ["ts"]
     parts = run.events(columns=columns, **where).to_delayed()
     folded, gathered = zip(
         *dask.compute(*(dask.delayed(_partial)(part, tuple(by), tuple(aggregates)) for part in parts)), strict=True
@@ -193,6 +226,9 @@ def _partial(
     frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
 ) -> tuple[pd.DataFrame, _Gathered]:
     """The folded figures of one partition, and the values of the gathered columns."""
+    if _LAYER in by:
+        above = frame["cat"].isin(schema.UPPER_LAYERS)
+        frame = frame.assign(**{_LAYER: frame["cat"].astype(object).where(above, None).astype("category")})
     columns = [_key(frame[name]) for name in by] or [pd.Series(0, index=frame.index)]
     keys = dict(zip(_key_names(by), columns, strict=True))
     groups = frame.groupby(list(keys.values()), dropna=False, sort=False, observed=True) if len(frame) else None

@@ -377,3 +377,40 @@ def test_info_needs_a_run() -> None:
 
 def test_commands_are_click_commands() -> None:
     assert isinstance(query_command.command, click.Command) and isinstance(info_command.command, click.Command)
+
+
+class TestLayers:
+    """A byte that HDF5 and MPI-IO moved is in their calls and in the system calls below them."""
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> tailrace.Run:
+        lines = [tw.file_line("1", "/x", ino=1)]
+        for i, (name, cat, size) in enumerate(
+            [("H5Dread", "HDF5", 80), ("MPI_File_read_all", "MPIIO", 90), ("pread", "POSIX", 100), ("read", "POSIX", 7)]
+        ):
+            lines.append(tw.event(name, tw.T0_US + i, cat=cat, stage="s", fhash="1", size=size, dir="r"))
+        return tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)}))
+
+    def total(self, run: tailrace.Run, by: list[str] | None = None, **where: Any) -> list[list[Any]]:
+        figures = [query.parse_aggregate(text) for text in ("sum:size", "count")]
+        rows: list[list[Any]] = query.aggregate(run, by or [], figures, **where).to_numpy().tolist()
+        return rows
+
+    def test_a_sum_is_of_the_system_calls(self, run: tailrace.Run) -> None:
+        assert self.total(run) == [[107, 2]] and self.total(run, ["path"]) == [["/x", 107, 2]]
+
+    def test_a_layer_is_asked_for_by_name(self, run: tailrace.Run) -> None:
+        assert self.total(run, cat="HDF5") == [[80, 1]] and self.total(run, name="MPI_File_read_all") == [[90, 1]]
+        assert self.total(run, ["cat"]) == [["HDF5", 80, 1], ["MPIIO", 90, 1], ["POSIX", 107, 2]]
+
+    def test_a_mixed_sum_is_refused(self, run: tailrace.Run) -> None:
+        with pytest.raises(QueryError, match="of system calls, HDF5 can't be added"):
+            self.total(run, cat=["HDF5", "POSIX"])
+        assert query.aggregate(run, [], [query.Aggregate("count", None)])["count"].tolist() == [4], "events may be"
+
+    def test_nothing_is_still_a_row(self, run: tailrace.Run) -> None:
+        assert self.total(run, cat="STDIO") == [[0, 0]]
+
+    def test_the_command_says_what_it_left_out(self, run: tailrace.Run) -> None:
+        done = CliRunner().invoke(query_command.command, [str(run.path), "--by", "path", "--agg", "sum:size"])
+        assert done.exit_code == 0 and "without the calls of HDF5, MPIIO" in done.stderr and "107" in done.stdout
