@@ -50,7 +50,7 @@ def command(output: Path | None, show: bool) -> None:
         _report(run_dir, page)
     except (TailraceError, OSError) as error:
         raise CoreError(f"the workflow ran, but its report failed ({error}); try: tailrace report {run_dir}") from error
-    click.echo(f"\nAs a page: {_short(page)}   Run: {_short(run_dir)}   Files: {_short(files)}")
+    click.echo(f"\nAs a page: {_short(page)}  Run: {_short(run_dir)}")
     if show:
         webbrowser.open(page.as_uri())
 

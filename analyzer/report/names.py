@@ -22,6 +22,8 @@ from tailrace.analyzer.util.formatting import shortened, visible
 
 ELLIPSIS = "\u2026"
 CONTINUED = " \\"
+OPENED = "run"
+"""The open run in Python's queries."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ class Names:
         return visible(text)
 
     def query(self, query: str, width: int) -> list[str]:
-        """A query as lines of at most `width` columns, as far as its words allow; a shell's lines continue."""
-        here = str(Path(self.directory).relative_to(Path.cwd())) if self._is_below_here() else self.directory
+        """A query as lines of at most `width` columns, as far as its words allow; a shell's lines continue. One in
+        Python is about the variable of `opening`."""
+        here = self._here()
         if not query.startswith("tailrace "):
-            return [visible(query.replace(f"tailrace.open({self.directory!r})", f"tailrace.open({here!r})"))]
+            query = query.replace(f"tailrace.open({self.directory!r})", OPENED)
+            return [visible(line) for line in _python_lines(query, width)]
         words = [
             shell.directory(here) if word == shell.directory(self.directory) else word for word in shell.words(query)
         ]
@@ -64,8 +68,39 @@ class Names:
                 line = f"{line} {option}"
         return [visible(part) for text in (*lines, line) for part in text.split("\n")]
 
+    def opening(self) -> str:
+        """The Python statement that opens the run for `query`."""
+        return visible(f"{OPENED} = tailrace.open({self._here()!r})")
+
+    def _here(self) -> str:
+        return str(Path(self.directory).relative_to(Path.cwd())) if self._is_below_here() else self.directory
+
     def _is_below_here(self) -> bool:
         return bool(self.directory) and Path(self.directory).is_relative_to(Path.cwd())
+
+
+def _python_lines(expression: str, width: int) -> list[str]:
+    """A Python expression as lines of at most `width` columns, as far as its attributes allow: a line that continues
+    ends with a backslash, before a dot outside of quotes and brackets."""
+    parts = [""]
+    depth, quote = 0, ""
+    for before, char in zip(" " + expression, expression, strict=False):
+        if quote:
+            quote = "" if char == quote and before != "\\" else quote
+        elif char in "'\"":
+            quote = char
+        depth += (char in "([{") - (char in ")]}") if not quote else 0
+        if char == "." and depth == 0 and not quote and not before.isdigit():
+            parts.append("")
+        parts[-1] += char
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cell_len(f"{lines[-1]}{part}{CONTINUED}") > width:
+            lines[-1] += CONTINUED
+            lines.append(f"    {part}")
+        else:
+            lines[-1] += part
+    return lines
 
 
 def _options(words: Iterable[str]) -> list[str]:

@@ -197,20 +197,28 @@ def _show_findings(findings: list[dict[str, Any]], names: Names, console: Consol
     if not findings:
         return
     _print(console, Text())
-    _print(console, Text("Findings, by what they cost" + _first(SHOWN["findings"], len(findings)), "bold"))
-    indent = COST_WIDTH + GAP
-    advised = set()
-    for finding in findings[: SHOWN["findings"]]:
+    shown, indent = findings[: SHOWN["findings"]], COST_WIDTH + GAP
+    head = Text("Findings, by what they cost" + _first(len(shown), len(findings)), "bold")
+    if not all(str(finding["query"]).startswith("tailrace ") for finding in shown):
+        head.append(f" ({names.opening()})", "not bold dim")
+    for part in _wrapped(head, console.width):
+        _print(console, part)
+    advised = {""}
+    for finding in shown:
         cost, title = cost_and_title(finding)
         words = f"{visible(shortened(names.sentence(title), 2 * LONGEST_NAME))}."
-        if finding["kind"] not in advised:  # it is the same for all of a kind
+        words = " ".join(fit(w, console.width - indent) for w in words.split(" "))
+        # Advice is the same for all of a kind; what is no fault needs none.
+        if finding["kind"] not in advised and finding["about"] != "note":
             words = f"{words} {finding['advice']}"
         advised.add(finding["kind"])
         line = Text.assemble((f"{cost:>{COST_WIDTH}}", FINDING_STYLES[finding["about"]]), " " * GAP, words)
-        for part in _wrapped(line, console.width, indent):
+        *parts, last = _wrapped(line, console.width, indent)
+        queries = names.query(str(finding["query"]), console.width - indent)
+        if len(queries) == 1 and cell_len(last.plain) + GAP + cell_len(queries[0]) <= console.width:
+            last.append(" " * GAP + queries.pop(), "dim")
+        for part in (*parts, last, *(Text(" " * indent + query, "dim") for query in queries)):
             _print(console, part)
-        for query in names.query(str(finding["query"]), console.width - indent):
-            _print(console, Text(" " * indent + query, "dim"))
 
 
 def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
@@ -433,6 +441,9 @@ def _declared(data: dict[str, Any], names: Names, width: int) -> Table | None:
     rows = [row for row in data["declared"]["rows"] if row["status"] in ("not observed", "undeclared")]
     if not rows:
         return None
+    told = [finding for finding in data["findings"]["rows"] if finding["kind"].startswith("undeclared")]
+    if len(rows) == 1 and rows[0]["status"] == "undeclared" and sum(finding["count"] for finding in told) == 1:
+        return None  # the finding has said all of it
     shown = rows[: SHOWN["declared"]]
     kinds = (
         ("Not as declared" + _first(len(shown), len(rows)), "name"),

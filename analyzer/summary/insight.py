@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tailrace.analyzer.insights import Insights
+from itertools import groupby
+
+from tailrace.analyzer.insights import Inputs, Insights
 from tailrace.analyzer.insights.critical import PARTS
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
@@ -62,12 +64,23 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
 
 
 def _through(found: Insights) -> list[str]:
-    """The tasks of the path in order, with their stages where the names don't say them; of many the first and last."""
+    """The tasks of the path in order, with their stages where the names don't say them, once for several in a row; of
+    many the first and last."""
     inputs, half = found.inputs, LIMITS["through"] // 2
     on = [task for task in found.critical.path["task"].tolist() if task >= 0]
     on = [task for task, before in zip(on, [-1, *on], strict=False) if task != before]
-    names = [inputs.called(task) for task in on]
+    names: list[str] = []
+    for stage, tasks in groupby(on, lambda task: _prefix(inputs, task)):
+        row = [inputs.name(task) for task in tasks]
+        if stage and len(row) > LIMITS["in_a_row"]:
+            row = [*row[:2], f"({len(row) - 3} more)", row[-1]]
+        names += [f"{stage} {', '.join(row)}"] if stage else row
     return names if len(names) <= 2 * half else [*names[:half], f"({len(names) - 2 * half} more)", *names[-half:]]
+
+
+def _prefix(inputs: Inputs, task: int) -> str:
+    """The stage that stands in front of a task's name; "" where the name says it, or it is a process."""
+    return "" if inputs.called(task) == inputs.name(task) else inputs.stage_of(task)
 
 
 def _path_of(m: Model, version: int) -> str:

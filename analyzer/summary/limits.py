@@ -28,6 +28,7 @@ LIMITS = {
     "actors": 6,
     "path": 2000,
     "through": 12,
+    "in_a_row": 4,
 }
 """A page of 10,000 tasks and as many files is below 2 MB with these, one of 100,000 tasks about 7 MB."""
 

@@ -63,7 +63,7 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     moved = int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
     unnamed = int(counts["unnamed_bytes"].sum())
     named = (
-        f"{percent_text(moved - unnamed, moved)} of the {bytes_text(moved)} in recorded calls are on known files"
+        f"{percent_text(moved - unnamed, moved)} of {bytes_text(moved)} in calls on known files"
         if moved
         else "no bytes were moved"
     )
@@ -97,7 +97,7 @@ def _share_text(total: JsonObject, captured: int, kernel: int) -> str:
     if total["left_out"]:
         notes.append(f"without {count_text(total['left_out'], 'process', 'es')} left out by TAILRACE_UNTRACED")
     text = f" ({'; '.join(notes)})" if notes else ""
-    return f"; {percent_text(captured, kernel)} of the bytes that the kernel counted were captured{text}"
+    return f"; {percent_text(captured, kernel)} of the kernel's count captured{text}"
 
 
 def below(table: pd.DataFrame) -> list[JsonObject]:

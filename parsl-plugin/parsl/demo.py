@@ -120,7 +120,7 @@ def summary(sizes: list[int], inputs: tuple[File, ...] = (), outputs: tuple[File
     """Writes a few lines of text on what was found in the counts of inputs to outputs[0], and returns them."""
     from pathlib import Path
 
-    first = [line.split()[0] for line in Path(inputs[0].filepath).read_text().splitlines()[:10]]
+    first = [line.split()[0] for line in Path(inputs[0].filepath).read_text().splitlines()[:4]]
     places = sum(int(line.split()[1]) for file in inputs for line in Path(file.filepath).read_text().splitlines())
     text = f"{sum(sizes):,} bytes of source; most frequent: {', '.join(first)}; {places:,} places\n"
     Path(outputs[0].filepath).write_text(text)

@@ -106,7 +106,7 @@ class TestData:
         run = story_run()
         run.coverage = table
         coverage = summary.collect(run)["coverage"]
-        assert "57.00% of the bytes that the kernel counted" in coverage["text"]
+        assert "57.00% of the kernel's count captured" in coverage["text"]
         assert "1 of 2 processes without an account; 1 process not traced" in coverage["text"]
         assert [(row["pid"], row["missing_bytes"]) for row in coverage["below"]] == [(3, 400), (1, 30)]
 
@@ -251,6 +251,16 @@ class TestNames:
         joined = " ".join(line.rstrip("\\").strip() for line in lines)
         assert joined == of.query(query, 200)[0]
 
+    def test_a_python_query_is_short_and_goes_on_behind_a_backslash(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir("/")
+        of = names.Names("", "/runs/a.b")
+        query = "tailrace.open('/runs/a.b').insights().lifetime.files.query('a.b > 1.5')[['path.x', 'again']]"
+        assert of.opening() == "run = tailrace.open('runs/a.b')"
+        assert of.query(query, 100) == ["run.insights().lifetime.files.query('a.b > 1.5')[['path.x', 'again']]"]
+        lines = of.query(query, 40)
+        assert lines == ["run.insights().lifetime.files \\", "    .query('a.b > 1.5')[['path.x', 'again']]"]
+        compile("\n".join(lines), "query", "eval")
+
     def test_an_amount_stands_once(self) -> None:
         finding = {"about": "time", "title": "3.00 s of 4.00 s nothing ran", "cost_ns": 3 * 10**9, "estimate": False}
         assert terminal.cost_and_title(finding) == ("3.00 s", "of 4.00 s nothing ran")
@@ -356,6 +366,20 @@ def test_bytes(amount: int, words: str) -> None:
 )
 def test_times(ns: int, words: str) -> None:
     assert time_text(ns) == words
+
+
+def test_a_stage_stands_once_for_its_tasks_in_a_row_on_the_critical_path() -> None:
+    story = Story()
+    for number in range(9):
+        name, stage = str(number), "make" if number < 2 else "use" if number < 8 else "end"
+        reads = {"reads": f"/f{number - 1}"} if number else {}
+        at = 10 * number
+        if reads:
+            story.read(reads["reads"], task=name, stage=stage, at_ms=at + 1)
+        story.create(f"/f{number}", task=name, stage=stage, at_ms=at + 2)
+        story.write(f"/f{number}", task=name, stage=stage, at_ms=at + 8)
+    text = terminal.critical_text(summary.collect(story.run())["critical"])
+    assert text.endswith("It goes through make 0, 1 -> use 2, 3, (3 more), 7 -> end 8."), text
 
 
 def test_the_critical_path_names_its_tasks() -> None:
