@@ -61,6 +61,8 @@ def _not_recovered(found: Recovered) -> Iterator[str]:
     if found.unreadable:
         journals = count_text(found.unreadable, "journal")
         yield f"{journals} of another version of tailrace can't be read: run the `tailrace seal` of that version"
+    if found.refused:
+        yield f"{count_text(found.refused, 'journal')} of no process of this run: left alone"
     if found.waiting:
         journals = count_text(found.waiting, "journal")
         yield f"{journals} of user {found.user} on this node are not in here: run `tailrace seal --all` first"

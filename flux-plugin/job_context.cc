@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "format/redaction.h"
+#include "format/settings.h"
 #include "policy.h"
 #include "rundir.h"
 
@@ -152,7 +153,9 @@ bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, 
   if (wanted.get()[0] != '/') wanted = formatted("%s/%s", cwd ? cwd : "/", wanted.get());
   Json command = describe_command(job, named_workflow);
   Json recorded = redact_command(command.get(), flux_shell_getenv(shell, "TAILRACE_REDACT"));
-  RunDescription description{recorded.get(), cwd ? cwd : "/", job.tags.get()};
+  string_view journals = chosen_journal_directory(shell, job);
+  if (journals == default_journal_directory()) journals = {};
+  RunDescription description{recorded.get(), cwd ? cwd : "/", job.tags.get(), journals};
   return make_run_directory(wanted.get(), description, job.run, fault, warning);
 }
 
@@ -171,6 +174,16 @@ CString flux_programs(flux_shell_t *shell) {
 }
 
 }  // namespace
+
+string_view default_journal_directory() {
+  return kSettings[static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR)].fallback;
+}
+
+string_view chosen_journal_directory(flux_shell_t *shell, const JobContext &job) {
+  const char *chosen = flux_shell_getenv(shell, "TAILRACE_JOURNAL_DIR");
+  if (!chosen) chosen = json_string_value(member(job.event.get(), "journal-dir"));
+  return chosen ? string_view(chosen) : default_journal_directory();
+}
 
 bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &warning) {
   Json named = Json::share(member(member(job.event.get(), "tags"), "workflow"));

@@ -30,6 +30,10 @@ struct JobContext {
 // be traced; `warning` gets a sentence about what is missing from the run all the same.
 bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &warning);
 
+// TAILRACE_JOURNAL_DIR of the tasks: the job's own, the event's, or the default.
+string_view chosen_journal_directory(flux_shell_t *shell, const JobContext &job);
+string_view default_journal_directory();
+
 // The job's tags with those of one task.
 CString task_tags(const JobContext &job, int rank, int localid, int nodeid);
 

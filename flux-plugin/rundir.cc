@@ -188,12 +188,17 @@ json_t *boot_id() {
 Json describe(const RunDescription &d, const char *host) {
   struct utsname names;
   Json cpu = processor();
-  return Json(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:o s:s s:O s:o s:{s:s}}",                                 //
-                        "run_id", random_id(), "created", now(), "command", const_cast<json_t *>(d.command),         //
-                        "cwd", as_string(d.cwd), "tags", json_stringn(d.tags.data(), d.tags.size()),                 //
-                        "user", user_name(), "uid", static_cast<int>(getuid()), "host", host, "boot_id", boot_id(),  //
-                        "kernel", uname(&names) == 0 ? names.release : "?", "cpu", cpu.get(),                        //
-                        "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION));
+  Json described(json_pack("{s:o s:o s:O s:o s:o s:o s:i s:s s:o s:s s:O s:o s:{s:s}}",                          //
+                           "run_id", random_id(), "created", now(), "command", const_cast<json_t *>(d.command),  //
+                           "cwd", as_string(d.cwd), "tags", json_stringn(d.tags.data(), d.tags.size()),          //
+                           "user", user_name(), "uid", static_cast<int>(getuid()), "host", host, "boot_id",
+                           boot_id(),                                                             //
+                           "kernel", uname(&names) == 0 ? names.release : "?", "cpu", cpu.get(),  //
+                           "clock_error_ns", clock_error(), "versions", "tailrace", TAILRACE_VERSION));
+  if (!d.journal_dir.empty()) {
+    json_object_set_new(described.get(), "journal_dir", json_stringn(d.journal_dir.data(), d.journal_dir.size()));
+  }
+  return described;
 }
 
 // False, with EEXIST, if `to` exists.

@@ -9,7 +9,8 @@ namespace tailrace::flux {
 struct RunDescription {
   const json_t *command;  // a list of strings
   const char *cwd;
-  string_view tags;  // canonical
+  string_view tags;         // canonical
+  string_view journal_dir;  // empty: the default
 };
 
 // Creates `path` (absolute) with its folders and adds this host to its run.json. `real` gets the path with links

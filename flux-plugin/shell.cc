@@ -6,7 +6,8 @@
 //   flux_plugin_init   requests the job's eventlog
 //   shell.init         receives it; creates the run directory (job_context.h)
 //   task.init          sets a task's environment (task_environment.cc) or an instance's command line (nested.h)
-//   shell.exit         seals
+//   task.fork, exit    reads the kernel's account of a task (task_accounts.h)
+//   shell.exit         writes the accounts, and seals
 #include <dlfcn.h>
 #include <errno.h>
 #include <flux/core.h>
@@ -19,11 +20,12 @@
 #include <new>
 
 #include "format/journal.h"
-#include "format/settings.h"
+#include "format/journal_place.h"
 #include "job_context.h"
 #include "nested.h"
 #include "policy.h"
 #include "seal_journals.h"
+#include "task_accounts.h"
 
 namespace tailrace::flux {
 namespace {
@@ -34,6 +36,7 @@ constexpr double kReplyTimeout_s = 10;
 struct State {
   JobContext job;
   flux_future_t *eventlog = nullptr;  // the pending request
+  TaskAccounts accounts;
 
   ~State() { flux_future_destroy(eventlog); }
 };
@@ -103,10 +106,24 @@ void receive_eventlog(flux_plugin_t *p, State &state) {
   state.eventlog = nullptr;
 }
 
+// The default needs no check: the core uses another place.
+bool check_journals(flux_shell_t *shell, const JobContext &job, Writer &fault) {
+  string_view chosen = chosen_journal_directory(shell, job);
+  if (chosen == default_journal_directory()) return true;
+  int status = check_journal_directory(chosen, geteuid());
+  if (status == 0 || status == -ENOSPC || status == -EDQUOT) return true;
+  const char *why = status == -EINVAL  ? "it is no absolute path"
+                    : status == -EPERM ? "another user has made our directory in it"
+                                       : strerror(-status);
+  fault << "the journal directory is " << chosen << ": " << why
+        << ": give a directory that this node has and in which you may create files";
+  return false;
+}
+
 void prepare(flux_shell_t *shell, JobContext &job) {
   char fault_sentence[1024], warning_sentence[1024];
   Writer fault(fault_sentence, sizeof fault_sentence), warning(warning_sentence, sizeof warning_sentence);
-  if (!prepare_job(shell, job, fault, warning)) {
+  if (!check_journals(shell, job, fault) || !prepare_job(shell, job, fault, warning)) {
     shell_warn("not traced: %s", fault.c_str());
     job.event = Json();
   } else if (warning.size()) {
@@ -179,38 +196,103 @@ void warn_of_unsealed(const char *run, const JournalCounts &counts) {
   }
 }
 
+// The file that a task executes, as execvp(3) finds it; null when it is not found.
+CString find_program(const flux_cmd_t *cmd) {
+  const char *name = flux_cmd_arg(cmd, 0), *cwd = flux_cmd_getcwd(cmd), *path = flux_cmd_getenv(cmd, "PATH");
+  if (!name || !*name) return nullptr;
+  if (*name == '/') return CString(strdup(name));
+  if (strchr(name, '/')) return formatted("%s/%s", cwd ? cwd : "", name);
+  CString copy(strdup(path ? path : ""));
+  char *rest = nullptr;
+  for (char *part = strtok_r(copy.get(), ":", &rest); part; part = strtok_r(nullptr, ":", &rest)) {
+    CString program = formatted("%s/%s", part, name);
+    if (program && access(program.get(), X_OK) == 0) return program;
+  }
+  return nullptr;
+}
+
+// The brokers of an inner instance are untraced on purpose.
+State *state_of_traced_tasks(flux_plugin_t *p) {
+  auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
+  return state && state->job.event && !state->job.nested ? state : nullptr;
+}
+
+int on_fork(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
+  flux_shell_t *shell = flux_plugin_get_shell(p);
+  State *state = state_of_traced_tasks(p);
+  flux_shell_task_t *task = state ? flux_shell_current_task(shell) : nullptr;
+  flux_cmd_t *cmd = task ? flux_shell_task_cmd(task) : nullptr;
+  int pid = 0;
+  if (!cmd || flux_shell_task_info_unpack(task, "{s:i}", "pid", &pid) < 0) return 0;
+  state->accounts.begin(flux_get_reactor(flux_shell_get_flux(shell)), pid, find_program(cmd));
+  return 0;
+}
+
+int on_exit_of_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
+  State *state = state_of_traced_tasks(p);
+  flux_shell_task_t *task = state ? flux_shell_current_task(flux_plugin_get_shell(p)) : nullptr;
+  int pid = 0, status = 0;
+  if (!task || flux_shell_task_info_unpack(task, "{s:i s:i}", "pid", &pid, "wait_status", &status) < 0) return 0;
+  state->accounts.end(pid, status);
+  return 0;
+}
+
+struct Sealing {
+  SealJournals *seal = nullptr;
+  CString trace;
+  JournalCounts counts;
+};
+
+// may_be_foreign: another user may have made our directory there; then the core has used another place.
+void seal_place(Sealing &sealing, const char *directory, const char *run, bool may_be_foreign) {
+  JournalCounts counts;
+  int status = sealing.seal ? sealing.seal(directory, sealing.trace.get(), &counts) : -ENOENT;
+  bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
+  if (status < 0 && !(foreign && may_be_foreign)) {
+    shell_warn("%s: %s: run `tailrace seal %s` on this node", directory, strerror(-status), run);
+  }
+  sealing.counts.failed += counts.failed;
+  sealing.counts.failed_events += counts.failed_events;
+}
+
 // Seals the journals of dead tasks on this node. tailrace-seal.so is loaded only if there are any.
+void seal_journals(flux_plugin_t *p, string_view chosen, const char *run) {
+  Sealing sealing;
+  void *library = nullptr;
+  for (int place = 0; place < kJournalPlaces; ++place) {
+    char directory[PATH_MAX];
+    Writer journals(directory, sizeof directory);
+    int64_t bytes_read = 0;
+    if (!write_journal_place(journals, place, chosen, geteuid(), run, bytes_read)) continue;
+    write_journal_directory(journals, geteuid(), run);
+    bool done = rmdir(journals.c_str()) == 0 || errno == ENOENT;
+    if (!done && !library) {
+      CString module = beside(p, TAILRACE_SEAL_FROM_PLUGIN);
+      library = module ? dlopen(module.get(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+      sealing.seal = library ? reinterpret_cast<SealJournals *>(dlsym(library, kSealJournals)) : nullptr;
+      sealing.trace = formatted("%s/trace", run);
+    }
+    if (!done) seal_place(sealing, journals.c_str(), run, chosen == default_journal_directory());
+    remove_empty_place(journals.view(), run);
+  }
+  warn_of_unsealed(run, sealing.counts);
+  if (library) dlclose(library);
+}
+
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
   auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
   if (!state || !state->job.event) return 0;
-  const JobContext &job = state->job;
-  const char *chosen = flux_shell_getenv(shell, "TAILRACE_JOURNAL_DIR");
-  if (!chosen) chosen = json_string_value(member(job.event.get(), "journal-dir"));
-  constexpr size_t kSetting = static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR);
-  char directory[PATH_MAX];
-  Writer journals(directory, sizeof directory);
-  write_journal_directory(journals, chosen ? string_view(chosen) : kSettings[kSetting].fallback, geteuid(),
-                          job.run.get());
-  if (rmdir(journals.c_str()) == 0 || errno == ENOENT) return 0;
-  CString module = beside(p, TAILRACE_SEAL_FROM_PLUGIN), trace = formatted("%s/trace", job.run.get());
-  void *library = module ? dlopen(module.get(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  auto *seal = library ? reinterpret_cast<SealJournals *>(dlsym(library, kSealJournals)) : nullptr;
-  JournalCounts counts;
-  int status = seal ? seal(journals.c_str(), trace.get(), &counts) : -ENOENT;
-  if (status < 0) {
-    shell_warn("%s: %s: run `tailrace seal %s` on this node", journals.c_str(), strerror(-status), job.run.get());
-  }
-  warn_of_unsealed(job.run.get(), counts);
-  if (library) dlclose(library);
+  const char *run = state->job.run.get();
+  int status = state->accounts.write(run);
+  if (status < 0) shell_warn("can't write the tasks' byte accounting to %s: %s", run, strerror(-status));
+  seal_journals(p, chosen_journal_directory(shell, state->job), run);
   return 0;
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"shell.init", on_init, nullptr},
-    {"task.init", on_task, nullptr},
-    {"shell.exit", on_exit_of_shell, nullptr},
-    {nullptr, nullptr, nullptr},
+    {"shell.init", on_init, nullptr},        {"task.init", on_task, nullptr},           {"task.fork", on_fork, nullptr},
+    {"task.exit", on_exit_of_task, nullptr}, {"shell.exit", on_exit_of_shell, nullptr}, {nullptr, nullptr, nullptr},
 };
 
 // Requests the eventlog as early as possible: the reply arrives while the shell continues.

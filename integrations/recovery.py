@@ -36,9 +36,9 @@ class Recovered:
 
     user: whose they are. journals, events: sealed now. lost: cause -> events that no block records. alive: processes
     that still run. failed, failed_events: journals that can't be sealed now, since the run can't be written.
-    unreadable: journals of another version of tailrace. waiting: journals of another user, not looked into. fault: why
-    the journals could not be looked through. gone: the run's directory was removed; journals, bytes: what is left of
-    it here, or was removed.
+    unreadable: journals of another version of tailrace. refused: journals that name another process's trace file.
+    waiting: journals of another user, not looked into. fault: why the journals could not be looked through. gone: the
+    run's directory was removed; journals, bytes: what is left of it here, or was removed.
     """
 
     run: str
@@ -50,6 +50,7 @@ class Recovered:
     failed: int = 0
     failed_events: int = 0
     unreadable: int = 0
+    refused: int = 0
     waiting: int = 0
     fault: str = ""
     gone: bool = False
@@ -107,11 +108,13 @@ def _seal(run: Path, places: list[str]) -> Recovered:
 
     found = Recovered(str(run), os.geteuid())
     left: set[Path] = set()
+    alive = 0
     for place in places:
         try:
             account = launcher.seal(run, {"TAILRACE_JOURNAL_DIR": place})
             found.journals += account["sealed_journals"]
             found.events += account["events"]
+            alive += account["alive"]
             found.failed += account["failed"]
             found.failed_events += account["failed_events"]
             found.lost.update(account["unrecorded_lost"])
@@ -121,6 +124,9 @@ def _seal(run: Path, places: list[str]) -> Recovered:
     readable = {path for path in left if _native.journal_trace_file(str(path)) is not None}
     # A journal without content yet is one that a process has just begun.
     found.unreadable = sum(1 for path in left - readable if _size(path))
+    if not alive:
+        found.refused = max(0, len(readable) - found.failed)
+        return found
     pids = launcher.pids_of(readable)
     if found.failed:
         pids = {pid for pid in pids if Path(f"/proc/{pid}").exists()}

@@ -287,22 +287,32 @@ class _Filler:
         declared_tables.fill(self._db, [source for source in others if source.name.startswith("declared")])
 
     def _object_in(self, source: Source) -> Document:
-        """The JSON object in run.json or an account; {}, and a loss, when it is damaged: a trace can be read
-        without."""
-        try:
-            value = json.loads(ownership.read_regular(source.path, _JSON_LIMIT))
-            problem = "" if isinstance(value, dict) else "it is not a JSON object"
-        except OSError as error:
-            value, problem = {}, error.strerror or str(error)
-        except (ValueError, RecursionError) as error:
-            value, problem = {}, f"it is not JSON: {error}"
-        if problem:
-            self._put(_LOSS, source.name, "damaged", "files", 1, f"{source.path}: {problem}")
+        """The JSON object in run.json; {} when it is damaged: a trace can be read without."""
+        value = self._json_in(source, only=dict)
         return value if isinstance(value, dict) else {}
 
+    def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
+        """The JSON of run.json or of an account; None, and a loss, when it is damaged."""
+        try:
+            value: object = json.loads(ownership.read_regular(source.path, _JSON_LIMIT))
+            problem = "" if isinstance(value, only) else "it is not a JSON object"
+        except OSError as error:
+            value, problem = None, error.strerror or str(error)
+        except (ValueError, RecursionError) as error:
+            value, problem = None, f"it is not JSON: {error}"
+        if problem:
+            self._put(_LOSS, source.name, "damaged", "files", 1, f"{source.path}: {problem}")
+        return value
+
     def _launched(self, source: Source) -> None:
-        """Adds the account that `tailrace run` wrote at its command's end."""
-        row = self._object_in(source)
+        """Adds the accounts of a file: the one that `tailrace run` wrote at its command's end, or those of the tasks of
+        a Flux shell."""
+        found = self._json_in(source)
+        for row in found if isinstance(found, list) else [found]:
+            if isinstance(row, dict):
+                self._account(source, row)
+
+    def _account(self, source: Source, row: Document) -> None:
         totals = headers.pair([row.get("rchar"), row.get("wchar")])
         numbers = [row.get(key) for key in ("pid", "status", "ns")]
         if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):

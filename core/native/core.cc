@@ -140,16 +140,6 @@ std::string journal_fault(const std::string &journal_dir) {
   return status < 0 && status != -ENOSPC && status != -EDQUOT ? strerror(-status) : "";
 }
 
-// The directories that the first journal of a run made in the run, as far as they are empty.
-void remove_empty_place(const std::string &run_dir, const std::string &directory) {
-  if (directory.compare(0, run_dir.size() + 1, run_dir + "/") != 0) return;
-  std::string path = directory;
-  for (size_t end = path.rfind('/'); end > run_dir.size(); end = path.rfind('/')) {
-    path.resize(end);
-    if (rmdir(path.c_str()) != 0) return;
-  }
-}
-
 nb::dict seal_journals(const std::string &run_dir, const std::string &journal_dir) {
   SealedJournals result;
   std::vector<std::string> directories = journal_directories(run_dir, journal_dir);
@@ -161,7 +151,7 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
       // Where another user has taken our name the core has used another place, which is in the list.
       bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
       if (status < 0 && !(foreign && directories.size() > 1)) fault = directory + ": " + strerror(-status);
-      remove_empty_place(run_dir, directory);
+      remove_empty_place(directory, run_dir);
     }
   }
   if (!fault.empty()) throw std::runtime_error(fault);

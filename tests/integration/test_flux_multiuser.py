@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support.commands import TAILRACE
 from support.flux_instance import FluxInstance, find_flux, require_plugins
 from support.ordinary_user import reach
@@ -140,6 +141,18 @@ def test_records_of_a_guests_killed_task_are_sealed_by_the_guests_shell(instance
     # The shell itself was killed, and what it had recorded is there.
     assert len(trace.processes) == 2
     assert not journals_of(GUEST, run).exists()
+
+
+def test_a_guests_untraceable_task_shows_with_its_bytes(instance, home):
+    program = Path(tempfile.mkdtemp(dir=home)) / "static"
+    program.with_suffix(".c").write_text("#include <unistd.h>\nchar b[90000]; int main() { write(1, b, 90000); }\n")
+    if subprocess.run(["cc", "-w", "-static", "-o", program, program.with_suffix(".c")], check=False).returncode:
+        pytest.skip("nothing static can be linked here")
+    program.parent.chmod(0o755)
+    as_user(instance, GUEST, "run", STAGE, program, cwd=home)
+    (run,) = (home / "tailrace-runs").iterdir()
+    (row,) = tailrace.open(run).coverage.itertuples()
+    assert not row.traced and row.kernel_written >= 90_000 and row.cause.endswith("statically linked")
 
 
 def test_another_users_run_is_unchanged(instance, home, place):

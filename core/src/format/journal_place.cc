@@ -66,6 +66,22 @@ size_t existing_part(int place, string_view directory, string_view run_dir) {
   return place == 2 ? run_dir.size() : directory.size();
 }
 
+void remove_empty_place(string_view directory, string_view run_dir) {
+  char path[4096];
+  size_t n = directory.size();
+  if (n >= sizeof path || !starts_with(directory, run_dir) || n <= run_dir.size() || directory[run_dir.size()] != '/') {
+    return;
+  }
+  memcpy(path, directory.data(), n);
+  path[n] = 0;
+  // It may still be there: another process has made it again.
+  sys::rmdir(path);
+  while ((n = string_view(path, n).rfind('/')) > run_dir.size()) {
+    path[n] = 0;
+    if (sys::rmdir(path) < 0) return;
+  }
+}
+
 bool is_directory_of(const char *path, unsigned uid) {
   struct statx s;
   if (sys::statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_UID, &s) < 0) return false;

@@ -20,6 +20,9 @@ bool write_journal_place(Writer &out, int place, string_view chosen, unsigned ui
 // How much of the place's directory must be there; the rest is made with the first journal.
 size_t existing_part(int place, string_view directory, string_view run_dir);
 
+// Removes the directories above a run's empty, removed `directory` of journals that were made in the run for it.
+void remove_empty_place(string_view directory, string_view run_dir);
+
 // Whether the path itself, no link, is a directory of this user. In a place that all users can write to, another user's
 // is not to be trusted.
 bool is_directory_of(const char *path, unsigned uid);
