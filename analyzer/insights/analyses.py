@@ -8,10 +8,12 @@ the arguments of `tailrace query` that select a task or a stage.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from glob import escape as literal
 
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.insights import conflicts, critical, declared_savings, failures, lifetime, pairs
@@ -19,7 +21,8 @@ from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF
-from tailrace.analyzer.util.formatting import with_stage
+from tailrace.analyzer.store import ledger
+from tailrace.analyzer.util.formatting import count_text, with_stage
 from tailrace.analyzer.util.types import Row
 
 
@@ -97,6 +100,51 @@ class Analyses:
         """All bytes that the run read and wrote."""
         counts = self.inputs.m.table.counts
         return int(counts["read_bytes"].sum() + counts["written_bytes"].sum())
+
+    # ---- what the tasks of a conclusion were seen of ----
+
+    @cached_property
+    def partly_seen(self) -> frozenset[int]:
+        """The tasks with a process that lost events, or was not (or may not have been) fully seen."""
+        m = self.inputs.m
+        processes = (ledger.partial_processes(m.processes) or set()) | m.lossy
+        return frozenset(self.inputs.of_who[m.of_processes(processes)].tolist())
+
+    def doubts(self, tasks: Iterable[int], by_time: bool) -> list[str]:
+        """What makes a conclusion from these tasks uncertain, as parts of a sentence; by_time: it depends on the order
+        of their times."""
+        mine = {int(task) for task in tasks}
+        partly = len(mine & self.partly_seen)
+        said = [f"{partly} of its {count_text(len(mine), 'task')} seen in part"] if partly else []
+        hosts = {
+            str(self.inputs.m.who["host"].iat[int(row)]) for row in np.flatnonzero(np.isin(self.inputs.of_who, [*mine]))
+        }
+        wrong = sorted(hosts & self.inputs.m.ahead.keys())
+        if by_time and len(hosts) > 1 and wrong:
+            said.append(f"times of {', '.join(wrong)} corrected")
+        return said
+
+    @property
+    def every_task(self) -> range:
+        """All tasks: what a conclusion is drawn from that something did not happen."""
+        return range(len(self.inputs.tasks))
+
+    def users_of(self, files: Collection[int]) -> set[int]:
+        """The tasks that read or wrote files."""
+        bursts = self.inputs.m.bursts
+        mine = np.isin(bursts["file"].to_numpy(), [*files])
+        return set(self.inputs.of_who[bursts["who"].to_numpy()[mine]].tolist())
+
+    def tasks_of_stages(self, stages: Collection[int]) -> set[int]:
+        """The tasks of stages (positions in `Inputs.stages`)."""
+        return set(np.flatnonzero(np.isin(self.inputs.tasks["stage_code"].to_numpy(), [*stages])).tolist())
+
+    def tagged(self, rows: pd.DataFrame, *columns: str) -> set[int]:
+        """The tasks whose tags are in these columns of rows with a column workflow."""
+        tasks = self.inputs.tasks
+        codes = dict(zip(zip(tasks["workflow"], tasks["task"], strict=True), range(len(tasks)), strict=True))
+        keys = {key for column in columns for key in zip(rows["workflow"], rows[column], strict=True)}
+        return {codes[key] for key in keys if key in codes}
 
     def ends(self, row: Row) -> tuple[str, str]:
         """Producer and consumer of a row of `compare_declared`, as reports show tasks."""

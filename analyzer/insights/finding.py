@@ -11,7 +11,7 @@ it are literal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from glob import escape as literal
 
@@ -43,7 +43,8 @@ class Match:
 
     title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
     cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
-    the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case.
+    the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case;
+    tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did.
     """
 
     title: str
@@ -54,12 +55,14 @@ class Match:
     count: int = 1
     evidence: Sequence[Row] = ()
     query: str = ""
+    tasks: Collection[int] = ()
 
 
 @dataclass(frozen=True)
 class Finding:
     """A conclusion about a run. kind: of its rule; about: a key of `RANK`; query: a command, or
-    Python after `import tailrace`; the others as in `Match` and `Rule`."""
+    Python after `import tailrace`; doubts: why it may be wrong, which its title says and for which it is ranked below
+    those without; the others as in `Match` and `Rule`."""
 
     kind: str
     about: str
@@ -71,6 +74,7 @@ class Finding:
     estimate: bool = False
     count: int = 1
     evidence: Sequence[Row] = ()
+    doubts: Sequence[str] = ()
 
     def json(self) -> dict[str, object]:
         """JSON-ready."""
@@ -121,10 +125,11 @@ class Rule:
         for match in self.find(found):
             if self.about == SPACE and FLOOR in self.thresholds and match.cost_bytes < FLOOR_BYTES:
                 continue
+            doubts = found.doubts(match.tasks, by_time=self.about in (RACE, ORDER, TIME))
             yield Finding(
                 kind=self.kind,
                 about=self.about,
-                title=match.title,
+                title=f"{match.title} ({'; '.join(doubts)})" if doubts else match.title,
                 advice=self.advice,
                 query=self.query_of(found.directory, match.names, match.query),
                 cost_ns=match.cost_ns,
@@ -132,6 +137,7 @@ class Rule:
                 estimate=match.estimate,
                 count=match.count,
                 evidence=match.evidence,
+                doubts=doubts,
             )
 
     def query_of(self, directory: str, names: Mapping[str, str | Sequence[str]], other: str = "") -> str:

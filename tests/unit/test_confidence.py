@@ -187,3 +187,55 @@ def test_the_graph_marks_the_critical_path() -> None:
     total = sum(d[f"{part}_ns"] for d in by_stage.values() for part in ("compute", "io", "stream", "gap"))
     assert total == stages.graph["makespan_ns"]
     assert [d.get("critical") for a, b, d in stages.edges(data=True)].count(True) == 1
+
+
+def unread(first: str, second: str) -> Story:
+    """Two files that two tasks each write and nobody reads, by pids 1 to 4."""
+    story = Story()
+    for pid, path, size in ((1, first, 1 << 20), (2, first, 1 << 20), (3, second, 2 << 20), (4, second, 2 << 20)):
+        story.write(path, 0, size, task=f"t{pid}", pid=pid, at_ms=1, dur=9_000_000)
+    return story
+
+
+class TestFindings:
+    def never_read(self, **values: Any) -> Any:
+        (found,) = [f for f in insights(unread("/a", "/b").run(**values)).findings() if f.kind == "never read"]
+        return found
+
+    def test_a_finding_of_partly_seen_tasks_says_so(self) -> None:
+        """Any of them may have read the files."""
+        assert self.never_read(processes=accounts(1.0, 1.0, 1.0, 1.0)).doubts == []
+        found = self.never_read(processes=accounts(1.0, 0.5, 1.0, 1.0))
+        assert found.doubts == ["1 of its 4 tasks seen in part"]
+        assert found.title.endswith("(1 of its 4 tasks seen in part)")
+
+    def test_without_accounts_nothing_is_said(self) -> None:
+        assert self.never_read().doubts == []
+
+    def test_losses_are_a_doubt(self) -> None:
+        assert self.never_read(lossy_processes={("n1", 3, "")}).doubts == ["1 of its 4 tasks seen in part"]
+
+    def test_a_finding_of_wholly_seen_tasks_comes_first(self) -> None:
+        """The repeated reads cost more, and were seen in part."""
+        story = Story()
+        story.read("/in", 0, 1 << 20, task="t1", pid=1)
+        story.write("/copied", 0, 1 << 20, task="t1", pid=1)
+        for _ in range(5):
+            story.read("/again", 0, 1 << 20, task="t2", pid=2)
+        kinds = ("file copies", "repeated reads")
+
+        def order(*shares: float) -> list[str]:
+            return [f.kind for f in insights(story.run(processes=accounts(*shares))).findings() if f.kind in kinds]
+
+        assert order(1.0, 1.0) == ["repeated reads", "file copies"]
+        assert order(1.0, 0.5) == ["file copies", "repeated reads"]
+
+    def test_times_of_a_corrected_clock_are_a_doubt(self) -> None:
+        story = Story()
+        story.create("/f", task="a", at_ms=100)
+        story.write("/f", task="a", at_ms=101)
+        story.read("/f", task="b", host="n2", pid=2, at_ms=50)
+        story.write("/x", 0, 1 << 20, task="a", at_ms=120, dur=9_000_000)
+        story.write("/x", 0, 1 << 20, task="b", host="n2", pid=2, at_ms=72, dur=9_000_000)
+        found = {f.kind: f.doubts for f in insights(story.run()).findings()}
+        assert found["two writers"] == ["times of n2 corrected"] and not found["clock skew"]

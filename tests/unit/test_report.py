@@ -188,17 +188,17 @@ class TestNames:
     def test_declared_outputs_are_results_and_no_waste(self) -> None:
         s = Story()
         for path in ("/w/result", "/w/forgotten"):
-            s.write(path, 0, 5000, stage="make", task="m1")
+            s.write(path, 0, 500_000, stage="make", task="m1")
         outputs = pd.DataFrame([{"workflow": "w", "task": "m1", "direction": "w", "path": "/w/result"}])
         data = summary.collect(s.run(declared_files=outputs))
         assert [row["path"] for row in data["never_read"]["rows"]] == ["/w/forgotten"]
-        assert data["folded"]["results"] == {"files": 1, "read_bytes": 0, "written_bytes": 5000}
+        assert data["folded"]["results"] == {"files": 1, "read_bytes": 0, "written_bytes": 500_000}
         (found,) = [row for row in data["findings"]["rows"] if row["kind"] == "never read"]
-        assert (found["count"], found["cost_bytes"]) == (1, 5000)
+        assert (found["count"], found["cost_bytes"]) == (1, 500_000)
         (left,) = [flow for flow in data["flows"] if flow["target"] == -1]
         assert left["files"] == 2, "both are left at the end"
         text = shown(s.run(declared_files=outputs))
-        assert re.search(r"\(declared results: 1 file\) +4.88 KiB", text)
+        assert re.search(r"\(declared results: 1 file\) +488 KiB", text)
 
     def test_it_says_what_is_untagged(self) -> None:
         s = Story()

@@ -30,13 +30,14 @@ def ranked(found: Analyses) -> list[Finding]:
     """The findings of a run: failures, races, what was in order in this run alone, time and bytes by cost, notes, data
     quality.
 
-    Bytes count as the time that the run's own I/O took for so many, failures by the tasks that have no result.
+    Among those about the same, what is drawn from tasks that were wholly seen comes before the rest. Bytes count as
+    the time that the run's own I/O took for so many, failures by the tasks that have no result.
     """
     findings = [finding for rule in RULES for finding in rule.findings(found)]
     rate = stages.io_ns(found.inputs.m) / found.moved_bytes if found.moved_bytes else 0.0
 
-    def key(f: Finding) -> tuple[int, float, str, str]:
+    def key(f: Finding) -> tuple[int, bool, float, str, str]:
         cost = f.count if f.about == FAILURE else f.cost_ns + f.cost_bytes * rate
-        return RANK[f.about], -cost, f.kind, f.title
+        return RANK[f.about], bool(f.doubts), -cost, f.kind, f.title
 
     return sorted(findings, key=key)

@@ -14,12 +14,13 @@ LEAST = Threshold(1, "% of all bytes read and written")
 QUERY = "tailrace query {run} --path {path} --by task,dir --agg sum:size --agg count"
 
 
-def matches(found: Analyses, files: pd.DataFrame, column: str, words: str) -> Iterator[Match]:
+def matches(found: Analyses, files: pd.DataFrame, column: str, words: str, absent: bool = False) -> Iterator[Match]:
     """One match for the rows of `Lifetime.files` in `files`.
 
     Args:
         column: what they cost, bytes.
         words: the sentence, with {files} (how many), {bytes} (of all), and {path} and {most} (bytes) of the largest.
+        absent: it says that no task did something, and is drawn from all of them.
     """
     cost = int(files[column].sum())
     if not LEAST.reached(cost, found.moved_bytes):
@@ -37,4 +38,5 @@ def matches(found: Analyses, files: pd.DataFrame, column: str, words: str) -> It
         cost_bytes=cost,
         count=len(rows),
         evidence=rows_of(rows[["path", column, "readers", "writers"]]),
+        tasks=found.every_task if absent else found.users_of(rows.index),
     )

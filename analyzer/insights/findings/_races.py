@@ -33,6 +33,7 @@ def matches(found: Analyses, kind: str, words: Words) -> Iterator[Match]:
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(named),
+        tasks={*rows["first"], *rows["second"]},
     )
 
 

@@ -31,4 +31,5 @@ def matches(found: Analyses, order: str, words: str) -> Iterator[Match]:
         cost_bytes=int(rows["bytes"].sum()),
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "bytes", "files"]]),
+        tasks=found.tagged(rows, "producer", "consumer"),
     )

@@ -26,6 +26,7 @@ def find(found: Analyses) -> Iterator[Match]:
         cost_bytes=moved,
         count=int(rows["pairs"].sum()),
         evidence=rows_of(named),
+        tasks=found.tasks_of_stages({*rows["producer"], *rows["consumer"]}),
     )
 
 

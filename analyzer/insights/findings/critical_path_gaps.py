@@ -24,6 +24,7 @@ def find(found: Analyses) -> Iterator[Match]:
         f" is {time_text(longest)}, {_place(found)}",
         cost_ns=gap,
         evidence=_longest(found),
+        tasks={int(task) for task in found.critical.path["task"] if task >= 0},
     )
 
 

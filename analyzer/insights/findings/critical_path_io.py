@@ -23,6 +23,7 @@ def find(found: Analyses) -> Iterator[Match]:
         f" {top['stage']} ({time_text(int(top['io']))})",
         cost_ns=io,
         evidence=rows_of(by_stage[["stage", "io", "compute", "stream", "gap"]]),
+        tasks={int(task) for task in found.critical.path["task"] if task >= 0},
     )
 
 

@@ -24,6 +24,7 @@ def find(found: Analyses) -> Iterator[Match]:
         names={"task": found.of_tag(str(top["workflow"]), str(top["task"]))},
         count=len(rows),
         evidence=rows_of(rows),
+        tasks=found.tagged(rows, "task"),
     )
 
 

@@ -17,6 +17,7 @@ def find(found: Analyses) -> Iterator[Match]:
         files[files["never_read"] & files["removed"]],
         "written_bytes",
         "{files} written, then deleted unread ({bytes}); the largest is {path} ({most})",
+        absent=True,
     )
 
 

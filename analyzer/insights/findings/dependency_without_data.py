@@ -24,6 +24,7 @@ def find(found: Analyses) -> Iterator[Match]:
         estimate=True,
         count=len(rows),
         evidence=rows_of(rows[["producer", "consumer", "via", "path", "saved_ns"]]),
+        tasks=found.tagged(rows, "producer", "consumer"),
     )
 
 

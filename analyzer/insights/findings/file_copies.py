@@ -41,6 +41,7 @@ def find(found: Analyses) -> Iterator[Match]:
             cost_bytes=2 * copied,
             count=len(rows),
             evidence=rows_of(named),
+            tasks=set(rows["task"]),
         )
 
 

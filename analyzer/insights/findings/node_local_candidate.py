@@ -29,6 +29,7 @@ def find(found: Analyses) -> Iterator[Match]:
         cost_bytes=moved,
         count=len(rows),
         evidence=rows_of(rows[["path", "moved_bytes", "written_bytes", "read_bytes"]]),
+        tasks=found.users_of(rows.index),
     )
 
 

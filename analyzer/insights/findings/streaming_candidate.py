@@ -27,6 +27,7 @@ def find(found: Analyses) -> Iterator[Match]:
         estimate=True,
         count=len(rows),
         evidence=rows_of(named[["producer", "consumer", "path", "bytes", "gain_ns"]]),
+        tasks={*rows["producer"], *rows["consumer"]},
     )
 
 
