@@ -59,7 +59,8 @@ def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
     if parts.pop(_VERSION_ROW, None) != _stamp():
         return None, {}
     try:
-        made = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
+        # Any, since mypy gives all keywords of a dictionary one type.
+        made: dict[str, Any] = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
         for name in ("extents", "times", "busy"):
             made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
     except (KeyError, TypeError, pa.ArrowException):
@@ -92,15 +93,16 @@ def _written(frame: pd.DataFrame) -> bytes:
     return data
 
 
-def _read(data: bytes) -> Any:
+def _read(data: bytes) -> pd.DataFrame:
     """A frame as edge_table.py builds it: texts are objects, numbers have numpy dtypes, and all columns are
     writable."""
     table = pa.ipc.open_stream(data).read_all()
     # Damaged offsets of a text column would otherwise be followed when its values are read.
     table.validate(full=True)
-    columns: dict[str, Any] = {}
+    columns: dict[str, pd.Series] = {}
     for name in table.column_names:
         values = np.array(table.column(name).to_numpy())
         texts = pa.types.is_string(table.schema.field(name).type) or pa.types.is_null(table.schema.field(name).type)
         columns[name] = pd.Series(values, dtype=object if texts else values.dtype)
-    return pd.DataFrame(columns)
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame

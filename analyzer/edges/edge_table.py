@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +36,7 @@ from tailrace import _native
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
-from tailrace.analyzer.util.types import Ints, Objects
+from tailrace.analyzer.util.types import Array, Ints, Objects
 
 MAX_BURSTS = 16
 """Bursts kept for one (actor, file, direction)."""
@@ -98,9 +97,10 @@ def limits() -> tuple[int, int, int, int]:
 
 Edges = tuple[pd.DataFrame, Intervals, Intervals]
 """bursts, extents, times."""
+_Arrays = tuple[Ints, Ints, Ints, Ints]
 
 
-def edges_of(found: Any) -> Edges:
+def edges_of(found: tuple[Mapping[str, Array], _Arrays, _Arrays]) -> Edges:
     """The tables of edges from the result of the native fold."""
     bursts, extents, times = found
     return grouping.frame(bursts), Intervals(*extents), Intervals(*times)

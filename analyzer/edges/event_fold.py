@@ -26,7 +26,7 @@ from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals
-from tailrace.analyzer.util.types import Ints, Objects
+from tailrace.analyzer.util.types import Delayed, Ints, Objects
 
 dask: Any = untyped_dask
 """Dask says that it is typed, and is not."""
@@ -89,7 +89,7 @@ def build(run: EventSource) -> EdgeTable:
     return identities.resolve(reduce(run.events(columns=COLUMNS).to_delayed()))
 
 
-def reduce(parts: Sequence[Any]) -> EdgeTable:
+def reduce(parts: Sequence[Delayed]) -> EdgeTable:
     """The edge table of events in delayed pandas frames with the columns `COLUMNS`; its identities are still to be
     resolved (`identities.resolve`)."""
     if not parts:
@@ -98,7 +98,7 @@ def reduce(parts: Sequence[Any]) -> EdgeTable:
     return table
 
 
-def combined(parts: Sequence[Any], how: Callable[[Any], Any] = combine) -> Any:
+def combined(parts: Sequence[Delayed], how: Callable[[list[Delayed]], Delayed] = combine) -> Delayed:
     """`parts` combined by a tree of calls of `how`."""
     layer = list(parts)
     while len(layer) > 1:

@@ -14,12 +14,12 @@ import base64
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
 from tailrace.analyzer import summary
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.summary.limits import JsonObject
 from tailrace.analyzer.util.published import published
 
 PAGE = Path(__file__).parent / "page"
@@ -50,13 +50,13 @@ def write_html(run: AnalyzedRun, path: str | Path) -> None:
     write_page(summary.collect(run), Path(path))
 
 
-def write_page(data: dict[str, Any], path: Path) -> None:
+def write_page(data: JsonObject, path: Path) -> None:
     """Writes the page for what `summary.collect` returns; it appears when it is whole. Raises OSError."""
     with published(path) as place:
         place.write_text(page_text(data), encoding="utf-8", errors="replace")
 
 
-def page_text(data: dict[str, Any]) -> str:
+def page_text(data: JsonObject) -> str:
     """The page for what `summary.collect` returns."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(PAGE),
@@ -81,7 +81,7 @@ def joined_scripts() -> str:
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
-def packed(data: dict[str, Any]) -> dict[str, Any]:
+def packed(data: JsonObject) -> JsonObject:
     """The data with its long lists as columns: names of keys are written once, and what the page leaves out is out."""
     out = {**data, "never_read": {k: v for k, v in data["never_read"].items() if k != "rows"}}
     for name in ("tasks", "files", "declared"):
@@ -89,7 +89,7 @@ def packed(data: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def columns(rows: list[JsonObject]) -> JsonObject:
     """Rows as {"n": number of rows, "columns": {key: values}}; a row that lacks a key has null.
 
     Texts that come again and again are {"texts": distinct ones, "at": positions in them}.
@@ -98,11 +98,12 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"n": len(rows), "columns": {key: _column([row.get(key) for row in rows]) for key in keys}}
 
 
-def _column(values: list[Any]) -> Any:
-    if not values or not all(isinstance(value, str) for value in values):
+def _column(values: list[object]) -> list[object] | JsonObject:
+    texts = [value for value in values if isinstance(value, str)]
+    if not values or len(texts) < len(values):
         return values
-    place = {text: i for i, text in enumerate(dict.fromkeys(values))}
-    return {"texts": list(place), "at": [place[text] for text in values]} if 2 * len(place) < len(values) else values
+    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return {"texts": list(place), "at": [place[text] for text in texts]} if 2 * len(place) < len(values) else values
 
 
 def digest(text: str) -> str:
@@ -110,7 +111,7 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def embedded(data: Any) -> str:
+def embedded(data: object) -> str:
     """JSON that may stand inside <script>: ASCII without `<`, `>` and `&`, so no tag, comment or entity can begin."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

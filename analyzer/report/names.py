@@ -10,13 +10,13 @@ relative to the current one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.cells import cell_len
 
+from tailrace.analyzer.summary.limits import JsonObject
 from tailrace.analyzer.util import shell
 from tailrace.analyzer.util.formatting import shortened, visible
 
@@ -133,6 +133,6 @@ def fit(name: str, room: int) -> str:
     return shortened(name, length)
 
 
-def names_of(data: Mapping[str, Any]) -> Names:
+def names_of(data: JsonObject) -> Names:
     """The names of what `summary.collect` returns."""
     return Names(str(data["about"]["cwd"]), str(data["about"]["directory"]))

@@ -15,7 +15,6 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -26,6 +25,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.finding import COSTLESS
 from tailrace.analyzer.model.dataflow import UNTAGGED
 from tailrace.analyzer.report.names import Names, fit, names_of
+from tailrace.analyzer.summary.limits import JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, shortened, time_text, visible, with_stage
 
 LONGEST_NAME = 240
@@ -82,7 +82,7 @@ def render_terminal(run: AnalyzedRun, console: Console) -> None:
     show(summary.collect(run), console)
 
 
-def show(data: dict[str, Any], console: Console) -> None:
+def show(data: JsonObject, console: Console) -> None:
     """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so."""
     about, names, width = data["about"], names_of(data), console.width
     _print(console, Text(visible(shortened(about["title"] or about["directory"], LONGEST_NAME)), "bold"))
@@ -133,7 +133,7 @@ def _wrapped(text: Text, width: int, indent: int = 2) -> Iterator[Text]:
 # --- the facts ------------------------------------------------------------------------------------------------------
 
 
-def _facts(data: dict[str, Any]) -> Iterator[Text]:
+def _facts(data: JsonObject) -> Iterator[Text]:
     yield Text(f"{headline(data['numbers'])}. {footprint_text(data['footprint'])}")
     yield Text(coverage_text(data["coverage"]), "dim")
     for line in loss_lines(data["losses"]):
@@ -148,7 +148,7 @@ def _facts(data: dict[str, Any]) -> Iterator[Text]:
     yield Text(critical_text(data["critical"]))
 
 
-def headline(numbers: dict[str, Any]) -> str:
+def headline(numbers: JsonObject) -> str:
     """The run in one line."""
     parts = (
         count_text(numbers["stages"], "stage"),
@@ -161,7 +161,7 @@ def headline(numbers: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def critical_text(critical: dict[str, Any]) -> str:
+def critical_text(critical: JsonObject) -> str:
     """What the makespan was spent on, along the critical path."""
     span = critical["makespan_ms"]
     if not span:
@@ -174,18 +174,18 @@ def critical_text(critical: dict[str, Any]) -> str:
     return text + (f" It goes through {' -> '.join(names)}." if names else "")
 
 
-def footprint_text(footprint: dict[str, Any]) -> str:
+def footprint_text(footprint: JsonObject) -> str:
     """How much data there was at most."""
     live, kept = bytes_text(footprint["peak_live_bytes"]), bytes_text(footprint["peak_held_bytes"])
     return f"At most {live} of data in use at a time, {kept} stored."
 
 
-def coverage_text(coverage: dict[str, Any]) -> str:
+def coverage_text(coverage: JsonObject) -> str:
     """How much of what happened is in the trace."""
     return str(coverage["text"])
 
 
-def loss_lines(losses: list[dict[str, Any]]) -> list[str]:
+def loss_lines(losses: list[JsonObject]) -> list[str]:
     """What was lost, a line a cause."""
     return [str(row["text"]) for row in losses]
 
@@ -193,7 +193,7 @@ def loss_lines(losses: list[dict[str, Any]]) -> list[str]:
 # --- the findings ---------------------------------------------------------------------------------------------------
 
 
-def _show_findings(findings: list[dict[str, Any]], names: Names, console: Console) -> None:
+def _show_findings(findings: list[JsonObject], names: Names, console: Console) -> None:
     if not findings:
         return
     _print(console, Text())
@@ -221,7 +221,7 @@ def _show_findings(findings: list[dict[str, Any]], names: Names, console: Consol
             _print(console, part)
 
 
-def cost_and_title(finding: dict[str, Any]) -> tuple[str, str]:
+def cost_and_title(finding: JsonObject) -> tuple[str, str]:
     """The cost in a few letters, and the title; an amount that is in the title is said once.
 
     A title that begins with its cost goes on after it; one that has it elsewhere stands beside what it costs.
@@ -245,9 +245,9 @@ def _first(shown: int, total: int) -> str:
     return f" (first {shown} of {total})" if total > shown else ""
 
 
-def _split(rows: list[dict[str, Any]], folded: Callable[[dict[str, Any]], bool]) -> tuple[list[Any], list[Any]]:
+def _split(rows: list[JsonObject], folded: Callable[[JsonObject], bool]) -> tuple[list[JsonObject], list[JsonObject]]:
     """The rows that are shown, and those that are folded into one."""
-    sides: tuple[list[Any], list[Any]] = ([], [])
+    sides: tuple[list[JsonObject], list[JsonObject]] = ([], [])
     for row in rows:
         sides[folded(row)].append(row)
     return sides
@@ -297,7 +297,7 @@ class Table:
         return needs
 
 
-def _stages(data: dict[str, Any], names: Names, width: int) -> Table:
+def _stages(data: JsonObject, names: Names, width: int) -> Table:
     """Stages in time order; the split of I/O time is left out where the terminal is narrow."""
     split = ("read", "write", "metadata") if width >= WIDE else ()
     right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
@@ -311,7 +311,7 @@ def _stages(data: dict[str, Any], names: Names, width: int) -> Table:
     return table
 
 
-def _waits(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _waits(data: JsonObject, names: Names, width: int) -> Table | None:
     """Sums over the tasks of each stage: waiting for data, for predecessors, for workers; then what they ran. Unknown
     times are a dash. On a narrow terminal the time to start is left out, and the queues are one column."""
     rows = data["waits"][: SHOWN["waits"]]
@@ -336,12 +336,12 @@ def _waits(data: dict[str, Any], names: Names, width: int) -> Table | None:
     return table
 
 
-def stage_name(data: dict[str, Any], position: int, other: str) -> str:
+def stage_name(data: JsonObject, position: int, other: str) -> str:
     """The stage at a position, or `other` for -1."""
     return str(data["stages"][position]["stage"]) if position >= 0 else other
 
 
-def _flows(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _flows(data: JsonObject, names: Names, width: int) -> Table | None:
     """Flows between stages, the largest first; what untagged processes pass among themselves is one row."""
     flows = sorted(data["flows"], key=lambda flow: -flow["bytes"])
     between, among = _split(flows, lambda flow: _among_untagged(data, flow))
@@ -361,13 +361,13 @@ def _flows(data: dict[str, Any], names: Names, width: int) -> Table | None:
     return table
 
 
-def _among_untagged(data: dict[str, Any], flow: dict[str, Any]) -> bool:
+def _among_untagged(data: JsonObject, flow: JsonObject) -> bool:
     """Whether a flow has no stage at either end: the workflow manager's own."""
     ends = {stage_name(data, flow[end], "") for end in ("source", "target")}
     return UNTAGGED in ends and ends <= {UNTAGGED, ""}
 
 
-def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _files(data: JsonObject, names: Names, width: int) -> Table | None:
     rows = [row for row in data["files"]["rows"] if row["cls"] == "data"]
     manager = data["folded"]["manager"]
     if not rows:
@@ -385,7 +385,7 @@ def _files(data: dict[str, Any], names: Names, width: int) -> Table | None:
     return table
 
 
-def _histories(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _histories(data: JsonObject, names: Names, width: int) -> Table | None:
     """Files written more than once, a row a state."""
     rows = data["histories"]["rows"]
     if not rows:
@@ -408,13 +408,13 @@ def _histories(data: dict[str, Any], names: Names, width: int) -> Table | None:
     return table
 
 
-def actors_text(actors: list[dict[str, Any]], number: int) -> str:
+def actors_text(actors: list[JsonObject], number: int) -> str:
     """The first of several tasks, and how many more."""
     names = [str(actor["name"]) for actor in actors]
     return ", ".join(names) + (f" and {number - len(names)} more" if number > len(names) else "")
 
 
-def _never_read(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _never_read(data: JsonObject, names: Names, width: int) -> Table | None:
     rows = [row for row in data["never_read"]["rows"] if not row["removed"]]
     results = data["folded"]["results"]
     if not rows:
@@ -432,12 +432,12 @@ def _never_read(data: dict[str, Any], names: Names, width: int) -> Table | None:
     return table
 
 
-def task_name(row: dict[str, Any], end: str) -> str:
+def task_name(row: JsonObject, end: str) -> str:
     """A declared task with its stage in front, unless the name has it already."""
     return with_stage(str(row[end]), str(row[f"{end}_stage"]))
 
 
-def _declared(data: dict[str, Any], names: Names, width: int) -> Table | None:
+def _declared(data: JsonObject, names: Names, width: int) -> Table | None:
     rows = [row for row in data["declared"]["rows"] if row["status"] in ("not observed", "undeclared")]
     if not rows:
         return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
@@ -64,8 +63,8 @@ def keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
 
 
-def _since(ns: Any, start_ns: int) -> float | None:
-    return None if pd.isna(ns) else ms(int(ns) - start_ns)
+def _since(ns: object, start_ns: int) -> float | None:
+    return ms(int(ns) - start_ns) if isinstance(ns, int | np.integer) else None
 
 
 def add_to_tasks(tasks: list[JsonObject], outcome_rows: list[JsonObject]) -> None:

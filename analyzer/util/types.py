@@ -1,7 +1,10 @@
 """Names for the types of arrays, rows, documents and graphs, used in all packages of the analyzer.
 
-`Any` is used only where a library leaves a type open: numpy the dtype of an array of any dtype, pandas the values of a
-row. A document that was read from a file is unchecked: its values are `object` until `isinstance` narrows them.
+`Any` is used only where a library leaves a type open, under one name for each: `Array` (numpy, the dtype), `Row`
+(pandas), `SqlRow` (sqlite3), `Attributes` (networkx), `Delayed` (Dask); beyond these for rows that are made of them
+(`process_ends.Row`, `summary.limits.JsonObject`), keyword filters of events, whose keys are columns, and dataclasses
+that are filled by field name. A document that was read from a file is unchecked: its values are `object` until
+`isinstance` narrows them.
 """
 
 from __future__ import annotations
