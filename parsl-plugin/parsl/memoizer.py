@@ -202,7 +202,9 @@ class TracingMemoizer(Memoizer):
             self._join_body.task = None
 
     def _submit_of_kernel(self, submit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        submission = self._waits.submission()
+        submission: waits.Submission | None = None
+        with self._isolated("tell what was waited for"):
+            submission = self._waits.submission()
         parent = getattr(self._join_body, "task", None)
         if parent is None:
             future = submit(*args, **kwargs)
@@ -211,7 +213,8 @@ class TracingMemoizer(Memoizer):
                 future = submit(*args, **kwargs)
                 self._parents[future.tid] = parent
         with self._isolated("declare what was waited for"):
-            self._log_waits(submission, int(future.tid))
+            if submission is not None:
+                self._log_waits(submission, int(future.tid))
         return future
 
     def _log_waits(self, submission: waits.Submission, task: int) -> None:

@@ -9,12 +9,13 @@ not. A wait orders what the same line of execution submits later: a thread, an a
 callback, one body of a join app. What a thread passes to another one is unknown, and orders nothing.
 
 Invariants: futures of kernels that are not traced are left alone. The methods that are replaced return and raise what
-they did. Each wait is written once: a `wait` line names the tasks waited for since an earlier one of its line of
-execution, and that one as `after` (docs/declared-dag.md).
+they did, also when what is added here fails. Each wait is written once: a `wait` line names the tasks waited for since
+an earlier one of its line of execution, and that one as `after` (docs/declared-dag.md).
 """
 
 import asyncio
 import concurrent.futures
+import logging
 import sys
 import threading
 import weakref
@@ -27,6 +28,8 @@ from typing import Any
 from parsl.app.futures import DataFuture
 from parsl.dataflow.dflow import DataFlowKernel
 from parsl.dataflow.futures import AppFuture
+
+_log = logging.getLogger("tailrace.parsl")
 
 MOST_KNOWN = 1_000_000
 """Tasks that a line of execution remembers; past it what they ordered counts as unordered."""
@@ -146,13 +149,17 @@ def install() -> None:
 
 
 def _task_of(future: Any) -> tuple[Waits, int] | None:
-    """The task that a future is of, if its kernel is traced."""
-    while isinstance(future, DataFuture):  # stage-out nests them
-        future = future.parent
-    if not isinstance(future, AppFuture):
+    """The task that a future is of, if its kernel is traced. Never raises."""
+    try:
+        while isinstance(future, DataFuture):  # stage-out nests them
+            future = future.parent
+        if not isinstance(future, AppFuture):
+            return None
+        waits = _waits_of.get(future.task_record["dfk"])
+        return None if waits is None else (waits, int(future.tid))
+    except Exception:
+        _log.debug("tailrace: can't tell which task a future is of", exc_info=True)
         return None
-    waits = _waits_of.get(future.task_record["dfk"])
-    return None if waits is None else (waits, int(future.tid))
 
 
 def _saw(future: Any) -> None:

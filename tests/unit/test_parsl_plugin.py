@@ -1,5 +1,7 @@
 """The Parsl plugin's parts without a running kernel: what travels to workers, what is refused, what is declared."""
 
+import asyncio
+import concurrent.futures
 import pickle
 import shlex
 from datetime import datetime
@@ -12,11 +14,12 @@ pytest.importorskip("parsl", reason="the plugin needs Parsl: pip install 'tailra
 import dill
 from parsl.config import Config
 from parsl.data_provider.files import File
+from parsl.dataflow.futures import AppFuture
 from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace.errors import TagError
-from tailrace.parsl import call, executors, plugin, task_log, trace
+from tailrace.parsl import call, executors, plugin, task_log, trace, waits
 
 
 def double(value, **kwargs):
@@ -171,3 +174,59 @@ def test_the_streams_of_a_bash_app_are_outputs(stream):
 
 def test_a_partial_is_no_bash_app():
     assert not task_log._is_bash(partial(double, 1))
+
+
+def test_futures_of_an_untraced_or_broken_kernel_are_as_before():
+    waits.install()
+    for record in ({"id": 7}, {"id": 7, "dfk": None}):  # no kernel; one that can't be looked up
+        future, called = AppFuture(record), []
+        future.add_done_callback(called.append)
+        with pytest.raises(TimeoutError):
+            future.result(timeout=0)
+        future.set_result("made")
+        assert (future.result(), future.exception(), called) == ("made", None, [future])
+        assert concurrent.futures.wait([future]).done == {future}
+        assert list(concurrent.futures.as_completed([future])) == [future]
+
+
+def test_installing_twice_replaces_once():
+    waits.install()
+    before = AppFuture.result, concurrent.futures.wait
+    waits.install()
+    assert (AppFuture.result, concurrent.futures.wait) == before
+
+
+def test_what_is_waited_for_is_written_once_and_holds_for_what_follows():
+    lines = waits.Waits()
+    first = lines.submission()
+    assert (first.awaited, first.after) == ([], None)
+    lines.saw(1)
+    lines.saw(2)
+    second = lines.submission()
+    assert (second.awaited, second.after) == ([1, 2], None)
+    second.is_of(3)
+    lines.saw(1)
+    third = lines.submission()
+    assert (third.awaited, third.after) == ([], "3")
+    with lines.separately([9]):
+        assert (lines.submission().awaited, lines.submission().after) == ([9], None)
+    assert lines.submission().after == "3"
+
+
+def test_an_asyncio_task_is_a_line_of_its_own():
+    lines, seen = waits.Waits(), {}
+
+    async def one():
+        lines.saw(1)
+        await asyncio.sleep(0)
+        seen["one"] = lines.submission().awaited
+
+    async def two():
+        await asyncio.sleep(0)
+        seen["two"] = lines.submission().awaited
+
+    async def both():
+        await asyncio.gather(one(), two())
+
+    asyncio.run(both())
+    assert seen == {"one": [1], "two": []}
