@@ -11,7 +11,7 @@ the graph       makespan_ns, bound_ns
 from __future__ import annotations
 
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.critical import PARTS
+from tailrace.analyzer.insights.critical import TASK_PARTS
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.outcomes import UNENDED
 from tailrace.analyzer.util.types import Graph
@@ -57,7 +57,7 @@ def _stages(out: Graph, found: Analyses, ids: list[str]) -> None:
             out.nodes[place[key]].update(
                 path_ns=int(row["path_ns"]),
                 least_slack_ns=int(row["least_slack_ns"]),
-                **{f"{part}_ns": int(row[part]) for part in PARTS},
+                **{f"{part}_ns": int(row[part]) for part in TASK_PARTS},
                 **{name: int(fans[key][name]) for name in ("in_max", "out_max")},
             )
 

@@ -47,6 +47,8 @@ from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Ints
 
 PARTS = ("compute", "io", "stream", "gap", "startup", "stop")
+TASK_PARTS = PARTS[:4]
+"""Those that a task may have."""
 RESOURCE, START, REST = "resource", "start", "rest"
 
 
@@ -58,7 +60,7 @@ class Critical:
     path: one row a piece of the path, in time order: task (-1: nothing ran yet, or any more), via (how the path came
         here: that of a hand-over, `RESOURCE`, `REST`, or "" where it begins), version, begin_ns, end_ns, and the ns of
         `PARTS`.
-    stages: one row a stage: workflow, stage, path_ns, the ns of `PARTS`, least_slack_ns, tasks_on_path.
+    stages: one row a stage: workflow, stage, path_ns, the ns of `TASK_PARTS`, least_slack_ns, tasks_on_path.
     parts: the ns of `PARTS` over the makespan; they sum up to it.
     dropped: hand-overs among equal times that would close a cycle, left out of the bound.
     """
@@ -342,7 +344,11 @@ class _Arrivals:
 def _by_stage(inputs: Inputs, tasks: pd.DataFrame, path: pd.DataFrame) -> pd.DataFrame:
     stage = inputs.tasks["stage_code"].to_numpy()
     on = path[path["task"] >= 0]
-    sums = on.groupby(stage[on["task"].to_numpy()])[list(PARTS)].sum().reindex(range(len(inputs.stages)), fill_value=0)
+    sums = (
+        on.groupby(stage[on["task"].to_numpy()])[list(TASK_PARTS)]
+        .sum()
+        .reindex(range(len(inputs.stages)), fill_value=0)
+    )
     out = inputs.stages[["workflow", "stage"]].reset_index(drop=True).join(sums)
     out["path_ns"] = out["compute"] + out["io"] + out["stream"]
     out["least_slack_ns"] = tasks["slack_ns"].groupby(stage).min().reindex(range(len(out)), fill_value=0)

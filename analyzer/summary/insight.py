@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from tailrace.analyzer.insights import Inputs, Insights
-from tailrace.analyzer.insights.critical import PARTS
+from tailrace.analyzer.insights.critical import PARTS, TASK_PARTS
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms, plain
 from tailrace.analyzer.util.types import Ints
@@ -53,7 +53,7 @@ def critical(found: Insights, start_ns: int, tasks: list[JsonObject], task_row: 
                 "stage": str(row["stage"]),
                 "tasks": int(row["tasks_on_path"]),
                 "least_slack_ms": ms(row["least_slack_ns"]),
-                **{f"{name}_ms": ms(row[name]) for name in PARTS},
+                **{f"{name}_ms": ms(row[name]) for name in TASK_PARTS},
             }
             for row in on.to_dict("records")
         ],

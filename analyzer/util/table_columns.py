@@ -262,7 +262,11 @@ TABLES = {
         {
             **_TASK,
             "depend_ns": (NS, "waiting for other tasks, or for a hold"),
-            "data_ns": (NS, "of depend_ns: until the last byte that it reads of other tasks was written"),
+            "data_ns": (
+                NS,
+                "of depend_ns: until the last byte it reads of other tasks was written, less the next",
+            ),
+            "upstream_ns": (NS, "of that: while the writer, or the writer's own source, was queued"),
             "order_ns": (NS, "of depend_ns: the rest, waiting for predecessors"),
             "queue_ns": (NS, "ready, until nodes were allocated"),
             "start_ns": (NS, "nodes allocated, until it ran"),
@@ -343,6 +347,8 @@ TABLES = {
             "external": ("", "whether it is from before the run"),
             "files": ("", "files of a package"),
             "dataset": ("", "name of a dataset in its file"),
+            "status": ("", "how a declared task ended"),
+            "tries": ("", "how often a declared task was started"),
             "slack_ns": (NS, "how much longer it could have taken without a longer makespan"),
             "path_ns": (NS, "its part of the critical path"),
             "critical": ("", "whether it has no slack"),
