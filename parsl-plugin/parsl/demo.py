@@ -70,7 +70,7 @@ def words(inputs: tuple[File, ...] = (), outputs: tuple[File, ...] = ()) -> str:
     text, sorted_words = inputs[0], outputs[0]
     return (
         "set -o pipefail; export LC_ALL=C; "
-        f"tr -cs 'A-Za-z' '\\n' < '{text}' | tr 'A-Z' 'a-z' | sort > '{sorted_words}.tmp' && "
+        f"tr -cs 'A-Za-z' '\\n' < '{text}' | tr 'A-Z' 'a-z' | sort -o '{sorted_words}.tmp' && "
         f"mv '{sorted_words}.tmp' '{sorted_words}'"
     )
 
