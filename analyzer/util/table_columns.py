@@ -349,6 +349,7 @@ TABLES = {
             "dataset": ("", "name of a dataset in its file"),
             "status": ("", "how a declared task ended"),
             "tries": ("", "how often a declared task was started"),
+            "error": ("", "why it failed"),
             "slack_ns": (NS, "how much longer it could have taken without a longer makespan"),
             "path_ns": (NS, "its part of the critical path"),
             "critical": ("", "whether it has no slack"),

@@ -79,7 +79,7 @@ def test_the_report_leads_with_the_critical_path_and_the_findings(two, cli):
     text = " ".join(done.stdout.split())
     assert "Critical path: " in text and "the longest chain of work is" in text
     assert "Findings, by what they cost" in text
-    assert "written and kept, but not read in the run" in text
+    assert "Written, kept, never read by another task" in text
 
 
 def test_the_graph_has_slack_confidence_and_packages(two, cli):
