@@ -40,9 +40,9 @@ from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
-FLOOR_BYTES = 64 << 10
-"""Fewer bytes than this are no finding: a pipe holds as many (pipe(7)), and one call moves them, so that moving them
-costs about as much as the open and the close around it."""
+FLOOR_BYTES = 4 << 10
+"""Fewer bytes than this are no finding: the kernel reads, caches and stores files by pages (4 KiB), so that a part of a
+page costs as much as the whole."""
 DATA = "data"
 HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "taken_ns", "since_ns"]
 """since_ns: where a hand-over lasted from first write to last read, its begin; else `given_ns`."""

@@ -86,6 +86,10 @@ def _front_to_back(inputs: Inputs, way: int) -> pd.Series[int]:
     known = (rows["loose_bytes"] == 0) & (rows["mapped_bytes"] == 0) & (rows["from_offset"] >= 0)
     straight = known & (rows["backward"] == 0) & (rows["from_offset"] == expected)
     straight &= rows["to_offset"] - rows["from_offset"] == rows["bytes"]
+    if way == edge_table.WRITE:
+        # Through an inherited descriptor (`sort > file`): its position only moves on, and a reader of as many bytes as
+        # were written saw none of them overwritten.
+        straight |= (rows["loose_bytes"] == rows["bytes"]) & (rows["mapped_bytes"] == 0)
     key = [rows["task"], rows["file"]]
     total = rows["bytes"].groupby(key).sum()
     result: pd.Series[int] = total.where(straight.groupby(key).all(), -1)

@@ -386,6 +386,15 @@ class TestPairs:
         reads = [("/f", 0), ("/f", part), ("/f", 2 * part)]
         assert self.streamed(reads, [part, 0, 2 * part]) == []
 
+    @pytest.mark.parametrize(("again", "found"), [(0, 1), (10, 0)], ids=["once", "and overwritten"])
+    def test_a_writer_with_an_inherited_descriptor_goes_on(self, again: int, found: int) -> None:
+        story, part = Story(), self.PART
+        for at, size in ((1, part), (40, part), (99, part), *([(99.5, again)] if again else [])):
+            story.write("/f", None, size, task="make", at_ms=at)
+        for at in range(3):
+            story.read("/f", at * part, part, task="use", at_ms=110 + 15 * at)
+        assert len(of(story).streams) == found
+
     def test_random_reads_of_half_a_file_are_no_stream(self) -> None:
         """30,000 of 64 bytes were called "once, whole"."""
         story, r = Story(), random.Random(1)

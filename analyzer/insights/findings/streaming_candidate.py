@@ -36,7 +36,7 @@ RULE = Rule(
     about=TIME,
     title="A file that its only reader could have read while it was written",
     definition=(
-        "One task wrote a file of 64 KiB (what a pipe holds) or more, one other task read all of it after it was"
+        "One task wrote a file of 4 KiB (a page) or more, one other task read all of it after it was"
         " complete, each in the order of the bytes from the first to the last, and both are on the longest chain of"
         " work. The gain is at most the time between the first write and the writer's end, not more than the reader"
         " worked, and not more than the estimate of the run in which the reader does not wait for the writer's end."
