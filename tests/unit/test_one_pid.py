@@ -19,6 +19,7 @@ from tailrace.analyzer.exports import lineage, perfetto
 from tailrace.analyzer.insights import Insights, insights
 from tailrace.analyzer.model import dataflow, graphs, stages
 from tailrace.analyzer.store import processes
+from tailrace.errors import QueryError
 
 FIRST, SECOND = "18aa", "18ab"
 
@@ -176,7 +177,8 @@ class TestRun:
         assert len(run.events(pid=7).compute()) == 4
         one = run.events(columns=["name", "start"], pid=7, start=SECOND)
         assert one.npartitions == 1 and one.compute()["start"].tolist() == [SECOND] * 2
-        assert len(run.events(start="none").compute()) == 0
+        with pytest.raises(QueryError, match="there is no start 'none'; there is"):
+            run.events(start="none")
         by = run.events(columns=["pid", "start"]).compute().groupby(["pid", "start"], observed=True).size()
         assert by.to_dict() == {(7, FIRST): 2, (7, SECOND): 2}
         assert len(dataflow.model(run).who.query("task == ''")) == 2
