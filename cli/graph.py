@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
@@ -78,4 +79,4 @@ def command(
             write(graph, file)
     except OSError as error:
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
-    click.echo(f"{output}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)
+    click.echo(f"{visible(str(output))}: {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges", err=True)

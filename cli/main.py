@@ -112,8 +112,9 @@ def _run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split())
-    print(f"tailrace: {line}", file=sys.stderr)
+    from tailrace.analyzer.util.formatting import visible
+
+    print(f"tailrace: {visible(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 import tailrace
-from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
 from tailrace.integrations.recovery import Recovered, recover
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def open_run(directory: Path) -> "Run":
     found = recover(directory)
     if found is not None:
         for line in lines(found):
-            click.echo(f"tailrace: {line}", err=True)
+            click.echo(f"tailrace: {visible(line)}", err=True)
     return tailrace.open(directory)
 
 

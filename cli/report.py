@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
 from tailrace.errors import UsageError
 
@@ -35,7 +36,7 @@ def command(directory: Path, html: Path | None, flux_workers: int | None) -> Non
         write_page(data, html)
     except OSError as error:
         raise UsageError(f"can't write {html}: {error.strerror}") from error
-    click.echo(f"{html}: open it in a browser", err=True)
+    click.echo(f"{visible(str(html))}: open it in a browser", err=True)
 
 
 def _cluster(directory: Path, workers: int | None) -> AbstractContextManager[Any]:

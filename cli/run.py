@@ -10,7 +10,7 @@ import click
 from tailrace import context
 from tailrace.analyzer.util import no_journal
 from tailrace.analyzer.util.exit_codes import ended
-from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, launcher, rundir
@@ -40,7 +40,8 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
     wanted = output or rundir.default_run_directory(cmd)
     if surrounding is not None:
         if output is not None and output.absolute().resolve() != Path(surrounding):
-            print(f"tailrace: already traced into {surrounding}: recording there, not in {output}", file=sys.stderr)
+            where = visible(f"already traced into {surrounding}: recording there, not in {output}")
+            print(f"tailrace: {where}", file=sys.stderr)
         wanted = Path(surrounding)
     try:
         run_dir = rundir.open_run_directory(wanted, cmd, canonical)
@@ -48,13 +49,13 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
         if output is not None:
             raise
         # The user did not choose the directory, so the command runs without it.
-        print(f"tailrace: not traced: {error}", file=sys.stderr)
+        print(f"tailrace: not traced: {visible(str(error))}", file=sys.stderr)
         return launcher.run_command(cmd, os.environ)
     code, summary = launcher.run_traced(cmd, run_dir, canonical)
     if summary.fault is not None:
-        print(f"tailrace: {' '.join(summary.fault.split())}", file=sys.stderr)
+        print(f"tailrace: {visible(' '.join(summary.fault.split()))}", file=sys.stderr)
     if not quiet:
-        print(f"tailrace: {_end_words(code)}{describe(summary)}; {run_dir}", file=sys.stderr)
+        print(f"tailrace: {_end_words(code)}{describe(summary)}; {visible(str(run_dir))}", file=sys.stderr)
     return code
 
 
@@ -84,4 +85,4 @@ def describe(summary: launcher.Summary) -> str:
         parts.append("nothing lost" if summary.processes else "nothing recorded")
     if summary.torn_bytes:
         parts.append(f"{bytes_text(summary.torn_bytes)} of torn blocks")
-    return ", ".join(parts)
+    return visible(", ".join(parts))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.formatting import count_text, visible
 from tailrace.cli.opening import lines
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, UsageError
@@ -55,7 +55,7 @@ def _seal_all(remove: bool) -> None:
     for found in recovery.seal_all(remove):
         whose = "" if found.user == os.geteuid() else f"user {found.user}: "
         for line in lines(found):
-            click.echo(f"{whose}{found.run}: {line}")
+            click.echo(visible(f"{whose}{found.run}: {line}"))
         unsealed += found.failed + bool(found.fault)
     if unsealed:
         raise CoreError("not all journals could be sealed: see the lines above")

@@ -6,11 +6,13 @@ core, run directory removed) is a line on stderr and never keeps the command fro
 
 import errno
 import json
+import operator
 import os
 import re
 import shutil
 import signal
 import socket
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time_ns
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from tailrace import context
-from tailrace.errors import TailraceError
+from tailrace.errors import TailraceError, TraceError
 from tailrace.integrations import environment, programs
 
 NOT_EXECUTABLE = 126
@@ -156,13 +158,15 @@ def trace_sizes(run_dir: Path) -> dict[Path, int]:
     """The current size of each trace file, for add_blocks()."""
     sizes = {}
     for path in sorted((run_dir / "trace").glob("*.pfw.gz")):
-        with suppress(FileNotFoundError):  # removed meanwhile
-            sizes[path] = path.stat().st_size
+        with suppress(OSError):  # removed meanwhile
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                sizes[path] = status.st_size
     return sizes
 
 
 def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> None:
-    """Adds to `summary` the blocks appended since `before` (trace_sizes())."""
+    """Adds to `summary` the blocks appended since `before` (trace_sizes()). Raises TraceError for a damaged header."""
     from tailrace import _native
 
     for path, size in trace_sizes(run_dir).items():
@@ -172,13 +176,29 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
             blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), before.get(path, 0))
         summary.processes += 1
         summary.torn_bytes += torn_bytes
-        for header in (json.loads(text) for _, _, text in blocks):
-            summary.events += header["events"]
-            summary.read_bytes += header["read"]
-            summary.written_bytes += header["written"]
-            summary.lost.update(header.get("lost", {}))
-            if fact := header.get("process", {}).get("no_journal"):
-                summary.without_journal[json.dumps(fact)] += 1
+        for _, _, text in blocks:
+            try:
+                _add_header(summary, json.loads(text))
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+                raise TraceError(f"{path}: the header of a block is damaged: {error}") from error
+
+
+def _add_header(summary: Summary, header: dict[str, Any]) -> None:
+    """Raises AttributeError, KeyError, TypeError for a header that is not the core's: a traced program may write into
+    its run."""
+    summary.events += operator.index(header["events"])
+    summary.read_bytes += operator.index(header["read"])
+    summary.written_bytes += operator.index(header["written"])
+    summary.lost.update({str(cause): operator.index(count) for cause, count in header.get("lost", {}).items()})
+    if fact := header.get("process", {}).get("no_journal"):
+        summary.without_journal[json.dumps(fact)] += 1
+
+
+def _say(message: str) -> None:
+    """Prints a line in which no name acts on the terminal."""
+    from tailrace.analyzer.util.formatting import visible
+
+    print(f"tailrace: {visible(message)}", file=sys.stderr)
 
 
 def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:
@@ -199,10 +219,10 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
         pid = _spawn(command, dict(env), mask)
         return exit_code(_wait(pid, watched, run_dir, command[0]))
     except FileNotFoundError:
-        print(f"tailrace: {command[0]}: command not found", file=sys.stderr)
+        _say(f"{command[0]}: command not found")
         return NOT_FOUND
     except OSError as error:
-        print(f"tailrace: {command[0]}: {error.strerror or error}", file=sys.stderr)
+        _say(f"{command[0]}: {error.strerror or error}")
         return NOT_EXECUTABLE
     finally:
         for number in signal.sigpending() & watched:

@@ -43,6 +43,10 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
     """
     directory = Path(path).expanduser()
     try:
+        str(directory).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{str(path)!r} is not UTF-8: give a run directory whose path is") from error
+    try:
         directory = directory.absolute()
         _make_directories(directory)
         directory = directory.resolve()
@@ -54,6 +58,9 @@ def open_run_directory(path: str | Path, command: Sequence[str], tags: str = "")
         is_new = not is_run_directory(directory)
         for name in _SUBDIRECTORIES:
             (directory / name).mkdir(mode=0o700, exist_ok=True)
+        for name in (*_SUBDIRECTORIES, "accounts"):
+            if os.path.lexists(directory / name):
+                _check_owner(directory / name)
         if is_new:
             _drop_leftovers(directory, began)
         describe_run(directory, command, tags)
@@ -74,12 +81,16 @@ def _make_directories(directory: Path) -> None:
 
 
 def _check_owner(directory: Path) -> None:
-    """Raises UsageError for a directory in which another user may replace files."""
-    status = directory.stat()
-    if status.st_uid not in (os.geteuid(), 0):
+    """Raises UsageError for a directory in which another user may replace files, or a link to one."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileExistsError(errno.EEXIST, "it is not a directory", str(directory))
+    if status.st_uid != os.geteuid():
         raise UsageError(f"{directory} belongs to user {status.st_uid}: give a new directory, or one of your own")
-    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-        raise UsageError(f"other users may write to {directory}: give another one, or `chmod o-w {directory}`")
+    # A group of the user's own has no other member (useradd(8), USERGROUPS_ENAB).
+    others = stat.S_IWOTH | (0 if status.st_gid == os.getegid() == os.geteuid() else stat.S_IWGRP)
+    if status.st_mode & others:
+        raise UsageError(f"other users may write to {directory}: give another one, or `chmod go-w {directory}`")
 
 
 def _drop_leftovers(directory: Path, began: int) -> None:
@@ -93,9 +104,10 @@ def _drop_leftovers(directory: Path, began: int) -> None:
     dropped = 0
     for file in (directory / "trace").glob("*.pfw.gz"):
         start = file.name.removesuffix(".pfw.gz").rpartition("-")[2]
-        if int(start, 16) < began:
-            file.unlink(missing_ok=True)
-            dropped += 1
+        with suppress(ValueError):  # of no process of ours
+            if int(start, 16) < began:
+                file.unlink(missing_ok=True)
+                dropped += 1
     if dropped:
         processes = "a process" if dropped == 1 else f"{dropped} processes"
         print(
@@ -161,11 +173,13 @@ def describe_host(directory: Path, command: Sequence[str], tags: str = "") -> No
 
 
 def _add_restart(directory: Path, restart: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    from tailrace.analyzer.util import ownership
+
     path = directory / DESCRIPTION
     with locked(directory):
         try:
-            known = json.loads(path.read_bytes())
-        except ValueError as error:
+            known = json.loads(ownership.read_regular(path, ownership.JSON_LIMIT))
+        except (RecursionError, ValueError) as error:
             raise RunError(f"{path} is not JSON ({error}): repair it or give another run directory") from error
         if not isinstance(known, dict) or not isinstance(known.get("restarts", []), list):
             raise RunError(f"{path} does not describe a run: repair it or give another run directory")

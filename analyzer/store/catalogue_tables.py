@@ -294,7 +294,7 @@ class _Filler:
     def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
         """The JSON of run.json or of an account; None, and a loss, when it is damaged."""
         try:
-            value: object = json.loads(ownership.read_regular(source.path, _JSON_LIMIT))
+            value: object = json.loads(ownership.read_regular(source.path, ownership.JSON_LIMIT))
             problem = "" if isinstance(value, only) else "it is not a JSON object"
         except OSError as error:
             value, problem = None, error.strerror or str(error)
@@ -327,7 +327,3 @@ class _Filler:
 
 def _refused(source: Source) -> headers.FileScan:
     return FileScan(headers.FOREIGN, losses={("refused", "files"): 1}, problem=f"{source.path}: {source.obstacle}")
-
-
-_JSON_LIMIT = 64 << 20
-"""Bytes of a run.json or an account that are read; a run with 10,000 restarts has 20 MB."""

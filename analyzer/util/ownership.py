@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+JSON_LIMIT = 64 << 20
+"""Bytes of a run.json or an account that are read; a run with 10,000 restarts has 20 MB."""
 _ROOT = 0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -50,6 +52,15 @@ def private_cache() -> Path | None:
     try:
         directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return directory if is_private(directory.lstat()) else None
+        private = is_private(directory.lstat())
+        directory = directory.resolve()
+        return directory if private and all(map(_is_safe, directory.parents)) else None
     except (OSError, RuntimeError):
         return None
+
+
+def _is_safe(directory: Path) -> bool:
+    """Whether nobody but this user and root may put another directory in the place of one in it."""
+    status = directory.stat()
+    replaceable = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+    return status.st_uid in (os.geteuid(), _ROOT) and not replaceable

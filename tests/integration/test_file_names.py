@@ -113,7 +113,7 @@ def test_a_process_that_is_not_there_is_an_error(run: Path, filters: list[str]) 
 
 @pytest.mark.parametrize("form", [["--by", "name"], [], ["--columns", "name"]])
 def test_a_query_that_no_event_matches_says_so(run: Path, form: list[str]) -> None:
-    assert query.NOTHING in ask(run, "--name", "raed", *form).stderr
+    assert query.NOTHING in ask(run, "--name", "rea", *form).stderr
     assert query.NOTHING not in ask(run, "--name", "read", *form).stderr
 
 

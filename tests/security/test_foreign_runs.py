@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +21,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from support.commands import TAILRACE
+from tailrace import _native
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
 
@@ -294,3 +296,109 @@ def test_a_run_directory_that_others_may_write_is_refused(tmp_path: Path) -> Non
     done = subprocess.run([*TAILRACE, "run", "-o", str(run), "--", "true"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert f"other users may write to {run}" in done.stderr
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o770])
+def test_a_run_directory_where_others_may_add_files_is_refused(tmp_path: Path, mode: int) -> None:
+    run = tmp_path / "open"
+    run.mkdir()
+    os.chown(run, -1, STRANGER) if os.geteuid() == 0 else None
+    run.chmod(mode)
+    done = subprocess.run([*TAILRACE, "run", "-o", str(run), "--", "true"], capture_output=True, text=True, check=False)
+    assert (done.returncode, f"other users may write to {run}" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["trace", "declared", "accounts"])
+def test_a_linked_folder_of_a_run_is_not_written_to(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path / "run")
+    shutil.rmtree(run / name, ignore_errors=True)
+    (tmp_path / "elsewhere").mkdir()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    done = subprocess.run([*TAILRACE, "run", "-o", str(run), "--", "true"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "fifo"])
+def test_a_run_json_that_never_ends_does_not_stop_the_next_run(tmp_path: Path, place: str) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "run.json").unlink()
+    os.mkfifo(run / "run.json") if place == "fifo" else (run / "run.json").symlink_to(place)
+    words = [*TAILRACE, "run", "-o", str(run), "--", "true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "run.json" in done.stderr or "can't use" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_cache_whose_parents_others_may_replace_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "home"))
+    run = make_run(tmp_path / "run")
+    run.chmod(0o777)
+    assert tailrace.open(run).info()["events"] == 1
+    assert ownership.private_cache() is None
+    assert [path for path in shared.rglob("*") if path.is_file()] == []
+
+
+# ---- against the launcher -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"read": "x"}, {"lost": {"x": "y"}}, {"lost": [[1]]}, {"process": "abc"}, {"events": None}],
+    ids=["text", "losses", "list", "process", "null"],
+)
+def test_a_forged_header_does_not_change_the_commands_exit_code(tmp_path: Path, header: dict[str, object]) -> None:
+    (tmp_path / "forged").write_bytes(tw.block([tw.event()], header))
+    run = tmp_path / "run"
+    script = f"cp {tmp_path}/forged {run}/trace/n-9-1.pfw.gz; exit 7"
+    words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_looping_link_in_a_run_does_not_keep_a_command_from_running(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "trace" / "a.pfw.gz").symlink_to("a.pfw.gz")
+    words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", "echo ran; exit 7"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (7, "ran\n"), done.stderr
+
+
+def test_who_opens_journals_does_not_end_the_sealer(tmp_path: Path) -> None:
+    """A lease that is broken sends its holder SIGIO, which would end it."""
+    run = make_run(tmp_path / "run")
+    journals = Path(_native.journal_directory(str(run.resolve()), "/dev/shm"))
+    journals.mkdir(mode=0o700, parents=True)
+    try:
+        for number in range(3000):
+            (journals / f"z{number}.tj").touch()
+        opens = "import os, sys\nwhile True:\n for n in os.listdir(sys.argv[1]):\n  try: os.close(os.open("
+        opens += "sys.argv[1] + '/' + n, os.O_WRONLY | os.O_NONBLOCK))\n  except OSError: pass"
+        opener = subprocess.Popen([sys.executable, "-c", opens, str(journals)])
+        done = subprocess.run([*TAILRACE, "seal", str(run)], capture_output=True, text=True, check=False)
+        opener.kill()
+        opener.wait()
+        assert done.returncode == 0, (done.returncode, done.stderr)
+    finally:
+        shutil.rmtree(journals, ignore_errors=True)
+
+
+# ---- what is printed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["info"], ["report"], ["run", "--"], ["seal"]])
+def test_no_name_acts_on_the_terminal(tmp_path: Path, command: list[str]) -> None:
+    name = f"{tmp_path}/a\x1b]0;OWNED\x07\x1b[2Jb"
+    done = subprocess.run([*TAILRACE, *command, name], capture_output=True, cwd=tmp_path, check=False)
+    assert done.returncode != 0
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert b"\\x1b]0;OWNED" in done.stderr.replace(b"\n", b"")
+
+
+def test_a_run_directory_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    words = [*TAILRACE, "run", "-o", os.fsencode(tmp_path) + b"/\xff", "--", "true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is not UTF-8" in done.stderr) == (2, True), done.stderr

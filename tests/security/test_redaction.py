@@ -37,6 +37,14 @@ def redact(*words: str, mode: str = "secrets") -> list[str]:
         (["-c", "curl -H 'Cookie: a=S; b=S' x"], ["-c", "curl -H 'Cookie: [redacted]' x"]),
         (["export DB_PASSWORD=S; a --token S -v"], ["export DB_PASSWORD=[redacted]; a --token [redacted] -v"]),
         (["-c", "password = 'S'"], ["-c", "password = '[redacted]'"]),
+        (
+            ["PGPASSWORD=S", "MYSQL_PWD=S", "DB_PASS=S"],
+            [f"{n}=[redacted]" for n in ("PGPASSWORD", "MYSQL_PWD", "DB_PASS")],
+        ),
+        (["--private-key-data", "S", "token_value=S"], ["--private-key-data", "[redacted]", "token_value=[redacted]"]),
+        (["https://h/x?X-Amz-Signature=S&sig=S"], ["https://h/x?X-Amz-Signature=[redacted]&sig=[redacted]"]),
+        (['PASSWORD="a b S"', "password=a;S b"], ['PASSWORD="[redacted]"', "password=[redacted]"]),
+        (["-c", "x --password 'a b S' y"], ["-c", "x --password '[redacted]' y"]),
     ],
 )
 def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) -> None:
@@ -47,7 +55,7 @@ def test_values_of_secret_names_are_redacted(words: list[str], kept: list[str]) 
     "words",
     [
         ["--tokenizer=bert", "--max-tokens=100", "--token-file", "a.txt", "--password-stdin"],
-        ["key=value", "--keys", "a,b", "--sort-key=name", "secretary=x"],
+        ["PWD=/home/a", "OLDPWD=/", "key=value", "--keys", "a,b", "--sort-key=name", "secretary=x"],
         ["/data/run:1/a=b", "http://host:80/a@b", "user@host:/path", "ssh://git@host/x", "a:b", "x", "", "--", "-"],
         ["token", "password", "s3://bucket/token/part-0"],
         ["\udcff=\u00e9 \U0001f600"],
@@ -62,7 +70,7 @@ def test_all_arguments_or_none() -> None:
     words = ["program", "--token=S", "in.csv"]
     assert redact(*words, mode="none") == words
     assert redact(*words, mode="arguments") == ["program", "[redacted]", "[redacted]"]
-    assert redact(*words, mode="argumnts") == ["program", "[redacted]", "[redacted]"], "a mistyped value redacts most"
+    assert redact(*words, mode="argument") == ["program", "[redacted]", "[redacted]"], "a mistyped value redacts most"
     assert redact(*words, mode="") == redact(*words)
 
 

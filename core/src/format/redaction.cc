@@ -6,10 +6,17 @@
 namespace tailrace {
 namespace {
 
-constexpr string_view kSecretWords[] = {"apikey",     "authorization", "cookie",   "credential", "credentials",
-                                        "passphrase", "passwd",        "password", "secret",     "token"};
+constexpr string_view kSecretWords[] = {"apikey", "authorization", "cookie",    "credential", "credentials",
+                                        "pass",   "passphrase",    "passwd",    "password",   "passwords",
+                                        "secret", "sig",           "signature", "token"};
+// Also as the end of a word: PGPASSWORD.
+constexpr string_view kSecretEnds[] = {"apikey", "passwd", "password", "secret", "token"};
 // Before "key": a key alone is a column's name more often than a secret.
 constexpr string_view kKeyWords[] = {"access", "account", "api", "auth", "encryption", "private", "secret", "signing"};
+// After one of them: what is said about a secret, not itself.
+constexpr string_view kHarmlessWords[] = {"count",    "dir",  "directory", "env",    "fd",   "file",
+                                          "filename", "id",   "len",       "length", "name", "path",
+                                          "prompt",   "size", "stdin",     "ttl",    "type", "url"};
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
@@ -52,9 +59,24 @@ string_view take_last_word(string_view &name) {
   return word;
 }
 
+bool ends_in_secret(string_view word) {
+  for (string_view end : kSecretEnds) {
+    if (word.size() > end.size() && equals(slice(word, word.size() - end.size(), end.size()), end)) return true;
+  }
+  return false;
+}
+
 bool is_secret(string_view name) {
-  string_view last = take_last_word(name);
-  return is_one_of(last, kSecretWords) || (equals(last, "key") && is_one_of(take_last_word(name), kKeyWords));
+  string_view after;
+  for (bool last = true;; last = false) {
+    string_view word = take_last_word(name);
+    if (word.empty() || (last && is_one_of(word, kHarmlessWords))) return false;
+    if (is_one_of(word, kSecretWords) || ends_in_secret(word)) return true;
+    if (equals(after, "key") && is_one_of(word, kKeyWords)) return true;
+    // Alone it is the shell's working directory.
+    if (last && equals(word, "pwd") && !name.empty()) return true;
+    after = word;
+  }
 }
 
 struct Span {
@@ -81,18 +103,33 @@ Span find_value(string_view text, string_view name, size_t at) {
     return i;
   };
   auto skip_quote = [&](size_t i) { return has(i) && (text[i] == '"' || text[i] == '\'') ? i + 1 : i; };
+  char quote = 0;
+  auto skip_opening_quote = [&](size_t i) {
+    size_t behind = skip_quote(i);
+    quote = behind > i ? text[i] : '\0';
+    return behind;
+  };
   size_t i = skip_blanks(skip_quote(at));
   bool separated = has(i) && (text[i] == '=' || text[i] == ':');
   if (separated) {
-    i = skip_quote(skip_blanks(i + 1));
+    i = skip_opening_quote(skip_blanks(i + 1));
   } else if (name[0] == '-' && has(at) && is_blank(text[at]) && has(i) && text[i] != '-') {
-    i = skip_quote(i);
+    i = skip_opening_quote(i);
   } else {
     return {at, at};
   }
   // A header's value may have blanks: "Authorization: Bearer ...", "Cookie: a=1; b=2".
   bool is_header = separated && text[i - 1] != '=' && is_blank(text[i - 1]);
+  // The whole rest of an argument that begins with the name is its value, but in the query of a URL.
+  if (name.data() == text.data() && separated && text.find('&') == string_view::npos) {
+    bool closed = quote && text.size() > i && text[text.size() - 1] == quote;
+    return {i, text.size() - (closed ? 1 : 0)};
+  }
   size_t end = i;
+  if (quote) {
+    while (has(end) && text[end] != quote) end += text[end] == '\\' && has(end + 1) ? 2 : 1;
+    return {i, end};
+  }
   while (has(end) &&
          (is_header ? text[end] != '\n' && text[end] != '\'' && text[end] != '"' : !ends_value(text[end]))) {
     ++end;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
 
@@ -58,13 +59,15 @@ uint64_t process_start_ns(int pid) {
 // Whether any process has the file mapped or open for writing. The kernel knows, in whatever namespace that process is:
 // it grants a read lease (fcntl(2)) only where no process has. True where it can't tell.
 bool is_mapped(int read_only_fd) {
-  constexpr int kSetLease = 1024;
+  constexpr int kSetSignal = 10, kSetLease = 1024;
   struct statfs fs;
   if (sys::call(SYS_fstatfs, read_only_fd, sys::pointer(&fs)) < 0) return true;
   // Other file systems are layered over the inode (overlayfs), or ask a server.
   bool known = fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
                fs.f_type == BTRFS_SUPER_MAGIC;
-  if (!known || sys::call(SYS_fcntl, read_only_fd, kSetLease, F_RDLCK) < 0) return true;
+  // Who opens the file now breaks the lease, and the signal that tells its holder, SIGIO, would end it.
+  if (!known || sys::call(SYS_fcntl, read_only_fd, kSetSignal, SIGURG) < 0) return true;
+  if (sys::call(SYS_fcntl, read_only_fd, kSetLease, F_RDLCK) < 0) return true;
   sys::call(SYS_fcntl, read_only_fd, kSetLease, F_UNLCK);
   return false;
 }
@@ -95,9 +98,11 @@ bool is_owned_by(int fd, unsigned uid) {
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
 }
 
-// Opens a file that may be a trap: no link is followed, and a pipe does not wait for its other end.
-int open_regular(const char *path, int access) {
-  int fd = sys::open(path, access | O_NOFOLLOW | O_NONBLOCK);
+// Opens a file that may be a trap: no link is followed, and a pipe does not wait for its other end. `directory`: the
+// descriptor that a relative path begins at.
+int open_regular(const char *path, int access, int directory = AT_FDCWD) {
+  auto fd = static_cast<int>(
+      sys::call(SYS_openat, directory, sys::pointer(path), access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0));
   if (fd < 0) return fd;
   struct statx s;
   if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &s) == 0 && S_ISREG(s.stx_mode)) return fd;
@@ -191,8 +196,9 @@ class Sealing {
   int seal_all(const char *directory, unsigned uid, Other other);
 
  private:
-  Outcome look(const char *path, unsigned uid);
-  Outcome seal_one(const char *path, unsigned uid);
+  // `directory` was checked; its path may lead elsewhere by now.
+  Outcome look(int directory, const char *name, unsigned uid);
+  Outcome seal_one(int directory, const char *name, unsigned uid);
   Outcome seal_open(int fd, unsigned uid, size_t bytes);
   Outcome seal_journal(SegmentHeader &segment);
   void count(Outcome outcome);
@@ -249,8 +255,8 @@ Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
 }
 
 // Opened without the right to write, since a writer counts as a user of the journal.
-Outcome Sealing::look(const char *path, unsigned uid) {
-  int fd = open_regular(path, O_RDONLY);
+Outcome Sealing::look(int directory, const char *name, unsigned uid) {
+  int fd = open_regular(name, O_RDONLY, directory);
   if (fd < 0) return Outcome::kSkipped;
   SegmentHeader header{};
   Outcome outcome = Outcome::kSkipped;
@@ -267,18 +273,19 @@ Outcome Sealing::look(const char *path, unsigned uid) {
   return outcome;
 }
 
-Outcome Sealing::seal_one(const char *path, unsigned uid) {
-  Outcome seen = look(path, uid);
-  if (seen == Outcome::kBegun) sys::unlink(path);
+Outcome Sealing::seal_one(int directory, const char *name, unsigned uid) {
+  auto remove = [&] { sys::call(SYS_unlinkat, directory, sys::pointer(name), 0); };
+  Outcome seen = look(directory, name, uid);
+  if (seen == Outcome::kBegun) remove();
   if (seen != Outcome::kEmpty) return seen;
-  int fd = open_regular(path, O_RDWR);
+  int fd = open_regular(name, O_RDWR, directory);
   if (fd < 0) return Outcome::kSkipped;
   Outcome outcome = Outcome::kSkipped;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
   if (is_owned_by(fd, uid) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 &&
       bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
     outcome = seal_open(fd, uid, static_cast<size_t>(bytes));
-    if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) sys::unlink(path);
+    if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove();
   }
   sys::close(fd);
   return outcome;
@@ -307,10 +314,7 @@ int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
   while (dirent *entry = ::readdir(dir)) {
     string_view name(entry->d_name);
     if (name.size() >= 4 && slice(name, name.size() - 3, 3) == ".tj") {
-      char path[4096 + 256];
-      Writer w(path, sizeof path);
-      w << string_view(directory) << '/' << name;
-      count(seal_one(w.c_str(), uid));
+      count(seal_one(fd, entry->d_name, uid));
     } else {
       other(name);
     }
