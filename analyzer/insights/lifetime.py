@@ -153,7 +153,7 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
         mine.columns = pd.Index([one if two in ("sum", "all") else f"{one}_{two}" for one, two in mine.columns])
         alone = mine[(mine["file_min"] == mine["file_max"]) & mine["data"]].rename(columns={"file_min": "file"})
         sides[name] = alone.drop(columns=["file_max", "data"])
-    pairs = sides["source"].join(sides["target"], how="inner", lsuffix="_read", rsuffix="_written")
+    pairs = sides["source"].add_suffix("_read").join(sides["target"].add_suffix("_written"), how="inner")
     pairs = pairs[pairs["file_read"] != pairs["file_written"]]
     pairs = pairs[pairs["bytes_read"] == pairs["bytes_written"]]
     both = pairs.rename(columns={"file_read": "source", "file_written": "target"})[["source", "target"]]

@@ -325,7 +325,8 @@ def _waits(data: JsonObject, names: Names, width: int) -> Table | None:
         "I/O": ("io",),
         "computing": ("compute",),
     }
-    title = ("Sums over tasks" if width < WIDE else "Where the tasks' time went, summed over tasks") + _first(
+    # The long title alone would make the table wider than a line of WIDE columns.
+    title = ("Sums over tasks" if width < WIDE + 30 else "Where the tasks' time went, summed over tasks") + _first(
         len(rows), len(data["waits"])
     )
     table = Table(((title, "name"), ("tasks", "number"), *((name, "number") for name in keys)), names)

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from test_critical import task
 
-from support.flowcase import MS, FakeRun, Story
+from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import summary
 from tailrace.analyzer.report import html, names, terminal
 from tailrace.analyzer.summary import limits
@@ -215,6 +215,16 @@ class TestNames:
         s = Story()
         s.write("/w/runinfo/000/task_logs/t1.stdout", 0, 100, stage="make", task="t1")
         assert "runinfo/000/task_logs/t1.stdout" in shown(s.run())
+
+    @pytest.mark.parametrize("width", [80, 109, 110, 120, 139, 140])
+    def test_the_table_of_waits_fits_the_terminal(self, width: int) -> None:
+        s = Story()
+        s.write("/out/a", at_ms=10, stage="simulate", task="1")
+        times = {"t_submit_ns": T0_NS, "t_launch_ns": T0_NS + MS, "t_end_ns": T0_NS + 100 * MS}
+        row = {"workflow": "w", "stage": "simulate", "task": "1", "status": "done", "error": None, "tries": 1, **times}
+        lines = shown_in(s.run(declared_tasks=pd.DataFrame([row]).assign(name=None, parent=None)), width)
+        assert any("predecessors" in line for line in lines)
+        assert max(map(len, lines)) <= width
 
     @pytest.mark.parametrize("width", [76, 80, 100])
     def test_no_line_is_wider_than_the_terminal(self, width: int) -> None:
