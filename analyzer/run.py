@@ -352,8 +352,10 @@ class Run:
     def command_ends(self) -> pd.DataFrame:
         """The ends of the commands that `tailrace run` started, by time: host, pid, status (as waitpid(2) gives it),
         end_ns. A command without byte accounting is left out."""
-        query = "SELECT host, pid, status, t1 AS end_ns FROM reaped WHERE process_id IS NULL ORDER BY t1"
-        return self._table(query, ["pid", "status", "end_ns"])
+        accounts = "FROM reaped WHERE process_id IS NULL AND NOT is_task"
+        return self._table(
+            f"SELECT host, pid, status, t1 AS end_ns {accounts} ORDER BY t1", ["pid", "status", "end_ns"]
+        )
 
     @cached_property
     def outcomes(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from tailrace.analyzer.store.layout import ACCOUNTS, Source
 from tailrace.analyzer.util import no_journal, ownership
 from tailrace.analyzer.util.types import Document, SqlValue
 
-VERSION = 7
+VERSION = 8
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -42,7 +42,7 @@ CREATE INDEX contexts_task ON contexts (task);
 CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (context_id, block_id)) WITHOUT ROWID;
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
-  written INTEGER, t1 INTEGER);
+  written INTEGER, t1 INTEGER, is_task INTEGER);
 CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
 CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
@@ -107,7 +107,7 @@ _PROCESS = (
 _BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
-_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
 _UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)"
 _LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
@@ -310,16 +310,16 @@ class _Filler:
         found = self._json_in(source)
         for row in found if isinstance(found, list) else [found]:
             if isinstance(row, dict):
-                self._account(source, row)
+                self._account(source, row, is_task=isinstance(found, list))
 
-    def _account(self, source: Source, row: Document) -> None:
+    def _account(self, source: Source, row: Document, *, is_task: bool) -> None:
         totals = headers.pair([row.get("rchar"), row.get("wchar")])
         numbers = [row.get(key) for key in ("pid", "status", "ns")]
         if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):
             return
         pid, status, ns = numbers
-        values = (source.name, row["host"], pid, status, *totals, ns)
-        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?)", values)
+        values = (source.name, row["host"], pid, status, *totals, ns, is_task)
+        self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?)", values)
         if isinstance(row.get("untraced"), str) and isinstance(row.get("program"), str):
             why = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
             self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)

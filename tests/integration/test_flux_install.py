@@ -26,7 +26,7 @@ def prefix(flux_program, cpp_build, tmp_path_factory):
     place = tmp_path_factory.mktemp("prefix")
     run("cmake", "--install", cpp_build, "--prefix", place)
     if not list(place.glob("lib*/**/tailrace-jobtap.so")):
-        from flux_instance import missing
+        from support.flux_instance import missing
 
         missing("the tests' own build found no Flux by pkg-config")
     return place

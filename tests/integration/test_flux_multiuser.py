@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,10 @@ def test_a_guests_untraceable_task_shows_with_its_bytes(instance, home):
     program.parent.chmod(0o755)
     as_user(instance, GUEST, "run", STAGE, program, cwd=home)
     (run,) = (home / "tailrace-runs").iterdir()
+    # The shell writes it at its own end, which `flux run` does not wait for.
+    end = time.monotonic() + 30
+    while not list(run.glob("accounts/*.json")) and time.monotonic() < end:
+        time.sleep(0.05)
     (row,) = tailrace.open(run).coverage.itertuples()
     assert not row.traced and row.kernel_written >= 90_000 and row.cause.endswith("statically linked")
 

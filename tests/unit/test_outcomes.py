@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+import tailrace
+from support import trace_writer as tw
 from support.flowcase import MS, T0_NS, FakeRun
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.util import exit_codes
@@ -103,3 +107,14 @@ def test_a_signal_that_asks_to_end_is_no_crash() -> None:
     table = pd.DataFrame({"signal": pd.array(numbers, dtype="Int64"), "t1_ns": range(5)})
     assert outcomes.crashed(table, outcomes.KILLED).index.tolist() == [2, 3]
     assert outcomes.crashed(table, exit_codes.CRASHES).index.tolist() == [3]
+
+
+def test_the_account_of_a_flux_task_is_no_command(tmp_path: Path) -> None:
+    """A Flux shell's file of accounts is a list, of tasks, whose manager says how they ended."""
+    run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block([tw.event()])})
+    account = {"host": tw.HOST, "pid": 7, "status": 9, "rchar": 0, "wchar": 0, "ns": tw.T0_US * 1000}
+    (run / "accounts").mkdir(exist_ok=True)
+    (run / "accounts" / "shell.json").write_text(json.dumps([account]))
+    assert len(tailrace.open(run).command_ends) == 0
+    (run / "accounts" / "launcher.json").write_text(json.dumps(account))
+    assert tailrace.open(run).command_ends["status"].to_list() == [9]
