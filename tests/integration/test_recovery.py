@@ -114,7 +114,7 @@ def test_the_chosen_directory_of_a_run_is_remembered(cli: Cli, tmp_path: Path) -
 def test_a_full_run_directory(cli: Cli, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", run], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", run], check=True)
     try:
         script = f"head -c 60000 /dev/zero > {run}/filler; dd if=/dev/zero of=/dev/null bs=1 count=30000 status=none"
         cli("run", "-o", run, "sh", "-c", script)
