@@ -112,7 +112,7 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
 
 
 _CACHE_DAYS = 30
-"""A catalogue in the cache that nobody has used for so long is removed."""
+"""Days after which an unused catalogue is removed from the cache."""
 
 
 def _place(where: Layout) -> Path | None:

@@ -1,6 +1,6 @@
 // See format/redaction.h. What is found: NAME=VALUE, NAME: VALUE, --NAME VALUE, and the password of a URL (RFC 3986,
-// section 3.2.1), also inside a longer text (sh -c, curl -H); NAME ends in a word of the tables below, whether its words
-// are separated by -, _ or . or by capitals.
+// section 3.2.1), also inside a longer text (sh -c, curl -H). One word of NAME is of the tables below, and its last word
+// is not a harmless one; words are separated by -, _ or . or by capitals.
 #include "format/redaction.h"
 
 namespace tailrace {
@@ -13,7 +13,7 @@ constexpr string_view kSecretWords[] = {"apikey", "authorization", "cookie",    
 constexpr string_view kSecretEnds[] = {"apikey", "passwd", "password", "secret", "token"};
 // Before "key": a key alone is a column's name more often than a secret.
 constexpr string_view kKeyWords[] = {"access", "account", "api", "auth", "encryption", "private", "secret", "signing"};
-// After one of them: what is said about a secret, not itself.
+// As the last word: such a name is of something about a secret, not of the secret itself.
 constexpr string_view kHarmlessWords[] = {"count",    "dir",  "directory", "env",    "fd",   "file",
                                           "filename", "id",   "len",       "length", "name", "path",
                                           "prompt",   "size", "stdin",     "ttl",    "type", "url"};

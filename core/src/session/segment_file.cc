@@ -167,19 +167,23 @@ bool use_journal_place(int place) {
   return name_journal();
 }
 
-static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sharing, int &status) {
-  PathBuffer path;
-  FileJob job{nullptr, 0, slots, sharing, nullptr, -EEXIST};
-  // As many as there can be threads that execve has killed.
-  for (int attempt = 0; attempt < 4096 && job.status == -EEXIST; ++attempt, index += job.status == -EEXIST) {
+static void make_numbered(uint32_t index, FileJob &job, const PathBuffer &path) {
+  job.path = segment_path(index, path);
+  with_descriptor(make_job, &job, job.status);
+  // Another user's directory is closed to a process that has changed its user.
+  if (job.status == -EACCES && name_journal()) {
     job.path = segment_path(index, path);
     with_descriptor(make_job, &job, job.status);
-    // Another user's directory is closed to a process that has changed its user.
-    if (job.status == -EACCES && name_journal()) {
-      job.path = segment_path(index, path);
-      with_descriptor(make_job, &job, job.status);
-    }
   }
+}
+
+static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sharing, int &status) {
+  PathBuffer path;
+  FileJob job{nullptr, 0, slots, sharing, nullptr, 0};
+  // As many as there can be threads that execve has killed.
+  const uint32_t end = index + 4096;
+  make_numbered(index, job, path);
+  while (job.status == -EEXIST && ++index < end) make_numbered(index, job, path);
   status = job.segment || job.status < 0 ? job.status : -ENOMEM;
   return job.segment;
 }
