@@ -14,6 +14,7 @@ import tailrace
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations.messages import say
 
 
 @click.command()
@@ -42,7 +43,8 @@ def command(output: Path | None, show: bool) -> None:
     with _working_directory(files):
         run_dir = rundir.open_run_directory(folder / "run", workflow)
         code, summary = launcher.run_traced(workflow, run_dir)
-    click.echo(f"tailrace: {describe(summary)}\n", err=True)
+    say(describe(summary))
+    click.echo(err=True)
     if code != 0 or summary.fault is not None:
         logs = files / "runinfo"
         raise CoreError(f"the demo workflow failed (exit code {code}): {summary.fault or f'its logs are in {logs}'}")

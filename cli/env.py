@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, rundir
+from tailrace.integrations.messages import say
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(output: Path, tags: tuple[str, ...], form: str) -> None:
         environment.check_journal_directory()
     except UsageError as error:
         # The node that is to be traced may have it.
-        click.echo(f"tailrace: {visible(str(error))}", err=True)
+        say(str(error))
     variables = environment.task_environment(run_dir, canonical)
     # TAILRACE_CLOCK is left out: the clock reference is valid on this node only.
     names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", *environment.chosen_settings())

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from tailrace.analyzer import exports
-from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
+from tailrace.integrations.messages import say
 
 LEVELS = ("workflow", "stage", "task", "process")
 
@@ -31,4 +31,4 @@ def command(directory: Path, to: str, level: str | None, output: str | None) -> 
     if output is None:
         utf8_output()
     for note in exports.export(open_run(directory), to, output, level):
-        click.echo(f"tailrace: {visible(note)}", err=True)
+        say(note)

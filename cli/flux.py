@@ -9,6 +9,7 @@ import click
 
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import ManagerError, UsageError
+from tailrace.integrations.messages import say
 
 LISTED = 20
 """Runs that are named one by one when they are left out."""
@@ -49,24 +50,20 @@ def collect(
     except OSError as error:
         raise UsageError(f"can't write to {error.filename}: {error.strerror}") from error
     for path, reason in done[0].unreachable if done else []:
-        _say(f"can't query the instance in job {path} ({reason}): run `tailrace flux collect` inside it")
+        say(f"can't query the instance in job {path} ({reason}): run `tailrace flux collect` inside it")
     written = [each for each in done if not each.fault]
     for each in written if not quiet else []:
         jobs, instances = count_text(each.jobs, "job"), count_text(each.instances, "instance")
         left = f", {count_text(each.elsewhere, 'job')} left out (not traced into this run)" if each.elsewhere else ""
         left += f", {count_text(each.others, 'job')} of other users left out" if each.others else ""
-        _say(f"{jobs} of {instances}{left}; {each.run_dir}")
+        say(f"{jobs} of {instances}{left}; {each.run_dir}")
     faults = [each for each in done if each.fault]
     for each in faults[:LISTED]:
-        _say(f"{each.run_dir} left out: {each.fault}")
+        say(f"{each.run_dir} left out: {each.fault}")
     if len(faults) > LISTED:
-        _say(f"{count_text(len(faults) - LISTED, 'further run')} left out")
+        say(f"{count_text(len(faults) - LISTED, 'further run')} left out")
     if not done:
-        _say("no job of this instance was traced into a run")
-
-
-def _say(sentence: str) -> None:
-    click.echo(f"tailrace: {sentence}", err=True)
+        say("no job of this instance was traced into a run")
 
 
 @command.command()

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from tailrace.errors import TailraceError, UsageError
+from tailrace.integrations.messages import say
 
 # subcommand -> (module, its line in the help, the man page and the completion)
 COMMANDS = {
@@ -112,9 +113,7 @@ def _run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    from tailrace.analyzer.util.formatting import visible
-
-    print(f"tailrace: {visible(' '.join(message.split()))}", file=sys.stderr)
+    say(" ".join(message.split()))
     return code
 
 

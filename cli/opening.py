@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 import tailrace
-from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.integrations.messages import say
 from tailrace.integrations.recovery import Recovered, recover
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def open_run(directory: Path) -> "Run":
     found = recover(directory)
     if found is not None:
         for line in lines(found):
-            click.echo(f"tailrace: {visible(line)}", err=True)
+            say(line)
     return tailrace.open(directory)
 
 

@@ -13,6 +13,7 @@ import click
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import utf8_output
 from tailrace.errors import UsageError
+from tailrace.integrations.messages import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ FILTERS = {
     "start": "Only processes that began then (ns), where a host reused the pid.",
 }
 _PATTERN = frozenset("*?[")
-NOTHING = "tailrace: no event matches"
+NOTHING = "no event matches"
 
 
 def _filters(function: Any) -> Any:
@@ -120,7 +121,7 @@ def command(
 def _explain(run: Run, name: str | Glob) -> None:
     """Says on standard error which files a name means, where that is not plain. Raises QueryError where none is."""
     from tailrace.analyzer.edges import file_names
-    from tailrace.analyzer.util.formatting import count_text, visible
+    from tailrace.analyzer.util.formatting import count_text
 
     if name == "" or not isinstance(name, str):
         return
@@ -135,7 +136,7 @@ def _explain(run: Run, name: str | Glob) -> None:
         note = f"{count_text(len(files), 'file')}, one after another; --by file keeps them apart"
     else:
         return
-    click.echo(f"tailrace: {visible(name)} is {visible(note)}", err=True)
+    say(f"{name} is {note}")
 
 
 def _pieces(
@@ -155,19 +156,16 @@ def _pieces(
             some = some or len(piece) > 0
             yield piece
         if not some and limit != 0:
-            click.echo(NOTHING, err=True)
+            say(NOTHING)
         return
     wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
     count = query.Aggregate("count", None)
     table = query.aggregate(run, _names(by), list(dict.fromkeys([*wanted, count])), **where)
     if left := table.attrs.get("left_out"):
-        click.echo(
-            f"tailrace: without the calls of {', '.join(left)}, whose bytes and times are in the system calls;"
-            " --by cat shows them",
-            err=True,
-        )
+        layers = ", ".join(left)
+        say(f"without the calls of {layers}, whose bytes and times are in the system calls; --by cat shows them")
     if table.empty or (not by and table[count.label].iat[0] == 0):
-        click.echo(NOTHING, err=True)
+        say(NOTHING)
     if count not in wanted:
         table = table.drop(columns="events" if count.label in _names(by) else count.label)
     table = query.ordered(table, sort)

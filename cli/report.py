@@ -9,6 +9,7 @@ import click
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
 from tailrace.errors import UsageError
+from tailrace.integrations.messages import say
 
 
 @click.command()
@@ -46,4 +47,4 @@ def _cluster(directory: Path, workers: int | None) -> AbstractContextManager[Any
     from tailrace.flux import analysis
 
     # Beside the trace, which the workers must be able to read anyway.
-    return analysis.cluster(workers, directory, say=lambda line: click.echo(f"tailrace: {line}", err=True))
+    return analysis.cluster(workers, directory, say=say)

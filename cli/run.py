@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -10,10 +9,11 @@ import click
 from tailrace import context
 from tailrace.analyzer.util import no_journal
 from tailrace.analyzer.util.exit_codes import ended
-from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
+from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations.messages import say
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -40,8 +40,7 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
     wanted = output or rundir.default_run_directory(cmd)
     if surrounding is not None:
         if output is not None and output.absolute().resolve() != Path(surrounding):
-            where = visible(f"already traced into {surrounding}: recording there, not in {output}")
-            print(f"tailrace: {where}", file=sys.stderr)
+            say(f"already traced into {surrounding}: recording there, not in {output}")
         wanted = Path(surrounding)
     try:
         run_dir = rundir.open_run_directory(wanted, cmd, canonical)
@@ -49,13 +48,13 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
         if output is not None:
             raise
         # The user did not choose the directory, so the command runs without it.
-        print(f"tailrace: not traced: {visible(str(error))}", file=sys.stderr)
+        say(f"not traced: {error}")
         return launcher.run_command(cmd, os.environ)
     code, summary = launcher.run_traced(cmd, run_dir, canonical)
     if summary.fault is not None:
-        print(f"tailrace: {visible(' '.join(summary.fault.split()))}", file=sys.stderr)
+        say(" ".join(summary.fault.split()))
     if not quiet:
-        print(f"tailrace: {_end_words(code)}{describe(summary)}; {visible(str(run_dir))}", file=sys.stderr)
+        say(f"{_end_words(code)}{describe(summary)}; {run_dir}")
     return code
 
 
@@ -85,4 +84,4 @@ def describe(summary: launcher.Summary) -> str:
         parts.append("nothing lost" if summary.processes else "nothing recorded")
     if summary.torn_bytes:
         parts.append(f"{bytes_text(summary.torn_bytes)} of torn blocks")
-    return visible(", ".join(parts))
+    return ", ".join(parts)

@@ -46,7 +46,7 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
     launcher.add_blocks(summary, run_dir, before)
     if account["failed"]:
         raise CoreError(launcher.unsealed_message(account, run_dir))
-    click.echo(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}")
+    click.echo(visible(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}"))
 
 
 def _seal_all(remove: bool) -> None:

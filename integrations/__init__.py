@@ -5,6 +5,7 @@
     launcher.py     run a command traced, then seal the journals of its dead processes
     pool.py         the same for a worker pool, for plugins (`python -m tailrace.integrations.pool`)
     declared_log.py the writer of declared lines: what a manager states about its tasks
+    messages.py     lines on stderr
     programs.py     why a program can't be traced
     wfformat.py     a declared DAG from a WfFormat file
 

@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import stat
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any, TypedDict, cast
 from tailrace import context
 from tailrace.errors import TailraceError, TraceError
 from tailrace.integrations import environment, programs
+from tailrace.integrations.messages import say
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -194,13 +194,6 @@ def _add_header(summary: Summary, header: dict[str, Any]) -> None:
         summary.without_journal[json.dumps(fact)] += 1
 
 
-def _say(message: str) -> None:
-    """Prints a line in which no name acts on the terminal."""
-    from tailrace.analyzer.util.formatting import visible
-
-    print(f"tailrace: {visible(message)}", file=sys.stderr)
-
-
 def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:
     """Runs `command`, found by PATH, and forwards our signals to it; returns its exit code in the shell's convention.
 
@@ -219,10 +212,10 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
         pid = _spawn(command, dict(env), mask)
         return exit_code(_wait(pid, watched, run_dir, command[0]))
     except FileNotFoundError:
-        _say(f"{command[0]}: command not found")
+        say(f"{command[0]}: command not found")
         return NOT_FOUND
     except OSError as error:
-        _say(f"{command[0]}: {error.strerror or error}")
+        say(f"{command[0]}: {error.strerror or error}")
         return NOT_EXECUTABLE
     finally:
         for number in signal.sigpending() & watched:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations.messages import say
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _ORPHANS_WAIT_S = 3.0
@@ -37,20 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         env = environment.task_environment(run_dir, settings.get("TAILRACE_TAGS", ""), env)
         rundir.describe_host(run_dir, command)
     except UsageError as error:
-        print(f"tailrace: this worker pool is not traced: {error}", file=sys.stderr)
+        say(f"this worker pool is not traced: {error}")
         return launcher.run_command(command, {**os.environ, **_other_than_settings(settings)})
     except (TailraceError, OSError) as error:
-        print(f"tailrace: this worker pool is traced incompletely: {error}", file=sys.stderr)
+        say(f"this worker pool is traced incompletely: {error}")
     _adopt_orphans()
     code = launcher.run_command(command, env)
     _reap_orphans()
     try:
         launcher.seal(run_dir, env)
     except (TailraceError, OSError, RuntimeError) as error:
-        print(
-            f"tailrace: can't seal the workers' journals into {run_dir}: {error}; run `tailrace seal {run_dir}`",
-            file=sys.stderr,
-        )
+        say(f"can't seal the workers' journals into {run_dir}: {error}; run `tailrace seal {run_dir}`")
     return code
 
 

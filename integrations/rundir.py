@@ -28,6 +28,7 @@ import tailrace
 from tailrace import _native
 from tailrace.errors import NotARunError, RunError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher
+from tailrace.integrations.messages import say
 
 FORMAT = 1
 DESCRIPTION = "run.json"
@@ -110,10 +111,7 @@ def _drop_leftovers(directory: Path, began: int) -> None:
                 dropped += 1
     if dropped:
         processes = "a process" if dropped == 1 else f"{dropped} processes"
-        print(
-            f"tailrace: dropped the unsealed events of {processes} of an earlier run in {directory}, which was removed",
-            file=sys.stderr,
-        )
+        say(f"dropped the unsealed events of {processes} of an earlier run in {directory}, which was removed")
 
 
 def is_run_directory(directory: Path) -> bool:

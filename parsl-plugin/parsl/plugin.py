@@ -23,6 +23,7 @@ from tailrace import tags as tag_strings
 from tailrace.errors import CoreError, TagError, TailraceError
 from tailrace.integrations import environment, launcher, rundir
 from tailrace.integrations.declared_log import DeclaredLog
+from tailrace.integrations.messages import say
 from tailrace.parsl import executors
 from tailrace.parsl.memoizer import TracingMemoizer
 
@@ -150,7 +151,7 @@ def _run_directory(wanted: str | Path | None, tags: str) -> Path:
         wanted if wanted is not None else rundir.default_run_directory([_program_name()]), rundir.command_line(), tags
     )
     if wanted is None:
-        print(f"tailrace: tracing into {directory}", file=sys.stderr)
+        say(f"tracing into {directory}")
     return directory
 
 

@@ -89,7 +89,7 @@ def test_a_command_that_succeeds_has_no_outcome(tmp_path, cli):
 
 
 def test_records_of_a_removed_run_stay_out_of_the_next_one(tmp_path, cli, read_trace):
-    run, out = tmp_path / "run", tmp_path / "out"
+    run, out = tmp_path / "run\x1b[31m", tmp_path / "out"
     words = ["-m", "tailrace.cli.main", "run", "-o", run, "--", "sh", "-c", f"echo $$ > {out}; exec sleep 100"]
     with subprocess.Popen([sys.executable, *words], stderr=subprocess.DEVNULL) as launcher:
         while not (out.exists() and out.read_text().endswith("\n")):
@@ -102,7 +102,9 @@ def test_records_of_a_removed_run_stay_out_of_the_next_one(tmp_path, cli, read_t
     shutil.rmtree(run)
     done = cli("run", "-o", run, "--", "true")
     dropped, summary = done.stderr.splitlines()
-    assert dropped.endswith(f"dropped the unsealed events of a process of an earlier run in {run}, which was removed")
+    assert "\x1b" not in done.stderr
+    where = str(run).replace("\x1b", "\\x1b")
+    assert dropped.endswith(f"dropped the unsealed events of a process of an earlier run in {where}, which was removed")
     assert " of 1 process, " in summary
     assert pid not in read_trace(run).processes
     # A further run in it keeps all there is.
