@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tailrace.analyzer.util import ownership
 from tailrace.integrations import environment, launcher
 
 _ONE_USER_S = 600
 """For the journals of one user. A process that has become a user can be stopped by that user."""
-_DESCRIPTION_BYTES = 64 << 20
 
 
 @dataclass
@@ -93,12 +93,8 @@ def _chosen_places(run: Path) -> list[str]:
 
 def _description(run: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        descriptor = os.open(run / "run.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if stat.S_ISREG(about.st_mode) and about.st_size <= _DESCRIPTION_BYTES:
-                value = json.loads(file.read(_DESCRIPTION_BYTES))
-                return value if isinstance(value, dict) else {}
+        value = json.loads(ownership.read_regular(run / "run.json", ownership.JSON_LIMIT))
+        return value if isinstance(value, dict) else {}
     return {}
 
 
