@@ -52,14 +52,15 @@ def failures(inputs: Inputs) -> list[Failure]:
     if ends is None or len(ends) == 0:
         return []
     failed = ends[ends["status"].isin(outcomes.FAILED)]
-    place = dict(zip(_keys(inputs.tasks), range(len(inputs.tasks)), strict=True))
+    place = dict(zip(outcomes.task_keys(inputs.tasks), range(len(inputs.tasks)), strict=True))
     failed = failed.assign(
         kind=[_NUMBER.sub("#", first_line(str(error))) for error in failed["error"]],
-        at=[place.get(key, -1) for key in _keys(failed)],
+        at=[place.get(key, -1) for key in outcomes.task_keys(failed)],
     )
-    behind = _successors(inputs.tables.get("declared_deps"), set(_keys(ends[ends["status"] == outcomes.NEVER_RAN])))
+    never = set(outcomes.task_keys(ends[ends["status"] == outcomes.NEVER_RAN]))
+    behind = _successors(inputs.tables.get("declared_deps"), never)
     groups = [
-        (group, len(_reached(_keys(group), behind)))
+        (group, len(_reached(outcomes.task_keys(group), behind)))
         for _, group in failed.groupby(["workflow", "stage", "status", "kind"], sort=False)
     ]
     groups.sort(key=lambda pair: -(len(pair[0]) + pair[1]))
@@ -78,10 +79,6 @@ def first_line(error: str) -> str:
     """The first line of an error, cut where it is very long."""
     line = next((line.strip() for line in error.splitlines() if line.strip()), "")
     return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 1].rstrip()}\u2026"
-
-
-def _keys(rows: pd.DataFrame) -> list[Task]:
-    return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
 
 
 def _successors(deps: pd.DataFrame | None, never: set[Task]) -> dict[Task, list[Task]]:

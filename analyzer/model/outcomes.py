@@ -81,6 +81,11 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     return result
 
 
+def task_keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """(workflow, task) of each row."""
+    return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
+
+
 def _add_tries(out: pd.DataFrame, run: AnalyzedRun) -> None:
     """Adds `lost_ns`, and the errors of retried tasks. A manager that declares no tries has one a task."""
     whole = (out["end_ns"] - out["begin_ns"]).where(out["status"].isin(FAILED))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import Insights
@@ -29,8 +28,9 @@ def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row
     ends = found.outcomes
     counts, text, bad = outcomes.news(run)
     news = ends[ends["status"] != outcomes.DONE]
+    shown = news.head(LIMITS["outcomes"])
     inputs = found.inputs
-    place = dict(zip(keys(inputs.tasks), task_row.tolist(), strict=True))
+    place = dict(zip(outcomes.task_keys(inputs.tasks), task_row.tolist(), strict=True))
     rows = [
         {
             "workflow": str(row["workflow"]),
@@ -44,9 +44,7 @@ def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row
             "lost": ms(row["lost_ns"]),
             "row": place.get(key, -1),
         }
-        for key, row in zip(
-            keys(news.head(LIMITS["outcomes"])), news.head(LIMITS["outcomes"]).to_dict("records"), strict=True
-        )
+        for key, row in zip(outcomes.task_keys(shown), shown.to_dict("records"), strict=True)
     ]
     return {
         "text": text,
@@ -56,11 +54,6 @@ def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row
         "total": len(news),
         "rows": rows,
     }
-
-
-def keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """(workflow, task) of each row."""
-    return list(zip(rows["workflow"].astype(str), rows["task"].astype(str), strict=True))
 
 
 def _since(ns: object, start_ns: int) -> float | None:
