@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 from click_man.man import ManPage
+from generated import write_or_check
 
 from tailrace.cli.main import COMPLETION, group
 
@@ -94,22 +95,5 @@ def roff(text: str) -> str:
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
-def main() -> int:
-    """Writes the files, or with --check compares them."""
-    wanted = files()
-    stale = {path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
-    extra = {path for path in SHARE.rglob("*") if path.is_file() and path not in wanted}
-    if sys.argv[1:] == ["--check"]:
-        for path in sorted(stale | extra):
-            print(f"{path.relative_to(SHARE.parents[1])} is out of date: run python tools/command_files.py")
-        return 1 if stale or extra else 0
-    for path in extra:
-        path.unlink()
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[path], encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(files(), (path for path in SHARE.rglob("*") if path.is_file())))

@@ -11,6 +11,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from generated import write_or_check
+
 from tailrace.analyzer.insights.finding import Rule
 from tailrace.analyzer.insights.findings import RULES
 
@@ -60,17 +62,5 @@ def page(text: str) -> str:
     return before + BEGIN + documented() + END + after
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the page, or with `--check` compares."""
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if "--check" in arguments:
-        if new != old:
-            print(f"{PAGE.name} differs from the findings' rules: run tools/findings_docs.py", file=sys.stderr)
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check({PAGE: page(PAGE.read_text(encoding="utf-8"))}))

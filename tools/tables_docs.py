@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated import write_or_check
+
 from tailrace.analyzer.insights import run_comparison
 from tailrace.analyzer.store import schema
 from tailrace.analyzer.util.table_columns import TABLES, Columns, Table
@@ -64,17 +66,5 @@ def _columns(columns: Columns) -> str:
     return "\n".join(["| column | unit | meaning |", "|---|---|---|", *rows]) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the page, or with `--check` compares."""
-    new = page()
-    if "--check" in arguments:
-        old = PAGE.read_text(encoding="utf-8")
-        if new != old:
-            print(f"{PAGE.name} differs from the tables: run tools/tables_docs.py", file=sys.stderr)
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check({PAGE: page()}))
