@@ -14,6 +14,7 @@ import pytest
 import tailrace
 from support import run_schema, sanitizer
 from support.commands import run_cli
+from support.ordinary_user import ID
 from support.run_files import Trace
 from support.truth import read_run
 from tailrace import _native
@@ -269,7 +270,7 @@ def test_a_run_directory_that_cannot_be_made_leaves_the_job_untraced(submit_in, 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("mkdir run; chown 65534 run", "run belongs to another user: give a directory of your own"),
+        (f"mkdir run; chown {ID} run", "run belongs to another user: give a directory of your own"),
         ("mkdir run; chmod g+w run", "others may write to .*/run: `chmod go-w .*/run`"),
         ("mkdir -p run/trace; chmod o+w run/trace", "others may write to .*/run/trace"),
         ("mkdir run kept; ln -s ../kept run/trace", "can't use the run directory's folder .*/run/trace"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.commands import TAILRACE
+from support.ordinary_user import UNNAMED as STRANGER
+from support.ordinary_user import become
 from support.truth import read_run
 from tailrace import _native
 from tailrace.integrations.environment import task_environment
@@ -17,10 +20,10 @@ from tailrace.integrations.environment import task_environment
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 MOUNTS = pytest.mark.root("mounts a file system over /dev/shm, in a mount namespace of its own")
-STRANGER = "65533"
+AS_STRANGER = shlex.join(become(STRANGER))
 EMPTY = "mount -t tmpfs -o mode=1777 none /dev/shm; "
-TAKEN = EMPTY + f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups mkdir -m 777 /dev/shm/tailrace-0; "
-A_LINK = EMPTY + f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups ln -s /root /dev/shm/tailrace-0; "
+TAKEN = EMPTY + f"{AS_STRANGER} mkdir -m 777 /dev/shm/tailrace-0; "
+A_LINK = EMPTY + f"{AS_STRANGER} ln -s /root /dev/shm/tailrace-0; "
 FULL = "mount -t tmpfs -o mode=1777,size=4k none /dev/shm; "
 MISSING = "mount -t tmpfs -o mode=555 none /dev; "
 WITHOUT_USERS = "mkdir -p /run/user; mount -t tmpfs none /run/user; "
@@ -73,7 +76,7 @@ def test_a_bad_directory_is_refused(cli: Cli, tmp_path: Path, chosen: str) -> No
 @pytest.mark.root("makes a directory of another user")
 def test_a_chosen_directory_with_anothers_in_it_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "tailrace-0").mkdir()
-    os.chown(tmp_path / "tailrace-0", int(STRANGER), int(STRANGER))
+    os.chown(tmp_path / "tailrace-0", STRANGER, STRANGER)
     env = {**os.environ, "TAILRACE_JOURNAL_DIR": str(tmp_path)}
     done = cli("run", "-o", "run", "true", cwd=tmp_path, env=env)
     assert done.returncode == 2 and "another user has made tailrace-0 in it" in done.stderr

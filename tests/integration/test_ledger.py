@@ -24,7 +24,7 @@ from tailrace.analyzer.store import ledger
 pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
 
 Run = Callable[..., pd.DataFrame]
-BECOME = ["setpriv", f"--reuid={ordinary_user.ID}", f"--regid={ordinary_user.ID}", "--clear-groups"]
+BECOME = ordinary_user.become()
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ def test_a_program_that_is_not_traced_is_named(traced: Run, tmp_path: Path) -> N
 def setuid_program(directory: Path) -> Path:
     """dd with the rights of another user."""
     program = Path(shutil.copy(str(shutil.which("dd")), directory / "setuid"))
-    os.chown(program, 65534, 65534)
+    os.chown(program, ordinary_user.ID, ordinary_user.ID)
     program.chmod(0o4755)
     return program
 

@@ -4,6 +4,7 @@ What the programs do is in the tests, as short scripts; a program that isn't ins
 """
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.harm import Harm, Outcome, Program
-from support.ordinary_user import reach
+from support.ordinary_user import ID, become, reach
 
 GIVEN = len("given to the program\n")
 
@@ -365,8 +366,8 @@ def test_small_limits(harm: Harm, limits: str) -> None:
         "unshare -m sh -c 'mount -t tmpfs none /dev/shm && echo hi > f && cat f'",
         "unshare -p -f sh -c 'echo $$ > f; cat f; cat f f > g'",
         "unshare -U -r sh -c 'id -u; echo hi > f; cat f'",
-        "setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'id -u; for i in 1 2 3; do /bin/echo $i; done'",
-        "cp $(command -v cat) own; chmod 4755 own; ./own given > o; setpriv --reuid 65534 ./own /dev/null; rm own",
+        f"{shlex.join(become())} sh -c 'id -u; for i in 1 2 3; do /bin/echo $i; done'",
+        f"cp $(command -v cat) own; chmod 4755 own; ./own given > o; setpriv --reuid {ID} ./own /dev/null; rm own",
     ],
     ids=["mounts", "shm", "pids", "users", "nobody", "setuid"],
 )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from support.commands import TAILRACE, TracedCommand
-from support.ordinary_user import reach
+from support.ordinary_user import UNNAMED as STRANGER
+from support.ordinary_user import become, reach
 from support.truth import read_run
 from tailrace import _native
 from tailrace.integrations import recovery
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
-STRANGER = 65533
 READS = 300
 WAITS = f"""
     import os, sys, time
@@ -207,7 +208,7 @@ def test_all_journals_of_a_user(tmp_path: Path) -> None:
 
 @ROOT
 def test_root_seals_the_journals_of_all_users_with_their_rights(tmp_path: Path) -> None:
-    user = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
+    user = shlex.join(become(STRANGER))
     done = alone(
         tmp_path,
         f"""
@@ -226,7 +227,7 @@ def test_root_seals_the_journals_of_all_users_with_their_rights(tmp_path: Path) 
 
 @ROOT
 def test_a_hostile_users_journals_change_nothing_of_others(tmp_path: Path) -> None:
-    user = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
+    user = shlex.join(become(STRANGER))
     done = alone(
         tmp_path,
         f"""

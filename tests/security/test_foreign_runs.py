@@ -21,11 +21,11 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from support.commands import TAILRACE
+from support.ordinary_user import ID as STRANGER
 from tailrace import _native
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
 
-STRANGER = 65534
 SECRET = "secret-d41d8cd98f"
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from support.commands import TAILRACE
+from support.ordinary_user import ID as CALLER
+from support.ordinary_user import become
 from tailrace.installation import PACKAGE
 
 pytestmark = [pytest.mark.root("makes a program of another owner"), pytest.mark.slow("builds a program")]
 
-CALLER = 65534
 PROGRAM = r"""
 #include <stdio.h>
 #include <tailrace/tailrace.h>
@@ -54,7 +55,7 @@ def program(place: Path) -> Path:
 def start(program: Path, run: Path, journals: Path) -> str:
     """What the program says when an ordinary user starts it with settings of the core."""
     settings = [f"TAILRACE_RUN={run}", f"TAILRACE_JOURNAL_DIR={journals}"]
-    words = ["setpriv", f"--reuid={CALLER}", f"--regid={CALLER}", "--clear-groups", "env", *settings, str(program)]
+    words = [*become(CALLER), "env", *settings, str(program)]
     return subprocess.run(words, cwd="/", capture_output=True, text=True, check=True).stdout
 
 

@@ -2,7 +2,7 @@
 
 `reach(directory)` gives the words before a command whose processes may become an ordinary user: in a mount namespace
 of its own the closed directories are empty and open, and hold only what the tests need, at its path. Nothing outside of
-that namespace changes.
+that namespace changes. `become()` gives the words that make a process one.
 """
 
 import shlex
@@ -17,11 +17,18 @@ from tailrace import installation
 
 ID = 65534
 """The user's and the group's number."""
+UNNAMED = 65533
+"""Another one, which has no entry in /etc/passwd."""
 
 MARKER = pytest.mark.root("becomes another user")
 
 _SOURCE = Path(__file__).resolve().parents[2]
 _SEARCH = 0o001
+
+
+def become(user: int = ID) -> list[str]:
+    """Words before a command that root starts: it runs as that user and group alone."""
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
 
 def reach(directory: Path) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ordinary_user import MARKER, reach
+from support.ordinary_user import ID, MARKER, reach
 from tailrace import _native
 from tailrace.integrations import launcher, pool, programs
 from tailrace.integrations.environment import task_environment
@@ -68,7 +68,7 @@ def accounts_of(tmp_path, become, command, prefix):
 
 # A process that changes its user can't read its own /proc files until it executes another program or sets dumpable
 # (prctl(2)).
-ORDINARY = "os.setgroups([]); os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3); ctypes.CDLL(None).prctl(4, 1)"
+ORDINARY = f"os.setgroups([]); os.setresgid(*[{ID}] * 3); os.setresuid(*[{ID}] * 3); ctypes.CDLL(None).prctl(4, 1)"
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no I/O account")
