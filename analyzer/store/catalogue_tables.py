@@ -18,8 +18,10 @@ from pathlib import Path
 from tailrace.analyzer.store import declared_tables, headers
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
 from tailrace.analyzer.store.layout import ACCOUNTS, Source
-from tailrace.analyzer.util import no_journal, ownership
+from tailrace.analyzer.util import memory, no_journal, ownership
+from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
+from tailrace.errors import TraceError
 
 VERSION = 8
 """Of the tables below; a catalogue of another version is rebuilt."""
@@ -294,15 +296,23 @@ class _Filler:
     def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
         """The JSON of run.json or of an account; None, and a loss, when it is damaged."""
         try:
-            value: object = json.loads(ownership.read_regular(source.path, ownership.JSON_LIMIT))
+            text = ownership.read_regular(source.path, ownership.JSON_LIMIT)
+            memory.check_json(source.path, len(text))
+            value: object = json.loads(text)
             problem = "" if isinstance(value, only) else "it is not a JSON object"
         except OSError as error:
             value, problem = None, error.strerror or str(error)
         except (ValueError, RecursionError) as error:
             value, problem = None, f"it is not JSON: {error}"
+        except TraceError as error:
+            value, problem = None, str(error)
         if problem:
-            self._put(_LOSS, source.name, "damaged", "files", 1, f"{source.path}: {problem}")
+            self._damaged(source, problem)
         return value
+
+    def _damaged(self, source: Source, problem: str) -> None:
+        said = problem if problem.startswith(source.place) else f"{source.path}: {problem}"
+        self._put(_LOSS, source.name, "damaged", "files", 1, said)
 
     def _launched(self, source: Source) -> None:
         """Adds the accounts of a file: the one that `tailrace run` wrote at its command's end, or those of the tasks of
@@ -314,14 +324,18 @@ class _Filler:
 
     def _account(self, source: Source, row: Document, *, is_task: bool) -> None:
         totals = headers.pair([row.get("rchar"), row.get("wchar")])
-        numbers = [row.get(key) for key in ("pid", "status", "ns")]
-        if totals is None or not isinstance(row.get("host"), str) or not all(isinstance(n, int) for n in numbers):
+        numbers = [headers.whole(row.get(key)) for key in ("pid", "status", "ns")]
+        host = row.get("host")
+        if totals is None or not isinstance(host, str) or None in numbers:
+            self._damaged(source, "the host, pid, status, time or bytes of an account are missing or impossible")
             return
         pid, status, ns = numbers
-        values = (source.name, row["host"], pid, status, *totals, ns, is_task)
+        host = clean(host)
+        values = (source.name, host, pid, status, *totals, ns, is_task)
         self._db.execute("INSERT INTO reaped VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?)", values)
-        if isinstance(row.get("untraced"), str) and isinstance(row.get("program"), str):
-            why = (source.name, row["host"], pid, row["untraced"], row["program"], ns)
+        untraced, program = row.get("untraced"), row.get("program")
+        if isinstance(untraced, str) and isinstance(program, str):
+            why = (source.name, host, pid, clean(untraced), clean(program), ns)
             self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)
 
 

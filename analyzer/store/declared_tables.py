@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from typing import BinaryIO
 
 from tailrace.analyzer.store.layout import Source
-from tailrace.analyzer.util import ownership
+from tailrace.analyzer.util import memory, ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document
+from tailrace.errors import TraceError
 
 TABLES = """
 CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
@@ -31,6 +33,8 @@ CREATE TABLE declared_problems (file TEXT, line INTEGER, problem TEXT)
 """
 _LIMIT = 2 << 30
 """Bytes of a declared file that are read: those of some million tasks."""
+_LINE_LIMIT = 64 << 20
+"""Bytes of a line that are read: a task with half a million inputs."""
 NAMES = (
     "declared_workflows",
     "declared_tasks",
@@ -76,16 +80,26 @@ def fill(db: sqlite3.Connection, files: Iterable[Source]) -> None:
         try:
             if source.obstacle:
                 raise OSError(None, source.obstacle)
-            text = ownership.read_regular(source.path, _LIMIT)
+            with ownership.open_regular(source.path, _LIMIT) as file:
+                _fill_from(db, name, file)
         except OSError as error:
             _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
-            continue
-        for number, line in enumerate(text.split(b"\n"), 1):
-            try:
-                if line.strip():
-                    _add(db, _object(line))
-            except (ValueError, RecursionError, sqlite3.Error, OverflowError) as error:
-                _refuse(db, name, number, str(error))
+
+
+def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> None:
+    number = 0
+    while line := file.readline(_LINE_LIMIT):
+        number += 1
+        try:
+            if len(line) == _LINE_LIMIT:
+                raise ValueError(f"the line is longer than {_LINE_LIMIT:,} bytes: it and the rest are left out")
+            if line.strip():
+                memory.check_json(name, len(line))
+                _add(db, _object(line))
+        except (ValueError, RecursionError, TraceError, sqlite3.Error, OverflowError) as error:
+            _refuse(db, name, number, str(error))
+        if len(line) == _LINE_LIMIT:
+            return
 
 
 def _refuse(db: sqlite3.Connection, name: str, number: int, problem: str) -> None:

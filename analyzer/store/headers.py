@@ -96,7 +96,7 @@ class Header:
 
     def exit_code(self) -> int | None:
         """The process's exit code; None where its end was not seen."""
-        return _optional((self.exit or {}).get("code"))
+        return whole((self.exit or {}).get("code"))
 
 
 @dataclass
@@ -193,7 +193,7 @@ def pair(value: object) -> tuple[int, int] | None:
     """Two counts (read, written), or None when `value` is anything else."""
     if not isinstance(value, list) or len(value) != 2:
         return None
-    first, second = _optional(value[0]), _optional(value[1])
+    first, second = whole(value[0]), whole(value[1])
     if first is None or second is None or not (0 <= first <= _MOST and 0 <= second <= _MOST):
         return None
     return first, second
@@ -203,7 +203,7 @@ def _reaped(row: object) -> Reaped | None:
     """A row of a header's list, None where it is damaged."""
     if not isinstance(row, list) or len(row) != 4:
         return None
-    pid, status = _optional(row[0]), _optional(row[1])
+    pid, status = whole(row[0]), whole(row[1])
     return None if pid is None or status is None else Reaped(pid, status, *(pair(row[2:]) or (None, None)))
 
 
@@ -211,7 +211,7 @@ def _untraced(row: object) -> Untraced | None:
     """A row of a header's list, None where it is damaged."""
     if not isinstance(row, list) or len(row) != 3:
         return None
-    pid, why, program = _optional(row[0]), row[1], row[2]
+    pid, why, program = whole(row[0]), row[1], row[2]
     if pid is None or not isinstance(why, str):
         return None
     return Untraced(pid, clean(why), clean(program) if isinstance(program, str) else "")
@@ -238,11 +238,12 @@ def _process(args: Document) -> Process:
     argv = args.get("argv")
     words = [clean(str(word)) for word in argv] if isinstance(argv, list) else []
     facts = {clean(key): value for key, value in args.items() if key not in ("ppid", "exe", "argv", "cwd", "uid")}
-    uid = _optional(args.get("uid"))
-    return Process(_optional(args.get("ppid")), texts["exe"], words, texts["cwd"], uid, facts)
+    uid = whole(args.get("uid"))
+    return Process(whole(args.get("ppid")), texts["exe"], words, texts["cwd"], uid, facts)
 
 
-def _optional(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """A whole number that a column of the catalogue holds; None when `value` is anything else."""
     usable = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX
     return cast(int, value) if usable else None
 

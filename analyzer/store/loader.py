@@ -28,6 +28,7 @@ from tailrace.analyzer.store import dftracer, headers, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util.memory import Budget
 from tailrace.analyzer.util.types import Bools, Delayed, SqlValue
 from tailrace.errors import QueryError, TraceError
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 PARTITION_RAW_BYTES = 96 << 20
 """Raw JSON in a partition, about 350,000 events."""
+_EVENT_BYTES = 128
+"""No event of the core has a shorter line."""
+_VALUE_BYTES = 12
+"""Of one value of a column and what it takes while it is read."""
 SMALLEST_RAW_BYTES = 8 << 20
 """The smallest partitions that are made to give every core one."""
 
@@ -227,26 +232,32 @@ def _context_tests(predicates: Where) -> tuple[list[str], list[SqlValue]]:
 
 
 def partitions(catalogue: Catalogue, predicates: Where) -> list[Partition]:
-    """The matching blocks in lists of about equal raw size, each of at most about PARTITION_RAW_BYTES."""
+    """The matching blocks in lists of about equal weight, each of at most about PARTITION_RAW_BYTES."""
     return _cut(catalogue, blocks(catalogue, predicates))
 
 
+def _weight(block: Block) -> int:
+    """The raw size of a block, as if no event were shorter than those of the core: memory goes by events."""
+    return max(block[4], block[5] * _EVENT_BYTES)
+
+
 def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
-    total = sum(block[4] for block in found)
+    total = sum(_weight(block) for block in found)
     cores = os.cpu_count() or 1
     count = max(-(-total // PARTITION_RAW_BYTES), min(cores, total // SMALLEST_RAW_BYTES), 1)
     directory = catalogue.layout.directory  # joined as text, since pathlib is slow for 100,000 files
     cut: list[Partition] = []
     part: list[FilePart] = []
     done = 0
-    for file, kind, offset, member_bytes, raw, events in found:
+    for block in found:
+        file, kind, offset, member_bytes, _, events = block
         place = FilePart(f"{directory}/{file}", kind, ((offset, member_bytes),), events)
         if part and part[-1].path == place.path:
             before = part[-1]
             part[-1] = replace(before, places=before.places + place.places, events=before.events + events)
         else:
             part.append(place)
-        done += raw
+        done += _weight(block)
         if done * count >= total * (len(cut) + 1):
             cut.append(tuple(part))
             part = []
@@ -268,13 +279,15 @@ class Reading:
 def read_partition(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
     """The matching rows of a partition with `columns` (Dask's projection; None: all of `reading.columns`).
 
-    Raises TraceError when a block is damaged or has other events than its header says.
+    Raises TraceError when a block is damaged, has other events than its header says, or takes more than there is memory
+    for.
     """
     wanted = list(reading.columns if columns is None else columns)
     needed = list(dict.fromkeys([*wanted, *reading.predicates.columns()]))
+    promised = sum(file.events for file in part)
+    Budget(part[0].path).take(promised * len(needed) * _VALUE_BYTES)
     frames = [schema.frame_of(batch) for batch in _batches(part, needed, reading.mounts)]
     frame = frames[0] if len(frames) == 1 else concat(frames, needed)
-    promised = sum(file.events for file in part)
     if len(frame) != promised:
         raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers say {promised}")
     rows: pd.DataFrame = reading.predicates.rows(frame)[wanted]

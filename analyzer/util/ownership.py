@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 JSON_LIMIT = 64 << 20
 """Bytes of a run.json or an account that are read; a run with 10,000 restarts has 20 MB."""
@@ -31,18 +32,26 @@ def obstacle(status: os.stat_result, owner: int) -> str:
     return ""
 
 
-def read_regular(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes; links are not followed, and a FIFO is not waited for.
+def open_regular(path: Path, limit: int) -> BinaryIO:
+    """Opens a regular file of at most `limit` bytes; links are not followed, and a FIFO is not waited for.
 
     Raises OSError.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(None, "it is not a regular file")
-        if status.st_size > limit:
-            raise OSError(None, f"it has {status.st_size:,} bytes, more than the {limit:,} that are read")
+    file = os.fdopen(descriptor, "rb")
+    status = os.fstat(descriptor)
+    problem = "it is not a regular file" if not stat.S_ISREG(status.st_mode) else ""
+    if not problem and status.st_size > limit:
+        problem = f"it has {status.st_size:,} bytes, more than the {limit:,} that are read"
+    if problem:
+        file.close()
+        raise OSError(None, problem)
+    return file
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a file, as `open_regular` opens it. Raises OSError."""
+    with open_regular(path, limit) as file:
         return file.read(limit)
 
 

@@ -109,6 +109,29 @@ def test_any_account_is_taken(tmp_path_factory: pytest.TempPathFactory, document
     answers(run)
 
 
+ACCOUNT = {"host": "node-1", "pid": 7, "status": 0, "rchar": 1, "wchar": 1, "ns": 1}
+
+
+@pytest.mark.parametrize("key", ["pid", "status", "ns", "rchar", "wchar"])
+@pytest.mark.parametrize("value", [2**64, -(10**30)])
+def test_a_number_that_no_account_has_is_damage(tmp_path: Path, key: str, value: int) -> None:
+    run = run_of(tmp_path / "run")
+    (run / "accounts").mkdir(exist_ok=True)
+    (run / "accounts" / "a.json").write_text(json.dumps([ACCOUNT, {**ACCOUNT, key: value}]))
+    (row,) = tailrace.open(run).losses.itertuples()
+    assert (row.file, row.cause) == ("accounts/a.json", "damaged")
+    assert row.problem.endswith("the host, pid, status, time or bytes of an account are missing or impossible")
+
+
+def test_texts_of_an_account_are_any(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    (run / "accounts").mkdir(exist_ok=True)
+    texts = {"host": "\udcff", "untraced": "\ud800", "program": "\udfff\x00\x1b"}
+    (run / "accounts" / "a.json").write_text(json.dumps({**ACCOUNT, **texts}))
+    assert tailrace.open(run).losses.empty
+    answers(run)
+
+
 @FEW
 @given(lines=st.lists(st.one_of([changed(line) for line in KINDS]), min_size=1, max_size=4))
 @example(lines=[TASK, {**KINDS[4], "t_end_ns": 10**30, "tries": 2**64}, {**KINDS[3], "t_launch_ns": -(2**64)}])
