@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import tailrace
 from support.commands import TracedCommand
+from support.truth import read_run
 from tailrace.analyzer.store.loader import Glob
 from tailrace.cli import query
 from tailrace.errors import QueryError
@@ -121,3 +123,22 @@ def test_find_files_says_by_which_name(run: Path) -> None:
     (found,) = tailrace.open(run).find_files("part.dat").to_dict("records")
     assert (found["path"], found["how"]) == (f"{run.parent}/hard.dat", "ending")
     assert found["found"].endswith("part.dat")
+
+
+OPENS = ("open", "openat", "fopen", "opendir", "mkstemp", "memfd_create")
+
+
+def test_an_opened_file_has_the_kernels_name(program: Callable[[str], Path], tmp_path: Path) -> None:
+    done = TracedCommand(tmp_path, tmp_path / "run")(program("opened"))
+    said = done.stdout.splitlines()
+    seen = read_run(tmp_path / "run")
+    opened = [event for event in seen.named(*OPENS) if event["args"]["ret"] >= 0]
+    opened.sort(key=lambda event: (event["ts"], event["args"].get("ns", 0)))
+    assert len(opened) == len(said) > 120
+    for place, (event, kernels) in enumerate(zip(opened, said, strict=True)):
+        name = seen.path(event)
+        assert name
+        if kernels.startswith("~"):
+            assert Path(name).samefile(kernels[1:])
+        else:
+            assert name == kernels.removesuffix(" (deleted)"), (place, said[place - 3 : place + 1])

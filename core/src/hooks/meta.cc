@@ -82,6 +82,8 @@ void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, i
   e.ret = result_of(ret);
   NamedFile a, b;
   name_file(to_dir, to, ret == 0 ? Lookup::kNoFollow : Lookup::kNot, b);
+  bool may_redirect = b.identity.type == FileType::kDirectory || b.identity.type == FileType::kLink;
+  if (ret == 0 && may_redirect) forget_names();
   // After the call the file has the new name; the record has the same identity for both.
   name_file_as(from_dir, from, b.identity, a);
   record_path(call, e, &a, &b);
@@ -238,9 +240,17 @@ TAILRACE_HOOK int unlinkat(int dirfd, const char *path, int flags) noexcept {
   }
 NAMED_HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path, Lookup::kNoFollow)
 NAMED_HOOK(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), dir, path, Lookup::kNoFollow)
-NAMED_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, Lookup::kNoFollow)
-NAMED_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir, path,
-           Lookup::kNoFollow)
+#define SYMLINK_HOOK(symbol, parameters, arguments, dirfd)                   \
+  TAILRACE_HOOK int symbol parameters noexcept {                             \
+    Call call;                                                               \
+    int ret = REAL(symbol) arguments;                                        \
+    if (call && ret == 0) forget_names();                                    \
+    record_named(call, Fn::f_##symbol, dirfd, path, ret, Lookup::kNoFollow); \
+    return ret;                                                              \
+  }
+SYMLINK_HOOK(symlink, (const char *target, const char *path), (target, path), AT_FDCWD)
+SYMLINK_HOOK(symlinkat, (const char *target, int dir, const char *path), (target, dir, path), dir)
+
 NAMED_HOOK(truncate, (const char *path, off_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
 NAMED_HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path, Lookup::kFollow)
 

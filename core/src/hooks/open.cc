@@ -42,7 +42,7 @@ void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, i
   e.count = static_cast<uint64_t>(static_cast<unsigned>(flags));
   if (fd >= 0) {
     e.ret = fd;
-    record_path(call, e, file_opened(fd, flags, path, file) ? &file : nullptr);
+    record_path(call, e, file_opened(fd, {dirfd, path, flags}, file) ? &file : nullptr);
   } else if (reads_as_string_after(path, saved)) {
     name_file(dirfd, path, Lookup::kNot, file);
     e.ret = -saved;
@@ -77,8 +77,8 @@ void record_pair(const Call &call, Fn fn, const int fds[2], int ret) {
   e.fn = fn;
   e.ret = ret < 0 ? -saved : 0;
   NamedFile a, b;
-  bool named_a = ret == 0 && file_opened(fds[0], 0, nullptr, a);
-  bool named_b = ret == 0 && file_opened(fds[1], 0, nullptr, b);
+  bool named_a = ret == 0 && file_opened(fds[0], {AT_FDCWD, nullptr, 0}, a);
+  bool named_b = ret == 0 && file_opened(fds[1], {AT_FDCWD, nullptr, 0}, b);
   // Both ends of a pipe are one file.
   record_path(call, e, named_a ? &a : nullptr, named_b && b.hash != a.hash ? &b : nullptr);
   errno = saved;

@@ -64,7 +64,7 @@ void record_stream_opened(const Call &call, Fn fn, FILE *stream, const char *pat
   e.count = static_cast<uint64_t>(flags);
   if (stream) {
     e.ret = stream->_fileno;
-    record_path(call, e, file_opened(stream->_fileno, flags, path, file) ? &file : nullptr);
+    record_path(call, e, file_opened(stream->_fileno, {AT_FDCWD, path, flags}, file) ? &file : nullptr);
   } else if (reads_as_string_after(path, saved)) {
     name_file(AT_FDCWD, path, Lookup::kNot, file);
     e.ret = -saved;

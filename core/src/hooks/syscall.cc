@@ -5,6 +5,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#ifdef SYS_openat2
+#include <linux/openat2.h>
+#endif
 
 #include "hooks/hook_records.h"
 #include "hooks/seccomp.h"
@@ -39,8 +42,17 @@ OPEN_CALL(creat, f_creat, AT_FDCWD, a, O_CREAT | O_WRONLY | O_TRUNC)
 #endif
 OPEN_CALL(openat, f_openat, fd_in(a), b, fd_in(c))
 #ifdef SYS_openat2
-// The flags are first in struct open_how, which the kernel has read when the call succeeds.
-OPEN_CALL(openat2, f_openat, fd_in(a), b, ret >= 0 ? static_cast<int>(*reinterpret_cast<const uint64_t *>(c)) : 0)
+long on_openat2(ARGUMENTS) {
+  Call call;
+  long ret = REAL_CALL;
+  // The kernel has read it when the call succeeds.
+  open_how how{};
+  if (ret >= 0) how = *reinterpret_cast<const open_how *>(c);
+  // Below a root of the call's own the path means something else.
+  const char *path = how.resolve & RESOLVE_IN_ROOT ? nullptr : path_in(b);
+  record_open(call, Fn::f_openat, fd_in(ret), fd_in(a), path, static_cast<int>(how.flags));
+  return ret;
+}
 #endif
 OPEN_CALL(memfd_create, f_memfd_create, AT_FDCWD, a, O_RDWR)
 

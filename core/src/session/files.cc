@@ -20,8 +20,12 @@ namespace {
 constexpr uint32_t kChunk = 1024;  // entries and slots come in chunks, so that neither ever moves
 std::atomic<std::atomic<uint32_t> *> g_entries[kMaxTrackedFd / kChunk];
 OpenFile *g_slots[kMaxTrackedFd / kChunk];
-uint32_t g_slot_count = 1;  // slot 0 means none
-uint32_t g_free_slot = 0;
+std::atomic<uint32_t> g_slot_room{0};   // slots that have memory
+std::atomic<uint32_t> g_slot_count{1};  // slots that were ever taken; slot 0 means none
+// The free slot that is taken next, and in the upper half the number of changes: a thread that was stopped between
+// reading and exchanging the word must not take a slot that went and came back meanwhile.
+std::atomic<uint64_t> g_free{0};
+constexpr uint64_t kOneChange = uint64_t{1} << 32;
 
 OpenFile *slot_at(uint32_t i) { return &g_slots[i / kChunk][i % kChunk]; }
 
@@ -31,9 +35,10 @@ std::atomic<uint32_t> *entry_of(int fd) {
   return chunk ? chunk + static_cast<uint32_t>(fd) % kChunk : nullptr;
 }
 
-// Table lock held, here and below.
 std::atomic<uint32_t> *make_entry(int fd) {
   if (fd < 0 || static_cast<uint32_t>(fd) >= kMaxTrackedFd) return nullptr;
+  if (auto *e = entry_of(fd)) return e;
+  Locked lock(g_session.wiped->table);
   if (auto *e = entry_of(fd)) return e;
   auto *chunk = static_cast<std::atomic<uint32_t> *>(arena_allocate(kChunk * sizeof(std::atomic<uint32_t>)));
   if (!chunk) return nullptr;
@@ -41,34 +46,108 @@ std::atomic<uint32_t> *make_entry(int fd) {
   return entry_of(fd);
 }
 
-uint32_t take_slot() {
-  if (g_free_slot) {
-    uint32_t i = g_free_slot;
-    g_free_slot = slot_at(i)->next_free;
-    return i;
-  }
-  if (g_slot_count >= kMaxTrackedFd) return 0;
-  if (!g_slots[g_slot_count / kChunk]) {
-    auto *chunk = static_cast<OpenFile *>(sys::allocate_pages(kChunk * sizeof(OpenFile)));
-    if (!chunk) return 0;
-    g_slots[g_slot_count / kChunk] = chunk;
-  }
-  return g_slot_count++;
+// Memory for more slots; false when there is none.
+bool add_slots() {
+  Locked lock(g_session.wiped->table);
+  uint32_t room = g_slot_room.load(std::memory_order_relaxed);
+  if (g_slot_count.load(std::memory_order_relaxed) < room) return true;
+  if (room >= kMaxTrackedFd) return false;
+  auto *chunk = static_cast<OpenFile *>(sys::allocate_pages(kChunk * sizeof(OpenFile)));
+  if (!chunk) return false;
+  g_slots[room / kChunk] = chunk;
+  g_slot_room.store(room + kChunk, std::memory_order_release);
+  return true;
 }
 
-void release_slot(uint32_t i) {
+uint32_t take_new_slot() {
+  uint32_t i = g_slot_count.load(std::memory_order_relaxed);
+  for (;;) {
+    if (i >= g_slot_room.load(std::memory_order_acquire)) {
+      if (!add_slots()) return 0;
+      i = g_slot_count.load(std::memory_order_relaxed);
+    } else if (g_slot_count.compare_exchange_weak(i, i + 1, std::memory_order_relaxed)) {
+      return i;
+    }
+  }
+}
+
+uint32_t take_slot() {
+  uint64_t top = g_free.load(std::memory_order_acquire);
+  while (auto i = static_cast<uint32_t>(top)) {
+    uint64_t next = slot_at(i)->next_free.load(std::memory_order_relaxed);
+    uint64_t changed = ((top & ~(kOneChange - 1)) + kOneChange) | next;
+    if (g_free.compare_exchange_weak(top, changed, std::memory_order_acquire)) return i;
+  }
+  return take_new_slot();
+}
+
+void drop_reference(uint32_t i) {
   OpenFile *f = slot_at(i);
-  if (--f->references) return;
+  if (f->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   f->hash.store(0, std::memory_order_relaxed);
+  f->generation.fetch_add(2, std::memory_order_relaxed);
   f->stream = nullptr;
-  if (f->path) pool_give(f->path, f->path_bytes);
-  f->path = nullptr;
-  f->next_free = g_free_slot;
-  g_free_slot = i;
+  uint64_t top = g_free.load(std::memory_order_relaxed), changed;
+  do {
+    f->next_free.store(static_cast<uint32_t>(top), std::memory_order_relaxed);
+    changed = ((top & ~(kOneChange - 1)) + kOneChange) | i;
+  } while (!g_free.compare_exchange_weak(top, changed, std::memory_order_release, std::memory_order_relaxed));
+}
+
+// Takes a reference to the slot that `entry` names, if it still does then. Returns the slot's number, or 0.
+uint32_t share_slot(const std::atomic<uint32_t> *entry) {
+  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  if (!i) return 0;
+  auto &references = slot_at(i)->references;
+  uint32_t n = references.load(std::memory_order_relaxed);
+  while (n && !references.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  if (!n) return 0;
+  if (entry->load(std::memory_order_acquire) == i) return i;
+  drop_reference(i);
+  return 0;
 }
 
 void empty_entry(std::atomic<uint32_t> *entry) {
-  if (uint32_t i = entry->exchange(0, std::memory_order_acq_rel)) release_slot(i);
+  if (!entry->load(std::memory_order_relaxed)) return;
+  if (uint32_t i = entry->exchange(0, std::memory_order_acq_rel)) drop_reference(i);
+}
+
+constexpr size_t words_of(size_t bytes) { return (bytes + 7) / 8; }
+
+bool has_room(const OpenFile *f, size_t bytes) {
+  return words_of(bytes) <= kNameWords || words_of(bytes) <= f->room_words;
+}
+
+// Table lock held. Without memory the old room stays.
+void make_room(OpenFile *f, size_t bytes) {
+  size_t words = words_of(bytes);
+  auto *room = static_cast<uint64_t *>(pool_take(words * 8));
+  if (!room) return;
+  if (uint64_t *old = f->room.load(std::memory_order_relaxed)) pool_give(old, f->room_words * 8);
+  f->room_words = static_cast<uint32_t>(words);
+  f->room.store(room, std::memory_order_relaxed);
+}
+
+void copy_words(uint64_t *to, const char *from, size_t bytes) {
+  for (; bytes; ++to) {
+    size_t n = bytes < 8 ? bytes : 8;
+    uint64_t word = 0;
+    memcpy(&word, from, n);
+    __atomic_store_n(to, word, __ATOMIC_RELAXED);
+    from += n;
+    bytes -= n;
+  }
+}
+
+void copy_words(char *to, const uint64_t *from, size_t bytes) {
+  for (; bytes; ++from) {
+    size_t n = bytes < 8 ? bytes : 8;
+    uint64_t word = __atomic_load_n(from, __ATOMIC_RELAXED);
+    memcpy(to, &word, n);
+    to += n;
+    bytes -= n;
+  }
 }
 
 FileType type_of_mode(unsigned mode) {
@@ -82,17 +161,6 @@ FileType type_of_mode(unsigned mode) {
     case S_IFSOCK: return FileType::kSocket;
     default: return FileType::kAnonymous;
   }
-}
-
-constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_NLINK;
-
-FileIdentity identity_of(const struct statx &s) {
-  FileIdentity id;
-  id.type = type_of_mode(s.stx_mode);
-  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
-  id.ino = s.stx_ino;
-  if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1000000000LL + s.stx_btime.tv_nsec;
-  return id;
 }
 
 // The kernel's name of an open file or, without /proc, the path as given.
@@ -132,13 +200,16 @@ void tell_queue(int fd, NamedFile &name) {
   name.identity.type = FileType::kFifo;
 }
 
+// Of a descriptor that no hook saw opened.
+constexpr Opening kUnseen{AT_FDCWD, nullptr, 0};
+
 // The identity of an open descriptor's file, by the kernel.
 struct Found {
   bool ok = false;
   Messages messages = Messages::kNone;
 };
 
-Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_t target_bytes, NamedFile &name) {
+Found look_up(int fd, const Opening &opening, const struct sockaddr *target, socklen_t target_bytes, NamedFile &name) {
   Found found;
   name.hash = 0;
   struct statx s;
@@ -148,53 +219,86 @@ Found look_up(int fd, const char *given, const struct sockaddr *target, socklen_
   if (name.identity.type == FileType::kSocket) {
     found.messages = write_socket_name(w, fd, name.identity.ino, target, target_bytes);
   }
-  name.path_bytes = static_cast<uint32_t>(w.size());
-  if (!name.path_bytes) {
-    size_t room = kPathBytes - kQueuePrefix.size();
-    name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, s.stx_nlink == 0, given, name.path, room));
-    tell_queue(fd, name);
-  }
-  name.hash = file_hash(name.name(), name.identity);
   found.ok = true;
+  name.path_bytes = static_cast<uint32_t>(w.size());
+  if (name.path_bytes) {
+    name.hash = file_hash(name.name(), name.identity);
+    return found;
+  }
+  bool unlinked = s.stx_nlink == 0;
+  if (!unlinked) {
+    name.path_bytes = static_cast<uint32_t>(name_without_kernel(opening, name.identity, name.path, name.hash));
+    if (name.path_bytes) return found;
+  }
+  size_t room = kPathBytes - kQueuePrefix.size();
+  name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, unlinked, opening.path, name.path, room));
+  tell_queue(fd, name);
+  name.hash = file_hash(name.name(), name.identity);
+  if (!unlinked) remember_name(name.name(), name.identity, name.hash);
   return found;
 }
 
-// Table lock held.
-void set_path(OpenFile *f, const NamedFile &name) {
-  if (f->path) pool_give(f->path, f->path_bytes);
-  size_t n = name.path_bytes;
-  f->path = static_cast<char *>(pool_take(n ? n : 1));
-  f->path_bytes = static_cast<uint32_t>(f->path ? n : 0);
-  if (f->path) memcpy(f->path, name.path, n);
+// The slot's name and identity; its hash follows, by the caller.
+void set_name(OpenFile *f, const NamedFile &name) {
+  // A reader that has copied anything of this name also sees that the generation is another one (copy_name).
+  std::atomic_thread_fence(std::memory_order_release);
+  size_t bytes = has_room(f, name.path_bytes) ? name.path_bytes : 0;
+  copy_words(words_of(bytes) <= kNameWords ? f->name : f->room.load(std::memory_order_relaxed), name.path, bytes);
+  f->identity.store(name.identity);
+  // After the room, which a reader must not take for a larger one.
+  f->name_bytes.store(static_cast<uint32_t>(bytes), std::memory_order_release);
 }
 
 // Looks the descriptor up with the kernel, puts it into the table, and leaves its name in `name`.
-OpenFile *resolve(int fd, int flags, bool own_position, const char *given, NamedFile &name) {
-  Found found = look_up(fd, given, nullptr, 0, name);
+OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &name) {
+  Found found = look_up(fd, opening, nullptr, 0, name);
   if (!found.ok) return nullptr;
 
-  Locked lock(g_session.wiped->table);
   auto *entry = make_entry(fd);
   uint32_t i = entry ? take_slot() : 0;
   if (!i) return nullptr;
   OpenFile *f = slot_at(i);
-  set_path(f, name);
-  f->identity = name.identity;
+  if (!has_room(f, name.path_bytes)) {
+    Locked lock(g_session.wiped->table);
+    make_room(f, name.path_bytes);
+  }
+  set_name(f, name);
   f->messages = found.messages;
-  f->references = 1;
-  f->append = (flags & O_APPEND) != 0;
+  f->append = (opening.flags & O_APPEND) != 0;
   f->position.store(0, std::memory_order_relaxed);
   f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
   f->stream = nullptr;
   f->stream_pushed = 0;
   f->translates = false;
+  f->references.store(1, std::memory_order_relaxed);
   f->hash.store(name.hash, std::memory_order_release);
   uint32_t old = entry->exchange(i, std::memory_order_acq_rel);
-  if (old) release_slot(old);
+  if (old) drop_reference(old);
   return f;
 }
 
+// Of a slot that is in use. One thread at a time, and to its end: a reader of a name that stayed half-written would
+// never get it.
+void rename_socket(OpenFile *f, const NamedFile &name, const Found &found) {
+  Locked lock(g_session.wiped->table);
+  f->generation.fetch_add(1, std::memory_order_relaxed);
+  if (!has_room(f, name.path_bytes)) make_room(f, name.path_bytes);
+  set_name(f, name);
+  f->messages = found.messages;
+  f->hash.store(name.hash, std::memory_order_release);
+  f->generation.fetch_add(1, std::memory_order_release);
+}
+
 }  // namespace
+
+FileIdentity identity_of(const struct statx &s) {
+  FileIdentity id;
+  id.type = type_of_mode(s.stx_mode);
+  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
+  id.ino = s.stx_ino;
+  if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1000000000LL + s.stx_btime.tv_nsec;
+  return id;
+}
 
 OpenFile *known_file_of(int fd) {
   auto *entry = entry_of(fd);
@@ -205,29 +309,25 @@ OpenFile *known_file_of(int fd) {
 OpenFile *file_of(int fd) {
   if (OpenFile *f = known_file_of(fd)) return f;
   NamedFile name;
-  return resolve(fd, 0, false, nullptr, name);
+  return resolve(fd, kUnseen, false, name);
 }
 
-bool file_opened(int fd, int flags, const char *path, NamedFile &name) {
-  if (resolve(fd, flags, true, path, name)) return true;
+bool file_opened(int fd, const Opening &opening, NamedFile &name) {
+  if (resolve(fd, opening, true, name)) return true;
   forget_file(fd);
   return false;
 }
 
 void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes) {
   NamedFile name;
-  if (!known_file_of(fd)) resolve(fd, 0, false, nullptr, name);
-  Found found = look_up(fd, nullptr, target, target_bytes, name);
+  if (!known_file_of(fd)) resolve(fd, kUnseen, false, name);
+  Found found = look_up(fd, kUnseen, target, target_bytes, name);
   if (!found.ok) return;
-  Locked lock(g_session.wiped->table);
-  auto *entry = entry_of(fd);
-  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  uint32_t i = share_slot(entry_of(fd));
   if (!i) return;
   OpenFile *f = slot_at(i);
-  if (f->identity.ino != name.identity.ino || f->identity.type != FileType::kSocket) return;
-  set_path(f, name);
-  f->messages = found.messages;
-  f->hash.store(name.hash, std::memory_order_release);
+  if (f->identity.ino() == name.identity.ino && f->identity.type() == FileType::kSocket) rename_socket(f, name, found);
+  drop_reference(i);
 }
 
 bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out) {
@@ -243,40 +343,31 @@ bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t othe
 
 void file_duplicated(int oldfd, int newfd) {
   if (oldfd == newfd) return;
-  Locked lock(g_session.wiped->table);
-  auto *from = entry_of(oldfd);
-  uint32_t i = from ? from->load(std::memory_order_acquire) : 0;
+  uint32_t i = share_slot(entry_of(oldfd));
   auto *to = i ? make_entry(newfd) : entry_of(newfd);
-  if (!to) return;
-  empty_entry(to);
-  if (!i) return;
-  ++slot_at(i)->references;
-  to->store(i, std::memory_order_release);
+  uint32_t old = i;
+  if (to) old = to->exchange(i, std::memory_order_acq_rel);
+  if (old) drop_reference(old);
 }
 
 void forget_file(int fd) {
-  if (!known_file_of(fd)) return;
-  Locked lock(g_session.wiped->table);
   if (auto *entry = entry_of(fd)) empty_entry(entry);
 }
 
 bool take_file(int fd, NamedFile &out) {
-  if (!known_file_of(fd)) return false;
-  Locked lock(g_session.wiped->table);
   auto *entry = entry_of(fd);
-  uint32_t i = entry ? entry->load(std::memory_order_acquire) : 0;
+  if (!entry || !entry->load(std::memory_order_relaxed)) return false;
+  uint32_t i = entry->exchange(0, std::memory_order_acq_rel);
   if (!i) return false;
   OpenFile *f = slot_at(i);
-  out.hash = f->hash.load(std::memory_order_relaxed);
-  out.identity = f->identity;
-  out.path_bytes = f->path_bytes;
-  memcpy(out.path, f->path, f->path_bytes);
-  empty_entry(entry);
-  return true;
+  out.hash = f->hash.load(std::memory_order_acquire);
+  long bytes = copy_name(f, out.hash, out.path, kPathBytes, out.identity);
+  out.path_bytes = bytes > 0 ? static_cast<uint32_t>(bytes) : 0;
+  drop_reference(i);
+  return bytes >= 0;
 }
 
 void forget_files(unsigned first, unsigned last) {
-  Locked lock(g_session.wiped->table);
   if (last >= kMaxTrackedFd) last = kMaxTrackedFd - 1;
   for (unsigned fd = first; fd <= last;) {
     auto *entry = entry_of(static_cast<int>(fd));
@@ -290,11 +381,18 @@ void forget_files(unsigned first, unsigned last) {
 }
 
 long copy_name(OpenFile *file, uint64_t hash, char *path, size_t size, FileIdentity &identity) {
-  Locked lock(g_session.wiped->table);
-  if (file->hash.load(std::memory_order_relaxed) != hash || file->path_bytes > size) return -1;
-  memcpy(path, file->path, file->path_bytes);
-  identity = file->identity;
-  return file->path_bytes;
+  uint32_t generation = file->generation.load(std::memory_order_acquire);
+  if ((generation & 1) || file->hash.load(std::memory_order_acquire) != hash) return -1;
+  size_t bytes = file->name_bytes.load(std::memory_order_acquire);
+  if (bytes > size) return -1;
+  const uint64_t *words = words_of(bytes) <= kNameWords ? file->name : file->room.load(std::memory_order_relaxed);
+  copy_words(path, words, bytes);
+  identity = file->identity.load();
+  // Whoever has begun to replace what was copied has changed the generation before (set_name).
+  std::atomic_thread_fence(std::memory_order_acquire);
+  bool same = file->generation.load(std::memory_order_relaxed) == generation &&
+              file->hash.load(std::memory_order_relaxed) == hash;
+  return same ? static_cast<long>(bytes) : -1;
 }
 
 bool name_open_file(int fd, NamedFile &out) {
@@ -307,7 +405,7 @@ bool name_open_file(int fd, NamedFile &out) {
 }
 
 void each_stream(void (*visit)(OpenFile *)) {
-  for (uint32_t i = 1; i < g_slot_count; ++i) {
+  for (uint32_t i = 1; i < g_slot_count.load(std::memory_order_relaxed); ++i) {
     OpenFile *f = slot_at(i);
     if (f->hash.load(std::memory_order_relaxed) && f->stream) visit(f);
   }
@@ -376,7 +474,7 @@ void name_file_as_opened(const char *path, NamedFile &out) {
   int fd = sys::open(path, O_PATH);
   Found found;
   if (fd >= 0) {
-    found = look_up(fd, path, nullptr, 0, out);
+    found = look_up(fd, {AT_FDCWD, path, O_PATH}, nullptr, 0, out);
     sys::close(fd);
   }
   if (!found.ok) name_file(AT_FDCWD, path, Lookup::kFollow, out);

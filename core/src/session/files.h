@@ -1,15 +1,25 @@
 // The table from descriptors to files. An entry is filled when a descriptor is opened or, where no hook saw that
 // (inherited, received, opened by a raw system call), at its first use; every call that closes a descriptor empties it.
 //
+//   g_entries[fd] ──► slot (OpenFile): references, position, name      free slots: a stack, g_free ─► slot ─► slot ...
+//   g_entries[dup] ─┘
+//
 // Invariants:
-// - A look-up takes no lock: the entry is one word, and the slot that it names is never unmapped.
-// - Slots change under the table lock and are recycled; their hash is read once, and checked again before their name is
-//   used.
+// - Nothing here waits: opening and closing take no lock and so need no signals blocked, which would be four system
+//   calls for each file. Only more memory is made under the table lock.
+// - An entry that names a slot is a reference to it. Who takes the number out of the entry, in one exchange, has the
+//   reference; who drops the last one returns the slot. A thread or handler that is stopped in between, or leaves by
+//   longjmp, costs at most the slot.
+// - Slots are never unmapped, but recycled. A reader reads the hash once; copy_name() checks it, and that the slot was
+//   not recycled meanwhile, before the name is used.
 // - An entry is emptied BEFORE the descriptor is closed: another thread may get the number as soon as the kernel has
 //   closed it.
 #pragma once
 
+#include <sys/stat.h>
+
 #include "format/journal.h"
+#include "session/opened_name.h"
 #include "session/path_buffer.h"
 #include "session/sockets.h"
 
@@ -17,25 +27,53 @@ namespace tailrace {
 
 constexpr uint32_t kMaxTrackedFd = 1 << 20;
 
+// An identity that one thread may read while another one replaces it.
+class SharedIdentity {
+ public:
+  FileType type() const { return type_.load(std::memory_order_relaxed); }
+  uint64_t ino() const { return ino_.load(std::memory_order_relaxed); }
+  FileIdentity load() const {
+    return {type(), dev_.load(std::memory_order_relaxed), ino(), btime_ns_.load(std::memory_order_relaxed)};
+  }
+  void store(const FileIdentity &identity) {
+    type_.store(identity.type, std::memory_order_relaxed);
+    dev_.store(identity.dev, std::memory_order_relaxed);
+    ino_.store(identity.ino, std::memory_order_relaxed);
+    btime_ns_.store(identity.btime_ns, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<FileType> type_;
+  std::atomic<uint64_t> dev_;
+  std::atomic<uint64_t> ino_;
+  std::atomic<int64_t> btime_ns_;
+};
+
+constexpr size_t kNameWords = 14;  // of a name that needs no memory of its own: 112 bytes
+
 // An open file description (open(2)): what dup'd descriptors share.
 struct OpenFile {
   std::atomic<uint64_t> hash;  // fhash; 0 while free
   std::atomic<int64_t> position;
   // The fork generation in which only this process had the position; another process may have moved it since.
   std::atomic<uint32_t> own_since;
-  uint32_t references;
-  FileIdentity identity;
+  std::atomic<uint32_t> references;
+  std::atomic<uint32_t> generation;  // another one after the slot was recycled or its name replaced; odd meanwhile
+  SharedIdentity identity;
   bool append;
   std::atomic<Messages> messages;
-  uint32_t path_bytes;
-  char *path;
   // The stream over it, and how many bytes of its buffers are accounted for (hooks/stream.h).
   void *stream;
   int64_t stream_unread;
   int64_t stream_unwritten;
   int64_t stream_pushed;
   bool translates;  // fopen's ",ccs=": what is written is not what the locale makes of it
-  uint32_t next_free;
+  std::atomic<uint32_t> next_free;
+  // The name, as words: they are copied one by one, since another thread may replace them.
+  std::atomic<uint32_t> name_bytes;
+  uint32_t room_words;           // of `room`
+  std::atomic<uint64_t *> room;  // where a name lies that was too long for `name`; kept for the next file
+  uint64_t name[kNameWords];
 };
 
 // A file with its name, as a copy.
@@ -54,9 +92,9 @@ OpenFile *file_of(int fd);
 // The same, without resolving.
 OpenFile *known_file_of(int fd);
 
-// To be called after the descriptor was opened with `flags` (open(2)). `path` as given is the fallback where /proc does not
-// tell. Writes the file to `name`; false when it is unknown.
-bool file_opened(int fd, int flags, const char *path, NamedFile &name);
+// To be called after the descriptor was opened. Its path as given is also the fallback where /proc does not tell. Writes
+// the file to `name`; false when it is unknown.
+bool file_opened(int fd, const Opening &opening, NamedFile &name);
 // To be called after the socket was bound or connected, which changes its name and that of all its duplicates
 // (session/sockets.h).
 void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes);
@@ -82,11 +120,15 @@ inline bool position_is_own(const OpenFile *f) {
          !f->append;
 }
 inline bool is_seekable(const OpenFile *f) {
-  return f->identity.type == FileType::kRegular || f->identity.type == FileType::kBlock;
+  return f->identity.type() == FileType::kRegular || f->identity.type() == FileType::kBlock;
 }
 
 // Calls visit(file) for every open file that has a stream.
 void each_stream(void (*visit)(OpenFile *));
+
+// What statx(2) is asked for, and what its answer says.
+constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_NLINK;
+FileIdentity identity_of(const struct statx &s);
 
 enum class Lookup { kNot, kFollow, kNoFollow };
 // Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no crash.

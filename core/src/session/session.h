@@ -35,7 +35,7 @@
 // Locks, in the order in which a thread that takes more than one takes them:
 //
 //   sealing    scratch, seal_stack, the trace file, a segment while it is emptied
-//   table      contexts, file slots, the list of threads, segments' numbers, the reserve
+//   table      contexts, memory for file slots, the list of threads, segments' numbers, the reserve
 //   reaping    the readings around a wait (session/child_account.h); no other lock is taken under it
 //
 // Guarantees:
