@@ -12,29 +12,36 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from tailrace.analyzer.store import headers, ledger, loader, schema
+from tailrace.analyzer.store import engine, headers, ledger, loader, schema, usage
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
-from tailrace.analyzer.util.types import Graph
+from tailrace.analyzer.util.lazy import lazy
+from tailrace.analyzer.util.types import Graph, SqlRow
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import pandas as pd
 
     from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.edges.file_names import FileNames
     from tailrace.analyzer.insights import Finding, Insights
+else:
+    pd = lazy("pandas")
 
 _KEYS = ["workflow", "stage", "task", "job"]
+_INTEGERS = ("tasks", "processes", "events", "read_bytes", "written_bytes", "t0_ns", "t1_ns")
 _SUMS = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
 
+_LOSSES = "SELECT file, cause, unit, count, problem FROM losses ORDER BY file, cause, unit"
+_PROBLEMS = "SELECT file, line, problem FROM declared_problems ORDER BY file, line"
+_COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1"
+"""The ends of the commands that `tailrace run` started."""
 _USAGE = {
     "utime_ns": "utime",
     "stime_ns": "stime",
@@ -72,11 +79,11 @@ def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return renumbered
 
 
-def _unmet(frame: pd.DataFrame) -> pd.DataFrame:
+def _unmet(part: loader.Part) -> set[str]:
     """The names of a partition's calls that met no file."""
+    frame = part()
     names = [frame[path][frame[file].isna()].dropna() for file, path in (("file", "path"), ("file2", "path2"))]
-    unmet: pd.DataFrame = pd.DataFrame({"path": pd.concat([part.astype(object) for part in names]).unique()})
-    return unmet
+    return {str(name) for column in names for name in column.unique()}
 
 
 def _with_facts(table: pd.DataFrame, facts: pd.Series) -> pd.DataFrame:
@@ -146,11 +153,43 @@ class Run:
         Raises:
             QueryError: there is no such column, file, stage, task, job, workflow, rank, host, pid or start in the run.
         """
+        return loader.frame(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta))
+
+    def read(
+        self, columns: Sequence[str] | None = None, *, t0: int | None = None, t1: int | None = None, **where: Any
+    ) -> pd.DataFrame:
+        """The rows of `events(...).compute()` as a pandas frame, read at once: on threads of this process without
+        loading Dask, or on the Dask scheduler that was chosen. Arguments and errors are those of `events`."""
+        return loader.read(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta))
+
+    def parts(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        t0: int | None = None,
+        t1: int | None = None,
+        blocks: list[loader.Block] | None = None,
+        **where: Any,
+    ) -> list[loader.Part]:
+        """The rows of `events` as functions without arguments that read a partition each, for `engine.compute` and
+        `engine.stream`; none where no block can hold a matching event. blocks: only those of these blocks."""
+        return loader.parts(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta), blocks)
+
+    def counts(
+        self, by: Sequence[str] = (), *, t0: int | None = None, t1: int | None = None, **where: Any
+    ) -> loader.Counts:
+        """The number of events that match, by columns, as far as block headers tell it. Arguments and errors are those
+        of `events`."""
+        return loader.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
+
+    def _reading(
+        self, columns: Sequence[str] | None, t0: int | None, t1: int | None, where: dict[str, Any]
+    ) -> tuple[list[str], loader.Where]:
+        """The columns and checked predicates of `events`."""
         predicates = loader.where(t0, t1, **where)
         names = list(self.columns if columns is None else columns)
         self._check(names, predicates)
-        predicates = self._with_files(predicates)
-        return loader.frame(self._catalogue, names, predicates, mount_rows(self.meta))
+        return names, self._with_files(predicates)
 
     def _check(self, names: list[str], predicates: loader.Where) -> None:
         for name in [*names, *predicates.columns()]:
@@ -186,9 +225,8 @@ class Run:
 
     def _names_of_no_file(self) -> set[str]:
         """The names in calls that met no file: failed opens, files that were searched for."""
-        events = loader.frame(self._catalogue, loader.Files.COLUMNS, loader.Where(), mount_rows(self.meta))
-        parts = events.map_partitions(_unmet, meta=pd.DataFrame({"path": pd.Series(dtype=object)})).compute()
-        return set(parts["path"])
+        parts = loader.parts(self._catalogue, loader.Files.COLUMNS, loader.Where(), mount_rows(self.meta))
+        return set().union(*engine.compute([partial(_unmet, part) for part in parts]))
 
     def find_files(self, name: str | loader.Glob) -> pd.DataFrame:
         """The files of a name or pattern: file (identity), path (its last name), ftype, found (that one of its names by
@@ -214,7 +252,10 @@ class Run:
     # ---- tables ----
 
     def _table(self, query: str, integers: Sequence[str] = ()) -> pd.DataFrame:
-        names, rows = self._catalogue.table(query)
+        return self._frame(*self._catalogue.table(query), integers)
+
+    @staticmethod
+    def _frame(names: Sequence[str], rows: Sequence[SqlRow], integers: Sequence[str]) -> pd.DataFrame:
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
         data: dict[str, Any] = {
             name: pd.array(list(column), dtype="Int64") if name in integers else pd.Series(list(column), dtype=object)
@@ -261,8 +302,12 @@ class Run:
     @cached_property
     def coverage(self) -> pd.DataFrame:
         """The trace compared with the kernel's accounts, one row per process; see
-        tailrace.analyzer.store.ledger.table."""
-        return ledger.table(self._catalogue)
+        tailrace.analyzer.store.ledger.accounts."""
+        return ledger.table(self._accounts)
+
+    @cached_property
+    def _accounts(self) -> list[dict[str, Any]]:
+        return ledger.accounts(self._catalogue)
 
     @cached_property
     def lossy_processes(self) -> set[Process]:
@@ -296,17 +341,13 @@ class Run:
     @cached_property
     def losses(self) -> pd.DataFrame:
         """Losses: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or "")."""
-        return self._table("SELECT file, cause, unit, count, problem FROM losses ORDER BY file, cause, unit", ["count"])
+        return self._table(_LOSSES, ["count"])
 
     @cached_property
     def stages(self) -> pd.DataFrame:
         """Stages by start: workflow, stage (null: untagged), tasks, processes, events, read_bytes, written_bytes (each
         byte once), t0_ns, t1_ns."""
-        keys = ["workflow", "stage"]
-        table = self._usage.assign(tasks=self._usage["task"].replace("", None))
-        table = table.groupby(keys, as_index=False).agg({"tasks": "nunique", **_SUMS})
-        table = table.merge(self._processes_of(keys), on=keys, how="left").sort_values("t0_ns", kind="stable")
-        return _with_nulls(table[[*keys, "tasks", "processes", *_SUMS]], keys)
+        return self._frame(usage.Stage._fields, usage.stages(self._catalogue), _INTEGERS)
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
@@ -338,24 +379,13 @@ class Run:
     @cached_property
     def _usage(self) -> pd.DataFrame:
         """Events and bytes of each (workflow, stage, task, job), "" for null, since no tag is empty."""
-        pure = self._table(
-            f"SELECT {_texts(_KEYS)}, sum(b.events) AS events, sum(b.read) AS read_bytes,"
-            " sum(b.written) AS written_bytes, min(b.t0) AS t0_ns, max(b.t1) AS t1_ns FROM blocks b"
-            " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0 AND"
-            " (SELECT count(*) FROM block_contexts m WHERE m.block_id = b.id) = 1 GROUP BY c.id",
-            list(_SUMS),
-        )
-        mixed = loader.usage_of_mixed(self._catalogue)
-        return pd.concat([pure, mixed], ignore_index=True) if len(mixed) else pure
+        return self._frame(usage.Usage._fields, usage.rows(self._catalogue), _INTEGERS)
 
     @cached_property
     def command_ends(self) -> pd.DataFrame:
         """The ends of the commands that `tailrace run` started, by time: host, pid, status (as waitpid(2) gives it),
         end_ns. A command without byte accounting is left out."""
-        accounts = "FROM reaped WHERE process_id IS NULL AND NOT is_task"
-        return self._table(
-            f"SELECT host, pid, status, t1 AS end_ns {accounts} ORDER BY t1", ["pid", "status", "end_ns"]
-        )
+        return self._table(_COMMANDS.format("host, pid, status, t1 AS end_ns"), ["pid", "status", "end_ns"])
 
     @cached_property
     def outcomes(self) -> pd.DataFrame:
@@ -416,7 +446,7 @@ class Run:
     @cached_property
     def declared_problems(self) -> pd.DataFrame:
         """Lines of declared files that could not be used: file, line, problem."""
-        return self._table("SELECT * FROM declared_problems ORDER BY file, line", ["line"])
+        return self._table(_PROBLEMS, ["line"])
 
     @cached_property
     def waits(self) -> pd.DataFrame:
@@ -427,6 +457,28 @@ class Run:
         return waits.table(self)
 
     # ---- overview ----
+
+    @cached_property
+    def t0_ns(self) -> int | None:
+        """When the first event began; None in a run without events."""
+        ((first,),) = self._catalogue.rows("SELECT min(t0) FROM blocks WHERE events > 0")
+        return None if first is None else int(first)
+
+    def stage_rows(self) -> list[usage.Stage]:
+        """The rows of `stages` as plain values, without loading pandas."""
+        return usage.stages(self._catalogue)
+
+    def loss_rows(self) -> list[SqlRow]:
+        """The rows of `losses`."""
+        return self._catalogue.rows(_LOSSES)
+
+    def declared_problem_rows(self) -> list[SqlRow]:
+        """The rows of `declared_problems`."""
+        return self._catalogue.rows(_PROBLEMS)
+
+    def short_accounts(self) -> list[dict[str, Any]]:
+        """The rows of `coverage` of processes that were not fully seen; see ledger.short."""
+        return ledger.short(self._accounts)
 
     def info(self) -> dict[str, Any]:
         """An overview of the run, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
@@ -440,7 +492,11 @@ class Run:
         )
         from tailrace.analyzer.model import outcomes
 
-        ends, said, _ = outcomes.news(self)
+        accounts = self._accounts
+        signals = [row["signal"] for row in accounts if row["traced"] and row["signal"] is not None]
+        statuses = [status for (status,) in self._catalogue.rows(_COMMANDS.format("status"))]
+        declared = self._catalogue.rows("SELECT status, tries FROM declared_tasks")
+        ends, said, _ = outcomes.said(declared, statuses, signals)
         hosts = self._catalogue.rows("SELECT DISTINCT host FROM processes ORDER BY host")
         lost = self._catalogue.rows(
             "SELECT cause, unit, sum(count) FROM losses GROUP BY cause, unit ORDER BY cause, unit"
@@ -459,7 +515,7 @@ class Run:
             "raw_bytes": raw,
             "read_bytes": read,
             "written_bytes": written,
-            "coverage": ledger.totals(self.coverage),
+            "coverage": ledger.totals(accounts),
             "losses": [{"cause": cause, "unit": unit, "count": count} for cause, unit, count in lost],
         }
 

@@ -35,17 +35,16 @@ def command(directory: Path | None, build: bool, form: str) -> None:
     render(["", str(directory)], _lines(info), numbers=False)
     if info["stages"]:
         render(*_stages(run), title="Stages")
-    below = ledger_rows(run.coverage)
+    below = ledger_rows(run.short_accounts())
     if below:
         render(
             ["process", "program", "accounted", "missing", "coverage", "cause"], below, title=f"Coverage below {_LIMIT}"
         )
-    if len(run.losses):
-        rows = run.losses[["file", "cause", "count", "unit", "problem"]]
-        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Losses")
-    if len(run.declared_problems):
-        rows = run.declared_problems
-        render(list(rows.columns), [list(row) for row in rows.itertuples(index=False)], title="Invalid declared lines")
+    if losses := run.loss_rows():
+        rows = [[file, cause, count, unit, problem] for file, cause, unit, count, problem in losses]
+        render(["file", "cause", "count", "unit", "problem"], rows, title="Losses")
+    if problems := run.declared_problem_rows():
+        render(["file", "line", "problem"], problems, title="Invalid declared lines")
 
 
 def _lines(info: dict[str, Any]) -> list[list[str]]:
@@ -113,16 +112,14 @@ MOST_ROWS = 20
 _LIMIT = "99.9%"
 
 
-def ledger_rows(coverage: Any) -> list[list[str]]:
-    """The processes with a coverage below 99.9%, by missing bytes, the most first."""
-    from tailrace.analyzer.summary import below
+def ledger_rows(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The processes with a coverage below 99.9% (ledger.short), by missing bytes, the most first."""
     from tailrace.analyzer.util.formatting import bytes_text, percent_text
 
-    rows = below(coverage)
     shown = [
         [
             f"{row['host']}:{row['pid']}",
-            Path(row["exe"]).name or "?",
+            Path(row["exe"] or "").name or "?",
             bytes_text(row["kernel_bytes"]),
             bytes_text(row["missing_bytes"]),
             percent_text(row["kernel_bytes"] - row["missing_bytes"], row["kernel_bytes"]),
@@ -146,7 +143,7 @@ def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:
             bytes_text(row.read_bytes),
             bytes_text(row.written_bytes),
         ]
-        for row in run.stages.itertuples(index=False)
+        for row in run.stage_rows()
     ]
     return ["workflow", "stage", "tasks", "processes", "events", "read", "written"], rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import isfinite
@@ -113,9 +115,54 @@ def command(
     for name in values.get("path", ()):
         _explain(run, name)
     where = {**values, **_times(run, since, until)}
-    _write(
-        _pieces(run, by, aggs, columns, sort, limit, where), form, output, _names(by if columns is None else columns)
-    )
+    if columns is None and output is None and _write_counts(run, _names(by), aggs, sort, limit, where, form):
+        return
+    keys = _names(by if columns is None else columns)
+    _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output, keys)
+
+
+def _write_counts(
+    run: Run,
+    by: list[str],
+    aggs: tuple[str, ...],
+    sort: str | None,
+    limit: int | None,
+    where: dict[str, Any],
+    form: str,
+) -> bool:
+    """Prints totals that block headers have; False where events have to be read. Without pandas, whose import takes
+    longer than the answer."""
+    from tailrace.analyzer.store import query
+
+    wanted = list(dict.fromkeys(query.parse_aggregate(text) for text in aggs or ("count",)))
+    rows = query.counted(run, by, wanted, **where) if form in _PLAIN_FORMS else None
+    if rows is None:
+        return False
+    names = query.labels(by, wanted)
+    if not rows or (not by and rows[0][0] == 0):
+        say(NOTHING)
+    rows = query.sorted_rows(rows, names, sort)[:limit]
+    _PLAIN_FORMS[form](names, rows, by)
+    return True
+
+
+def _plain_table(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+    from tailrace.cli.tables import render
+
+    render(_heads(names, keys), rows)
+
+
+def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+    csv.writer(utf8_output(), lineterminator="\n").writerows([names, *rows])
+
+
+def _plain_json(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in rows)
+    # pandas, which writes all other tables, escapes slashes.
+    utf8_output().write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
+
+
+_PLAIN_FORMS = {"table": _plain_table, "csv": _plain_csv, "json": _plain_json}
 
 
 def _explain(run: Run, name: str | Glob) -> None:
@@ -195,7 +242,7 @@ def _values(given: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
 
 
 def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]:
-    start = run.info()["t0_ns"] or 0
+    start = run.t0_ns or 0
     bounds = {"t0": ("--since", since), "t1": ("--until", until)}
     for option, bound in bounds.values():
         if bound is not None and not isfinite(bound):
@@ -236,11 +283,16 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys:
 
 
 def _render(table: pd.DataFrame, keys: Sequence[str]) -> None:
-    from tailrace.analyzer.store import query
     from tailrace.cli.tables import render
 
-    heads = [f"{name} ({unit})" if (unit := query.unit(str(name), keys)) else str(name) for name in table.columns]
-    render(heads, table.astype(object).to_numpy().tolist())
+    render(_heads(table.columns, keys), table.astype(object).to_numpy().tolist())
+
+
+def _heads(names: Iterable[object], keys: Sequence[str]) -> list[str]:
+    """The names of columns, with their units."""
+    from tailrace.analyzer.store import query
+
+    return [f"{name} ({unit})" if (unit := query.unit(str(name), keys)) else str(name) for name in names]
 
 
 def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pandas as pd
-
 from tailrace.analyzer.util.formatting import visible
 
 GAP = 3
@@ -27,11 +25,19 @@ _PARTS = (re.compile(r"[^\s/]*[\s/]+|[^\s/]+"), re.compile(r"[^\s/_.,:;=-]*[\s/_
 def shown(value: Any) -> str:
     """A cell's text: "" for null, integers in full, other numbers with six digits, text with control
     characters escaped."""
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+    if _is_null(value):
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
     return visible(str(value))
+
+
+def _is_null(value: Any) -> bool:
+    """Whether it is None, NaN or pandas.NA, which has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, numbers: bool = True) -> None:
@@ -61,7 +67,7 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | Non
 
 def _are_numbers(values: Sequence[Any]) -> bool:
     """Whether a column has numbers, and nothing else but nulls."""
-    known = [value for value in values if value is not None and value is not pd.NA and value == value]
+    known = [value for value in values if not _is_null(value)]
     return bool(known) and all(isinstance(value, int | float) for value in known)
 
 

@@ -1,6 +1,6 @@
 """The edge table of a run, stored in its catalogue and updated with new blocks.
 
-    catalogue (edge_tables, edge_files) + new blocks --Dask--> edge table --> catalogue
+    catalogue (edge_tables, edge_files) + new blocks --engine.py--> edge table --> catalogue
 
 An edge table has columns of up to a million rows and is always read as a whole. So its tables are stored in SQLite as
 Arrow streams (lz4), not as rows. `edge_files` has the byte of each trace file up to which the table contains its
@@ -45,7 +45,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     new = [block for block in found if block[2] >= upto.get(block[0], 0)]
     if kept is not None and not new:
         return identities.resolve(kept)
-    table = event_fold.reduce(loader.delayed(catalogue, event_fold.COLUMNS, new, mounts))
+    table = event_fold.reduce(loader.parts(catalogue, event_fold.COLUMNS, loader.Where(), mounts, new))
     if kept is not None:
         table = edge_table.combine([kept, table])
     for file, _, offset, member_bytes, *_ in found:

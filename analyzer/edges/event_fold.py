@@ -1,4 +1,4 @@
-"""Builds the edge table from events: each partition becomes a `Partial`, Dask combines them (edge_table.py).
+"""Builds the edge table from events: each partition becomes a `Partial`, a tree combines them (edge_table.py).
 
     events --batch.py--> codes and numbers --core/native/accesses.cc--> accesses --core/native/bursts.cc--> Partial
 
@@ -10,10 +10,10 @@ returns row numbers where texts are needed. Nothing here loops over events in Py
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
-import dask as untyped_dask
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -22,17 +22,13 @@ from tailrace import _native
 from tailrace.analyzer.edges import batch, channels, edge_table, identities
 from tailrace.analyzer.edges.batch import Batch
 from tailrace.analyzer.edges.edge_table import STREAM_TYPES, WHO, EdgeTable, Partial, combine, sum_facts
-from tailrace.analyzer.store.loader import EventSource
+from tailrace.analyzer.store import engine
+from tailrace.analyzer.store.loader import EventSource, Part
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.intervals import Intervals
-from tailrace.analyzer.util.types import Delayed, Ints, Objects
+from tailrace.analyzer.util.types import Ints, Objects
 
-dask: Any = untyped_dask
-"""Dask says that it is typed, and is not."""
-
-SPLIT_EVERY = 32
-"""Partials combined at once in the tree; each level folds the results of the level below."""
 SYNONYMS = {
     **dict.fromkeys(("clone", "posix_spawnp"), "fork"),
     **{f"{name}64": name for name in ("creat", "fopen", "freopen", "open", "openat")},
@@ -81,29 +77,24 @@ COLUMNS = [*TEXTS, *NUMBERS]
 
 
 def build(run: EventSource) -> EdgeTable:
-    """The edge table of a run, in one pass over its events (Dask; a tree of `combine`).
+    """The edge table of a run, in one pass over its events (engine.py; a tree of `combine`).
 
     Raises:
         RunError: the trace can't be read. A reader's errors pass through.
     """
-    return identities.resolve(reduce(run.events(columns=COLUMNS).to_delayed()))
+    return identities.resolve(reduce(run.parts(columns=COLUMNS)))
 
 
-def reduce(parts: Sequence[Delayed]) -> EdgeTable:
-    """The edge table of events in delayed pandas frames with the columns `COLUMNS`; its identities are still to be
-    resolved (`identities.resolve`)."""
+def reduce(parts: Sequence[Part]) -> EdgeTable:
+    """The edge table of events with the columns `COLUMNS`; its identities are still to be resolved
+    (`identities.resolve`)."""
     if not parts:
         return chunk(pd.DataFrame({column: [] for column in COLUMNS}))
-    table: EdgeTable = dask.compute(combined([dask.delayed(chunk)(part) for part in parts], dask.delayed(combine)))[0]
-    return table
+    return engine.folded([partial(_chunk_of, part) for part in parts], combine)
 
 
-def combined(parts: Sequence[Delayed], how: Callable[[list[Delayed]], Delayed] = combine) -> Delayed:
-    """`parts` combined by a tree of calls of `how`."""
-    layer = list(parts)
-    while len(layer) > 1:
-        layer = [how(layer[i : i + SPLIT_EVERY]) for i in range(0, len(layer), SPLIT_EVERY)]
-    return layer[0]
+def _chunk_of(part: Part) -> Partial:
+    return chunk(part())
 
 
 # --- a partition of events -------------------------------------------------------------------------------------------

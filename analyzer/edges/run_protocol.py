@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pandas as pd
-
-from tailrace.analyzer.edges.edge_table import EdgeTable
 from tailrace.analyzer.store.loader import EventSource
 from tailrace.analyzer.store.processes import Process
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tailrace.analyzer.edges.edge_table import EdgeTable
 
 
 class AnalyzedRun(EventSource, Protocol):

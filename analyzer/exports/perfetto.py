@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import TextIO
 
 import numpy as np
@@ -25,7 +26,8 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.format import Format
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.store import processes
+from tailrace.analyzer.store import engine, processes
+from tailrace.analyzer.store.loader import Part
 from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.formatting import clean, count_text
 from tailrace.analyzer.util.types import Ints, Json
@@ -89,13 +91,12 @@ class _Tracks:
 
 
 def _partitions(run: AnalyzedRun) -> Iterator[pd.DataFrame]:
-    events = run.events(columns=COLUMNS)
-    for number in range(events.npartitions):
-        yield (
-            events.partitions[number]
-            .compute(scheduler="synchronous")
-            .sort_values(["ts", "dur"], ascending=[True, False], kind="stable")
-        )
+    yield from engine.stream([partial(_in_order, part) for part in run.parts(columns=COLUMNS)], ahead=1)
+
+
+def _in_order(part: Part) -> pd.DataFrame:
+    frame: pd.DataFrame = part().sort_values(["ts", "dur"], ascending=[True, False], kind="stable")
+    return frame
 
 
 def _us(ns: int) -> str:

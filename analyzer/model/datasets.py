@@ -14,6 +14,7 @@ system calls has no datasets (HDF5 also keeps files in memory).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -22,7 +23,8 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.event_fold import POSSIBLE
-from tailrace.analyzer.store.loader import EventSource
+from tailrace.analyzer.store import engine
+from tailrace.analyzer.store.loader import EventSource, Part
 from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.types import Graph, Ints
 
@@ -49,11 +51,8 @@ def accesses(run: EventSource, m: Model) -> pd.DataFrame:
     Raises:
         TraceError: a block is damaged.
     """
-    import dask
-
     places = _Places(m)
-    parts = run.events(columns=COLUMNS, cat="HDF5").to_delayed()
-    folded = dask.compute(*(dask.delayed(_fold)(part, places) for part in parts), scheduler="threads")
+    folded = engine.compute([partial(_fold, part, places) for part in run.parts(columns=COLUMNS, cat="HDF5")])
     rows = pd.concat(folded, ignore_index=True) if folded else _no_rows()
     linked = rows[rows["link"]].groupby(["who", "version"])["bytes"].sum()
     table = rows.groupby(KEY, as_index=False).agg(_SUMS)
@@ -117,8 +116,9 @@ def _no_rows() -> pd.DataFrame:
     return grouping.frame({name: np.array([], dtype=dtype) for name, dtype in dtypes.items()})
 
 
-def _fold(frame: pd.DataFrame, places: _Places) -> pd.DataFrame:
+def _fold(part: Part, places: _Places) -> pd.DataFrame:
     """The accesses of one partition of events, and whether they are `LINK`s."""
+    frame = part()
     link = (frame["name"] == LINK).to_numpy()
     moves = frame["dir"].isin(["r", "w"]).to_numpy() | link
     rows = frame[moves & (frame["ret"].fillna(-1) >= 0).to_numpy() & frame["file"].notna().to_numpy()]

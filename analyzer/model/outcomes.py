@@ -10,15 +10,22 @@ Invariants: reads no events. A task is counted once, whatever the number of its 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from signal import SIGKILL
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.util.exit_codes import CRASHES, ended, signal_text
 from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
 
 DONE, NEVER_RAN, MEMOIZED, RETRIED, OPEN = "done", "dep_failed", "memoized", "retried", "open"
 FAILED = ("failed", "killed", "timeout", "canceled")
@@ -114,17 +121,35 @@ def _texts(tasks: pd.DataFrame, name: str) -> pd.Series:
 
 def counts(rows: pd.DataFrame) -> dict[str, int]:
     """How many of the rows of `table` have each status; `OPEN`: none. A status that no task has is left out."""
-    found = rows["status"].where(rows["status"].notna(), OPEN).value_counts().to_dict()
-    return {name: int(found.pop(name)) for name in (*WORDS, OPEN) if name in found} | {
-        str(name): int(number) for name, number in found.items()
-    }
+    return _number(rows["status"].where(rows["status"].notna(), OPEN))
+
+
+def _number(statuses: Iterable[str]) -> dict[str, int]:
+    found = Counter(statuses)
+    known = {name: found.pop(name) for name in (*WORDS, OPEN) if name in found}
+    return known | {str(name): number for name, number in found.most_common()}
 
 
 def news(run: AnalyzedRun) -> tuple[dict[str, int], str, bool]:
     """`counts` and `sentence` of a run, and whether something in it failed."""
-    number = counts(table(run))
-    ends = faults(run.command_ends["status"])
-    crashes = len(crashed(run.processes, CRASHES if number else KILLED))
+    tasks, processes = table(run), run.processes
+    signals = processes["signal"].dropna() if "signal" in processes else ()
+    return _news(counts(tasks), run.command_ends["status"], signals)
+
+
+def said(
+    tasks: Iterable[tuple[str | None, int | None]], commands: Iterable[int], signals: Iterable[int]
+) -> tuple[dict[str, int], str, bool]:
+    """`news`, without pandas: of the statuses and tries of declared tasks, the wait statuses of the commands, and the
+    signals that ended processes."""
+    statuses = (RETRIED if status == DONE and (tries or 0) > 1 else status or OPEN for status, tries in tasks)
+    return _news(_number(statuses), commands, signals)
+
+
+def _news(number: dict[str, int], commands: Iterable[int], signals: Iterable[int]) -> tuple[dict[str, int], str, bool]:
+    ends = faults(commands)
+    faulty = CRASHES if number else KILLED
+    crashes = sum(int(signal) in faulty for signal in signals)
     return number, sentence(number, ends, crashes), bool(ends or crashes or {*number} & {*FAILED, NEVER_RAN})
 
 

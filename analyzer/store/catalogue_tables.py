@@ -23,7 +23,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 8
+VERSION = 9
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -48,6 +48,7 @@ CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, stat
 CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
 CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
+CREATE TABLE mixed_usage (state TEXT, data TEXT);
 CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
 """
 
@@ -190,6 +191,7 @@ class _Filler:
         gone = [(name, self._files.pop(name)[0]) for name in names if name in self._files]
         if not gone:
             return
+        self._db.execute("DELETE FROM mixed_usage")
         self._db.execute("CREATE TEMP TABLE gone (file TEXT PRIMARY KEY, id INTEGER)")
         self._db.executemany("INSERT INTO gone VALUES (?, ?)", gone)
         if self._db.execute("SELECT 1 FROM edge_files WHERE file IN (SELECT file FROM gone) LIMIT 1").fetchone():

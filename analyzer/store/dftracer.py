@@ -20,15 +20,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tailrace.analyzer.store import schema
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.memory import Budget
 from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+else:
+    np = lazy("numpy")
+    pa = lazy("pyarrow")
 
 _EVENT, _META = ("X", 1), ("M", 4)
 _READS = re.compile(r"p?readv?(2|64|64v2)?|fread(_unlocked)?|recv|read_chk")

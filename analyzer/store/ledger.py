@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from signal import SIGABRT
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.headers import documents, pair
 from tailrace.analyzer.store.process_ends import Row, match
 from tailrace.analyzer.store.processes import Process, keys
 from tailrace.analyzer.util import no_journal
+from tailrace.analyzer.util.lazy import lazy
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = lazy("pandas")
 
 COMPLETE_SHARE = 0.999
 """From this share on a process counts as fully seen."""
@@ -82,8 +87,8 @@ _COUNTS = ["pid", "signal", "kernel_read", "kernel_written", "captured_read", "c
 Totals = tuple[int, int]
 
 
-def table(catalogue: Catalogue) -> pd.DataFrame:
-    """One row per process by start, then the untraced ones: `COLUMNS`.
+def accounts(catalogue: Catalogue) -> list[Row]:
+    """One row per process by start, then the untraced ones: `COLUMNS`, None for null. Imports no pandas.
 
     account is the source of the kernel's figures: "exit" (read at the process's end), "parent" (read by its waiter) or
     None. share is in 0..1, None without account. cause is why the share is below `COMPLETE_SHARE`, or that the process
@@ -97,8 +102,12 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
         row["went_on"] = row["id"] in ends.went_on
     lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
     out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
-    out += _untraced_rows(ends.unmatched, rows, out, obstacles, damaged)
-    result: pd.DataFrame = pd.DataFrame(out, columns=COLUMNS)
+    return out + _untraced_rows(ends.unmatched, rows, out, obstacles, damaged)
+
+
+def table(rows: Sequence[Row]) -> pd.DataFrame:
+    """`accounts` as a frame."""
+    result: pd.DataFrame = pd.DataFrame(rows, columns=COLUMNS)
     for name in _COUNTS:
         result[name] = pd.array(list(result[name]), dtype="Int64")
     result["share"] = result["share"].astype("Float64")
@@ -108,41 +117,52 @@ def table(catalogue: Catalogue) -> pd.DataFrame:
     return result
 
 
-def totals(rows: pd.DataFrame) -> dict[str, Any]:
-    """The sums of the ledger, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED, in no sum),
-    below (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of what the
-    kernel counted), share (None: no account)."""
-    known = rows[rows["share"].notna()]
-    kernel = {way: int(known[f"kernel_{way}"].sum()) for way in ("read", "written")}
+def totals(rows: Sequence[Row] | pd.DataFrame) -> dict[str, Any]:
+    """The sums of `accounts` or `table`, JSON-ready: processes, accounted, untraced, left_out (by TAILRACE_UNTRACED,
+    in no sum), below (share under `COMPLETE_SHARE`), kernel_read, kernel_written, captured_read, captured_written (of
+    what the kernel counted), share (None: no account)."""
+    rows = _plain(rows)
+    known = [row for row in rows if row["share"] is not None]
+    kernel = {way: sum(row[f"kernel_{way}"] for row in known) for way in ("read", "written")}
     # Bytes in the trace beyond the kernel's account of one process don't offset missing bytes of another.
-    captured = {
-        way: int(known[[f"captured_{way}", f"kernel_{way}"]].min(axis=1).sum()) if len(known) else 0 for way in kernel
-    }
+    captured = {way: sum(min(row[f"captured_{way}"], row[f"kernel_{way}"]) for row in known) for way in kernel}
     moved = sum(kernel.values())
-    traced = rows["traced"].astype(bool)
     return {
-        "processes": int(traced.sum()),
-        "accounted": int((traced & rows["account"].notna()).sum()),
-        "untraced": int((~traced & rows["share"].notna()).sum()),
-        "left_out": int((rows["account"].notna() & rows["share"].isna()).sum()),
-        "below": int((known["share"] < COMPLETE_SHARE).sum()),
+        "processes": sum(row["traced"] for row in rows),
+        "accounted": sum(row["traced"] and row["account"] is not None for row in rows),
+        "untraced": sum(not row["traced"] and row["share"] is not None for row in rows),
+        "left_out": sum(row["account"] is not None and row["share"] is None for row in rows),
+        "below": sum(row["share"] < COMPLETE_SHARE for row in known),
         **{f"kernel_{way}": count for way, count in kernel.items()},
         **{f"captured_{way}": count for way, count in captured.items()},
-        "share": (sum(captured.values()) / moved if moved else 1.0) if len(known) else None,
+        "share": (sum(captured.values()) / moved if moved else 1.0) if known else None,
     }
 
 
-def not_whole(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `table` of processes that were not fully seen, by the kernel's account or by their cause."""
-    short = (rows["share"] < COMPLETE_SHARE).fillna(False).astype(bool)
-    result: pd.DataFrame = rows[short | (rows["share"].notna() & _may_be_short(rows["cause"]))]
-    return result
+def _plain(rows: Sequence[Row] | pd.DataFrame) -> list[Row]:
+    """The rows as dicts of plain values, None for null."""
+    if isinstance(rows, Sequence):
+        return list(rows)
+    columns = [rows[name].astype(object).where(rows[name].notna(), None).tolist() for name in COLUMNS if name in rows]
+    names = [name for name in COLUMNS if name in rows]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _may_be_short(causes: pd.Series) -> pd.Series:
+def short(rows: Sequence[Row] | pd.DataFrame) -> list[Row]:
+    """The rows of `accounts` or `table` of processes that were not fully seen, by the kernel's account or by their
+    cause; those that miss most first, with kernel_bytes and missing_bytes."""
+    found = []
+    for row in _plain(rows):
+        if row["share"] is None or not (row["share"] < COMPLETE_SHARE or _hides(row["cause"])):
+            continue
+        kernel = int(row["kernel_read"] + row["kernel_written"])
+        found.append({**row, "kernel_bytes": kernel, "missing_bytes": kernel - round(kernel * float(row["share"]))})
+    return sorted(found, key=lambda row: (-row["missing_bytes"], row["host"], row["pid"]))
+
+
+def _hides(cause: str) -> bool:
     """Whether a process with this cause may not have been fully seen, whatever its share is."""
-    result: pd.Series = (causes == RING) | causes.astype(str).str.startswith(no_journal.NO_JOURNAL)
-    return result
+    return cause == RING or cause.startswith(no_journal.NO_JOURNAL)
 
 
 def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
@@ -150,7 +170,7 @@ def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
     if processes is None or "share" not in processes or not processes["share"].notna().any():
         return None
     whole = (processes["share"] >= COMPLETE_SHARE).fillna(False).astype(bool)
-    rows = processes[~whole | _may_be_short(processes["cause"])]
+    rows = processes[~whole | processes["cause"].map(_hides).astype(bool)]
     return set(keys(rows))
 
 

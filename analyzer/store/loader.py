@@ -1,7 +1,6 @@
-"""Frames of events: the blocks that can hold matching events, cut into partitions, read lazily by Dask, filtered
-exactly.
+"""Frames of events: the blocks that can hold matching events, cut into partitions, read on demand, filtered exactly.
 
-    Where -> blocks(catalogue) -> partitions -> dask.dataframe.from_map(read_partition)
+    Where -> blocks(catalogue) -> partitions -> tasks (engine.py), or dask.dataframe.from_map(read_partition)
 
 Invariants: a block is skipped only when its header rules it out; every returned row matches; only the requested columns
 and those of the predicates are parsed. A partition raises when a block differs from its header.
@@ -13,27 +12,31 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-import numpy as np
-import pandas as pd
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from tailrace import _native
-from tailrace.analyzer.store import dftracer, headers, schema
+from tailrace.analyzer.store import dftracer, engine, headers, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.memory import Budget
-from tailrace.analyzer.util.types import Bools, Delayed, SqlValue
+from tailrace.analyzer.util.types import Bools, SqlValue
 from tailrace.errors import QueryError, TraceError
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
+    pa = lazy("pyarrow")
 
 PARTITION_RAW_BYTES = 96 << 20
 """Raw JSON in a partition, about 350,000 events."""
@@ -236,6 +239,74 @@ def partitions(catalogue: Catalogue, predicates: Where) -> list[Partition]:
     return _cut(catalogue, blocks(catalogue, predicates))
 
 
+BLOCK_COLUMNS = (*schema.TAGS, *PROCESS)
+"""The columns that block headers have, besides the free tags."""
+
+
+class Counts(NamedTuple):
+    """Matching events by the values of columns (None: null), from block headers. rest: the blocks whose headers can't
+    tell, since they may hold events of several groups, or matching and other ones."""
+
+    groups: dict[tuple[SqlValue, ...], int]
+    rest: list[Block]
+
+
+def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts:
+    """How many events match, by the columns `by`, without reading any. Everything is in `rest` where a column is not
+    in headers."""
+    found = blocks(catalogue, predicates)
+    named = [name for name, _ in predicates.values]
+    if predicates.files or not all(_in_headers(name) for name in (*by, *named)):
+        return Counts({}, found)
+    rows = catalogue.rows(
+        "SELECT f.file, b.offset, f.kind, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task, c.job,"
+        " c.rank, c.free FROM blocks b JOIN files f ON f.id = b.file_id JOIN processes p ON p.id = b.process_id"
+        " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0"
+    )
+    places = {(block[0], block[2]): block for block in found}
+    tests = [(name, wanted, [one for one in wanted if isinstance(one, Glob)]) for name, wanted in predicates.values]
+    kinds: dict[tuple[str, int], set[tuple[SqlValue, ...] | None]] = {}
+    for file, offset, kind, t0, t1, host, pid, start, *tags, free in rows:
+        place = (file, offset)
+        if place not in places:
+            continue
+        values = dict(zip(BLOCK_COLUMNS, (*tags, host, pid, start), strict=True))
+        if any(name.startswith(schema.TAG_PREFIX) for name in (*by, *named)):
+            values.update((schema.TAG_PREFIX + key, value) for key, value in json.loads(free).items())
+        whole = kind == headers.TAILRACE and _inside(t0, t1, predicates)
+        held = kinds.setdefault(place, set())
+        if not whole:
+            held.update((("",), None))  # two groups: its events have to be read
+        elif all(_is_wanted(values.get(name), plain, globs) for name, plain, globs in tests):
+            held.add(tuple(values.get(name) for name in by))
+        else:
+            held.add(None)
+    groups: dict[tuple[SqlValue, ...], int] = {}
+    rest = []
+    for place, block in places.items():
+        held = kinds.get(place, set())
+        if len(held) != 1:
+            rest.append(block)
+        elif (key := next(iter(held))) is not None:
+            groups[key] = groups.get(key, 0) + block[5]
+    return Counts(groups, rest)
+
+
+def _in_headers(name: str) -> bool:
+    return name in BLOCK_COLUMNS or name.startswith(schema.TAG_PREFIX)
+
+
+def _inside(t0: int, t1: int, predicates: Where) -> bool:
+    """Whether all events of a block lie in the time asked for."""
+    return (predicates.t0 is None or t0 >= predicates.t0) and (predicates.t1 is None or t1 < predicates.t1)
+
+
+def _is_wanted(value: SqlValue, plain: Container[object], globs: Sequence[Glob]) -> bool:
+    if value is None or value == "":
+        return "" in plain
+    return value in plain or any(glob.fits([str(value)])[0] for glob in globs)
+
+
 def _weight(block: Block) -> int:
     """The raw size of a block, as if no event were shorter than those of the core: memory goes by events."""
     return max(block[4], block[5] * _EVENT_BYTES)
@@ -243,9 +314,10 @@ def _weight(block: Block) -> int:
 
 def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
     total = sum(_weight(block) for block in found)
-    cores = os.cpu_count() or 1
-    count = max(-(-total // PARTITION_RAW_BYTES), min(cores, total // SMALLEST_RAW_BYTES), 1)
-    directory = catalogue.layout.directory  # joined as text, since pathlib is slow for 100,000 files
+    count = max(-(-total // PARTITION_RAW_BYTES), min(engine.cores(), total // SMALLEST_RAW_BYTES), 1)
+    # Absolute, since a worker of a cluster has another working directory; joined as text, since pathlib is slow for
+    # 100,000 files.
+    directory = os.path.abspath(catalogue.layout.directory)  # noqa: PTH100 (resolves no link)
     cut: list[Partition] = []
     part: list[FilePart] = []
     done = 0
@@ -317,14 +389,33 @@ def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     return frame
 
 
-def delayed(catalogue: Catalogue, columns: Sequence[str], found: list[Block], mounts: Sequence[Mount]) -> list[Delayed]:
-    """The events of the blocks `found` as delayed pandas frames, one per partition. Not as a Dask dataframe, whose
-    tokens of a hundred thousand files cost more than reading them. Raises QueryError on an unknown column."""
-    import dask
+Part = Callable[[], "pd.DataFrame"]
+"""Reads a partition: a task of engine.py."""
 
-    schema.empty_frame(columns)
-    reading = Reading(tuple(dict.fromkeys(columns)), Where(), tuple(mounts))
-    return [dask.delayed(partial(read_partition, part, reading=reading))() for part in _cut(catalogue, found)]
+
+def parts(
+    catalogue: Catalogue,
+    columns: Sequence[str],
+    predicates: Where,
+    mounts: Sequence[Mount],
+    found: list[Block] | None = None,
+) -> list[Part]:
+    """The matching events as tasks that read a partition each; none where no block can hold one. found: these blocks
+    only. Raises QueryError on an unknown column."""
+    for name in columns:
+        schema.column(name)
+    reading = Reading(tuple(dict.fromkeys(columns)), predicates, tuple(mounts))
+    cut = partitions(catalogue, predicates) if found is None else _cut(catalogue, found)
+    return [partial(read_partition, part, reading=reading) for part in cut]
+
+
+def read(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> pd.DataFrame:
+    """The matching events as one frame, in the order of `frame`. Raises QueryError on an unknown column."""
+    names = list(dict.fromkeys(columns))
+    frames = engine.compute(parts(catalogue, names, predicates, mounts))
+    if not frames:
+        return schema.empty_frame(names)
+    return frames[0] if len(frames) == 1 else concat(frames, names)
 
 
 def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> dd.DataFrame:
@@ -335,9 +426,9 @@ def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mount
     names = tuple(dict.fromkeys(columns))
     meta = schema.empty_frame(names)
     meta = clear_known_categories(meta, cols=[name for name in names if schema.column(name).kind == schema.TEXT])
-    parts = partitions(catalogue, predicates) or [()]
-    read = partial(_read_or_empty, reading=Reading(names, predicates, tuple(mounts)))
-    return dd.from_map(read, parts, meta=meta, label="tailrace-events", enforce_metadata=False)
+    cut = partitions(catalogue, predicates) or [()]
+    one = partial(_read_or_empty, reading=Reading(names, predicates, tuple(mounts)))
+    return dd.from_map(one, cut, meta=meta, label="tailrace-events", enforce_metadata=False)
 
 
 def _read_or_empty(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
@@ -349,32 +440,26 @@ def _read_or_empty(part: Partition, columns: Sequence[str] | None = None, *, rea
 class EventSource(Protocol):
     """A source of events: `Run`, or a run of a test."""
 
-    def events(self, columns: Sequence[str] | None = None, **where: Any) -> dd.DataFrame:
-        """Events as a lazy frame, one row per event; see `Run.events`."""
+    def parts(self, columns: Sequence[str] | None = None, **where: Any) -> Sequence[Part]:
+        """Events as tasks that read a partition each; see `Run.parts`."""
+
+
+class CountedSource(EventSource, Protocol):
+    """A source of events whose block headers can be counted: `Run`."""
+
+    def counts(self, by: Sequence[str] = (), **where: Any) -> Counts:
+        """The number of events by columns, from headers; see `Run.counts`."""
 
 
 # ---- figures of contexts ----
 
 
-def usage_of_mixed(catalogue: Catalogue) -> pd.DataFrame:
-    """Events, bytes and times of each context in blocks of several contexts, computed from their events.
-
-    Columns: workflow, stage, task, job ("" for null), events, read_bytes, written_bytes, t0_ns, t1_ns.
-    """
-    import dask
-
-    mixed = catalogue.rows(
-        "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
-        " JOIN files f ON f.id = b.file_id"
-        " WHERE b.events > 0 AND (SELECT count(*) FROM block_contexts l WHERE l.block_id = b.id) > 1"
-        " ORDER BY f.file, b.offset"
-    )
-    names = ("cat", "ts", "dur", "dir", "size", *USAGE_KEYS)
-    reading = Reading(names, Where(), ())
-    tasks = [dask.delayed(_usage)(part, reading) for part in _cut(catalogue, mixed)]
-    parts = list(dask.compute(*tasks, scheduler="threads"))
-    usage: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    return usage
+def usage_of(catalogue: Catalogue, found: list[Block]) -> list[list[Any]]:
+    """Events, bytes and times of each context in these blocks, computed from their events: workflow, stage, task, job
+    ("" for null), events, read bytes, written bytes, first and last time (ns)."""
+    reading = Reading(("cat", "ts", "dur", "dir", "size", *USAGE_KEYS), Where(), ())
+    tables = engine.compute([partial(_usage, part, reading) for part in _cut(catalogue, found)])
+    return [row for table in tables for row in table.astype(object).to_numpy().tolist()]
 
 
 def _usage(part: Partition, reading: Reading) -> pd.DataFrame:

@@ -15,9 +15,15 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from tailrace.analyzer.util.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy("numpy")
+
 
 Row = dict[str, Any]
 """A process or a wait, as SQLite gives it."""

@@ -13,12 +13,18 @@ other tools have no start: "".
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Ints
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
 
 PROCESS = ["host", "pid", "start"]
 Process = tuple[str, int, str]

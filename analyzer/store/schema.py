@@ -12,21 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
-import pandas as pd
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tailrace import _native
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Array
 from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
+    pa = lazy("pyarrow")
 
 TEXT, INT32, INT64 = "text", "int32", "int64"
 TAG_PREFIX = "tag."
 TAGS = ("workflow", "stage", "task", "job", "rank")
 """First-class tags, in canonical order; blocks are indexed by them."""
-
-_ARROW = {TEXT: pa.dictionary(pa.int32(), pa.string()), INT32: pa.int32(), INT64: pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ class Column:
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type of the column in a batch."""
-        return _ARROW[self.kind]
+        if self.kind == TEXT:
+            return pa.dictionary(pa.int32(), pa.string())
+        return pa.int32() if self.kind == INT32 else pa.int64()
 
     @property
     def dtype(self) -> str:

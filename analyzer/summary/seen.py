@@ -101,12 +101,13 @@ def _share_text(total: JsonObject, captured: int, kernel: int) -> str:
 
 
 def below(table: pd.DataFrame) -> list[JsonObject]:
-    """The processes of `ledger.not_whole`, those that miss most first, cut at `LIMITS`."""
-    rows = []
-    for row in ledger.not_whole(table).to_dict("records"):
-        kernel = int(row["kernel_read"] + row["kernel_written"])
-        seen = round(kernel * float(row["share"]))
-        place = {"host": str(row["host"]), "pid": int(row["pid"]), "exe": str(row["exe"] or ""), "cause": row["cause"]}
-        rows.append({**place, "kernel_bytes": kernel, "missing_bytes": kernel - seen, "share": float(row["share"])})
-    rows.sort(key=lambda r: (-r["missing_bytes"], r["host"], r["pid"]))
-    return rows[: LIMITS["below"]]
+    """The processes of `ledger.short`, cut at `LIMITS`."""
+    return [
+        {
+            **{name: str(row[name] or "") for name in ("host", "exe", "cause")},
+            "pid": int(row["pid"]),
+            "share": float(row["share"]),
+            **{name: row[name] for name in ("kernel_bytes", "missing_bytes")},
+        }
+        for row in ledger.short(table)[: LIMITS["below"]]
+    ]

@@ -11,11 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Array, Bools, Ints
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
 
 _WORD_BITS = 63
 

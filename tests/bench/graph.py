@@ -279,7 +279,7 @@ def table_of_events(rounds: int, count: int, order: Callable[..., tuple[Any, Any
         return len(table)
 
     def ours() -> int:
-        table = event_fold.combined([event_fold.chunk(p) for p in parts])
+        table = edge_table.combine([event_fold.chunk(p) for p in parts])
         assert int(table.bursts["bytes"].sum()) == 4096 * count
         return len(table.bursts[edge_table.BURST_KEY].drop_duplicates())
 

@@ -1,4 +1,4 @@
-"""Stories for the dataflow tests: events written by hand, and a run that hands them out as a Dask frame.
+"""Stories for the dataflow tests: events written by hand, and a run that hands them out in partitions.
 
     story = Story()
     story.write("a.dat", 0, 100, stage="make", task="m1")
@@ -10,11 +10,12 @@ device and inode made up, until `rename` gives it another path. Nothing here is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
@@ -90,11 +91,11 @@ class FakeRun:
     def edges(self) -> EdgeTable:
         return event_fold.build(self)
 
-    def events(self, columns: list[str] | None = None, **_: Any) -> Any:
+    def parts(self, columns: list[str] | None = None, **_: Any) -> list[Callable[[], pd.DataFrame]]:
         parts = [part for part in np.array_split(np.arange(len(self.rows)), self.partitions) if len(part)]
         frames = [frame([self.rows[i] for i in part]) for part in parts] or [frame([])]
         picked = [f[[c for c in columns if c in f]] if columns else f for f in frames]
-        return dd.from_map(lambda f: f, picked, meta=picked[0].iloc[:0])
+        return [partial(pd.DataFrame.copy, one) for one in picked]
 
 
 @dataclass

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.store import loader, query
+from tailrace.analyzer.store import engine, loader, query
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError, TraceError, UsageError
@@ -243,7 +243,7 @@ WIDE = [("a", "/x" if i % 2 else None, 10 * (i // 3) + i % 3, "r") for i in rang
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """4 partitions of 3 events, read one by one."""
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
-    monkeypatch.setattr(query.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(engine, "cores", lambda: 1)
     return write_run(tmp_path / "run", WIDE, per_block=3)
 
 

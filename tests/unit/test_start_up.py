@@ -1,0 +1,191 @@
+"""What each command imports, and that the ways without pandas and Dask give what those with them give."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dask
+import pandas as pd
+import pytest
+
+import tailrace
+from support import trace_writer as tw
+from tailrace.analyzer.edges import event_fold
+from tailrace.analyzer.store import engine, loader, query, usage
+
+HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2")
+PROGRAM = """
+import contextlib, io, sys
+from tailrace.cli import main
+sys.argv[0] = "tailrace"
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main.main()
+print(*(name for name in sys.argv_heavy if name in sys.modules), file=sys.stderr)
+"""
+
+
+def traced(path: Path, files: int = 3) -> Path:
+    """A run with blocks of one context and of several, on two hosts, calls of two layers."""
+    made = {}
+    for number in range(files):
+        pid, start = 7 + number, {"pid": 7 + number, "start": f"{number}"}
+        tags = {"stage": "a", "task": f"t{number}"}
+        first: list[Any] = [tw.file_line("1", "/x", ino=1), tw.host_line()]
+        first += [tw.event("read", tw.T0_US + i, pid=pid, **tags, fhash="1", dir="r", size=i) for i in range(5)]
+        mixed = [tw.event("write", tw.T0_US + 50 + i, pid=pid, stage="ab"[i % 2], size=7, dir="w") for i in range(4)]
+        mixed.append(tw.event("H5Dread", tw.T0_US + 60, pid=pid, cat="HDF5", size=3, dir="r"))
+        last = [tw.event("open", tw.T0_US + 90 + number, pid=pid, stage="c", rank=str(number), **{"tag.try": "1"})]
+        made[f"n-{pid}-1"] = b"".join(tw.block(lines, start) for lines in (first, mixed, last))
+    return tw.make_run(path, made)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = traced(tmp_path_factory.mktemp("start") / "run")
+    tailrace.open(path).info()
+    assert len(tailrace.open(path).stages) == 4  # what is read once is in the catalogue from here on
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["--version"], set()),
+        (["--help"], set()),
+        (["run", "--help"], set()),
+        (["info", "RUN"], set()),
+        (["info", "RUN", "--format", "json"], set()),
+        (["query", "RUN", "--by", "pid"], set()),
+        (["query", "RUN", "--stage", "c", "--by", "stage,task", "--format", "csv"], set()),
+        (["query", "RUN", "--stage", "c", "--by", "rank", "--sort", "count", "--format", "json"], set()),
+        (["query", "RUN", "--by", "stage"], {"numpy", "pandas", "pyarrow"}),
+        (["query", "RUN", "--by", "name", "--agg", "sum:size"], {"numpy", "pandas", "pyarrow"}),
+        (["query", "RUN", "--path", "/x"], {"numpy", "pandas", "pyarrow"}),
+    ],
+)
+def test_a_command_imports_what_it_needs(directory: Path, words: list[str], heavy: set[str]) -> None:
+    arguments = [str(directory) if word == "RUN" else word for word in words]
+    program = PROGRAM.replace("sys.argv_heavy", repr(HEAVY))
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert set(done.stderr.splitlines()[-1].split() if done.stderr.strip() else []) <= heavy, done.stderr
+
+
+BY = [[], ["stage"], ["stage", "task"], ["pid"], ["host", "start"], ["rank"], ["tag.try"], ["name"], ["stage", "name"]]
+WHERE: list[dict[str, Any]] = [
+    {},
+    {"stage": "a"},
+    {"stage": ["a", ""]},
+    {"task": loader.Glob("t*")},
+    {"pid": 8},
+    {"tag.try": "1"},
+    {"rank": ""},
+    {"name": "read"},
+    {"t0": (tw.T0_US + 55) * 1000},
+    {"t1": (tw.T0_US + 70) * 1000, "stage": "c"},
+]
+
+
+@pytest.mark.parametrize("where", WHERE, ids=str)
+def test_counts_from_headers_are_those_of_the_events(directory: Path, where: dict[str, Any]) -> None:
+    run = tailrace.open(directory)
+    events = run.read(**where)
+    for by in BY:
+        table = query.aggregate(run, by, [query.COUNT], **where)
+        if by:
+            plain = events[by].astype(object).where(events[by].notna(), None)
+            wanted = plain.groupby(by, dropna=False).size().to_dict()
+        else:
+            wanted = {(): len(events)}
+        keys = table[by].astype(object).where(table[by].notna(), None).itertuples(index=False, name=None)
+        found = {(key[0] if len(key) == 1 else key): n for key, n in zip(keys, table.iloc[:, -1], strict=True)}
+        assert {str(key): n for key, n in found.items()} == {
+            str(key).replace("nan", "None"): n for key, n in wanted.items()
+        }, (by, where)
+
+
+def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "read_partition", lambda *_, **__: pytest.fail("events were read"))
+    run = tailrace.open(directory)
+    assert query.counted(run, ["pid"], [query.COUNT]) == [(7, 11), (8, 11), (9, 11)]
+    assert query.counted(run, ["stage"], [query.COUNT], stage="c") == [("c", 3)]
+    assert query.counted(run, [], [query.COUNT], task="t1", pid=7) == [(0,)]
+    assert query.counted(run, ["stage"], [query.COUNT]) is None, "blocks mix stages"
+    assert query.counted(run, ["pid"], [query.parse_aggregate("sum:size")]) is None
+
+
+def test_threads_and_dask_give_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    run = tailrace.open(directory)
+    aggregates = [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p95:dur", "mean:size")]
+
+    def answers() -> list[pd.DataFrame]:
+        edges = event_fold.build(run)
+        rows = pd.concat(query.rows(run, ["name", "size"], "size"), ignore_index=True)
+        used = pd.DataFrame(usage.rows(run._catalogue))
+        return [query.aggregate(run, ["stage", "name"], aggregates), edges.bursts, edges.files, rows, used, run.read()]
+
+    assert not engine.uses_dask()
+    here = answers()
+    with dask.config.set(scheduler="threads"):
+        assert engine.uses_dask()
+        there = answers()
+    for ours, theirs in zip(here, there, strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+    lazy = run.events().compute()
+    pd.testing.assert_frame_equal(here[-1].astype(object), lazy.astype(object).reset_index(drop=True))
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 31, 32, 33, 32 * 32 + 5])
+def test_a_tree_of_results_has_each_once_and_in_order(tasks: int) -> None:
+    def join(parts: list[list[int]]) -> list[int]:
+        assert len(parts) <= 2 * engine.SPLIT_EVERY
+        return sorted(number for part in parts for number in part)
+
+    def task(number: int) -> Any:
+        return lambda: [number]
+
+    if tasks:
+        assert engine.folded([task(n) for n in range(tasks)], join) == list(range(tasks))
+    assert list(engine.stream([task(n) for n in range(tasks)], ahead=3)) == [[n] for n in range(tasks)]
+
+
+def test_a_task_that_fails_is_raised_and_ends_the_others() -> None:
+    done: list[int] = []
+
+    def task(number: int) -> Any:
+        def run() -> int:
+            if number == 3:
+                raise OSError("three")
+            done.append(number)
+            return number
+
+        return run
+
+    with pytest.raises(OSError, match="three"):
+        list(engine.stream([task(n) for n in range(1000)], ahead=2))
+    assert len(done) < 10
+
+
+def test_sums_of_mixed_blocks_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = traced(tmp_path / "run")
+    before = tailrace.open(path).stage_rows()
+    assert {(row.stage, row.events, row.written_bytes) for row in before} == {
+        ("a", 21, 42),
+        ("b", 6, 42),
+        ("c", 3, 0),
+        (None, 3, 0),
+    }
+    plain = loader.read_partition
+    monkeypatch.setattr(loader, "read_partition", lambda *_, **__: pytest.fail("events were read again"))
+    assert tailrace.open(path).stage_rows() == before
+    monkeypatch.setattr(loader, "read_partition", plain)
+    grown = path / "trace/n-7-1.pfw.gz"
+    grown.write_bytes(grown.read_bytes() + tw.block([tw.event(stage="b"), tw.event(stage="d")]))
+    assert {(row.stage, row.events) for row in tailrace.open(path).stage_rows()} == {
+        ("a", 21),
+        ("b", 7),
+        ("c", 3),
+        ("d", 1),
+        (None, 3),
+    }
