@@ -38,7 +38,10 @@ _KEYS = ["workflow", "stage", "task", "job"]
 _INTEGERS = ("tasks", "processes", "events", "read_bytes", "written_bytes", "t0_ns", "t1_ns")
 _SUMS = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
 
-_LOSSES = "SELECT file, cause, unit, count, problem FROM losses ORDER BY file, cause, unit"
+_LOSSES = (
+    "SELECT file, cause, unit, sum(count) AS count, max(problem) AS problem FROM losses"
+    " GROUP BY file, cause, unit ORDER BY file, cause, unit"
+)
 _PROBLEMS = "SELECT file, line, problem FROM declared_problems ORDER BY file, line"
 _COMMANDS = "SELECT {} FROM reaped WHERE process_id IS NULL AND NOT is_task ORDER BY t1"
 """The ends of the commands that `tailrace run` started."""
@@ -311,12 +314,10 @@ class Run:
 
     @cached_property
     def lossy_processes(self) -> set[Process]:
-        """The processes whose trace files lost something."""
-        rows = self._catalogue.rows(
-            "SELECT DISTINCT p.host, p.pid, p.start FROM losses l JOIN files f ON f.file = l.file"
-            " JOIN blocks b ON b.file_id = f.id JOIN processes p ON p.id = b.process_id WHERE l.count > 0"
-        )
-        return {(str(host), int(pid), str(start)) for host, pid, start in rows}
+        """The processes that lost something; where it is not known which process of a trace file did, all of it."""
+        ids = ledger.lossy_ids(self._catalogue)
+        rows = self._catalogue.rows("SELECT id, host, pid, start FROM processes") if ids else []
+        return {(str(host), int(pid), str(start)) for key, host, pid, start in rows if key in ids}
 
     @cached_property
     def manager_processes(self) -> set[Process]:

@@ -30,6 +30,8 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 _SIGNALLED = 128
 _SHELL = "/bin/sh"
+_BLOCKS_AT_ONCE = 4096
+"""So many headers are held in memory at once."""
 _HEAD_BYTES = 256
 """A binary has a zero byte in its head, a script has none."""
 
@@ -169,29 +171,59 @@ def add_blocks(summary: Summary, run_dir: Path, before: Mapping[Path, int]) -> N
     """Adds to `summary` the blocks appended since `before` (trace_sizes()). Raises TraceError for a damaged header."""
     from tailrace import _native
 
+    processes: set[tuple[str, int, str]] = set()
     for path, size in trace_sizes(run_dir).items():
+        start = before.get(path, 0)
         if size == before.get(path):
             continue
-        with context.own_io():
-            blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), before.get(path, 0))
-        summary.processes += 1
-        summary.torn_bytes += torn_bytes
+        found_any = False
+        while True:
+            with context.own_io():
+                blocks, torn_bytes, _, _ = _native.scan_blocks(str(path), start, _BLOCKS_AT_ONCE)
+            summary.torn_bytes += torn_bytes
+            found_any = found_any or bool(blocks)
+            for _, _, text in blocks:
+                try:
+                    processes.add(_add_header(summary, json.loads(text)))
+                except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+                    raise TraceError(f"{path}: the header of a block is damaged: {error}") from error
+            if len(blocks) < _BLOCKS_AT_ONCE:
+                break
+            start = blocks[-1][0] + blocks[-1][1]
+        # A process's own file without a readable block is a process, too.
+        summary.processes += not found_any and path.name.count("-") == 2
+    summary.processes += len(processes)
+
+
+def processes_in(trace_file: Path) -> set[tuple[str, ...]]:
+    """(host, pid, start) of the processes with blocks in a trace file; by its name where that is one process's. Raises
+    TraceError."""
+    from tailrace import _native
+
+    fields = trace_file.name.removesuffix(".pfw.gz").split("-")
+    if len(fields) == 3:
+        return {tuple(fields)}
+    found: set[tuple[str, ...]] = set()
+    start = 0
+    while blocks := _native.scan_blocks(str(trace_file), start, _BLOCKS_AT_ONCE)[0]:
         for _, _, text in blocks:
-            try:
-                _add_header(summary, json.loads(text))
-            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-                raise TraceError(f"{path}: the header of a block is damaged: {error}") from error
+            with suppress(AttributeError, KeyError, RecursionError, TypeError, ValueError):
+                header = json.loads(text)
+                found.add((str(header["host"]), str(header["pid"]), str(header["start"])))
+        start = blocks[-1][0] + blocks[-1][1]
+    return found
 
 
-def _add_header(summary: Summary, header: dict[str, Any]) -> None:
-    """Raises AttributeError, KeyError, TypeError for a header that is not the core's: a traced program may write into
-    its run."""
+def _add_header(summary: Summary, header: dict[str, Any]) -> tuple[str, int, str]:
+    """Returns the block's process. Raises AttributeError, KeyError, TypeError for a header that is not the core's: a
+    traced program may write into its run."""
     summary.events += operator.index(header["events"])
     summary.read_bytes += operator.index(header["read"])
     summary.written_bytes += operator.index(header["written"])
     summary.lost.update({str(cause): operator.index(count) for cause, count in header.get("lost", {}).items()})
     if fact := header.get("process", {}).get("no_journal"):
         summary.without_journal[json.dumps(fact)] += 1
+    return str(header["host"]), operator.index(header["pid"]), str(header["start"])
 
 
 def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:

@@ -26,7 +26,7 @@ from typing import Any
 
 import tailrace
 from tailrace import _native
-from tailrace.errors import NotARunError, RunError, TailraceError, UsageError
+from tailrace.errors import NotARunError, RunError, TailraceError, TraceError, UsageError
 from tailrace.integrations import environment, launcher
 from tailrace.integrations.messages import say
 
@@ -102,15 +102,15 @@ def _drop_leftovers(directory: Path, began: int) -> None:
     # If they can't be sealed now, they can't be later.
     with suppress(TailraceError, OSError, RuntimeError):
         launcher.seal(directory)
-    dropped = 0
+    dropped: set[tuple[str, ...]] = set()
     for file in (directory / "trace").glob("*.pfw.gz"):
-        start = file.name.removesuffix(".pfw.gz").rpartition("-")[2]
-        with suppress(ValueError):  # of no process of ours
-            if int(start, 16) < began:
+        with suppress(ValueError, TraceError):  # of no process of ours
+            found = launcher.processes_in(file)
+            if found and all(int(start, 16) < began for *_, start in found):
                 file.unlink(missing_ok=True)
-                dropped += 1
+                dropped |= found
     if dropped:
-        processes = "a process" if dropped == 1 else f"{dropped} processes"
+        processes = "a process" if len(dropped) == 1 else f"{len(dropped)} processes"
         say(f"dropped the unsealed events of {processes} of an earlier run in {directory}, which was removed")
 
 

@@ -202,7 +202,7 @@ def _update_copy(published: Path, local: Path, traces: list[Source], others: lis
             ):
                 return False
         catalogue_tables.update(local, traces, others)
-    except (OSError, sqlite3.Error):
+    except (OSError, sqlite3.Error, catalogue_tables.NotUpdatableError):
         return False
     return True
 

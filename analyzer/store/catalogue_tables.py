@@ -4,7 +4,9 @@
     run.json, declared/*.jsonl  ->  meta, declared_* (declared_tables.py)
 
 Invariants: an update is one transaction. Of a file that grew, only the new bytes are scanned. A file that changed
-otherwise is scanned completely after its rows were deleted. catalogue.py opens and publishes the database.
+otherwise is scanned completely after its rows were deleted. Rows are of the process in their block's header, whatever
+the file: one has the blocks of many processes, and a process has blocks in several. catalogue.py opens and publishes
+the database.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 9
+VERSION = 10
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -31,11 +33,12 @@ meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, 
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
   cwd TEXT, uid INTEGER, facts TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
-  UNIQUE (host, pid, start));
+  began INTEGER, ended INTEGER, counted INTEGER, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
   uncounted_written INTEGER);
 CREATE INDEX blocks_file ON blocks (file_id);
+CREATE INDEX blocks_process ON blocks (process_id);
 CREATE INDEX blocks_time ON blocks (t0, t1);
 CREATE TABLE contexts (id INTEGER PRIMARY KEY, tags TEXT UNIQUE, workflow TEXT, stage TEXT, task TEXT, job TEXT,
   rank TEXT, free TEXT);
@@ -45,12 +48,15 @@ CREATE TABLE block_contexts (context_id INTEGER, block_id INTEGER, PRIMARY KEY (
 CREATE INDEX block_contexts_block ON block_contexts (block_id);
 CREATE TABLE reaped (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, status INTEGER, read INTEGER,
   written INTEGER, t1 INTEGER, is_task INTEGER);
-CREATE TABLE untraced (file TEXT, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
+CREATE TABLE untraced (file TEXT, process_id INTEGER, host TEXT, pid INTEGER, why TEXT, program TEXT, t1 INTEGER);
 CREATE TABLE edge_files (file TEXT PRIMARY KEY, upto INTEGER);
 CREATE TABLE edge_tables (name TEXT PRIMARY KEY, data BLOB);
 CREATE TABLE mixed_usage (state TEXT, data TEXT);
-CREATE TABLE losses (file TEXT, cause TEXT, unit TEXT, count INTEGER, problem TEXT, PRIMARY KEY (file, cause, unit));
+CREATE TABLE losses (file TEXT, process_id INTEGER, cause TEXT, unit TEXT, count INTEGER, problem TEXT,
+  PRIMARY KEY (file, process_id, cause, unit));
 """
+"""processes: began, ended and counted are the times of the blocks that its start, its exit and its ledger are from.
+untraced: process_id is that of the reporting process. losses: process_id is 0 where it is not known."""
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -84,39 +90,44 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-FILES_AT_ONCE = 4096
-"""The rows of so many trace files are buffered before they are inserted."""
+BLOCKS_AT_ONCE = 4096
+"""The rows of so many blocks, or of so many files, are buffered before they are inserted."""
 
 _FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)"
 _FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHERE id = ?"
 _PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
-_PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *_PROCESS_START, "exit", "account", "ledger")
+_LATEST = {"began": _PROCESS_START, "ended": ("exit", "account"), "counted": ("ledger",)}
+"""The columns that the last block with a start, an exit or a ledger decides, by the column with its time."""
+_PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *(name for at, names in _LATEST.items() for name in (*names, at)))
 
 
-def _set_with(key: str, name: str) -> str:
-    """Keeps the old value where the new row has no `key`: not every block has a start (with argv) or an exit (with
-    account)."""
-    return f" {name} = CASE WHEN excluded.{key} IS NULL THEN {name} ELSE excluded.{name} END,"
+def _set_latest(at: str, names: tuple[str, ...]) -> str:
+    """Keeps the old values where the new row has none, or earlier ones. SET sees the old row throughout."""
+    is_later = f"excluded.{at} >= coalesce({at}, excluded.{at})"
+    return ",".join(f" {name} = CASE WHEN {is_later} THEN excluded.{name} ELSE {name} END" for name in (*names, at))
 
 
 _PROCESS = (
     f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
     " ON CONFLICT DO UPDATE SET t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
-    + "".join(_set_with("argv", name) for name in _PROCESS_START)
-    + "".join(_set_with("account", name) for name in ("exit", "account"))
-    + " ledger = coalesce(excluded.ledger, ledger)"
+    + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
 )
 _BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
 _REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
-_UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)"
-_LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+_UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?, ?)"
+_LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+
+
+class NotUpdatableError(Exception):
+    """Rows of a process came from a file that is gone, and others from one that is not: only a new database tells
+    them apart."""
 
 
 def update(path: Path, traces: list[Source], others: list[Source]) -> None:
-    """Brings the database at `path`, which may be empty, up to date with these files."""
+    """Brings the database at `path`, which may be empty, up to date with these files. Raises NotUpdatableError."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("PRAGMA synchronous = OFF")  # an incomplete database is discarded
@@ -141,6 +152,8 @@ class _Filler:
         self._ids = {name: self._last_id(name) for name in ("files", "processes", "blocks", "contexts")}
         self._changed: dict[int, dict[str, SqlValue]] = {}
         self._rows: dict[str, list[tuple[SqlValue, ...]]] = {}
+        self._waiting = 0
+        self._reached: dict[int, int] = {}
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
         names = {source.name for source in traces}
@@ -148,10 +161,8 @@ class _Filler:
         starts = {source.name: self._start(source) for source in changed}
         known = names | self._files.keys()
         self._forget([*(self._files.keys() - names), *(name for name, start in starts.items() if start is None)])
-        for number, source in enumerate(changed, 1):
+        for source in changed:
             self._trace(source, starts[source.name])
-            if number % FILES_AT_ONCE == 0:
-                self._flush()
         self._flush()
         given = {source.name: source.stamp for source in others}
         if given != {name: stamp for name, stamp in self._known.items() if name not in known}:
@@ -159,9 +170,8 @@ class _Filler:
         self._db.execute("DELETE FROM sources")
         rows = ((source.name, *source.stamp) for source in [*traces, *others])
         self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
-        # Contexts and processes that occurred only in a replaced file.
+        # Contexts that occurred only in a replaced file.
         self._db.execute("DELETE FROM contexts WHERE id NOT IN (SELECT context_id FROM block_contexts)")
-        self._db.execute("DELETE FROM processes WHERE id NOT IN (SELECT process_id FROM blocks)")
 
     def _last_id(self, table: str) -> int:
         return int(self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
@@ -178,7 +188,7 @@ class _Filler:
             self._put(_PROCESS, process_id, *map(row.get, _PROCESS_COLUMNS))
         for statement, rows in self._rows.items():
             self._db.executemany(statement, rows)
-        self._changed, self._rows = {}, {}
+        self._changed, self._rows, self._waiting = {}, {}, 0
 
     def _start(self, source: Source) -> int | None:
         """The first new byte of a changed file; None: all of the file is new."""
@@ -198,6 +208,7 @@ class _Filler:
             # Edge tables don't say which rows came from which file.
             self._db.execute("DELETE FROM edge_files")
             self._db.execute("DELETE FROM edge_tables")
+        self._forget_processes()
         blocks = "SELECT id FROM blocks WHERE file_id IN (SELECT id FROM gone)"
         self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})")
         self._db.execute("DELETE FROM blocks WHERE file_id IN (SELECT id FROM gone)")
@@ -205,31 +216,49 @@ class _Filler:
             self._db.execute(f"DELETE FROM {table} WHERE file IN (SELECT file FROM gone)")
         self._db.execute("DROP TABLE gone")
 
+    def _forget_processes(self) -> None:
+        blocks = "SELECT process_id FROM blocks WHERE file_id"
+        of_gone = f"{blocks} IN (SELECT id FROM gone)"
+        elsewhere = f"{blocks} NOT IN (SELECT id FROM gone)"
+        if self._db.execute(f"SELECT 1 FROM ({of_gone}) WHERE process_id IN ({elsewhere}) LIMIT 1").fetchone():
+            raise NotUpdatableError
+        rows = self._db.execute(f"DELETE FROM processes WHERE id IN ({of_gone}) RETURNING host, pid, start")
+        for row in rows.fetchall():
+            del self._processes[row]
+
     def _trace(self, source: Source, start: int | None) -> None:
         """Adds a trace file from byte `start` on; None: a new file."""
-        scan = _refused(source) if source.obstacle else scan_file(source.place, start or 0)
-        end = max((header.offset + header.member_bytes for header in scan.headers), default=start or 0)
-        figures = (scan.kind, source.size, source.mtime_ns, end)
+        file_id = self._next_id("files") if start is None else self._files[source.name][0]
+        kind, end = headers.FOREIGN, start or 0
+        self._reached = {}
+        if start is not None:
+            self._torn_before(source.name, file_id, start)
+            reached = "SELECT process_id, max(t1) FROM blocks WHERE file_id = ? GROUP BY process_id"
+            self._reached = dict(self._db.execute(reached, (file_id,)).fetchall())
+        for scan in [_refused(source)] if source.obstacle else scan_file(source.place, start or 0):
+            kind = scan.kind
+            for header in scan.headers:
+                self._block(source.name, file_id, header)
+                end = max(end, header.offset + header.member_bytes)
+            for (cause, unit), count in scan.losses.items():
+                self._put(_LOSS, source.name, 0, cause, unit, count, scan.problem)
+            self._waiting += max(1, len(scan.headers))
+            if self._waiting >= BLOCKS_AT_ONCE:
+                self._flush()
+        figures = (kind, source.size, source.mtime_ns, end)
         if start is None:
-            file_id = self._next_id("files")
             self._put(_FILE, file_id, source.name, *figures)
         else:
-            file_id = self._files[source.name][0]
             self._put(_FILE_GREW, *figures, file_id)
-        for header in scan.headers:
-            self._block(source.name, file_id, header)
-        if start is not None:
-            self._torn_before(source.name, file_id, start, scan)
-        for (cause, unit), count in scan.losses.items():
-            self._put(_LOSS, source.name, cause, unit, count, scan.problem)
 
-    def _torn_before(self, name: str, file_id: int, start: int, scan: FileScan) -> None:
+    def _torn_before(self, name: str, file_id: int, start: int) -> None:
         # Torn bytes are counted over the whole file each time, since a torn tail may have been completed.
-        self._db.execute("DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files')", (name,))
+        again = "DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files') RETURNING problem"
+        problem = max((text for (text,) in self._db.execute(again, (name,)).fetchall()), default="")
         query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
         (whole,) = self._db.execute(query, (file_id, start)).fetchone()
         if start > whole:
-            self._put(_LOSS, name, "torn", "bytes", start - whole, scan.problem)
+            self._put(_LOSS, name, 0, "torn", "bytes", start - whole, problem)
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
         process_id, block_id = self._process(header), self._next_id("blocks")
@@ -239,13 +268,13 @@ class _Filler:
             ends = (child.pid, child.status, child.read, child.written)
             self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
         for row in header.untraced:
-            self._put(_UNTRACED, name, header.host, row.pid, row.why, row.program, header.t1)
+            self._put(_UNTRACED, name, process_id, header.host, row.pid, row.why, row.program, header.t1)
         for tags in header.contexts:
             self._put(_CONTEXT_OF_BLOCK, self._context(tags), block_id)
         for cause, count in header.lost.items():
-            self._put(_LOSS, name, cause, "events", count, "")
+            self._put(_LOSS, name, process_id, cause, "events", count, "")
         if header.process is not None and (reason := no_journal.reason(header.process.facts)):
-            self._put(_LOSS, name, "no_journal", "processes", 1, reason)
+            self._put(_LOSS, name, process_id, "no_journal", "processes", 1, reason)
 
     def _context(self, tags: str) -> int:
         if tags not in self._contexts:
@@ -265,12 +294,14 @@ class _Filler:
             first, last = row.get("t0"), row.get("t1")
             row["t0"] = min(first, header.t0) if isinstance(first, int) else header.t0
             row["t1"] = max(last, header.t1) if isinstance(last, int) else header.t1
+        # Within a file a process's blocks are in the order in which they were sealed.
+        at = self._reached[process_id] = max(header.t1, self._reached.get(process_id, 0))
         if header.process is not None:
-            row.update(zip(_PROCESS_START, header.process.row(), strict=True))
+            _take_later(row, "began", at, header.process.row())
         if header.exit is not None:
-            row.update(exit=header.exit_code(), account=json.dumps(header.exit))
+            _take_later(row, "ended", at, (header.exit_code(), json.dumps(header.exit)))
         if header.ledger is not None:
-            row.update(ledger=json.dumps(header.ledger))
+            _take_later(row, "counted", at, (json.dumps(header.ledger),))
         return process_id
 
     def _others(self, others: list[Source]) -> None:
@@ -279,7 +310,7 @@ class _Filler:
         self._db.execute("DELETE FROM losses WHERE file NOT IN (SELECT file FROM files)")
         for source in others:
             if source.obstacle and not source.name.startswith("declared"):
-                self._put(_LOSS, source.name, "refused", "files", 1, f"{source.path}: {source.obstacle}")
+                self._put(_LOSS, source.name, 0, "refused", "files", 1, f"{source.path}: {source.obstacle}")
             elif source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(self._object_in(source)),))
         self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
@@ -314,7 +345,7 @@ class _Filler:
 
     def _damaged(self, source: Source, problem: str) -> None:
         said = problem if problem.startswith(source.place) else f"{source.path}: {problem}"
-        self._put(_LOSS, source.name, "damaged", "files", 1, said)
+        self._put(_LOSS, source.name, 0, "damaged", "files", 1, said)
 
     def _launched(self, source: Source) -> None:
         """Adds the accounts of a file: the one that `tailrace run` wrote at its command's end, or those of the tasks of
@@ -338,7 +369,14 @@ class _Filler:
         untraced, program = row.get("untraced"), row.get("program")
         if isinstance(untraced, str) and isinstance(program, str):
             why = (source.name, host, pid, clean(untraced), clean(program), ns)
-            self._db.execute("INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?)", why)
+            self._db.execute("INSERT INTO untraced VALUES (?, NULL, ?, ?, ?, ?, ?)", why)
+
+
+def _take_later(row: dict[str, SqlValue], at_name: str, at: int, values: tuple[SqlValue, ...]) -> None:
+    known = row.get(at_name)
+    if not isinstance(known, int) or at >= known:
+        row.update(zip(_LATEST[at_name], values, strict=True))
+        row[at_name] = at
 
 
 def _refused(source: Source) -> headers.FileScan:

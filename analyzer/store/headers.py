@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -22,6 +22,8 @@ from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
 
 TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
+BLOCKS_AT_ONCE = 4096
+"""So many headers are held in memory at once: a node's file has those of all of its processes."""
 _MAX = 2**63 - 1
 _MOST = 2**53
 """More bytes or events than any block or process has; sums of counts up to it fit SQLite's integers."""
@@ -101,7 +103,8 @@ class Header:
 
 @dataclass
 class FileScan:
-    """The result of scanning a trace file. `losses` counts by (cause, unit); `problem` is a sentence, or ""."""
+    """The result of scanning a part of a trace file. `losses` counts by (cause, unit); `problem` is a sentence, or
+    ""."""
 
     kind: str
     headers: list[Header] = field(default_factory=list)
@@ -109,18 +112,28 @@ class FileScan:
     problem: str = ""
 
 
-def scan_file(path: str, start: int) -> FileScan:
-    """Scans a trace file from byte `start` on. Reads headers only; DFTracer's files, which have none, are read in
-    full."""
+def scan_file(path: str, start: int) -> Iterator[FileScan]:
+    """Scans a trace file from byte `start` on, `BLOCKS_AT_ONCE` headers at a time, at least one part. Reads headers
+    only; DFTracer's files, which have none, are read in full."""
+    while True:
+        part, more = _scan_part(path, start)
+        yield part
+        if more is None:
+            return
+        start = more
+
+
+def _scan_part(path: str, start: int) -> tuple[FileScan, int | None]:
+    """The part that begins at byte `start`, and where the next one does; None: it was the last one."""
     try:
-        found, torn_bytes, cause, problem = _native.scan_blocks(path, start)
+        found, torn_bytes, cause, problem = _native.scan_blocks(path, start, BLOCKS_AT_ONCE)
         if cause == FOREIGN:
-            return _scan_foreign(Path(path), problem)
+            return _scan_foreign(Path(path), problem), None
     except TraceError as error:
         if not os.path.lexists(path):
             problem = f"{path}: it vanished while the run was read"
-            return FileScan(FOREIGN, losses={("vanished", "files"): 1}, problem=problem)
-        return FileScan(FOREIGN, losses={("unreadable", "files"): 1}, problem=str(error))
+            return FileScan(FOREIGN, losses={("vanished", "files"): 1}, problem=problem), None
+        return FileScan(FOREIGN, losses={("unreadable", "files"): 1}, problem=str(error)), None
     scan = FileScan(TAILRACE)
     for offset, member_bytes, text in found:
         try:
@@ -131,7 +144,7 @@ def scan_file(path: str, start: int) -> FileScan:
     if torn_bytes:
         scan.losses[cause or "torn", "bytes"] = torn_bytes
         scan.problem = f"{path}: {problem}" if problem else scan.problem
-    return scan
+    return scan, found[-1][0] + found[-1][1] if len(found) == BLOCKS_AT_ONCE else None
 
 
 def _scan_foreign(path: Path, problem: str) -> FileScan:

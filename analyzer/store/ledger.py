@@ -100,8 +100,8 @@ def accounts(catalogue: Catalogue) -> list[Row]:
     ends = match(rows, _reaped(catalogue), obstacles)
     for row in rows:
         row["went_on"] = row["id"] in ends.went_on
-    lost = {name for (name,) in catalogue.rows("SELECT DISTINCT file FROM losses")}
-    out = [_row(row, ends.of.get(row["id"]), bool(row["files"] & lost), obstacles) for row in rows]
+    lossy = lossy_ids(catalogue)
+    out = [_row(row, ends.of.get(row["id"]), row["id"] in lossy, obstacles) for row in rows]
     return out + _untraced_rows(ends.unmatched, rows, out, obstacles, damaged)
 
 
@@ -115,6 +115,17 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
         values = result[name].astype(object)
         result[name] = values.where(values.notna(), None)
     return result
+
+
+def lossy_ids(catalogue: Catalogue) -> set[int]:
+    """The ids of the processes that lost something, or that have blocks in a trace file which lost something of an
+    unknown process."""
+    rows = catalogue.rows(
+        "SELECT process_id FROM losses WHERE process_id <> 0 AND count > 0 UNION"
+        " SELECT b.process_id FROM blocks b JOIN files f ON f.id = b.file_id"
+        " WHERE f.file IN (SELECT file FROM losses WHERE process_id = 0 AND count > 0)"
+    )
+    return {int(key) for (key,) in rows}
 
 
 def totals(rows: Sequence[Row] | pd.DataFrame) -> dict[str, Any]:
@@ -177,18 +188,15 @@ def partial_processes(processes: pd.DataFrame | None) -> set[Process] | None:
 def _processes(catalogue: Catalogue) -> list[Row]:
     query = (
         "SELECT p.id, p.host, p.pid, p.start, p.ppid, p.exe, p.t0, p.t1, p.account, p.ledger, p.facts,"
-        " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0),"
-        " group_concat(DISTINCT f.file) FROM processes p JOIN blocks b ON b.process_id = p.id"
-        " JOIN files f ON f.id = b.file_id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
+        " coalesce(sum(b.read - b.uncounted_read), 0), coalesce(sum(b.written - b.uncounted_written), 0)"
+        " FROM processes p JOIN blocks b ON b.process_id = p.id GROUP BY p.id ORDER BY p.t0, p.host, p.pid"
     )
     names = [*("id", "host", "pid", "start", "ppid", "exe", "t0", "t1", "account", "ledger", "facts")]
-    names += ["read", "written", "files"]
+    names += ["read", "written"]
     rows = [dict(zip(names, row, strict=True)) for row in catalogue.rows(query)]
     for key in ("account", "ledger", "facts"):
         for row, value in zip(rows, documents(row[key] for row in rows), strict=True):
             row[key] = value or {}
-    for row in rows:
-        row["files"] = set(str(row["files"]).split(","))
     return rows
 
 
@@ -198,31 +206,51 @@ def _reaped(catalogue: Catalogue) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-Obstacles = dict[tuple[str, int], list[tuple[int, str, str, str]]]
-"""(host, pid) -> (time in ns, why, program, file with the report) of programs started there that can't be traced."""
+Obstacles = dict[tuple[str, int], list[tuple[int, str, str, int]]]
+"""(host, pid) -> (time in ns, why, program, id of the process that reports it, 0 for a launcher) of programs started
+there that can't be traced."""
 
 
 def _obstacles(catalogue: Catalogue) -> Obstacles:
     found: Obstacles = defaultdict(list)
-    query = "SELECT host, pid, t1, why, program, file FROM untraced ORDER BY t1"
-    for host, pid, t1, why, program, file in catalogue.rows(query):
-        found[host, pid].append((t1, OBSTACLES.get(str(why), str(why)), program, file))
+    query = "SELECT host, pid, t1, why, program, coalesce(process_id, 0) FROM untraced ORDER BY t1"
+    for host, pid, t1, why, program, by in catalogue.rows(query):
+        found[host, pid].append((t1, OBSTACLES.get(str(why), str(why)), program, by))
     return found
 
 
-def _damaged(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """(file, what is wrong with it) of the trace files of which nothing can be read."""
+Damaged = tuple[dict[str, str], dict[str, str]]
+"""What is wrong with a trace file, in words: of processes' files, by `trace/<host>-<pid>`; of nodes' files, by
+`trace/<host>`."""
+
+
+def _damaged(catalogue: Catalogue) -> Damaged:
+    """The trace files that may have had all blocks of a process: a process's of which nothing can be read, a node's
+    of which anything can't be."""
     query = (
-        "SELECT f.file, coalesce(l.cause, 'empty') FROM files f LEFT JOIN losses l ON l.file = f.file"
-        " WHERE f.id NOT IN (SELECT file_id FROM blocks) GROUP BY f.file ORDER BY f.file"
+        "SELECT f.file, coalesce(l.cause, 'empty'), EXISTS (SELECT 1 FROM blocks b WHERE b.file_id = f.id) FROM files f"
+        " LEFT JOIN losses l ON l.file = f.file AND l.process_id = 0 GROUP BY f.file ORDER BY f.file"
     )
-    return [(file, DAMAGED.get(str(cause), str(cause))) for file, cause in catalogue.rows(query)]
+    of_processes: dict[str, str] = {}
+    of_nodes: dict[str, str] = {}
+    for file, cause, has_blocks in catalogue.rows(query):
+        words = DAMAGED.get(str(cause), str(cause))
+        name = str(file).removesuffix(".pfw.gz")
+        if name.count("-") == 2:
+            if not has_blocks:
+                of_processes.setdefault(name.rpartition("-")[0], f"its trace file {file} {words}")
+        elif cause != "empty" or not has_blocks:
+            words = "is cut off" if cause == "torn" else words
+            of_nodes.setdefault(name.rpartition(".")[0], f"it may be in {file}, which {words}")
+    return of_processes, of_nodes
 
 
-def _damaged_file(wait: Row, damaged: list[tuple[str, str]]) -> str | None:
-    """What is wrong with the trace file of a process that was waited for, by its name; None where it has none."""
-    stem = f"trace/{re.sub(r'[^A-Za-z0-9._]', '_', wait['host'])}-{wait['pid']}-"
-    return next((f"its trace file {file} {what}" for file, what in damaged if file.startswith(stem)), None)
+def _damaged_file(wait: Row, damaged: Damaged) -> str | None:
+    """What is wrong with the trace file that has the blocks of a process that was waited for, by the names of the files
+    (docs/trace-format.md); None where no such file is damaged."""
+    of_processes, of_nodes = damaged
+    host = f"trace/{re.sub(r'[^A-Za-z0-9._]', '_', wait['host'])}"
+    return of_processes.get(f"{host}-{wait['pid']}") or of_nodes.get(host)
 
 
 def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
@@ -252,8 +280,8 @@ def _row(row: Row, end: Row | None, lossy: bool, obstacles: Obstacles) -> Row:
 
 
 def _last_obstacle(row: Row, obstacles: Obstacles) -> str | None:
-    """Why the program that a traced process went on as can't be traced, by its own trace files."""
-    known = [why for _, why, _, file in obstacles.get((row["host"], row["pid"]), ()) if file in row["files"]]
+    """Why the program that a traced process went on as can't be traced, by its own words."""
+    known = [why for _, why, _, by in obstacles.get((row["host"], row["pid"]), ()) if by == row["id"]]
     return known[-1] if known else None
 
 
@@ -304,7 +332,7 @@ def _cause(share: float, kernel: Totals, captured: Totals, lossy: bool) -> str:
 
 
 def _untraced_rows(
-    waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles, damaged: list[tuple[str, str]]
+    waits: list[Row], rows: list[Row], accounts: list[Row], obstacles: Obstacles, damaged: Damaged
 ) -> list[Row]:
     """Processes that were waited for and left no readable trace, without the bytes of their traced children."""
     children: dict[tuple[str, int], list[tuple[Row, int]]] = defaultdict(list)
@@ -324,7 +352,7 @@ def _untraced_rows(
         unreadable = _damaged_file(wait, damaged)
         _, why, program, _ = max(
             (obstacle for obstacle in known if obstacle[0] <= wait["t1"]),
-            default=(0, unreadable or WITHOUT_SETTINGS, None, ""),
+            default=(0, unreadable or WITHOUT_SETTINGS, None, 0),
         )
         place = {"host": wait["host"], "pid": wait["pid"], "start": None, "exe": program or None, "traced": False}
         signal = (wait["status"] & 0x7F) or None

@@ -140,12 +140,12 @@ EventBatch read_blocks(const nb::object &path, const std::vector<Place> &blocks,
   return read_parts({{file_name(path), blocks}}, columns, mounts);
 }
 
-nb::tuple scan(const nb::object &path, uint64_t start_offset) {
+nb::tuple scan(const nb::object &path, uint64_t start_offset, size_t most) {
   const std::string name = file_name(path);
   Scan found;
   {
     nb::gil_scoped_release unlocked;
-    found = scan_blocks(TraceFile(name), start_offset);
+    found = scan_blocks(TraceFile(name), start_offset, most);
   }
   nb::list blocks;
   for (const FoundBlock &block : found.blocks) {
@@ -183,12 +183,13 @@ void bind_reader(nb::module_ &m) {
       .def("__arrow_c_schema__", &EventBatch::arrow_schema)
       .def("__arrow_c_array__", &EventBatch::arrow_array, nb::arg("requested_schema") = nb::none());
 
-  m.def("scan_blocks", &scan, nb::arg("path"), nb::arg("start_offset") = 0,
+  m.def("scan_blocks", &scan, nb::arg("path"), nb::arg("start_offset") = 0, nb::arg("most") = 0,
         "Find the blocks of a trace file by their headers alone.\n\n"
         "Returns (blocks, torn_bytes, cause, problem): blocks is a list of (offset, member_bytes, header JSON as "
         "bytes);\n"
         "torn_bytes counts what is not in a whole block from start_offset to the end; cause is '' or why the scan\n"
         "stopped ('foreign': no file of tailrace, 'version': a newer format), problem the sentence for the user.\n"
+        "most: the scan ends after so many blocks; 0: at the file's end.\n"
         "Raises TraceError when the file can't be read.");
   m.def("read_blocks", &read_blocks, nb::arg("path"), nb::arg("blocks"), nb::arg("columns") = nb::none(),
         nb::arg("mounts") = std::vector<MountRow>(),

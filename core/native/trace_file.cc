@@ -124,18 +124,22 @@ uint64_t next_header(const TraceFile &file, uint64_t from, uint64_t end) {
 // A walk over the headers of one file.
 class Scanner {
  public:
-  Scanner(const TraceFile &file, uint64_t at) : file_(file), at_(at), end_(file.size()), bytes_(kMaxHeader) {}
+  Scanner(const TraceFile &file, uint64_t at, size_t most)
+      : file_(file), at_(at), end_(file.size()), most_(most), bytes_(kMaxHeader) {}
 
   Scan run() {
     const uint64_t start = at_;
-    while (at_ < end_ && scan_.cause.empty()) step();
+    while (at_ < end_ && scan_.cause.empty() && !is_full()) step();
+    const uint64_t reached = is_full() ? at_ : end_;
     uint64_t whole = 0;
     for (const FoundBlock &block : scan_.blocks) whole += block.member_bytes;
-    scan_.torn_bytes = end_ > start ? end_ - start - whole : 0;
+    scan_.torn_bytes = reached > start ? reached - start - whole : 0;
     return std::move(scan_);
   }
 
  private:
+  bool is_full() const { return most_ > 0 && scan_.blocks.size() == most_; }
+
   void step() {
     size_t got = file_.read_at(at_, kFirstRead, bytes_.data());
     const Frame frame = frame_of(bytes_.data(), got);
@@ -182,6 +186,7 @@ class Scanner {
   const TraceFile &file_;
   uint64_t at_;
   uint64_t end_;
+  size_t most_;
   std::vector<uint8_t> bytes_;
   Scan scan_;
 };
@@ -222,7 +227,9 @@ void TraceFile::fail(uint64_t offset, const std::string &what) const {
   throw TraceFault(path_ + ": block at byte " + std::to_string(offset) + ": " + what);
 }
 
-Scan scan_blocks(const TraceFile &file, uint64_t start_offset) { return Scanner(file, start_offset).run(); }
+Scan scan_blocks(const TraceFile &file, uint64_t start_offset, size_t most) {
+  return Scanner(file, start_offset, most).run();
+}
 
 BlockHeader header_at(const TraceFile &file, uint64_t offset) {
   std::vector<uint8_t> bytes(kMaxHeader);

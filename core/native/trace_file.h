@@ -38,7 +38,7 @@ struct FoundBlock {
 
 struct Scan {
   std::vector<FoundBlock> blocks;
-  uint64_t torn_bytes = 0;  // from start_offset to the file's end, less the blocks
+  uint64_t torn_bytes = 0;  // from start_offset to where the scan ended, less the blocks
   std::string cause;        // "" or "foreign", "version": why the scan stopped early
   std::string problem;      // the sentence for the user
 };
@@ -63,8 +63,9 @@ class TraceFile {
 };
 
 // Walks the headers from `start_offset`, one read a block. A block that does not reach its promised end is torn; the
-// scan continues at the next header after it, since a later writer may have appended to a torn file.
-Scan scan_blocks(const TraceFile &file, uint64_t start_offset);
+// scan continues at the next header after it, since a later writer may have appended to a torn file. It ends after
+// `most` blocks, the file's end where that is 0: the next scan starts behind the last one.
+Scan scan_blocks(const TraceFile &file, uint64_t start_offset, size_t most = 0);
 
 // The header of the block at `offset`, which must be there.
 BlockHeader header_at(const TraceFile &file, uint64_t offset);

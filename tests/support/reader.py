@@ -46,12 +46,13 @@ class _Number:
 # ---- frames ----
 
 
-def scan_blocks(path: str, start_offset: int = 0) -> tuple[list[tuple[int, int, bytes]], int, str, str]:
-    """Find the blocks of a file: (offset, member bytes, header JSON) each; torn bytes; cause and problem, or ""."""
+def scan_blocks(path: str, start_offset: int = 0, most: int = 0) -> tuple[list[tuple[int, int, bytes]], int, str, str]:
+    """Find the blocks of a file, at most `most` unless 0: (offset, member bytes, header JSON) each; torn bytes; cause
+    and problem, or ""."""
     data = _contents(path)
     blocks: list[tuple[int, int, bytes]] = []
     at, cause, problem = start_offset, "", ""
-    while at < len(data) and not cause:
+    while at < len(data) and not cause and not (most and len(blocks) == most):
         header = _frame(data, at)
         if header is None:
             if at == 0 and not _short(data):
@@ -69,7 +70,8 @@ def scan_blocks(path: str, start_offset: int = 0) -> tuple[list[tuple[int, int, 
             continue
         blocks.append((at, length, _payload(data, at)))
         at += length
-    torn = max(0, len(data) - start_offset) - sum(length for _, length, _ in blocks)
+    reached = at if most and len(blocks) == most else len(data)
+    torn = max(0, reached - start_offset) - sum(length for _, length, _ in blocks)
     return blocks, torn, cause, problem
 
 

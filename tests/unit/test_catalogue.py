@@ -32,9 +32,9 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     class Spy:
         @staticmethod
-        def scan_blocks(path: Path, start: int) -> Any:
+        def scan_blocks(path: Path, start: int, most: int) -> Any:
             seen.append((Path(path).name, start))
-            return scan(path, start)
+            return scan(path, start, most)
 
     monkeypatch.setattr(headers, "_native", Spy)
     return seen
@@ -350,3 +350,24 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     run = tailrace.open(tmp_path)
     assert run.info()["events"] == 0 and run.meta == {} and run.stages.empty and run.tasks.empty
     assert len(run.events().compute()) == 0
+
+
+def test_a_file_of_many_processes_is_scanned_a_part_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scanned: list[tuple[str, int]]
+) -> None:
+    monkeypatch.setattr(headers, "BLOCKS_AT_ONCE", 3)
+    blocks = [tw.block([tw.event(pid=pid)], {"start": f"{pid:x}"}) for pid in range(1, 8)]
+    data = b"".join(blocks[:5]) + blocks[5][:20] + blocks[6]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"node_1.0": data}))
+    assert sorted(run.processes["pid"]) == [1, 2, 3, 4, 5, 7]
+    assert run.losses[["cause", "unit", "count"]].values.tolist() == [["torn", "bytes", 20]]
+    assert [start for _, start in scanned] == [0, len(b"".join(blocks[:3])), len(data)]
+
+
+def test_a_process_that_is_also_in_a_file_that_is_gone_is_read_anew(tmp_path: Path) -> None:
+    end = tw.block([tw.event("exit", cat="PROCESS", ts_us=tw.T0_US + 50, code=3)])
+    directory = tw.make_run(tmp_path / "run", {"n-7-1": tw.block([start_event()]), "n.0": end})
+    assert tailrace.open(directory).processes["exit"].tolist() == [3]
+    (directory / "trace" / "n.0.pfw.gz").unlink()
+    (row,) = tailrace.open(directory).processes.itertuples()
+    assert (row.exe, row.events, row.account) == ("/bin/a", 1, None)

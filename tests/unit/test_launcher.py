@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support import trace_writer
 from support.ordinary_user import ID, MARKER, reach
 from tailrace import _native
 from tailrace.integrations import launcher, pool, programs
@@ -237,3 +238,17 @@ def test_a_pool_without_a_run_or_a_command_is_a_usage_error(capsys):
     assert pool.main(["--", "true"]) == 2
     assert pool.main(["TAILRACE_RUN=/r", "--"]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_the_summary_counts_the_processes_of_a_nodes_file(tmp_path):
+    blocks = [trace_writer.block([trace_writer.event(pid=pid)], {"start": f"{pid:x}"}) for pid in (1, 2, 2, 3)]
+    run = trace_writer.make_run(tmp_path / "run", {"node_1-3-3": blocks[3], "node_1.0": b"".join(blocks[:3])})
+    before = launcher.trace_sizes(run)
+    summary = launcher.Summary()
+    launcher.add_blocks(summary, run, {})
+    assert (summary.events, summary.processes) == (4, 3)
+    with (run / "trace" / "node_1.0.pfw.gz").open("ab") as file:
+        file.write(blocks[3])
+    summary = launcher.Summary()
+    launcher.add_blocks(summary, run, before)
+    assert (summary.events, summary.processes) == (1, 1)

@@ -162,3 +162,39 @@ def test_edges_of_a_process_not_fully_seen_are_partial(tmp_path: Path) -> None:
     assert ledger.partial_processes(run.processes) == {("node-1", 8, "8")}
     kinds = {data["confidence"] for _, _, data in graphs.graph(run, "process").edges(data=True)}
     assert kinds <= {"complete", "partial"}
+
+
+def test_in_a_nodes_file_a_loss_is_of_the_process_of_its_block(tmp_path: Path) -> None:
+    """So is a report of a program that can't be traced."""
+    ends = {"ledger": LEDGER, "reaped": [[8, 0, 1000, 900], [9, 0, 1000, 900]]}
+    parent = process(7, [event("wait", cat="PROCESS", ts_us=T0_US + 9)], ends, {"rchar": 0, "wchar": 0})
+    lossy = process(8, [write(8, 1)], {"ledger": LEDGER, "lost": {"unnamed": 1}})
+    became = process(9, [write(9, 1)], {"ledger": LEDGER, "untraced": [[9, "static", "/bin/s"], [8, "go", "/bin/g"]]})
+    run = tailrace.open(make_run(tmp_path / "run", {"node-1.0": lossy + became + parent}))
+    causes = dict(zip(run.coverage["pid"], run.coverage["cause"], strict=True))
+    assert causes == {7: "", 8: ledger.LOST, 9: f"{ledger.WENT_ON}: {ledger.OBSTACLES['static']}"}
+    assert run.lossy_processes == {("node-1", 8, "8")}
+
+
+@pytest.mark.parametrize("own_name", ["node-1-7-7", "zzz"])
+def test_the_last_block_of_a_process_counts_in_whichever_file_it_is(tmp_path: Path, own_name: str) -> None:
+    first = block([event("start", cat="PROCESS", exe="/a", argv=["a"])], {"start": "7", "ledger": LEDGER})
+    second = block(
+        [event("start", cat="PROCESS", ts_us=T0_US + 5, exe="/b", argv=["b"]), event("write", ts_us=T0_US + 6)],
+        {"start": "7", "ledger": {**LEDGER, "done": [0, 70]}},
+    )
+    end = block([event("exit", cat="PROCESS", ts_us=T0_US + 9, code=3, rchar=0, wchar=30)], {"start": "7"})
+    for number, (own, of_node) in enumerate([(first + end, second), (second, first + end), (first, second + end)]):
+        run = tailrace.open(make_run(tmp_path / str(number), {own_name: own, "node-1.0": of_node}))
+        (row,) = run.processes.itertuples()
+        assert (row.argv, row.exe, row.exit, row.kernel_written, row.events) == (["b"], "/b", 3, 100, 4)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"), [(lambda data: data[:-5], "is cut off"), (lambda data: b"text", "is no trace")]
+)
+def test_a_process_that_may_be_in_a_damaged_nodes_file(tmp_path: Path, damage: Any, words: str) -> None:
+    wait = {"ledger": LEDGER, "reaped": [[9, 0, 50, 950]]}
+    parent = process(7, [write(7, 1000)], wait, {"rchar": 0, "wchar": 1000})
+    files = {"node_1-7-7": parent, "node_1.0": damage(process(9, [write(9, 950)], {}))}
+    assert coverage(tmp_path, files)[9]["cause"] == f"it may be in trace/node_1.0.pfw.gz, which {words}"

@@ -14,7 +14,7 @@ class EventBatch:
 
 # reader.cc
 def scan_blocks(
-    path: str | bytes | PathLike[str], start_offset: int = 0
+    path: str | bytes | PathLike[str], start_offset: int = 0, most: int = 0
 ) -> tuple[list[tuple[int, int, bytes]], int, str, str]: ...
 def read_blocks(
     path: str | bytes | PathLike[str],
