@@ -111,6 +111,9 @@ def main() -> None:
         b"PATH=/bin\nLD_PRELOAD=/x.so /lib/libtailrace.so:/y.so\nTAILRACE_RUN=/run\nTAILRACE_TAGS=a=1\n"
         b"TAILRACE_PROCESS=1:2:3:0\nSLURM_JOB_ID=7\nSLURM_PROCID=1\nTAILRACE_CLOCK=monotonic\nHOME=/root",
     )
+    put("redaction", "options", b"curl\n-u\na:b\n--token\n-x\nhttps://a:b@h/?sig=1\nAuthorization: Bearer x")
+    shell = b"sh\n-c\nsshpass -p 'a b' mysql -pc; X_TOKEN=\"a\" curl -su a:b | zip -P x ghp_0123456789012345678901"
+    put("redaction", "shell", shell)
     put("settings", "untraced", b"PATH=/bin\nLD_PRELOAD=/x.so  /y.so")
 
 

@@ -6,9 +6,9 @@
 namespace tailrace {
 namespace {
 
-constexpr string_view kSecretWords[] = {"apikey", "authorization", "cookie",    "credential", "credentials",
-                                        "pass",   "passphrase",    "passwd",    "password",   "passwords",
-                                        "secret", "sig",           "signature", "token"};
+constexpr string_view kSecretWords[] = {"apikey",    "authorization", "cookie",     "credential", "credentials",
+                                        "jwt",       "pass",          "passphrase", "passwd",     "password",
+                                        "passwords", "secret",        "sig",        "signature",  "token"};
 // Also as the end of a word: PGPASSWORD.
 constexpr string_view kSecretEnds[] = {"apikey", "passwd", "password", "secret", "token"};
 // Before "key": a key alone is a column's name more often than a secret.
@@ -17,6 +17,14 @@ constexpr string_view kKeyWords[] = {"access", "account", "api", "auth", "encryp
 constexpr string_view kHarmlessWords[] = {"count",    "dir",  "directory", "env",    "fd",   "file",
                                           "filename", "id",   "len",       "length", "name", "path",
                                           "prompt",   "size", "stdin",     "ttl",    "type", "url"};
+
+// What some services let their tokens begin with (their secret scanners' documentation), before at least kTokenBytes.
+constexpr string_view kTokenBegins[] = {"ghp_", "gho_",  "ghs_",  "ghu_",  "ghr_",  "github_pat_", "glpat-",
+                                        "hf_",  "xoxa-", "xoxb-", "xoxp-", "xoxs-", "sk-"};
+constexpr size_t kTokenBytes = 20;
+constexpr string_view kPrivateKey = "PRIVATE KEY-----";  // RFC 7468
+// Schemes whose user without a password is a token. Of others it is a name: ssh://git@host, abfss://container@account.
+constexpr string_view kTokenSchemes[] = {"http", "https", "ftp", "ftps"};
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
@@ -30,10 +38,6 @@ bool equals(string_view word, string_view lower) {
     if (to_lower(word[i]) != lower[i]) return false;
   }
   return true;
-}
-
-bool ends_with(string_view text, string_view end) {
-  return text.size() >= end.size() && slice(text, text.size() - end.size(), end.size()) == end;
 }
 
 template <size_t N>
@@ -79,13 +83,11 @@ bool is_secret(string_view name) {
   }
 }
 
-struct Span {
-  size_t begin, end;
-};
-
 bool ends_value(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\'' || c == '"' || c == '&' || c == ';' || c == ')' || c == '|';
 }
+
+bool ends_command(char c) { return c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')'; }
 
 // An option without its value.
 bool is_option(string_view argument) {
@@ -93,6 +95,18 @@ bool is_option(string_view argument) {
     if (!is_name(c)) return false;
   }
   return starts_with(argument, "-");
+}
+
+// The word that begins at `at`: up to a blank or the end of the command, or to the closing quote.
+string_view word_at(string_view text, size_t at) {
+  size_t end = at;
+  if (text[at] == '"' || text[at] == '\'') {
+    end = text.find(text[at], at + 1);
+    end = end == string_view::npos ? text.size() : end + 1;
+  } else {
+    while (end < text.size() && !is_blank(text[end]) && !ends_command(text[end])) ++end;
+  }
+  return slice(text, at, end - at);
 }
 
 // The value behind a secret's name that ends at `at`; empty where there is none.
@@ -113,7 +127,7 @@ Span find_value(string_view text, string_view name, size_t at) {
   bool separated = has(i) && (text[i] == '=' || text[i] == ':');
   if (separated) {
     i = skip_opening_quote(skip_blanks(i + 1));
-  } else if (name[0] == '-' && has(at) && is_blank(text[at]) && has(i) && text[i] != '-') {
+  } else if (name[0] == '-' && has(at) && is_blank(text[at]) && has(i) && !is_next_option(word_at(text, i))) {
     i = skip_opening_quote(i);
   } else {
     return {at, at};
@@ -137,7 +151,24 @@ Span find_value(string_view text, string_view name, size_t at) {
   return {i, end};
 }
 
-// The password of the URL whose "://" begins at `at`; of HTTP's a user without password, too, who is a token.
+bool is_token_scheme(string_view before) {
+  for (string_view scheme : kTokenSchemes) {
+    if (before.size() < scheme.size()) continue;
+    size_t from = before.size() - scheme.size();
+    // Also behind a "+": git+https.
+    if (equals(slice(before, from, scheme.size()), scheme) && (from == 0 || !is_letter(before[from - 1]))) return true;
+  }
+  return false;
+}
+
+bool is_token(string_view word) {
+  for (string_view begin : kTokenBegins) {
+    if (starts_with(word, begin) && word.size() >= begin.size() + kTokenBytes) return true;
+  }
+  return false;
+}
+
+// The password of the URL whose "://" begins at `at`; a user without one, too, where he is a token.
 Span find_password(string_view text, size_t at) {
   size_t begin = at + 3, i = begin;
   bool has_password = false;
@@ -147,21 +178,40 @@ Span find_password(string_view text, size_t at) {
       begin = i + 1;
     }
     if (text[i] != '@') continue;
-    string_view before = slice(text, 0, at);
-    return {has_password || ends_with(before, "http") || ends_with(before, "https") ? begin : i, i};
+    return {has_password || is_token_scheme(slice(text, 0, at)) ? begin : i, i};
   }
   return {at, at};
 }
 
-void write_without_secrets(Writer &out, string_view text, Redactor::Put put) {
+}  // namespace
+
+Redaction parse_redaction(string_view setting) {
+  if (setting.empty() || setting == "secrets") return Redaction::kSecrets;
+  return setting == "none" ? Redaction::kNone : Redaction::kArguments;
+}
+
+void Redactor::write_without_secrets(Writer &out, string_view text, Put put) {
   size_t written = 0, i = 0;
+  bool begins_word = true, has_words = false;
+  for (char c : text) has_words = has_words || is_blank(c) || ends_command(c);
   while (i < text.size()) {
     Span found{i, i};
-    if (is_name(text[i])) {
+    if (begins_word && !is_blank(text[i]) && !ends_command(text[i])) {
+      // An argument that is an option or its value may have blanks.
+      bool is_word = i == 0 && (options_.expects_value() || text[0] == '-');
+      has_words = has_words && !is_word;
+      Span in_word = options_.take(is_word ? text : word_at(text, i));
+      found = {i + in_word.begin, i + in_word.end};
+    }
+    begins_word = is_blank(text[i]) || ends_command(text[i]);
+    if (ends_command(text[i])) options_.begin_command();
+    if (found.end > found.begin) {
+      // Taken.
+    } else if (is_name(text[i])) {
       size_t end = i;
       while (end < text.size() && is_name(text[end])) ++end;
       string_view name = slice(text, i, end - i);
-      found = is_secret(name) ? find_value(text, name, end) : Span{end, end};
+      found = is_token(name) ? Span{i, end} : is_secret(name) ? find_value(text, name, end) : Span{end, end};
       i = end;
     } else if (text[i] == ':' && starts_with(slice(text, i, text.size() - i), "://")) {
       found = find_password(text, i);
@@ -176,20 +226,16 @@ void write_without_secrets(Writer &out, string_view text, Redactor::Put put) {
     }
   }
   put(out, slice(text, written, text.size() - written));
-}
-
-}  // namespace
-
-Redaction parse_redaction(string_view setting) {
-  if (setting.empty() || setting == "secrets") return Redaction::kSecrets;
-  return setting == "none" ? Redaction::kNone : Redaction::kArguments;
+  if (has_words) options_.begin_command();
 }
 
 void Redactor::write(Writer &out, string_view argument, Put put) {
-  bool whole = mode_ == Redaction::kArguments ? !first_ : expects_secret_ && !starts_with(argument, "--");
+  bool whole = mode_ == Redaction::kArguments ? !first_ : expects_secret_ && !is_next_option(argument);
   expects_secret_ = mode_ == Redaction::kSecrets && !first_ && is_option(argument) && is_secret(argument);
   first_ = false;
   if (whole) {
+    put(out, kRedacted);
+  } else if (mode_ == Redaction::kSecrets && argument.find(kPrivateKey) != string_view::npos) {
     put(out, kRedacted);
   } else if (mode_ == Redaction::kSecrets) {
     write_without_secrets(out, argument, put);

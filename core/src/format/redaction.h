@@ -1,8 +1,10 @@
-// Secrets in command lines: values that a program was given in its arguments and that no trace should keep. By names
-// alone, so a password that nothing announces stays; TAILRACE_REDACT=arguments leaves the program's name only.
+// Secrets in command lines: values that a program was given in its arguments and that no trace should keep. By names of
+// values, options of known programs, and the form of some tokens, so a password that nothing announces stays;
+// TAILRACE_REDACT=arguments leaves the program's name only.
 #pragma once
 
 #include "base/text.h"
+#include "format/secret_options.h"
 
 namespace tailrace {
 
@@ -23,7 +25,10 @@ class Redactor {
   void write(Writer &out, string_view argument, Put put);
 
  private:
+  void write_without_secrets(Writer &out, string_view text, Put put);
+
   Redaction mode_;
+  SecretOptions options_;
   bool first_ = true;
   bool expects_secret_ = false;  // the argument before was an option that takes one
 };
