@@ -1,11 +1,12 @@
 """The log of the declared DAG: a workflow manager's tasks and dependencies as JSON lines (docs/declared-dag.md).
 
-    DeclaredLog      appends lines while the workflow runs
+    manager's threads ── write() ──► pending ── a thread, every 50 ms; flush(); close() ──► lines in one write ──► file
     declared_line    one line
 
-Invariants: each writer process has its own file; each line is one write to a descriptor opened with O_APPEND, so a
-reader sees complete lines at any time. A failure (full disk, missing directory) never stops the workflow: it is
-logged once, and `lost` counts the lines. The reader of these files is tailrace.analyzer.store.declared_tables.
+Invariants: each writer process has its own file; lines are written whole, to a descriptor opened with O_APPEND, so a
+reader sees complete lines at any time. Encoding and writing never hold up a thread that writes lines. A failure (full
+disk, missing directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a killed process
+wrote in its last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
 """
 
 import json
@@ -15,6 +16,8 @@ import re
 import socket
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +33,26 @@ REQUIRED_KEYS = {
 }
 END_STATUSES = ("done", "failed", "timeout", "killed", "canceled", "dep_failed", "memoized")
 
+_INTERVAL_S = 0.05
+_MOST_PENDING = 10_000
+"""Lines; a thread that adds one more writes them all itself, so that memory stays bounded."""
+_IDLE_S = 1.0
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
 
 def declared_line(type_: str, /, **keys: Any) -> str:
     """A declared line without its newline. Keys whose value is None are omitted. Raises TypeError for a missing key."""
-    given = {key: value for key, value in keys.items() if value is not None}
+    return _encode(_given(type_, keys))
+
+
+def _given(type_: str, keys: dict[str, Any]) -> dict[str, Any]:
+    given = {"type": type_}
+    given.update([item for item in keys.items() if item[1] is not None])
     missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
     if missing:
         raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
-    return json.dumps({"type": type_, **given}, separators=(",", ":"), default=str)
+    return given
 
 
 class DeclaredLog:
@@ -47,48 +62,123 @@ class DeclaredLog:
         self.lost = 0
         self._directory = Path(run_dir) / "declared"
         self._manager = manager
-        self._lock = threading.Lock()
-        self._lock_pid = os.getpid()
         self._descriptor: int | None = None
-        self._pid = 0
+        self._path_pid = 0
         self._path: Path | None = None
         self._torn = False
+        self._begin_process()
+
+    def _begin_process(self) -> None:
+        """Forgets what belongs to the parent: its lines, its thread, and locks that others of its threads may hold."""
+        self._pid = os.getpid()
+        self._pending: deque[dict[str, Any]] = deque()
+        self._lock = threading.Lock()
+        self._wake, self._close = threading.Event(), threading.Event()
+        self._writer: threading.Thread | None = None
 
     @property
     def path(self) -> Path | None:
-        """The file of this process; None before its first line."""
-        return self._path if self._pid == os.getpid() else None
+        """The file of this process; None before its first line is written."""
+        return self._path if self._path_pid == os.getpid() else None
 
     def write(self, type_: str, /, **keys: Any) -> None:
-        """Appends a line of type `type_`. Keys whose value is None are omitted. Raises TypeError for a missing key."""
-        line = declared_line(type_, **keys) + "\n"
-        if self._lock_pid != os.getpid():  # another thread may have held it at fork
-            self._lock, self._lock_pid = threading.Lock(), os.getpid()
-        try:
-            self._append(line.encode("utf-8", "replace"))
-        except OSError as error:
-            self._lose(error)
+        """Adds a line of type `type_`, to be written soon. Keys whose value is None are omitted; values must not change
+        afterwards. Raises TypeError for a missing key."""
+        line = _given(type_, keys)
+        if self._pid != os.getpid():
+            self._begin_process()
+        self._pending.append(line)
+        if not self._wake.is_set():
+            self._wake.set()
+        if self._writer is None:
+            self._start_writer()
+        elif len(self._pending) > _MOST_PENDING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes all lines added so far."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            # As many as there are now: other threads may go on adding.
+            lines = [self._encoded(self._pending.popleft()) for _ in range(len(self._pending))]
+            self._append([line for line in lines if line])
 
     def close(self) -> None:
-        """Closes the file. The next line opens it again."""
+        """Writes all lines and closes the file. The next line opens it again."""
+        writer = self._writer if self._pid == os.getpid() else None
+        if writer is not None:
+            # A thread that still runs at the process's end can't seal its records.
+            self._close.set()
+            self._wake.set()
+            writer.join()
+            self._close.clear()
+        self.flush()
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
             self._descriptor = None
 
-    def _append(self, line: bytes) -> None:
+    def _start_writer(self) -> None:
         with self._lock:
-            descriptor = self._open()
-            line = b"\n" * self._torn + line
-            written = os.write(descriptor, line)
-            # Disk full: the next line starts with a newline, so only this one is lost once there is room again.
-            self._torn = written != len(line)
-            if self._torn:
-                raise OSError(f"only {written} of {len(line)} bytes were written")
+            if self._writer is not None:
+                return
+            self._writer = threading.Thread(target=self._write_pending, name="tailrace-declared", daemon=True)
+            try:
+                self._writer.start()
+                return
+            except RuntimeError:  # the interpreter is ending
+                self._writer = None
+        self.flush()
+
+    def _write_pending(self) -> None:
+        """The writer thread. It ends at close(), and when there was nothing to write for a while; a later line starts
+        another."""
+        while self._wake.wait(_IDLE_S) or not self._retire():
+            self._wake.clear()
+            closing = self._close.wait(_INTERVAL_S)
+            self.flush()
+            if closing and self._retire():
+                return
+
+    def _retire(self) -> bool:
+        with self._lock:
+            writer, self._writer = self._writer, None
+            # write() adds its line before it looks for a writer.
+            if self._pending:
+                self._writer = writer
+            return self._writer is None
+
+    def _encoded(self, line: dict[str, Any]) -> bytes:
+        try:
+            return (_encode(line) + "\n").encode("utf-8", "replace")
+        except (TypeError, ValueError, RecursionError) as error:
+            self._lose(error)
+            return b""
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        """Writes whole lines. What a full disk refuses is lost, line by line. Lock held."""
+        if not lines:
+            return
+        # After a torn line the next one begins with a newline, so that only the torn one is lost.
+        data = b"\n" * self._torn + b"".join(lines)
+        try:
+            written = os.write(self._open(), data)
+        except OSError as error:
+            whole = 0
+            self._lose(error)
+        else:
+            whole = data[:written].count(b"\n") - self._torn
+            self._torn = written > 0 and not data[:written].endswith(b"\n")
+            if written == len(data):
+                return
+            self._lose(OSError(f"only {written} of {len(data)} bytes were written"))
+        for line in lines[whole + 1 :]:
+            self._append([line])
 
     def _open(self) -> int:
-        if self._pid != os.getpid() or self._path is None:
-            self._descriptor, self._pid, self._torn = None, os.getpid(), False
+        if self._path_pid != self._pid or self._path is None:
+            self._descriptor, self._path_pid, self._torn = None, self._pid, False
             host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
             self._path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
         if self._descriptor is None:
@@ -99,7 +189,7 @@ class DeclaredLog:
             self._descriptor = os.open(self._path, flags, 0o600)
         return self._descriptor
 
-    def _lose(self, error: OSError) -> None:
+    def _lose(self, error: Exception) -> None:
         self.lost += 1
         if self.lost == 1:
             where = self._path or self._directory

@@ -76,11 +76,15 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
   Thread *t = enter();
   if (!t) return;
   if (Context *c = context_of(id)) c->finished.store(1, std::memory_order_relaxed);
-  seal_thread(t);
+  // A block of the few records of a short task costs more than the task.
+  if (is_worth_a_block(t) || is_due_for_sealing(t)) seal_thread(t);
 }
 
 TAILRACE_API void tailrace_flush() {
-  if (Thread *t = enter()) seal_thread(t);
+  Thread *t = enter();
+  if (!t) return;
+  seal_thread(t);
+  seal_idle_threads();
 }
 
 // Not in tailrace.h: for the Python package, which seals and reads journals in processes that may be traced.

@@ -9,9 +9,8 @@ without tracing.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.parsl import task_log, waits
 from tailrace.parsl.executors import Handoff, shadow_submit
 from tailrace.parsl.task_outcome import status_and_error
+from tailrace.parsl.task_tags import TaskTags
 
 _log = logging.getLogger("tailrace.parsl")
 
@@ -35,8 +35,8 @@ _NOT_RUN = ("memoized", "dep_failed")
 class TracingMemoizer(Memoizer):
     """Delegates to `inner`, writes each task to `log`, and passes its tags to the submit.
 
-    workflow: its name, unique in the run; encode: tags of a task -> canonical string; stage_of: a task's stage;
-    config: `config` of the `workflow` line; on_end: called after the kernel's cleanup.
+    workflow: its name, unique in the run; tags: those of its tasks; stage_of: a task's stage; config: `config` of the
+    `workflow` line; on_end: called after the kernel's cleanup.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TracingMemoizer(Memoizer):
         *,
         workflow: str,
         config: dict[str, Any],
-        encode: Callable[[dict[str, str]], str],
+        tags: TaskTags,
         stage_of: StageNamer,
         on_end: Callable[[], None],
     ) -> None:
@@ -54,14 +54,14 @@ class TracingMemoizer(Memoizer):
         self._declared_log = log
         self._workflow = workflow
         self._config = config
-        self._encode = encode
+        self._tags = tags
         self._stage_of = stage_of
         self._on_end = on_end
         self._handoff = Handoff()
         self._kernel: DataFlowKernel | None = None
         self._waits = waits.Waits()
         self._seen_executors = 0
-        self._open_tasks: set[int] = set()
+        self._stages_of_open_tasks: dict[int, str] = {}
         # A task that a join body submits is launched on another thread, possibly before submit() has returned its
         # id: the join body holds this lock during submit, and _log_task takes it.
         self._parents_lock = threading.RLock()
@@ -94,9 +94,9 @@ class TracingMemoizer(Memoizer):
         memoized = self._inner.check_memo(task)
         with self._isolated("trace a task"):
             self._adopt(task["dfk"])
-            self._log_task(task)
+            stage = self._log_task(task)
             if memoized is None:
-                self._launch(task)
+                self._launch(task, stage)
         return memoized
 
     def update_memo_result(self, task: TaskRecord, r: Any) -> None:
@@ -139,21 +139,24 @@ class TracingMemoizer(Memoizer):
             for executor in list(kernel.executors.values()):
                 shadow_submit(executor, self._handoff)
 
-    def _launch(self, task: TaskRecord) -> None:
-        number = int(task["try_id"])
+    def _launch(self, task: TaskRecord, stage: str) -> None:
+        number, attempt = int(task["id"]), int(task["try_id"])
         launched_ns = task_log.to_ns(task["try_time_launched"])
-        self._write("try", task=str(task["id"]), t_launch_ns=launched_ns, **{"try": number})
-        tags = {"workflow": self._workflow, "stage": self._stage(task), "task": str(task["id"]), "try": str(number)}
-        body = partial(self._in_join_body, str(task["id"])) if task["join"] else None
-        self._handoff.give(self._encode(tags), body)
+        self._write("try", task=str(number), t_launch_ns=launched_ns, **{"try": attempt})
+        body = partial(self._in_join_body, str(number)) if task["join"] else None
+        self._handoff.give(self._tags.of(stage, number, attempt), body)
 
-    def _log_task(self, task: TaskRecord) -> None:
+    def _log_task(self, task: TaskRecord) -> str:
+        """Writes the task's line before its first try. Returns its stage."""
+        number = task["id"]
         with self._parents_lock:
-            if task["id"] in self._open_tasks:
-                return
-            self._open_tasks.add(task["id"])
-            parent = self._parents.pop(task["id"], None)
-        self._write("task", stage=self._stage(task), **task_log.task_keys(task, parent))
+            stage = self._stages_of_open_tasks.get(number)
+            if stage is not None:
+                return stage
+            stage = self._stages_of_open_tasks[number] = self._stage(task)
+            parent = self._parents.pop(number, None)
+        self._write("task", stage=stage, **task_log.task_keys(task, parent))
+        return stage
 
     def _log_failed_try(self, task: TaskRecord, error: Exception) -> None:
         if isinstance(error, DependencyError):
@@ -171,7 +174,7 @@ class TracingMemoizer(Memoizer):
 
     def _log_end(self, task: TaskRecord, status: str, error: str | None = None) -> None:
         self._log_task(task)
-        self._open_tasks.discard(task["id"])
+        self._stages_of_open_tasks.pop(task["id"], None)
         # A task that is pending was not launched again after its last try.
         running = status not in _NOT_RUN and task["status"] != States.pending
         self._write(
@@ -230,12 +233,32 @@ class TracingMemoizer(Memoizer):
             with self._isolated("seal the trace"):
                 self._on_end()
 
-    @contextmanager
-    def _isolated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not self._warned:
-                self._warned = True
-                _log.warning("tailrace: can't %s: %s: %s; the workflow continues", what, type(error).__name__, error)
-            _log.debug("tailrace: can't %s", what, exc_info=True)
+    def _isolated(self, what: str) -> "_Isolated":
+        return _Isolated(self, what)
+
+    def warn(self, what: str, error: Exception) -> None:
+        """Logs that a step of tracing failed: once as a warning."""
+        if not self._warned:
+            self._warned = True
+            _log.warning("tailrace: can't %s: %s: %s; the workflow continues", what, type(error).__name__, error)
+        _log.debug("tailrace: can't %s", what, exc_info=error)
+
+
+class _Isolated:
+    """A step of tracing, whose exceptions end here. A class: every task takes several, and contextmanager's generators
+    would take longer than the steps."""
+
+    __slots__ = ("_memoizer", "_what")
+
+    def __init__(self, memoizer: TracingMemoizer, what: str) -> None:
+        self._memoizer = memoizer
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._memoizer.warn(self._what, error)
+        return True

@@ -26,6 +26,7 @@ from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.integrations.messages import say
 from tailrace.parsl import executors
 from tailrace.parsl.memoizer import TracingMemoizer
+from tailrace.parsl.task_tags import TaskTags
 
 _log = logging.getLogger("tailrace.parsl")
 
@@ -91,7 +92,7 @@ def _trace(
         declared,
         workflow=workflow,
         config=_described(config),
-        encode=lambda task_tags: tag_strings.merge(base_tags, tag_strings.encode(task_tags)),
+        tags=TaskTags(base_tags, workflow),
         stage_of=stage_of,
         on_end=_End(directory, declared).after_cleanup,
     )

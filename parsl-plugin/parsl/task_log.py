@@ -19,6 +19,7 @@ from parsl.dataflow.futures import AppFuture
 from parsl.dataflow.taskrecord import TaskRecord
 
 _STREAMS = ("stdout", "stderr")
+_PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
 
 
 def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
@@ -31,8 +32,8 @@ def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
         "executor": record["executor"],
         "t_submit_ns": to_ns(record["time_invoked"]),
         "deps": list(_dependencies(record)),
-        "inputs": [_file_keys(file) for file in _unique(_inputs(record))],
-        "outputs": [_file_keys(file) for file in _unique(_outputs(record, kind))],
+        "inputs": [_file_keys(file) for file in _inputs(record)],
+        "outputs": [_file_keys(file) for file in _outputs(record, kind)],
         "parent": parent,
     }
 
@@ -88,40 +89,46 @@ def _is_own(future: Future[Any], record: TaskRecord) -> bool:
     return isinstance(future, AppFuture) and future.task_record["dfk"] is record["dfk"]
 
 
-def _inputs(record: TaskRecord) -> Iterator[File]:
-    skipped = {"outputs", *_STREAMS}
-    yield from _files(record["args"])
-    yield from _files([value for key, value in record["kwargs"].items() if key not in skipped])
+def _inputs(record: TaskRecord) -> Iterable[File]:
+    found: dict[str, File] = {}
+    for value in record["args"]:
+        _collect_files(value, found)
+    for key, value in record["kwargs"].items():
+        if key != "outputs" and key not in _STREAMS:
+            _collect_files(value, found)
+    return found.values()
 
 
-def _outputs(record: TaskRecord, kind: str) -> Iterator[File]:
+def _outputs(record: TaskRecord, kind: str) -> Iterable[File]:
+    found: dict[str, File] = {}
     kwargs = record["kwargs"]
-    yield from _files(kwargs.get("outputs", []))
+    _collect_files(kwargs.get("outputs"), found)
     for name in _STREAMS:
         target = kwargs.get(name)
         if isinstance(target, tuple) and target:
             target = target[0]
+        if kind == "bash" and isinstance(target, (str, os.PathLike)):
+            target = File(os.fspath(target))
         if isinstance(target, File):
-            yield target
-        elif kind == "bash" and isinstance(target, (str, os.PathLike)):
-            yield File(os.fspath(target))
+            _collect_files(target, found)
+    return found.values()
 
 
-def _files(value: Any) -> Iterator[File]:
+def _collect_files(value: Any, found: dict[str, File]) -> None:
+    """Adds the files in `value`, however nested, to `found`, by URL."""
+    # Most arguments, each of which would take five tests below.
+    if type(value) in _PLAIN:
+        return
     if isinstance(value, File):
-        yield value
+        found[value.url] = value
     elif isinstance(value, DataFuture):
-        yield value.file_obj
+        found[value.file_obj.url] = value.file_obj
     elif isinstance(value, Mapping):
         for element in value.values():
-            yield from _files(element)
+            _collect_files(element, found)
     elif isinstance(value, (list, tuple, set, frozenset)):
         for element in value:
-            yield from _files(element)
-
-
-def _unique(files: Iterable[File]) -> list[File]:
-    return list({file.url: file for file in files}.values())
+            _collect_files(element, found)
 
 
 def _file_keys(file: File) -> dict[str, str]:

@@ -119,6 +119,36 @@ def test_a_thread_after_its_task_has_no_task_tag(tmp_path, run_traced):
     assert trace.tags(trace.of(tmp_path / "afterwards", WRITES), "workflow", "task") == {("w", None)}
 
 
+def test_short_tasks_share_blocks_and_flush_writes_what_ended_threads_left(tmp_path, run_traced):
+    trace = run_traced("""
+        import glob, gzip, os, threading
+        from tailrace import context
+
+        def recorded():
+            return sum(gzip.open(path).read().count(b'"name":"write"') for path in glob.glob("run/trace/*.gz"))
+
+        def task(number):
+            with scope(stage="s", task=str(number)):
+                os.write(descriptor, b"x")
+
+        descriptor = os.open("short", os.O_WRONLY | os.O_CREAT)
+        threads = [threading.Thread(target=task, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number in range(3, 100):
+            task(number)
+        before = recorded()
+        context.flush()
+        after = recorded()
+        open("counts", "w").write(f"{before} {after}")
+    """)
+    before, after = map(int, (tmp_path / "counts").read_text().split())
+    assert before < 100 <= after
+    assert trace.tags(trace.of(tmp_path / "short", WRITES), "task") == {(str(number),) for number in range(100)}
+
+
 def test_a_wrong_tag_is_refused_traced_or_not():
     code = textwrap.dedent("""
         from tailrace import context

@@ -18,8 +18,9 @@ from parsl.dataflow.futures import AppFuture
 from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
+from tailrace import tags
 from tailrace.errors import TagError
-from tailrace.parsl import call, executors, plugin, task_log, trace, waits
+from tailrace.parsl import call, executors, plugin, task_log, task_tags, trace, waits
 
 
 def double(value, **kwargs):
@@ -100,6 +101,21 @@ def test_the_pool_command_is_unchanged_by_both_formattings():
     ]
 
 
+@pytest.mark.parametrize("stage", ["align", "a b", "100%", "%d", "é,=x~"])
+@pytest.mark.parametrize("base", ["", "job=task%3D7,rank=3,a=1,zone=%25d"])
+def test_the_tags_of_a_task_are_those_that_encode_gives(base, stage):
+    of_tasks = task_tags.TaskTags(base, "w 1")
+    for task, attempt in [(0, 0), (17, 2), (2**40, 1)]:
+        numbers = {"task": task, "try": attempt}
+        expected = tags.merge(base, tags.encode({"workflow": "w 1", "stage": stage, **numbers}))
+        assert of_tasks.of(stage, task, attempt) == expected
+
+
+def test_a_stage_that_is_no_tag_is_refused():
+    with pytest.raises(TagError, match="stage"):
+        task_tags.TaskTags("", "w").of("x" * 2000, 1, 0)
+
+
 def test_a_launch_command_in_shell_syntax_stays_one_command():
     command = executors.pool_command("cd /tmp && process_worker_pool.py --port={worker_port}", {"TAILRACE_RUN": "/r"})
     assert shlex.split(command.format(worker_port=1))[-3:] == [
@@ -162,7 +178,7 @@ def test_files_are_found_at_any_place_in_arguments(tmp_path):
         "args": [File("/d/a"), [File("/d/b")]],
         "kwargs": {"inputs": [File("/d/c"), File("/d/c")], "table": {"x": File("/d/e")}, "outputs": [File("/d/o")]},
     }
-    assert [file.path for file in task_log._unique(task_log._inputs(record))] == ["/d/a", "/d/b", "/d/c", "/d/e"]
+    assert [file.path for file in task_log._inputs(record)] == ["/d/a", "/d/b", "/d/c", "/d/e"]
     assert [file.path for file in task_log._outputs(record, "python")] == ["/d/o"]
 
 

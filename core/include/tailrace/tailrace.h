@@ -37,10 +37,11 @@ tailrace_context tailrace_context_current(void);
 tailrace_context tailrace_context_switch(tailrace_context context);
 
 /* Ends `context` (a task is over): threads that still have it record under the process's own context from now on, never
- * as that task. Seals the calling thread's block to the run directory. */
+ * as that task. Seals the calling thread's records to the run directory when they are many, or the first is a second old;
+ * else they follow with a later task's, tailrace_flush or the process's end. */
 void tailrace_context_finish(tailrace_context context);
 
-/* Seals the calling thread's records to the run directory now. */
+/* Seals the records of the calling thread, and of threads that have ended, to the run directory now. */
 void tailrace_flush(void);
 
 /* Checks a tag string. Returns 0 when it is valid, else the position of the fault plus one, with a sentence that names

@@ -98,7 +98,7 @@ def setting(name: str) -> str | None:
 
 
 def flush() -> None:
-    """Seals the calling thread's records to the run directory now."""
+    """Seals the records of the calling thread, and of threads that have ended, to the run directory now."""
     core = _core()
     if core is not None:
         core.flush()
@@ -109,9 +109,10 @@ def scope(tags: Mapping[str, str | int] | None = None, /, **more: str | int) -> 
     """Adds tags to the calling thread's context for the duration of the block. Works as a decorator, too.
 
     tags: for keys that are no Python keyword arguments (`{"try": 1}`); more: the others (`stage="align"`).
-    A scope with a `task` ends that task at its end: the thread's records go to the run directory, and a thread that
-    was started inside and still runs records under the process's context from then on. A scope without a `task` only
-    restores the earlier tags, since other threads may record under the same ones.
+    A scope with a `task` ends that task at its end: a thread that was started inside and still runs records under the
+    process's context from then on; the thread's records go to the run directory when they are many or a second old,
+    else with a later task's. A scope without a `task` only restores the earlier tags, since other threads may record
+    under the same ones.
 
     Raises TagError when a tag breaks the rules, traced or not: tracing must not change a program's behaviour.
     """
@@ -122,19 +123,31 @@ def scope(tags: Mapping[str, str | int] | None = None, /, **more: str | int) -> 
         yield
 
 
-@contextmanager
-def entered(canonical: str, finish: bool = True) -> Iterator[None]:
-    """scope() for tags as a canonical string, unchecked; finish: also end the task at the end of the block."""
-    core = _core()
-    if core is None or not canonical:
-        yield
-        return
-    outer = core.context_current()
-    context = core.context_enter(canonical.encode())
-    try:
-        yield
-    finally:
-        if context and finish:
-            core.context_finish(context)
-        if context:
-            core.context_switch(outer)
+class entered:
+    """scope() for tags as a canonical string, unchecked; finish: also end the task at the end of the block.
+
+    A class, since every task of a worker runs in one: contextmanager's generator would take longer than the core.
+    """
+
+    __slots__ = ("_canonical", "_context", "_core", "_finish", "_outer")
+
+    def __init__(self, canonical: str, finish: bool = True) -> None:
+        self._canonical = canonical
+        self._finish = finish
+        self._context = 0
+
+    def __enter__(self) -> None:
+        core = _core() if self._canonical else None
+        if core is None:
+            return
+        self._core = core
+        self._outer = core.context_current()
+        self._context = core.context_enter(self._canonical.encode())
+
+    def __exit__(self, *_: object) -> None:
+        context, self._context = self._context, 0
+        if not context:
+            return
+        if self._finish:
+            self._core.context_finish(context)
+        self._core.context_switch(self._outer)

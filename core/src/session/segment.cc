@@ -228,6 +228,20 @@ void seal_thread(Thread *t) {
   if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
 }
 
+void seal_idle_threads() {
+  sys::SignalsBlocked signals;
+  for (Thread *t = g_session.threads; t; t = t->next_thread) {
+    {
+      // Only one that no new thread can take meanwhile (session.cc, free_thread).
+      Locked lock(g_session.wiped->table);
+      if (t->in_use.load(std::memory_order_acquire) || !t->segment || t->next == t->begin) continue;
+      t->in_use.store(1, std::memory_order_relaxed);
+    }
+    seal_thread(t);
+    t->in_use.store(0, std::memory_order_release);
+  }
+}
+
 void seal_for_exit() {
   Session &g = g_session;
   Thread *self = t_thread;

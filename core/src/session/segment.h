@@ -37,6 +37,14 @@ void report_losses();
 // Whether the thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }
 
+// Whether the thread's oldest record is older than a tenth of the age at which its next one would seal them all.
+inline bool is_due_for_sealing(const Thread *t) {
+  return t->segment && now_ticks() - t->segment->from_ticks > g_session.block_age_ticks / 10;
+}
+
+// Seals the records of threads that have ended. They would otherwise wait for a new thread, or for the process's end.
+void seal_idle_threads();
+
 // Takes `n` slots and returns the first. One instruction, so that a signal handler that records in between gets slots of
 // its own.
 inline Slot *take_slots(Thread *t, uint32_t n) {
