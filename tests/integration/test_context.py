@@ -121,11 +121,17 @@ def test_a_thread_after_its_task_has_no_task_tag(tmp_path, run_traced):
 
 def test_short_tasks_share_blocks_and_flush_writes_what_ended_threads_left(tmp_path, run_traced):
     trace = run_traced("""
-        import glob, gzip, os, threading
+        import glob, gzip, os, threading, time
         from tailrace import context
 
-        def recorded():
-            return sum(gzip.open(path).read().count(b'"name":"write"') for path in glob.glob("run/trace/*.gz"))
+        def in_run(of_file):
+            return sum(of_file(path) for path in glob.glob("run/trace/*.gz"))
+
+        def blocks(path):
+            return open(path, "rb").read().count(b'"comp":')
+
+        def writes(path):
+            return gzip.open(path).read().count(b'"name":"write"')
 
         def task(number):
             with scope(stage="s", task=str(number)):
@@ -137,16 +143,20 @@ def test_short_tasks_share_blocks_and_flush_writes_what_ended_threads_left(tmp_p
             thread.start()
         for thread in threads:
             thread.join()
-        for number in range(3, 100):
+        for number in range(3, 300):
             task(number)
-        before = recorded()
+        made = in_run(blocks)
+        # join() returns a little before the thread has ended.
         context.flush()
-        after = recorded()
-        open("counts", "w").write(f"{before} {after}")
+        end = time.monotonic() + 30
+        while in_run(writes) < 300 and time.monotonic() < end:
+            time.sleep(0.05)
+            context.flush()
+        open("counts", "w").write(f"{made} {in_run(writes)}")
     """)
-    before, after = map(int, (tmp_path / "counts").read_text().split())
-    assert before < 100 <= after
-    assert trace.tags(trace.of(tmp_path / "short", WRITES), "task") == {(str(number),) for number in range(100)}
+    made, written = map(int, (tmp_path / "counts").read_text().split())
+    assert made < 100 and written >= 300
+    assert trace.tags(trace.of(tmp_path / "short", WRITES), "task") == {(str(number),) for number in range(300)}
 
 
 def test_a_wrong_tag_is_refused_traced_or_not():
