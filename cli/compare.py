@@ -11,6 +11,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
 from tailrace.cli.opening import open_run
+from tailrace.cli.options import scheduler_option
 from tailrace.errors import QueryError, RegressionError, UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class _Groups(click.Command):
 )
 @click.option("--all", "everything", is_flag=True, help="Print figures, flows and files below the noise floor, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all figures, flows and files as JSON.")
+@scheduler_option
 def command(
     directories: tuple[Path, ...], against: tuple[Path, ...], limits: tuple[str, ...], everything: bool, as_json: bool
 ) -> None:

@@ -6,7 +6,7 @@ import click
 
 from tailrace.analyzer import exports
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import utf8_output
+from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.integrations.messages import say
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -22,6 +22,7 @@ LEVELS = ("workflow", "stage", "task", "process")
     metavar="FILE",
     help="Output file, compressed when its name ends in .gz; for rocrate a file or a folder. Default: standard output.",
 )
+@scheduler_option
 def command(directory: Path, to: str, level: str | None, output: str | None) -> None:
     """Write the run DIR in the format of another tool.
 

@@ -6,7 +6,7 @@ import click
 
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import utf8_output
+from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.errors import UsageError
 
 LEVELS = ("workflow", "stage", "task", "process")
@@ -43,6 +43,7 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
     help="Add HDF5 datasets with their writers and readers. Implies --files all unless given.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@scheduler_option
 def command(
     directory: Path,
     level: str,

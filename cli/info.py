@@ -9,6 +9,7 @@ import click
 
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.cli.opening import open_run
+from tailrace.cli.options import scheduler_option
 from tailrace.errors import UsageError
 
 
@@ -16,6 +17,7 @@ from tailrace.errors import UsageError
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR", required=False)
 @click.option("--build", is_flag=True, help="Print how tailrace was built, as JSON, and exit.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@scheduler_option
 def command(directory: Path | None, build: bool, form: str) -> None:
     """Print what the run DIR contains: events, processes, times, bytes, stages, coverage and losses."""
     if build:

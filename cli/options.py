@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -22,6 +23,24 @@ def tag_option(function: _Command) -> _Command:
         metavar="KEY=VALUE",
         help="Add a tag to all recorded events (workflow, stage, task, job, rank or any other key). May be repeated.",
     )(function)
+
+
+def scheduler_option(function: _Command) -> _Command:
+    """`--scheduler ADDRESS`, nearest to the function, which computes there: see tailrace.integrations.cluster."""
+
+    @wraps(function)
+    def computing(*args: Any, scheduler: str | None, **kwargs: Any) -> Any:
+        from tailrace.integrations.cluster import computing_on
+
+        with computing_on(scheduler):
+            return function(*args, **kwargs)
+
+    return click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Compute on this Dask scheduler, as in tcp://node1:8786, or that of a scheduler file (FILE.json). Default:"
+        " Dask's configuration (DASK_SCHEDULER_ADDRESS), else this machine.",
+    )(computing)  # type: ignore[return-value]
 
 
 def utf8_output() -> TextIO:

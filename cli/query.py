@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import utf8_output
+from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
 
@@ -82,6 +82,7 @@ def _filters(function: Any) -> Any:
     "Default: by the ending of the output's name, else table.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@scheduler_option
 def command(
     directory: Path,
     pairs: tuple[str, ...],

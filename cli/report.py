@@ -8,6 +8,7 @@ import click
 
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
+from tailrace.cli.options import scheduler_option
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
 
@@ -16,6 +17,7 @@ from tailrace.integrations.messages import say
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained page to this file instead.")
 @click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
+@scheduler_option
 def command(directory: Path, html: Path | None, flux_workers: int | None) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost."""
     from tailrace.analyzer import summary

@@ -2,7 +2,8 @@
 
     tasks (callables without arguments) --compute, stream, folded--> results, in their order
 
-Dask is used when the program that imported it has a distributed.Client or chose a scheduler in Dask's configuration.
+Dask is used when the program that imported it has a distributed.Client or chose a scheduler in Dask's configuration;
+a command's choice is opened at its first computation (integrations/cluster.py).
 Without that, nothing of Dask is imported: threads do the same, since the native reader releases the interpreter lock.
 
 Invariants: results come in the order of the tasks and don't depend on where they are computed. Tasks and results can be
@@ -16,6 +17,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -30,6 +33,19 @@ VARIABLES = ("DASK_SCHEDULER", "DASK_NUM_WORKERS")
 """The same in the environment."""
 
 
+_opener: ContextVar[Callable[[], object] | None] = ContextVar("_opener", default=None)
+
+
+@contextmanager
+def opened_by(connect: Callable[[], object]) -> Iterator[None]:
+    """Calls `connect`, which makes a scheduler Dask's default, before the first computation meanwhile."""
+    before = _opener.set(connect)
+    try:
+        yield
+    finally:
+        _opener.reset(before)
+
+
 def cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -37,18 +53,30 @@ def cores() -> int:
 
 def uses_dask() -> bool:
     """Whether tasks are computed by Dask."""
-    distributed = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            distributed.get_client()
-        except (AttributeError, ValueError):  # it is being imported; there is no client
-            pass
-        else:
-            return True
+    if (connect := _opener.get()) is not None:
+        _opener.set(None)
+        connect()
+    if _client() is not None:
+        return True
     if any(os.environ.get(name) for name in VARIABLES):
         return True
     config: Any = getattr(sys.modules.get("dask"), "config", None)
     return config is not None and any(config.get(key, None) is not None for key in CHOICES)
+
+
+def _client() -> Any:
+    """Dask's default client; None where there is none."""
+    distributed = sys.modules.get("distributed")
+    try:
+        return None if distributed is None else distributed.get_client()
+    except (AttributeError, ValueError):  # it is being imported; there is no client
+        return None
+
+
+def _width() -> int:
+    """How many tasks run at once."""
+    client = _client()
+    return cores() if client is None else max(sum(client.nthreads().values()), 1)
 
 
 def compute(tasks: Sequence[Task[T]]) -> list[T]:
@@ -59,8 +87,10 @@ def compute(tasks: Sequence[Task[T]]) -> list[T]:
 def stream(tasks: Sequence[Task[T]], ahead: int | None = None) -> Iterator[T]:
     """The results of the tasks, one after another; at most `ahead` (one a processor) are computed before they are
     taken."""
+    if not tasks:
+        return
     if uses_dask():
-        yield from _stream_dask(tasks, cores() if ahead is None else max(ahead, 1))
+        yield from _stream_dask(tasks, _width() if ahead is None else ahead)
         return
     if len(tasks) <= 1:  # without the start of a thread
         yield from (task() for task in tasks)

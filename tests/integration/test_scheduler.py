@@ -1,0 +1,175 @@
+"""Commands that compute on a real Dask scheduler with two worker processes, which have another working directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+distributed = pytest.importorskip("distributed", reason="needs pip install 'tailrace[cluster]'")
+
+import tailrace
+from support import trace_writer as tw
+from tailrace.analyzer.store import engine, loader, query
+
+
+class Cluster:
+    """A scheduler and its workers, each a process as `dask scheduler` and `dask worker` start it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.folder = folder
+        self._environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1"}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        deadline = time.monotonic() + 60
+        while not self.file.is_file():
+            assert time.monotonic() < deadline and self._processes[0].poll() is None, self.log()
+            time.sleep(0.1)
+        for _ in range(2):
+            self.add_worker()
+        self.client = distributed.Client(scheduler_file=str(self.file), set_as_default=False)
+        self.client.wait_for_workers(2, timeout=60)
+        self.address = self.client.scheduler.address
+
+    def add_worker(self) -> None:
+        self._start("worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0")
+
+    def _start(self, kind: str, *options: str) -> None:
+        command = [sys.executable, "-m", "distributed.cli.dask_" + kind, "--scheduler-file", str(self.file), *options]
+        with (self.folder / "log").open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env=self._environment)
+            )
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def done(self) -> int:
+        """How many changes of tasks the scheduler has seen."""
+        return int(self.client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter))
+
+    def kill_a_worker(self) -> None:
+        victim = next(process for process in self._processes[1:] if process.poll() is None)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+
+    def end(self) -> None:
+        self.client.close()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with two runs, of twenty processes each, with blocks that mix two stages."""
+    for name in ("one", "two"):
+        files = {}
+        for pid in range(100, 120):
+            lines: list[Any] = [tw.host_line(), tw.file_line("1", "/x", ino=1), tw.file_line("2", f"/o{pid}", ino=pid)]
+            for i in range(6):
+                call, stage, way, file = ("write", "make", "w", "2") if i % 2 else ("read", "use", "r", "1")
+                args = {"stage": stage, "task": str(pid), "fhash": file, "dir": way, "size": 10 * i, "offset": 0}
+                lines.append(tw.event(call, tw.T0_US + pid * 100 + i, pid=pid, workflow="w", **args))
+            files[f"n-{pid}-1"] = tw.block(lines, {"start": "1"})
+        tw.make_run(tmp_path / name, files)
+    return tmp_path
+
+
+def run_command(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    for database in folder.glob("*/tailrace.db"):
+        database.unlink()  # else nothing would be left to compute
+    command = [sys.executable, "-m", "tailrace.cli.main", *words]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+COMMANDS = [
+    ["info", "one"],
+    ["query", "one", "--by", "stage,name", "--agg", "sum:size", "--agg", "p95:dur", "--format", "json"],
+    ["query", "one", "--path", "x", "--by", "path"],
+    ["report", "one"],
+    ["export", "one", "--to", "perfetto"],
+    ["compare", "one", "two", "--json"],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:3]))
+def test_a_command_gives_the_same_on_a_cluster(cluster: Cluster, runs: Path, words: list[str]) -> None:
+    here = run_command(*words, folder=runs)
+    before = cluster.done()
+    there = run_command(*words, "--scheduler", cluster.address, folder=runs)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
+    assert here.returncode == 0 and cluster.done() > before, "nothing was computed there"
+
+
+def test_dasks_own_configuration_chooses(cluster: Cluster, runs: Path, tmp_path: Path) -> None:
+    words = ["query", "one", "--by", "name", "--format", "json"]
+    here = run_command(*words, folder=runs).stdout
+    assert sum(row["count"] for row in json.loads(here)) == 120
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/dask.yaml").write_text(f"scheduler-address: {cluster.address}\n")
+    for variables in (
+        {"DASK_SCHEDULER_ADDRESS": cluster.address},
+        {"DASK_SCHEDULER": cluster.address},
+        {"DASK_CONFIG": str(tmp_path / "config")},
+    ):
+        before = cluster.done()
+        assert run_command(*words, folder=runs, **variables).stdout == here and cluster.done() > before, variables
+    before = cluster.done()
+    assert run_command(*words, "--scheduler", str(cluster.file), folder=runs).stdout == here
+    assert cluster.done() > before
+    for name in ("threads", "synchronous"):
+        assert run_command(*words, folder=runs, DASK_SCHEDULER=name).stdout == here
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "words"),
+    [
+        (["--scheduler", "tcp://127.0.0.1:1"], {}, "no Dask scheduler answers at tcp://127.0.0.1:1"),
+        (["--scheduler", "absent.json"], {}, "no such scheduler file"),
+        ([], {"DASK_SCHEDULER": "cluster"}, "names the scheduler 'cluster'; there are"),
+        ([], {"DASK_SCHEDULER": "distributed"}, "set DASK_SCHEDULER_ADDRESS"),
+    ],
+)
+def test_a_wrong_scheduler_is_one_line(runs: Path, options: list[str], variables: dict[str, str], words: str) -> None:
+    wait = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    done = run_command("query", "one", "--by", "name", *options, folder=runs, **variables, **wait)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and words in done.stderr.splitlines()[-1]
+
+
+def test_a_killed_worker_changes_nothing(cluster: Cluster, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
+    run = tailrace.open(runs / "one")
+    figures = [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path")]
+    here = query.aggregate(run, ["stage", "name"], figures)
+    edges = run.edges()
+    with cluster.client.as_current():
+        assert engine.uses_dask()
+        killer = threading.Timer(0.2, cluster.kill_a_worker)
+        killer.start()
+        while killer.is_alive():
+            pd.testing.assert_frame_equal(query.aggregate(run, ["stage", "name"], figures), here)
+            (runs / "one/tailrace.db").unlink(missing_ok=True)
+            pd.testing.assert_frame_equal(tailrace.open(runs / "one").edges().bursts, edges.bursts)
+    assert len(cluster.client.scheduler_info()["workers"]) == 1, "the worker was not killed meanwhile"
+    cluster.add_worker()
+    cluster.client.wait_for_workers(2, timeout=60)
