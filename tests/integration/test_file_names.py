@@ -142,3 +142,40 @@ def test_an_opened_file_has_the_kernels_name(program: Callable[[str], Path], tmp
             assert Path(name).samefile(kernels[1:])
         else:
             assert name == kernels.removesuffix(" (deleted)"), (place, said[place - 3 : place + 1])
+
+
+LOOKED_UP = """
+import os
+names = [os.__file__] * 3
+for number in range(60):
+    names += [f"first{number}", f"second{number}"]
+for name in names:
+    if not name.startswith("/"):
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600))
+        for mode in (0o640, 0o600):
+            os.chmod(name, mode)
+            os.stat(name)
+    os.stat(name)
+    os.close(os.open(name, os.O_RDONLY))
+    os.lstat(name)
+    if name.startswith("first"):
+        os.unlink(name)
+"""
+
+
+def test_a_file_that_was_looked_up_is_the_one_that_is_opened(tmp_path: Path) -> None:
+    TracedCommand(tmp_path, tmp_path / "run")(sys.executable, "-S", "-E", "-c", LOOKED_UP)
+    seen = read_run(tmp_path / "run")
+    looked_up = ("stat", "stat64", "lstat", "lstat64", "__xstat64", "__lxstat64", "fstatat", "newfstatat", "fstatat64")
+    identities: dict[str, dict[str, set[tuple[Any, ...]]]] = {}
+    for event in seen.named("open", "open64", *looked_up):
+        file = seen.files.get(event["args"].get("fhash", ""), {})
+        name = file.get("name", "")
+        if "ino" in file and (name.startswith(str(tmp_path)) or name.endswith("/os.py")):
+            by_call = identities.setdefault(name, {"looked up": set(), "opened": set()})
+            identity = (file["dev"], file["ino"], file.get("btime"), file["type"])
+            by_call["looked up" if event["name"] in looked_up else "opened"].add(identity)
+    assert len(identities) == 121
+    for name, found in identities.items():
+        assert found["looked up"] == found["opened"], name
+        assert len(found["opened"]) == 1, name

@@ -44,16 +44,33 @@ void record_named(const Call &call, Fn fn, int dirfd, const char *path, int64_t 
 
 namespace {
 
-// The stat family returns the identity except for the birth time. The file is looked up again for that only where it
-// matters, for regular files, so that one file has one identity.
-void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret) {
+// What the stat family has told of the file is passed on, or null. With AT_EMPTY_PATH a null path is the same as an empty
+// one.
+void record_stat(const Call &call, Fn fn, int dirfd, const char *path, int flags, int ret, const struct stat *told) {
   if (!call) return;
-  // With AT_EMPTY_PATH null is the same as empty.
-  if (!path || (is_readable(path, ret) && !*path)) {
+  bool readable = path && is_readable(path, ret);
+  if (!path || (readable && !*path)) {
     record_fd(call, fn, dirfd, ret);
     return;
   }
-  record_named(call, fn, dirfd, path, ret, flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow);
+  if (!readable) return;
+  Event e;
+  e.fn = fn;
+  e.ret = result_of(ret);
+  NamedFile file;
+  Lookup lookup = flags & AT_SYMLINK_NOFOLLOW ? Lookup::kNoFollow : Lookup::kFollow;
+  if (ret == 0 && told) {
+    name_found_file(dirfd, path, lookup, *told, file);
+  } else {
+    name_file(dirfd, path, ret == 0 ? lookup : Lookup::kNot, file);
+  }
+  record_path(call, e, &file);
+}
+
+const struct stat *told_by(const struct stat *buffer) { return buffer; }
+const struct stat *told_by(const struct stat64 *buffer) {
+  static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout on 64-bit machines");
+  return reinterpret_cast<const struct stat *>(buffer);
 }
 
 // A call that removes a name: the file must be looked up before.
@@ -91,12 +108,12 @@ void record_two_names(const Call &call, Fn fn, int from_dir, const char *from, i
 
 }  // namespace
 
-#define STAT_HOOK(symbol, buffer, flags)                                    \
-  TAILRACE_HOOK int symbol(const char *path, struct buffer *out) noexcept { \
-    Call call;                                                              \
-    int ret = REAL(symbol)(path, out);                                      \
-    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);          \
-    return ret;                                                             \
+#define STAT_HOOK(symbol, buffer, flags)                                         \
+  TAILRACE_HOOK int symbol(const char *path, struct buffer *out) noexcept {      \
+    Call call;                                                                   \
+    int ret = REAL(symbol)(path, out);                                           \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret, told_by(out)); \
+    return ret;                                                                  \
   }
 STAT_HOOK(stat, stat, 0)
 STAT_HOOK(stat64, stat64, 0)
@@ -107,7 +124,7 @@ STAT_HOOK(lstat64, stat64, AT_SYMLINK_NOFOLLOW)
   TAILRACE_HOOK int symbol(int version, const char *path, struct buffer *out) noexcept { \
     Call call;                                                                           \
     int ret = REAL(symbol)(version, path, out);                                          \
-    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret);                       \
+    record_stat(call, Fn::f_##symbol, AT_FDCWD, path, flags, ret, told_by(out));         \
     return ret;                                                                          \
   }
 XSTAT_HOOK(__xstat, stat, 0)
@@ -139,7 +156,7 @@ FXSTAT_HOOK(__fxstat64, stat64)
   TAILRACE_HOOK int symbol(int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
     Call call;                                                                                    \
     int ret = REAL(symbol)(dirfd, path, out, flags);                                              \
-    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                   \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret, told_by(out));                     \
     return ret;                                                                                   \
   }
 FSTATAT_HOOK(fstatat, stat)
@@ -149,7 +166,7 @@ FSTATAT_HOOK(fstatat64, stat64)
   TAILRACE_HOOK int symbol(int version, int dirfd, const char *path, struct buffer *out, int flags) noexcept { \
     Call call;                                                                                                 \
     int ret = REAL(symbol)(version, dirfd, path, out, flags);                                                  \
-    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret);                                                \
+    record_stat(call, Fn::f_##symbol, dirfd, path, flags, ret, told_by(out));                                  \
     return ret;                                                                                                \
   }
 FXSTATAT_HOOK(__fxstatat, stat)
@@ -158,7 +175,7 @@ FXSTATAT_HOOK(__fxstatat64, stat64)
 TAILRACE_HOOK int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) noexcept {
   Call call;
   int ret = REAL(statx)(dirfd, path, flags, mask, out);
-  record_stat(call, Fn::f_statx, dirfd, path, flags, ret);
+  record_stat(call, Fn::f_statx, dirfd, path, flags, ret, nullptr);
   return ret;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/sys.h"
+#include "session/birth_times.h"
 #include "session/session.h"
 
 namespace tailrace {
@@ -468,6 +469,18 @@ void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out) {
   int flags = AT_STATX_DONT_SYNC | (lookup == Lookup::kNoFollow ? AT_SYMLINK_NOFOLLOW : 0);
   if (lookup != Lookup::kNot && sys::statx(dirfd, path, flags, kIdentityMask, &s) == 0) identity = identity_of(s);
   name_file_as(dirfd, path, identity, out);
+}
+
+void name_found_file(int dirfd, const char *path, Lookup lookup, const struct stat &found, NamedFile &out) {
+  FileIdentity identity;
+  identity.type = type_of_mode(found.st_mode);
+  identity.dev = static_cast<uint64_t>(major(found.st_dev)) << 32 | minor(found.st_dev);
+  identity.ino = found.st_ino;
+  if (find_birth_time(found, identity.btime_ns)) return name_file_as(dirfd, path, identity, out);
+  name_file(dirfd, path, lookup, out);
+  // Another file may have the name by now.
+  bool same = out.identity.dev == identity.dev && out.identity.ino == identity.ino;
+  if (same) keep_birth_time(found, out.identity.btime_ns);
 }
 
 void name_file_as_opened(const char *path, NamedFile &out) {

@@ -137,6 +137,8 @@ bool reads_as_string(const char *text);
 bool reads_as_string_after(const char *text, int error);
 // Makes the path absolute (by dirfd or the working directory) and looks the file up, except with kNot.
 void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out);
+// The same after stat(2), or lstat with kNoFollow, which has found `found`.
+void name_found_file(int dirfd, const char *path, Lookup lookup, const struct stat &found, NamedFile &out);
 // The same with links resolved, which is the name that an open of it gets.
 void name_file_as_opened(const char *path, NamedFile &out);
 // The same where the caller knows the identity.
