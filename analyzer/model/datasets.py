@@ -127,7 +127,8 @@ def _fold(part: Part, places: _Places) -> pd.DataFrame:
     link = (rows["name"] == LINK).to_numpy()
     keys = edge_table.actors(rows)
     who = np.array([places.who.get(key, -1) for key in keys], dtype=np.int64)
-    file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64)
+    # A copy, since a column may show its memory for reading only.
+    file = rows["file"].astype(object).map(places.file).fillna(-1).to_numpy(dtype=np.int64, copy=True)
     ends = rows["ts"].to_numpy(dtype=np.int64) + rows["dur"].to_numpy(dtype=np.int64)
     for use in places.uses:
         mine = (rows["file"] == use.identity).to_numpy() & (ends >= use.begin_ns) & (ends < use.end_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.flowcase import MS, T0_NS, FakeRun, Story, frame
+from support.story_run import on_disk
 from tailrace.analyzer.edges import edge_table, event_fold, identities
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import dataflow, datasets, stages
 
 CREATE, EXCLUSIVE, TEMPORARY = 0o101, 0o301, 0o20200002
 LOCK = "n1:8:1:77:1763600000000000000"
@@ -174,6 +176,19 @@ class TestReuse:
         assert fates["removed"].to_dict() == {"/d/t.lock": True, "/d/keep.bin": False}
         flow = dataflow.flow_table(m, "task")
         assert m.paths[flow["file"]].tolist() == ["/d/keep.bin"] and flow["bytes"].tolist() == [4000]
+
+    def test_a_dataset_belongs_to_the_file_that_has_the_inode_at_the_time(self, tmp_path: Path) -> None:
+        story = Story()
+        for path, size in (("/d/a.h5", 8), ("/d/b.h5", 16)):
+            story.event("openat", path, flags=EXCLUSIVE, file=LOCK, task="t")
+            story.event("write", path, dir="w", offset=0, size=100, file=LOCK, task="t")
+            story.event("H5Dwrite", path, cat="HDF5", dir="w", size=size, object="/x", file=LOCK, task="t", ret=0)
+            story.event("unlink", path, file=LOCK, task="t")
+        run = on_disk(story.run(), tmp_path / "run")
+        m = dataflow.model(run)
+        found = datasets.accesses(run, m)
+        file = m.versions.table["file"].to_numpy()[found["version"]]
+        assert dict(zip(m.paths[file], found["bytes"], strict=True)) == {"/d/a.h5": 8, "/d/b.h5": 16}
 
     def test_a_descriptor_that_stays_open_belongs_to_the_removed_file(self) -> None:
         story, same = Story(), {"file": LOCK}
