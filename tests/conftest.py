@@ -1,20 +1,24 @@
-"""Fixtures of all tests, and which of them are fast (support/selection.py).
+"""Fixtures and tables of all tests, and which of them are fast (support/selection.py).
 
-The C++ side is built once a session into build/tests of the source tree.
+The C++ side is built once a session into build/tests of the source tree, whatever the number of pytest's processes.
 
 $TAILRACE_TEST_BUILD names another build directory. What can't be built skips the tests that need it, and says why.
 $TAILRACE_SANITIZE (address or thread) runs the tests with a core that is built with that sanitizer (sanitizer.py).
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support import sanitizer, selection
+from support.harm import Table
 from tailrace.errors import CoreError
 from tailrace.integrations import environment
 
@@ -55,12 +59,20 @@ def cpp_build() -> Path:
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} to build with")
     build = build_directory()
+    build.parent.mkdir(parents=True, exist_ok=True)
+    with build.with_name(f"{build.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bring_up_to_date(build)
+    return build
+
+
+def bring_up_to_date(build: Path) -> None:
+    """Configures the build directory where that was not done, and builds."""
     if not (build / "CMakeCache.txt").exists():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         flags = ["-DTAILRACE_TESTS=ON", *sanitizer.cmake_flags()]
         run_step(["cmake", "-S", str(SOURCE), "-B", str(build), *flags, *generator])
     run_step(["cmake", "--build", str(build), "--parallel", "2"])
-    return build
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +102,44 @@ def _no_reports(request: pytest.FixtureRequest) -> Iterator[None]:
     reports = sanitizer.take_reports()
     if reports:
         pytest.fail("\n".join(reports)[:8000], pytrace=False)
+
+
+_TABLES = pytest.StashKey[dict[str, Table]]()
+
+
+@pytest.fixture
+def coverage_table(request: pytest.FixtureRequest) -> Table:
+    """The one table of all workflows' coverage (coverage_table.py), printed when all tests are over."""
+    return request.config.stash.setdefault(_TABLES, {}).setdefault("coverage", Table())
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    """The table of the test's module, printed when all tests are over."""
+    tables = request.config.stash.setdefault(_TABLES, {})
+    return tables.setdefault(request.module.__name__, Table())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes hands its tables to the one that prints."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        found = session.config.stash.get(_TABLES, {})
+        output["tables"] = {name: asdict(table) for name, table in found.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes the tables of a process that has ended."""
+    tables = node.config.stash.setdefault(_TABLES, {})
+    for name, given in getattr(node, "workeroutput", {}).get("tables", {}).items():
+        whole = tables.setdefault(name, Table())
+        whole.heading = whole.heading or given["heading"]
+        whole.rows += given["rows"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Prints the tables."""
+    for found in config.stash.get(_TABLES, {}).values():
+        terminalreporter.section(found.heading)
+        for row in found.rows:
+            terminalreporter.write_line(row)

@@ -12,7 +12,7 @@ import pytest
 from support import sanitizer
 from support.commands import TracedCommand, run_cli
 from support.flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
-from support.harm import Harm, Table
+from support.harm import Harm
 from support.run_files import Line, Trace, read_declared
 from tailrace import _native
 
@@ -115,27 +115,3 @@ def second_copy(flux_plugins: FluxPlugins, tmp_path: Path) -> dict[str, str]:
     subprocess.run(["objcopy", "--strip-debug", "--add-section", f".other={__file__}", str(plugin)], check=True)
     assert plugin.read_bytes() != (flux_plugins.shell_folder / plugin.name).read_bytes()
     return {"FLUX_SHELL_RC_PATH": str(package / "flux" / "etc" / "shell")}
-
-
-_TABLES = pytest.StashKey[dict[str, Table]]()
-
-
-@pytest.fixture
-def coverage_table(request: pytest.FixtureRequest) -> Table:
-    """The one table of all workflows' coverage (coverage_table.py), printed when all tests are over."""
-    return request.config.stash.setdefault(_TABLES, {}).setdefault("coverage", Table())
-
-
-@pytest.fixture
-def table(request: pytest.FixtureRequest) -> Table:
-    """The table of the test's module, printed when all tests are over."""
-    tables = request.config.stash.setdefault(_TABLES, {})
-    return tables.setdefault(request.module.__name__, Table())
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Prints the tables."""
-    for found in config.stash.get(_TABLES, {}).values():
-        terminalreporter.section(found.heading)
-        for row in found.rows:
-            terminalreporter.write_line(row)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import tailrace
+from support.commands import run_cli
 
 pytest.importorskip("parsl", reason="the demo needs Parsl: pip install 'tailrace[parsl]'")
 
@@ -14,40 +15,47 @@ STAGES = {"stopwords": 1, "collect": 6, "words": 6, "merge": 1, "rank": 1, "loca
 DEPENDENT = ["words", "merge", "rank", "locate", "summary"]
 
 
-def test_the_demo_shows_its_stages_and_writes_its_page(tmp_path, cli, declared, read_trace):
-    done = cli("demo", "-o", tmp_path / "demo", timeout=300)
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demo on a terminal of 80 columns: what it printed, and its folder."""
+    place = tmp_path_factory.mktemp("demo")
+    done = run_cli("demo", cwd=place, timeout=300, env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
+    return done, place / "tailrace-demo"
+
+
+def test_the_demo_shows_its_stages_and_writes_its_page(demo, declared, read_trace):
+    done, folder = demo
     assert "most frequent: self" in done.stdout
     assert "nothing lost" in done.stderr
     for stage in STAGES:
         assert stage in done.stdout
-    page = (tmp_path / "demo" / "report.html").read_text()
+    page = (folder / "report.html").read_text()
     assert "locate" in page
-    assert str(tmp_path / "demo" / "report.html") in done.stdout
-    stages = [line["stage"] for line in declared(tmp_path / "demo" / "run") if line["type"] == "task"]
+    assert "tailrace-demo/report.html" in done.stdout
+    stages = [line["stage"] for line in declared(folder / "run") if line["type"] == "task"]
     assert {stage: stages.count(stage) for stage in stages} == STAGES
-    trace = read_trace(tmp_path / "demo" / "run")
+    trace = read_trace(folder / "run", only={"start", "fgetc"})
     names = {
         event["args"]["exe"].rpartition("/")[2]
         for event in trace.events
         if event["name"] == "start" and event["args"].get("stage") in ("words", "merge")
     }
     assert names >= {"tr", "sort", "join", "mv"}
-    assert "tailrace.parsl.demo" in json.loads((tmp_path / "demo" / "run" / "run.json").read_text())["command"]
+    assert "tailrace.parsl.demo" in json.loads((folder / "run" / "run.json").read_text())["command"]
     # The dependency that the workflow does not declare: merge reads the stopwords.
-    readers = [event for event in trace.of(tmp_path / "demo" / "files" / "stopwords.txt") if event["args"].get("size")]
+    readers = [event for event in trace.of(folder / "files" / "stopwords.txt") if event["args"].get("size")]
     assert "merge" in {event["args"].get("stage") for event in readers}
     # Parsl doesn't say when a task got its worker; all other parts of each task's life are known.
-    waits = tailrace.open(tmp_path / "demo" / "run").waits
+    waits = tailrace.open(folder / "run").waits
     known = waits[["depend_ns", "data_ns", "order_ns", "queue_ns", "run_ns", "io_ns", "compute_ns"]]
     assert len(waits) == sum(STAGES.values())
     assert known.notna().all(axis=None)
     assert (known["data_ns"] > 0).to_list() == (waits["stage"].isin(DEPENDENT)).to_list()
 
 
-def test_the_report_fits_two_screens_and_names_the_planted_problems(tmp_path, cli):
-    done = cli("demo", cwd=tmp_path, timeout=300, env={**os.environ, "COLUMNS": "80"})
-    assert done.returncode == 0, done.stderr
+def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
+    done, folder = demo
     lines = done.stdout.splitlines()
     assert len(lines) <= 80, "with the workflow's own line, and where the page is"
     assert [line for line in lines if len(line) > 80] == []
@@ -60,7 +68,7 @@ def test_the_report_fits_two_screens_and_names_the_planted_problems(tmp_path, cl
     assert words.startswith("race merge 13 read ") and " that stopwords 0 wrote" in words
     assert re.search(r"MiB were read again by tasks .*, most of \w+\.txt\b", words)
     # Whether it costs enough to be told depends on how long the run's start-up takes on this machine.
-    streams = tailrace.open(tmp_path / "tailrace-demo" / "run").insights().streams
+    streams = tailrace.open(folder / "run").insights().streams
     assert streams["path"].str.endswith(".words").any(), streams
     assert text.count("(workflow manager: ") == 1 and "runinfo" not in text and "parsl.log" not in text
     assert "nothing orders them" in words and "Not as declared" not in text, "said once"

@@ -2,11 +2,10 @@
 
 import csv
 import io
-import subprocess
 from pathlib import Path
 
 from support import trace_writer as tw
-from support.commands import TAILRACE
+from support.commands import run_cli
 
 NAMES = ("/d/=1+1", '=HYPERLINK("http://x","y")', "+1", "-1", "@SUM(A1)", "\t=1", "plain", "'=1")
 
@@ -19,9 +18,9 @@ def test_cells_that_begin_like_a_formula_are_text_on_request(tmp_path: Path) -> 
     run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)})
 
     def cells(form: str) -> set[str]:
-        words = [*TAILRACE, "query", str(run), "--by", "path", "--agg", "sum:size", "--format", form]
-        text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-        return {row["path"] for row in csv.DictReader(io.StringIO(text))}
+        done = run_cli("query", run, "--by", "path", "--agg", "sum:size", "--format", form)
+        assert done.returncode == 0, done.stderr
+        return {row["path"] for row in csv.DictReader(io.StringIO(done.stdout, newline=""))}
 
     plain = cells("csv")
     assert {name for name in plain if name.startswith(("=", "+", "-", "@"))}, "as it is, for programs"

@@ -4,6 +4,7 @@
 program traced. harm.py compares a traced program with an untraced one.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -11,13 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support import warm_cli
+
 TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 
 
 def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """`tailrace ARGUMENTS...`; the result has returncode, stdout and stderr as text. options: subprocess.run's."""
+    """`tailrace ARGUMENTS...`; the result has returncode, stdout and stderr as text. options: subprocess.run's.
+
+    A command that analyses is forked from a process that has imported what it needs (warm_cli.py).
+    """
+    words = [str(word) for word in arguments]
+    env = options.get("env") or os.environ
+    if options.keys() <= {"cwd", "env"} and warm_cli.can(words, env):
+        return warm_cli.call(words, options.get("cwd") or Path.cwd(), env, timeout)
     options = {"capture_output": True, "text": True, "check": False, **options}
-    return subprocess.run([*TAILRACE, *map(str, arguments)], timeout=timeout, **options)
+    return subprocess.run([*TAILRACE, *words], timeout=timeout, **options)
 
 
 @dataclass(frozen=True)

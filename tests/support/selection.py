@@ -7,6 +7,9 @@
     root      needs root
 
 `fast` is a test with none of the others. .ci/run runs all of them.
+
+With `-n N` the tests of a module run in one process, in their order, since they share fixtures; beside them run those
+of any other module.
 """
 
 import os
@@ -66,7 +69,7 @@ def reasons(item: pytest.Item) -> list[Reason]:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Puts the markers on the tests; what needs root is skipped without."""
+    """Puts the markers on the tests, and modules with slow ones first; what needs root is skipped without."""
     for item in items:
         for reason in reasons(item):
             item.add_marker(getattr(pytest.mark, reason.marker)(reason.words))
@@ -74,3 +77,6 @@ def mark(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.fast)
         if item.get_closest_marker("root") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip("only root may do that"))
+    # A long module that begins last would run alone.
+    slow = {item.path for item in items if not item.get_closest_marker("fast")}
+    items.sort(key=lambda item: item.path not in slow)

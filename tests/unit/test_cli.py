@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import trace_writer as tw
+from support.commands import run_cli
 from tailrace.analyzer.util.published import published
 
 
@@ -67,6 +68,17 @@ def test_names_that_the_locale_cant_write(tmp_path: Path) -> None:
 def test_a_usage_error_names_what_is_missing_in_one_line(arguments: tuple[str, ...], words: str) -> None:
     done = call(*arguments)
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"tailrace: {words}\n")
+
+
+def test_a_forked_command_is_as_a_started_one(run: Path, tmp_path: Path) -> None:
+    """The one that most tests call (support/warm_cli.py)."""
+    for arguments in (("info", run), ("query", run, "--by", "path"), ("report", tmp_path), ("query", "--by")):
+        started, forked = call(*arguments), run_cli(*arguments)
+        assert (forked.returncode, forked.stdout, forked.stderr) == (
+            started.returncode,
+            started.stdout.decode(),
+            started.stderr.decode(),
+        ), arguments
 
 
 def test_a_directory_with_two_slashes_before_it(run: Path) -> None:

@@ -1,0 +1,112 @@
+"""`tailrace` commands that analyse, each in a process of its own, without the seconds that importing pandas takes.
+
+    call()  --arguments, directory, environment, descriptors-->  server: has imported everything  --fork-->  main()
+            <--exit code--
+
+A process differs from a new one in what it has imported only. `CAN` says which calls may come here; the others, and all
+that is about starting (imports, preloading, signals), belong in a process that is started (commands.py).
+"""
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+COMMANDS = {"compare", "declare", "export", "graph", "info", "query", "report"}
+_LARGEST_REQUEST = 200_000
+
+
+def can(arguments: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether the call is one of a command that analyses, with nothing in its environment that acts at a start."""
+    return arguments[:1] != [] and arguments[0] in COMMANDS and _at_start(env) == _at_start(os.environ)
+
+
+def _at_start(env: Mapping[str, str]) -> dict[str, str]:
+    names = ("LANG", "LC_", "LD_", "PATH", "PYTHON")
+    return {name: value for name, value in env.items() if name.startswith(names)}
+
+
+def call(
+    arguments: Sequence[str], cwd: str | os.PathLike[str], env: Mapping[str, str], timeout: float
+) -> "subprocess.CompletedProcess[str]":
+    """`tailrace ARGUMENTS...`, as subprocess.run with captured text. Raises subprocess.TimeoutExpired."""
+    process, connection = _server()
+    request = json.dumps({"arguments": list(arguments), "cwd": os.fspath(cwd), "env": dict(env)}).encode()
+    assert len(request) < _LARGEST_REQUEST
+    with Path(os.devnull).open() as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        connection.settimeout(timeout)
+        try:
+            socket.send_fds(connection, [request], [given.fileno(), out.fileno(), err.fileno()])
+            code = int(connection.recv(32))
+        except TimeoutError as error:
+            _server.cache_clear()
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise subprocess.TimeoutExpired(arguments, timeout) from error
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
+
+
+@cache
+def _server() -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    """It ends when this process does, by the end of the connection."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        words = [sys.executable, str(Path(__file__)), str(its.fileno())]
+        process = subprocess.Popen(words, pass_fds=[its.fileno()], start_new_session=True)
+    return process, ours
+
+
+def _serve(connection: socket.socket) -> list[str] | None:
+    """Forks for each request. Returns its arguments in the forked process, None when there are no more."""
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 3)
+        if not request:
+            return None
+        child = os.fork()
+        if child == 0:
+            given = json.loads(request)
+            for number, descriptor in enumerate(descriptors):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            os.chdir(given["cwd"])
+            os.environ.clear()
+            os.environ.update(given["env"])
+            return [str(word) for word in given["arguments"]]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _, status = os.waitpid(child, 0)
+        connection.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _import_all() -> None:
+    # Dask looks for a client of distributed, where that is installed.
+    for name in ("dask.dataframe", "distributed", "jinja2", "networkx", "pandas", "pyarrow.parquet", "rich.console"):
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    for package in ("tailrace.analyzer", "tailrace.cli", "tailrace.integrations"):
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(module.name)
+
+
+if __name__ == "__main__":
+    _import_all()
+    from tailrace.cli import main
+
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as its_end:
+        words = _serve(its_end)
+    if words is not None:
+        sys.argv = [main.__file__, *words]
+        main.main()
