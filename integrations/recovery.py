@@ -28,6 +28,9 @@ from tailrace.integrations import environment, launcher
 
 _ONE_USER_S = 600
 """For the journals of one user. A process that has become a user can be stopped by that user."""
+_END_S = 10
+"""For the end of that process, once it has told its results, and again once it was killed."""
+_RESULT_BYTES = 64 << 20
 
 
 @dataclass
@@ -237,13 +240,31 @@ def _as_user(user: int, directories: list[Path], remove: bool) -> list[Recovered
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         text = _read_within(pipe.fileno(), _ONE_USER_S)
-    if text is None:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    status = _end(child, _END_S if text is not None else 0)
     if text is None or status != 0:
-        why = f"not done within {_ONE_USER_S} s" if text is None else f"status {status}"
+        why = "killed, since its process did not end" if status == signal.SIGKILL else f"status {status}"
+        if text is None:
+            why = f"not done within {_ONE_USER_S} s"
+        if status is None:
+            why += f"; process {child} can't be ended, it waits for the kernel"
         return [Recovered(", ".join(map(str, directories)), user, fault=f"sealing as user {user} failed: {why}")]
     return [Recovered(**{**row, "lost": Counter(row["lost"])}) for row in json.loads(text)]
+
+
+def _end(child: int, seconds: float) -> int | None:
+    """The wait status of a child that should end within `seconds`, and is killed then; None where even that has no
+    effect: on a file system of that user's own (FUSE) it waits for him."""
+    for limit in (seconds, _END_S):
+        deadline = time.monotonic() + limit
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.01)
+        os.kill(child, signal.SIGKILL)
+    return None
 
 
 def _become(user: int) -> None:
@@ -260,11 +281,11 @@ def _become(user: int) -> None:
     os.umask(0o077)
 
 
-def _read_within(descriptor: int, seconds: int) -> bytes | None:
-    """All bytes up to the end of a pipe; None when its end has not come in this time."""
+def _read_within(descriptor: int, seconds: int) -> bytearray | None:
+    """All bytes up to the end of a pipe; None when its end has not come in this time, or not within _RESULT_BYTES."""
     deadline = time.monotonic() + seconds
-    text = b""
-    while (left := deadline - time.monotonic()) > 0:
+    text = bytearray()
+    while (left := deadline - time.monotonic()) > 0 and len(text) <= _RESULT_BYTES:
         ready, _, _ = select.select([descriptor], [], [], left)
         if ready:
             part = os.read(descriptor, 1 << 16)

@@ -29,6 +29,9 @@ def obstacle(status: os.stat_result, owner: int) -> str:
         return "it is not a regular file"
     if status.st_uid not in (owner, _ROOT):
         return f"it belongs to user {status.st_uid}, the run to user {owner}"
+    # Where the kernel allows it (fs.protected_hardlinks = 0), the run's owner can link root's private files.
+    if status.st_uid != owner and status.st_nlink > 1:
+        return f"it is a hard link to a file of user {status.st_uid}, the run belongs to user {owner}"
     return ""
 
 

@@ -18,15 +18,17 @@ def published(path: Path) -> Iterator[Path]:
         yield path
         return
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    os.close(descriptor)
     scratch = Path(name)
     try:
         yield scratch
         mask = os.umask(0)
         os.umask(mask)
-        scratch.chmod(0o666 & ~mask)
+        # By the descriptor: where others may write to the directory, the name may be a link of theirs by now.
+        os.fchmod(descriptor, 0o666 & ~mask)
         scratch.replace(path)
     except BaseException:
         with suppress(OSError):
             scratch.unlink()
         raise
+    finally:
+        os.close(descriptor)

@@ -5,6 +5,7 @@ Two users: the one who opens (these tests' own), and `STRANGER`, in whose direct
 
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -25,6 +26,7 @@ from support.ordinary_user import ID as STRANGER
 from tailrace import _native
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
+from tailrace.integrations import recovery
 
 SECRET = "secret-d41d8cd98f"
 
@@ -160,6 +162,35 @@ def test_a_file_of_another_user_is_refused_and_named(tmp_path: Path) -> None:
     assert SECRET not in said
     assert f"it belongs to user {STRANGER}" in said.replace("\\/", "/")
     assert tailrace.open(run).info()["events"] == 1
+
+
+@pytest.mark.root("gives a run to another user, and links root's files into it")
+@pytest.mark.parametrize("name", ["trace/b.pfw.gz", "run.json", "accounts/a.json", "declared/a.jsonl"])
+def test_a_hard_link_to_a_file_of_root_is_refused_and_named(tmp_path: Path, foreign: Path, name: str) -> None:
+    """A user can make one where the kernel has fs.protected_hardlinks = 0."""
+    secret = foreign.parent / "private"
+    content = f'{{"command": ["{SECRET}"], "type": "{SECRET}", "host": "{SECRET}"}}\n'.encode()
+    secret.write_bytes(tw.block([tw.event(stage=SECRET)]) if name.endswith("gz") else content)
+    place = foreign / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.hardlink_to(secret)
+    said = everything(foreign)
+    assert SECRET not in said
+    assert "it is a hard link to a file of user 0" in said
+
+
+def test_a_hard_link_in_journals_is_not_written(tmp_path: Path) -> None:
+    """Neither one in the own directory, to a file of any form, nor one in a trace folder."""
+    run = make_run(tmp_path / "run")
+    victim = tmp_path / "victim"
+    victim.write_bytes(SECRET.encode() * 1000)
+    journals = Path(_native.journal_directory(str(run.resolve()), str(tmp_path)))
+    journals.mkdir(mode=0o700, parents=True)
+    (journals / "n-9-9.0.tj").hardlink_to(victim)
+    (run / "trace" / "n-9-9.pfw.gz").hardlink_to(victim)
+    _native.seal_journals(str(run), str(tmp_path))
+    assert victim.read_bytes() == SECRET.encode() * 1000
 
 
 @pytest.mark.parametrize("name", ["trace/b.pfw.gz", "run.json", "accounts/a.json", "declared/a.jsonl"])
@@ -365,6 +396,56 @@ def test_a_looping_link_in_a_run_does_not_keep_a_command_from_running(tmp_path: 
     words = [*TAILRACE, "run", "-o", str(run), "--", "sh", "-c", "echo ran; exit 7"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (7, "ran\n"), done.stderr
+
+
+@pytest.mark.root("gives directories to another user")
+def test_a_link_in_the_place_of_an_announced_users_directory_is_not_followed(tmp_path: Path) -> None:
+    """That user may put one there at any moment, so that root removes a directory in its target."""
+    run = make_run(tmp_path / "run")
+    journals = Path(_native.journal_directory(str(run.resolve()), str(tmp_path)))
+    journals.mkdir(mode=0o700, parents=True)
+    (journals / f"{STRANGER}.uid").touch()
+    (tmp_path / "target" / journals.name).mkdir(parents=True)
+    for path in (tmp_path / "target", tmp_path / "target" / journals.name):
+        os.chown(path, STRANGER, STRANGER)
+    (tmp_path / f"tailrace-{STRANGER}").symlink_to(tmp_path / "target")
+    _native.seal_journals(str(run), str(tmp_path))
+    assert (tmp_path / "target" / journals.name).is_dir()
+    (tmp_path / f"tailrace-{STRANGER}").unlink()
+    (tmp_path / "target").rename(tmp_path / f"tailrace-{STRANGER}")
+    _native.seal_journals(str(run), str(tmp_path))
+    assert not (tmp_path / f"tailrace-{STRANGER}" / journals.name).exists(), "an empty one of his own is removed"
+
+
+@pytest.mark.root("becomes another user")
+@pytest.mark.parametrize("when", ["at the end", "never ends"])
+def test_a_user_who_stops_the_sealing_of_his_journals_does_not_stop_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The process that seals for a user has his rights, so he may send it SIGSTOP."""
+
+    def stop(*_: object) -> list[recovery.Recovered]:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return []
+
+    monkeypatch.setattr(recovery, "_END_S", 0.5, raising=False)
+    monkeypatch.setattr(recovery, "_ONE_USER_S", 2)
+    if when == "at the end":
+        monkeypatch.setattr(os, "_exit", stop)
+    else:
+        monkeypatch.setattr(recovery, "_seal_users", stop)
+
+    def hangs(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(60)
+    try:
+        (found,) = recovery._as_user(STRANGER, [tmp_path], remove=False)
+    finally:
+        signal.alarm(0)
+    why = {"at the end": "killed, since its process did not end", "never ends": "not done within 2 s"}[when]
+    assert found.fault == f"sealing as user {STRANGER} failed: {why}"
 
 
 def test_who_opens_journals_does_not_end_the_sealer(tmp_path: Path) -> None:

@@ -196,6 +196,8 @@ class Sealing {
   int seal_all(const char *directory, unsigned uid, Other other);
 
  private:
+  template <class Other>
+  int seal_in(int parent, const char *directory, unsigned uid, Other other);
   // `directory` was checked; its path may lead elsewhere by now.
   Outcome look(int directory, const char *name, unsigned uid);
   Outcome seal_one(int directory, const char *name, unsigned uid);
@@ -302,9 +304,40 @@ void Sealing::count(Outcome outcome) {
   }
 }
 
+int open_directory(int parent, const char *name) {
+  return static_cast<int>(
+      sys::call(SYS_openat, parent, sys::pointer(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
+}
+
+// Opens the directory that contains `directory`, which must be the user's or root's. A user may put a link or another
+// directory in the place of his own, so that all that follows goes by descriptors. `name`: the last part of the path.
+int open_parent(const char *directory, unsigned uid, const char **name) {
+  char path[4096];
+  string_view whole(directory);
+  size_t slash = whole.rfind('/');
+  if (slash == string_view::npos || slash == 0) return -EINVAL;
+  Writer w(path, sizeof path);
+  w << slice(whole, 0, slash);
+  *name = directory + slash + 1;
+  int fd = open_directory(AT_FDCWD, w.c_str());
+  if (fd < 0 || is_owned_by(fd, uid) || is_owned_by(fd, 0)) return fd;
+  sys::close(fd);
+  return -EPERM;
+}
+
 template <class Other>
 int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
-  int fd = sys::open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const char *name = "";
+  int parent = open_parent(directory, uid, &name);
+  if (parent < 0) return parent == -ENOENT ? 0 : parent;
+  int status = seal_in(parent, name, uid, other);
+  sys::close(parent);
+  return status;
+}
+
+template <class Other>
+int Sealing::seal_in(int parent, const char *directory, unsigned uid, Other other) {
+  int fd = open_directory(parent, directory);
   if (fd < 0) return fd == -ENOENT ? 0 : fd;
   DIR *dir = is_owned_by(fd, uid) ? ::fdopendir(fd) : nullptr;
   if (!dir) {
@@ -321,7 +354,7 @@ int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
   }
   ::closedir(dir);
   // Removed only when empty; a process that starts now makes it again.
-  sys::rmdir(directory);
+  sys::call(SYS_unlinkat, parent, sys::pointer(directory), AT_REMOVEDIR);
   return 0;
 }
 
