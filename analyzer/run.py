@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.edges.file_names import FileNames
     from tailrace.analyzer.insights import Finding, Insights
+    from tailrace.analyzer.insights.file_history import FileHistory
 else:
     pd = lazy("pandas")
 
@@ -561,6 +562,18 @@ class Run:
         from tailrace.analyzer.insights import insights
 
         return insights(self)
+
+    def file(self, name: str, *, up: bool = False, down: bool = False, hashed: bool = False) -> FileHistory:
+        """The history of a file: names, versions, writers, readers; with `up` and `down` the trees of what it was made
+        from and used for, with `hashed` the checksums of what still exists. name: as in `find_files`, a pattern with
+        *, ? or [, or an identity. See tailrace.analyzer.insights.file_history.
+
+        Raises:
+            QueryError: no event has such a name.
+        """
+        from tailrace.analyzer.insights.file_history import file_history
+
+        return file_history(self, name, up=up, down=down, hashed=hashed, unmet=self._names_of_no_file)
 
     def findings(self) -> list[Finding]:
         """The findings by cost; see tailrace.analyzer.insights.findings."""

@@ -1,0 +1,487 @@
+"""The history of a file: its names and versions, who wrote and read each, how, and where its data came from and went.
+
+    name, pattern or identity --FileNames--> file codes --Model--> FileHistory(files, up, down)
+
+An access is what one process under one task did to one version in one direction. How it went over the file follows from
+the edge table, without events: `PATTERNS`.
+
+A tree goes by versions and activities (tasks, or processes without one). Up: a version was made by its writers, and by
+the version that it continues; a writer used what it read before it wrote for the last time. Down: a version was used by
+its readers, and they made what they wrote after they began to read. Its leaves are inputs nobody made, or results
+nobody read.
+
+Invariants: reads no events, unless the name is of no file. Trees are lists in preorder with depths, since a chain of
+tasks may be deeper than Python's recursion. A node that comes again is named, and not followed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table, file_classes, identities
+from tailrace.analyzer.edges.file_names import FileNames
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.store.loader import Glob
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.formatting import with_stage
+from tailrace.analyzer.util.types import Ints, Row
+
+PATTERNS = {
+    "sequential": "each call began where the one before had ended, or after it without a gap",
+    "repeated": "the same, several times from the front",
+    "strided": "forward, pieces of one size at one distance",
+    "gaps": "forward, with gaps",
+    "random": "more than a tenth of the calls began before the end of the one before",
+    "mixed": "forward, but for some of the calls",
+    "mapped": "through a mapping, which makes no calls",
+    "unknown": "at unknown offsets, as on a pipe",
+}
+"""How an access went over the file."""
+_RANDOM_SHARE = 0.1
+MOST_RANGES = 64
+"""Byte ranges that are listed of an access; the edge table keeps no more of a burst."""
+HASHED_SLACK_NS = 20_000_000
+"""Tolerance for times of modification, whose clock ticks every 4 or 10 ms."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a process moved of a version. Times are ns since the epoch; exact: False where ranges cover too much."""
+
+    direction: str
+    workflow: str
+    stage: str
+    task: str
+    who: str
+    host: str
+    pid: int
+    start: str
+    program: str
+    command: list[str]
+    begin_ns: int
+    end_ns: int
+    bytes: int
+    calls: int
+    pattern: str
+    mean_bytes: float
+    ranges: list[list[int]]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Version:
+    """A state of the file: 0 is that before the run. continues: the number of the version whose bytes remain in it."""
+
+    number: int
+    begin_ns: int | None
+    end_ns: int | None
+    truncated: bool
+    continues: int | None
+    writers: list[Access]
+    readers: list[Access]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The file on this machine now. state: same (as the run left it), changed, gone, another (of this name),
+    unreadable; sha256 is known for the first two."""
+
+    state: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class File:
+    """One identity. gone_ns: when its last name was removed; lived_ns: from its first write, or first use, to its last
+    use; size: the end of the last known byte."""
+
+    identity: str
+    path: str
+    names: list[str]
+    type: str
+    kind: str
+    size: int
+    born_ns: int | None
+    last_use_ns: int | None
+    gone_ns: int | None
+    lived_ns: int | None
+    read_bytes: int
+    written_bytes: int
+    versions: list[Version]
+    now: Copy | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a tree: a version of a file, or an activity. end: why it has no children ("" where it has some): before
+    the run, not read, above (it was listed before), untraced."""
+
+    depth: int
+    kind: str
+    name: str
+    end: str = ""
+    bytes: int | None = None
+    program: str = ""
+    command: list[str] = field(default_factory=list)
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """All files that the name means. up, down: the trees of each file's versions, where they were asked for."""
+
+    name: str
+    t0_ns: int | None
+    files: list[File]
+    up: list[Node] | None
+    down: list[Node] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The history as plain values."""
+        return asdict(self)
+
+
+def file_history(
+    run: AnalyzedRun,
+    name: str,
+    *,
+    up: bool = False,
+    down: bool = False,
+    hashed: bool = False,
+    unmet: Callable[[], set[str]] = set,
+) -> FileHistory:
+    """The history of the files of a name.
+
+    Args:
+        run: the run.
+        name: any name of the file, as `Run.find_files` takes it; a pattern with *, ? or [; or an identity.
+        up, down: with the trees.
+        hashed: with the checksums of what still exists.
+        unmet: gives the names in calls that met no file.
+
+    Raises:
+        QueryError: no event has such a name; the message has the nearest ones.
+    """
+    m = dataflow.model(run)
+    cwd = run.meta.get("cwd")
+    codes = _codes(m, name, FileNames(m.table, cwd if isinstance(cwd, str) else "", unmet))
+    book = _Book(m, codes)
+    hashes = _Hashes(m) if hashed else None
+    first = run.info().get("t0_ns")
+    return FileHistory(
+        name,
+        first if isinstance(first, int) else None,
+        [book.file(int(code), hashes) for code in codes],
+        _Tree(m, hashes).up(codes) if up else None,
+        _Tree(m, hashes).down(codes) if down else None,
+    )
+
+
+def _codes(m: Model, name: str, names: FileNames) -> Ints:
+    every = m.table.files["file"].to_numpy()
+    known = np.array([one == name or identities.raw(str(one)) == name for one in every], dtype=np.bool_)
+    if known.any():
+        return np.flatnonzero(known)
+    return names.codes_of([Glob(name) if set(name) & set("*?[") else name])
+
+
+class _Book:
+    """The accesses of some files."""
+
+    def __init__(self, m: Model, codes: Ints) -> None:
+        self._m = m
+        of_file = np.isin(m.bursts["file"].to_numpy(), codes)
+        at = np.flatnonzero(of_file)
+        bursts = m.bursts.iloc[at].assign(version=m.version[at], burst=at)
+        self._bursts = bursts.sort_values(["version", "who", "dir", "first_ns"], kind="stable")
+        extents = m.table.extents
+        mine = of_file[extents.group]
+        self._extents = intervals.make(extents.group[mine], extents.start[mine], extents.end[mine])
+        self._commands = commands(m)
+
+    def file(self, code: int, hashes: _Hashes | None) -> File:
+        m = self._m
+        bursts = self._bursts[self._bursts["file"] == code]
+        writes = bursts["dir"] == edge_table.WRITE
+        states = m.versions.table
+        found = [self._version(int(at), bursts) for at in np.flatnonzero(states["file"].to_numpy() == code)]
+        facts = m.table.facts[m.table.facts["file"] == code]
+        gone = facts["last_ns"][facts["what"] == "unlink"]
+        born = int(bursts["first_ns"][writes if writes.any() else slice(None)].min()) if len(bursts) else None
+        last = int(bursts["last_ns"].max()) if len(bursts) else None
+        ends = self._extents.end[np.isin(self._extents.group, bursts["burst"].to_numpy())]
+        aliases = m.table.aliases[m.table.aliases["file"] == code].sort_values("first_ns", kind="stable")
+        path = str(m.paths[code])
+        kinds = m.cls[bursts["burst"].to_numpy()]
+        return File(
+            identity=str(m.table.files["file"].iat[code]),
+            path=path,
+            names=list(dict.fromkeys([*map(str, aliases["path"]), path])),
+            type=str(m.table.files["ftype"].iat[code]),
+            kind=file_classes.CLASSES[int(kinds[0])] if len(kinds) else "",
+            # Without offsets, as through an inherited descriptor, what was written to one version is a lower bound.
+            size=max([int(ends.max(initial=0)), *(sum(access.bytes for access in one.writers) for one in found)]),
+            born_ns=born,
+            last_use_ns=last,
+            gone_ns=int(gone.max()) if len(gone) else None,
+            lived_ns=None if born is None or last is None else max(last - born, 0),
+            read_bytes=int(bursts["bytes"][~writes].sum()),
+            written_bytes=int(bursts["bytes"][writes].sum()),
+            versions=found,
+            now=None if hashes is None else hashes.of(code),
+        )
+
+    def _version(self, at: int, bursts: pd.DataFrame) -> Version:
+        state = row_of(self._m.versions.table, at)
+        mine = bursts[bursts["version"] == at]
+        sides = {
+            way: [self._access(rows) for _, rows in mine[mine["dir"] == way].groupby("who", sort=False)]
+            for way in (edge_table.WRITE, edge_table.READ)
+        }
+        before = int(state["base"])
+        return Version(
+            number=int(state["number"]),
+            begin_ns=int(state["begin_ns"]) or None,
+            end_ns=int(state["end_ns"]) or None,
+            truncated=bool(state["truncated"]),
+            continues=None if before < 0 else int(self._m.versions.table["number"].to_numpy()[before]),
+            writers=sorted(sides[edge_table.WRITE], key=lambda access: access.begin_ns),
+            readers=sorted(sides[edge_table.READ], key=lambda access: access.begin_ns),
+        )
+
+    def _access(self, rows: pd.DataFrame) -> Access:
+        who = row_of(self._m.who, rows["who"].iat[0])
+        mine = np.isin(self._extents.group, rows["burst"].to_numpy())
+        starts, ends = self._extents.start[mine], self._extents.end[mine]
+        united = intervals.union(intervals.make(np.zeros(len(starts), dtype=np.int64), starts, ends))
+        ranges = [[int(start), int(end)] for start, end in zip(united.start, united.end, strict=True)]
+        size, calls = int(rows["bytes"].sum()), int(rows["calls"].sum())
+        exact = bool(rows["exact"].all())
+        return Access(
+            direction="r" if rows["dir"].iat[0] == edge_table.READ else "w",
+            workflow=str(who["workflow"]),
+            stage=str(who["stage"]),
+            task=str(who["task"]),
+            who=actor_name(self._m, who),
+            host=str(who["host"]),
+            pid=int(who["pid"]),
+            start=str(who["start"]),
+            program=str(who["exe"]),
+            command=self._commands.get((str(who["host"]), int(who["pid"]), str(who["start"])), []),
+            begin_ns=int(rows["first_ns"].min()),
+            end_ns=int(rows["last_ns"].max()),
+            bytes=size,
+            calls=calls,
+            pattern=pattern(rows, ranges, exact),
+            mean_bytes=size / calls if calls else 0.0,
+            ranges=ranges[:MOST_RANGES],
+            exact=exact and len(ranges) <= MOST_RANGES,
+        )
+
+
+def pattern(rows: pd.DataFrame, ranges: list[list[int]], exact: bool) -> str:
+    """One of `PATTERNS`: how the bursts of one access, in the order of time, went over these byte ranges."""
+    calls, size = int(rows["calls"].sum()), int(rows["bytes"].sum())
+    if size == 0 and int(rows["mapped_bytes"].sum()):
+        return "mapped"
+    if not ranges or int(rows["loose_bytes"].sum()) * 2 > size:
+        return "unknown"
+    begins, ends = rows["from_offset"].to_numpy(), rows["to_offset"].to_numpy()
+    again = int((begins[1:] < ends[:-1]).sum())  # a later burst began before the end of the one before
+    back = int(rows["backward"].sum()) + again
+    distinct = sum(end - start for start, end in ranges)
+    if not back:
+        if len(ranges) == 1:
+            return "sequential"
+        lengths, steps = {end - start for start, end in ranges}, np.diff([start for start, _ in ranges])
+        return "strided" if exact and len(ranges) > 2 and len(lengths) == 1 and len({*steps.tolist()}) == 1 else "gaps"
+    if len(ranges) == 1 and back <= max(-(-size // max(distinct, 1)) - 1, 0):
+        return "repeated"
+    return "random" if back > _RANDOM_SHARE * calls else "mixed"
+
+
+def row_of(table: pd.DataFrame, at: Any) -> Row:
+    """A row by its position."""
+    return {name: table[name].iat[at] for name in table.columns}
+
+
+def commands(m: Model) -> dict[processes.Process, list[str]]:
+    """The command line of each process, where it is known."""
+    table = m.processes
+    if "argv" not in table or not len(table):
+        return {}
+    found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
+    return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
+
+
+def actor_name(m: Model, who: Row) -> str:
+    """The task of an actor with its stage, or its program and process."""
+    if who["task"]:
+        return with_stage(m.task_name(str(who["workflow"]), str(who["task"])), str(who["stage"]))
+    program = file_classes.program(str(who["exe"])) or "process"
+    return f"{program} {processes.names(pd.DataFrame([dict(who)]))[0]}"
+
+
+# --- what still exists -----------------------------------------------------------------------------------------------
+
+
+class _Hashes:
+    """The files of a model as they are on this machine now, each read once."""
+
+    def __init__(self, m: Model) -> None:
+        self._m = m
+        self._known: dict[int, Copy] = {}
+
+    def of(self, code: int) -> Copy:
+        if code not in self._known:
+            self._known[code] = self._look(code)
+        return self._known[code]
+
+    def _look(self, code: int) -> Copy:
+        m = self._m
+        path, identity = str(m.paths[code]), str(m.table.files["file"].iat[code])
+        writes = (m.bursts["file"].to_numpy() == code) & (m.bursts["dir"].to_numpy() == edge_table.WRITE)
+        last = int(m.bursts["last_ns"].to_numpy()[writes].max()) if writes.any() else None
+        try:
+            with open(path, "rb", opener=_plain_file) as file:
+                now = os.fstat(file.fileno())
+                if not stat.S_ISREG(now.st_mode) or not _is_same(identity, now):
+                    return Copy("another", now.st_size)
+                digest = _digest(file)
+        except FileNotFoundError:
+            return Copy("gone")
+        except OSError:
+            return Copy("unreadable")
+        used = self._last_use(code)
+        same = now.st_mtime_ns <= (last if last is not None else used) + HASHED_SLACK_NS
+        return Copy("same" if same else "changed", now.st_size, digest)
+
+    def _last_use(self, code: int) -> int:
+        last = self._m.bursts["last_ns"].to_numpy()[self._m.bursts["file"].to_numpy() == code]
+        return int(last.max()) if len(last) else 0
+
+
+def _plain_file(path: str, flags: int) -> int:
+    # Neither waits for a pipe's writer nor follows a link that took the file's place.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _digest(file: Any) -> str:
+    found = hashlib.sha256()
+    while data := file.read(1 << 20):
+        found.update(data)
+    return found.hexdigest()
+
+
+def _is_same(identity: str, now: os.stat_result) -> bool:
+    """Whether the inode in an identity is the file's; True where the identity has none (other tracers)."""
+    parts = identities.raw(identity).split(":")
+    return not (len(parts) >= 3 and parts[-2].isdigit()) or int(parts[-2]) == now.st_ino
+
+
+# --- the trees -------------------------------------------------------------------------------------------------------
+
+
+class _Tree:
+    """Versions and activities, and which leads to which."""
+
+    def __init__(self, m: Model, hashes: _Hashes | None) -> None:
+        self._m, self._hashes = m, hashes
+        self._code, self._activities = dataflow.activities(m, "task")
+        data = m.classed(dataflow.DEFAULT_CLASSES)
+        rows = pd.DataFrame(
+            {
+                "activity": self._code[m.bursts["who"].to_numpy()],
+                "version": m.version,
+                **{name: m.bursts[name].to_numpy() for name in ("dir", "bytes", "first_ns", "last_ns")},
+            }
+        )[data]
+        sums = rows.groupby(["activity", "version", "dir"], as_index=False).agg(
+            {"bytes": "sum", "first_ns": "min", "last_ns": "max"}
+        )
+        self._of: dict[tuple[str, int, int], list[Row]] = {}
+        for row in sums.to_dict("records"):
+            self._of.setdefault(("version", int(row["version"]), int(row["dir"])), []).append(row)
+            self._of.setdefault(("activity", int(row["activity"]), int(row["dir"])), []).append(row)
+        self._first = {code: at for at, code in reversed(list(enumerate(self._code.tolist())))}
+        self._commands = commands(m)
+
+    def up(self, codes: Ints) -> list[Node]:
+        """From the last version of each file to what nobody made."""
+        return self._walk(codes, edge_table.WRITE)
+
+    def down(self, codes: Ints) -> list[Node]:
+        """From the first version of each file to what nobody read."""
+        return self._walk(codes, edge_table.READ)
+
+    def _walk(self, codes: Ints, way: int) -> list[Node]:
+        table = self._m.versions.table
+        nodes: list[Node] = []
+        seen: set[tuple[str, int]] = set()
+        for code in codes.tolist():
+            at = np.flatnonzero(table["file"].to_numpy() == code)
+            if not len(at):
+                continue
+            stack: list[tuple[int, str, int, int | None]] = [
+                (0, "version", int(at[-1] if way == edge_table.WRITE else at[0]), None)
+            ]
+            while stack:
+                depth, kind, node, size = stack.pop()
+                again = (kind, node) in seen
+                seen.add((kind, node))
+                children = [] if again else list(self._next(kind, node, way))
+                nodes.append(self._node(depth, kind, node, size, again, bool(children), way))
+                stack += [(depth + 1, *child) for child in reversed(children)]
+        return nodes
+
+    def _next(self, kind: str, node: int, way: int) -> Iterator[tuple[str, int, int | None]]:
+        """What a node came from (way: WRITE) or led to (READ), with bytes."""
+        other = edge_table.READ if way == edge_table.WRITE else edge_table.WRITE
+        if kind == "version":
+            for row in sorted(self._of.get((kind, node, way), ()), key=lambda row: int(row["first_ns"])):
+                yield "activity", int(row["activity"]), int(row["bytes"])
+            table = self._m.versions.table
+            if way == edge_table.WRITE and (base := int(table["base"].to_numpy()[node])) >= 0:
+                yield "version", base, None
+            elif way == edge_table.READ:
+                for after in np.flatnonzero(table["base"].to_numpy() == node).tolist():
+                    yield "version", after, None
+            return
+        mine = self._of.get((kind, node, way), ())
+        written = {int(row["version"]) for row in self._of.get((kind, node, edge_table.WRITE), ())}
+        for row in sorted(self._of.get((kind, node, other), ()), key=lambda row: int(row["first_ns"])):
+            if way == edge_table.WRITE:
+                used = int(row["version"]) not in written and any(row["first_ns"] <= w["last_ns"] for w in mine)
+            else:
+                used = any(r["first_ns"] <= row["last_ns"] for r in mine)
+            if used:
+                yield "version", int(row["version"]), int(row["bytes"])
+
+    def _node(self, depth: int, kind: str, node: int, size: int | None, again: bool, more: bool, way: int) -> Node:
+        if kind == "version":
+            row = row_of(self._m.versions.table, node)
+            code, states = int(row["file"]), self._m.versions.table
+            end = "before the run" if int(row["number"]) == 0 else "no traced writer"
+            end = "above" if again else "" if more else end if way == edge_table.WRITE else "not read"
+            now = None if self._hashes is None else self._hashes.of(code)
+            name = f"{self._m.paths[code] or str(self._m.table.files['file'].iat[code])}@{int(row['number'])}"
+            last = int(row["number"]) == int(states["number"][states["file"] == code].max())
+            return Node(depth, "file", name, end, size, sha256=now.sha256 if now is not None and last else None)
+        activity = row_of(self._activities, node)
+        who = row_of(self._m.who, self._first[node])
+        end = "above" if again else "" if more else "no input" if way == edge_table.WRITE else "no output"
+        command = self._commands.get((str(who["host"]), int(who["pid"]), str(who["start"])), [])
+        kind = "task" if activity["task"] else "process"
+        return Node(depth, kind, actor_name(self._m, who), end, size, str(who["exe"]), command)

@@ -1,0 +1,143 @@
+"""`tailrace file`: the history of a file: its names, versions, writers and readers, and where its data came from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.cli.lines import command_text, lasted, put, since
+from tailrace.cli.opening import open_run
+from tailrace.cli.options import scheduler_option, utf8_output
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.insights.file_history import Access, Copy, File, FileHistory, Node, Version
+
+MOST = 20
+"""Accesses of a version, files of a name and nodes of a tree are listed up to it and twice it; --json has all."""
+_STATES = {
+    "same": "still there as the run left it",
+    "changed": "still there, but changed since the run",
+    "gone": "no longer there under this name",
+    "another": "replaced by another file of this name",
+    "unreadable": "there, but it can't be read",
+}
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("name", metavar="PATH")
+@click.option("--up", is_flag=True, help="Add the tree of what it was made from, to inputs that nobody made.")
+@click.option("--down", is_flag=True, help="Add the tree of what was made from it, to results that nobody read.")
+@click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@scheduler_option
+def command(directory: Path, name: str, up: bool, down: bool, hashed: bool, as_json: bool) -> None:
+    """Show the history of the file PATH in the run DIR.
+
+    PATH is any name of the file: absolute, relative, the end of a path, before or after a rename; a pattern with *, ?
+    or [; or an identity as `tailrace query --by file` prints it. Printed are its names and versions, who wrote and read
+    each version, when, how many bytes, which ranges and in which way, and how long the file lived.
+    """
+    history = open_run(directory).file(name, up=up, down=down, hashed=hashed)
+    if as_json:
+        utf8_output().write(json.dumps(history.to_json(), indent=1, ensure_ascii=False) + "\n")
+        return
+    _print(history)
+
+
+def _print(history: FileHistory) -> None:
+    if not history.files:
+        put(f"{history.name}: programs looked for it, and it was never there")
+    for number, file in enumerate(history.files[:MOST]):
+        if number:
+            put()
+        _file(file, history.t0_ns)
+    if len(history.files) > MOST:
+        put(f"and {count_text(len(history.files) - MOST, 'file')} more: --json has them")
+    for title, nodes, mark in (("Made from", history.up, "<-"), ("Used for", history.down, "->")):
+        if nodes:
+            put()
+            put(f"{title}:")
+            _tree(nodes, mark)
+
+
+def _file(file: File, first_ns: int | None) -> None:
+    put(file.path or file.identity)
+    put(
+        f"{file.kind or 'no data'}, {file.type or 'unknown type'}, {bytes_text(file.size)}, identity {file.identity}", 2
+    )
+    if others := [name for name in file.names if name != file.path]:
+        put(f"also called {', '.join(others)}", 2)
+    if file.born_ns is not None:
+        made = "first written" if file.written_bytes or any(v.writers for v in file.versions) else "first read"
+        put(
+            f"{made} at {since(file.born_ns, first_ns)}, last used at {since(file.last_use_ns, first_ns)}: in use for"
+            f" {lasted(file.lived_ns)}",
+            2,
+        )
+    if file.gone_ns is not None:
+        put(f"removed at {since(file.gone_ns, first_ns)}", 2)
+    if file.now is not None:
+        put(_now(file.now), 2)
+    for version in file.versions:
+        put()
+        _version(version, any(later.continues == version.number for later in file.versions), first_ns)
+
+
+def _now(copy: Copy) -> str:
+    size = "" if copy.size is None else f", {bytes_text(copy.size)}"
+    return f"{_STATES[copy.state]}{size}" + ("" if copy.sha256 is None else f", sha256 {copy.sha256}")
+
+
+def _version(version: Version, continued: bool, first_ns: int | None) -> None:
+    before = "" if version.continues is None else f", continues version {version.continues}"
+    emptied = ", emptied first" if version.truncated and version.number > 1 else ""
+    state = "as it was before the run" if version.number == 0 else f"written until {since(version.end_ns, first_ns)}"
+    put(f"version {version.number}: {state}{before}{emptied}", 2)
+    for title, accesses in (("written by", version.writers), ("read by", version.readers)):
+        for access in accesses[:MOST]:
+            _access(title, access, first_ns)
+        if len(accesses) > MOST:
+            put(f"{title} {count_text(len(accesses) - MOST, 'process', 'es')} more: --json has them", 4)
+    if not version.readers and not continued:
+        put("not read", 4)
+
+
+def _access(title: str, access: Access, first_ns: int | None) -> None:
+    process = f"{access.host}:{access.pid}" if access.task else ""
+    where = f" ({process})" if process else ""
+    put(f"{title} {access.who}{where}, {since(access.begin_ns, first_ns)} to {since(access.end_ns, first_ns)}", 4)
+    if access.command:
+        put(command_text(access.command), 6)
+    if not access.calls and access.pattern != "mapped":
+        put("created or emptied it, and wrote nothing", 6)
+        return
+    what = f"{bytes_text(access.bytes)} in {count_text(access.calls, 'call')}"
+    mean = f" of {bytes_text(access.mean_bytes)} on average" if access.calls > 1 else ""
+    put(f"{what}{mean}, {access.pattern}{_ranges(access)}", 6)
+
+
+def _ranges(access: Access) -> str:
+    if not access.ranges:
+        return ""
+    shown = ", ".join(f"{start}-{end}" for start, end in access.ranges[:3])
+    more = f" and {len(access.ranges) - 3} more" if len(access.ranges) > 3 else ""
+    return f", bytes {shown}{more}" + ("" if access.exact else " at most")
+
+
+def _tree(nodes: list[Node], mark: str) -> None:
+    for node in nodes[: 2 * MOST]:
+        size = "" if node.bytes is None or not node.depth else f", {bytes_text(node.bytes)}"
+        end = f" ({node.end})" if node.end else ""
+        digest = f", sha256 {node.sha256}" if node.sha256 else ""
+        lead = f"{mark} " if node.depth else ""
+        indent = 2 + 2 * min(node.depth, 12)
+        put(f"{lead}{node.name}{size}{digest}{end}", indent)
+        if node.kind != "file" and node.command and node.end != "above":
+            put(command_text(node.command), indent + 3)
+    if len(nodes) > 2 * MOST:
+        put(f"and {len(nodes) - 2 * MOST} lines more: --json has them", 2)

@@ -1,0 +1,43 @@
+"""Lines of text that fit the terminal, for commands whose answer is no table.
+
+Invariants: text of a trace is printed with control characters escaped. A line breaks behind a space, a slash or another
+mark of a name, and goes on further to the right. Without a terminal lines have `WIDTH` columns.
+"""
+
+import shutil
+
+import click
+
+from tailrace.analyzer.util.formatting import time_text, visible
+from tailrace.cli.tables import broken
+
+WIDTH = 80
+LEAST = 24
+"""Columns that a line has at least, however far to the right it begins."""
+HANG = 2
+
+
+def put(text: str = "", indent: int = 0) -> None:
+    """Prints a line, `indent` columns to the right."""
+    width = min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)
+    for number, piece in enumerate(broken(visible(text), max(width - indent - HANG, LEAST))):
+        click.echo((" " * (indent + (HANG if number else 0)) + piece).rstrip())
+
+
+def since(ns: int | None, first_ns: int | None) -> str:
+    """A time of the run, from its first event on; "" where it is unknown."""
+    if ns is None or first_ns is None:
+        return ""
+    return f"+{(ns - first_ns) / 1e9:.3f} s"
+
+
+def command_text(words: list[str]) -> str:
+    """A command line as a shell takes it."""
+    import shlex
+
+    return shlex.join(words)
+
+
+def lasted(ns: int | None) -> str:
+    """How long something took; "unknown"."""
+    return "unknown" if ns is None else time_text(ns)
