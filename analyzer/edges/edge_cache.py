@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+import zlib
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,15 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
 
 def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
     parts: dict[str, bytes] = dict(catalogue.rows("SELECT name, data FROM edge_tables"))
-    if parts.pop(_VERSION_ROW, None) != _stamp():
-        return None, {}
+    stamp = parts.pop(_VERSION_ROW, None)
     try:
+        if stamp is None or stamp != _stamp(parts):
+            return None, {}
         # Any, since mypy gives all keywords of a dictionary one type.
         made: dict[str, Any] = {field.name: _read(parts[field.name]) for field in dataclasses.fields(EdgeTable)}
         for name in ("extents", "times", "busy"):
             made[name] = Intervals(*(made[name][column].to_numpy() for column in Intervals._fields))
-    except (KeyError, TypeError, pa.ArrowException):
+    except (KeyError, OSError, TypeError, ValueError, pa.ArrowException):
         return None, {}
     return EdgeTable(**made), dict(catalogue.rows("SELECT file, upto FROM edge_files"))
 
@@ -72,15 +74,20 @@ def _save(connection: sqlite3.Connection, table: EdgeTable, upto: dict[str, int]
     connection.execute("DELETE FROM edge_files")
     connection.execute("DELETE FROM edge_tables")
     connection.executemany("INSERT INTO edge_files VALUES (?, ?)", upto.items())
-    rows = [(_VERSION_ROW, _stamp())]
+    rows: dict[str, bytes] = {}
     for field in dataclasses.fields(EdgeTable):
         value = getattr(table, field.name)
-        rows.append((field.name, _written(pd.DataFrame(value._asdict()) if isinstance(value, Intervals) else value)))
-    connection.executemany("INSERT INTO edge_tables VALUES (?, ?)", rows)
+        rows[field.name] = _written(pd.DataFrame(value._asdict()) if isinstance(value, Intervals) else value)
+    rows[_VERSION_ROW] = _stamp(rows)
+    connection.executemany("INSERT INTO edge_tables VALUES (?, ?)", rows.items())
 
 
-def _stamp() -> bytes:
-    return f"{VERSION} {pa.__version__}".encode()
+def _stamp(parts: dict[str, bytes]) -> bytes:
+    """Of the form of the tables, and of their bytes: damaged numbers would lead out of other tables."""
+    check = 0
+    for name in sorted(parts):
+        check = zlib.crc32(parts[name], check)
+    return f"{VERSION} {pa.__version__} {check:08x}".encode()
 
 
 def _written(frame: pd.DataFrame) -> bytes:

@@ -24,6 +24,7 @@ from support import trace_writer as tw
 from support.commands import TAILRACE
 from support.ordinary_user import ID as STRANGER
 from tailrace import _native
+from tailrace.analyzer.edges import edge_cache
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
 from tailrace.integrations import recovery
@@ -266,9 +267,10 @@ def test_wild_offsets_in_a_stored_edge_table_are_found(tmp_path: Path) -> None:
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
         stored = dict(forged.execute("SELECT name, data FROM edge_tables"))
         assert "counts" in stored
-        for name, data in stored.items():
-            if name != "version":
-                forged.execute("UPDATE edge_tables SET data = ? WHERE name = ?", (wild(data), name))
+        changed = {name: wild(data) for name, data in stored.items() if name != "version"}
+        changed["version"] = edge_cache._stamp(changed)
+        for name, data in changed.items():
+            forged.execute("UPDATE edge_tables SET data = ? WHERE name = ?", (data, name))
         forged.commit()
     pd.testing.assert_frame_equal(tailrace.open(run).edges().counts, counts)
 

@@ -1,6 +1,8 @@
-"""run.json, accounts and declared files with any content: every command gives its answer or one line, no traceback."""
+"""run.json, accounts, declared files and catalogues with any content: an answer or one line, never a traceback."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer import summary
+from tailrace.analyzer.store import catalogue
 from tailrace.errors import TailraceError
 
 pytestmark = pytest.mark.slow("computes a whole report for each of a hundred runs")
@@ -140,6 +143,38 @@ def test_any_declaration_is_taken(tmp_path_factory: pytest.TempPathFactory, line
     run = run_of(tmp_path_factory.mktemp("run") / "run")
     (run / "declared" / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     answers(run)
+
+
+@FEW
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4),
+    table=st.sampled_from(["", "counts", "extents", "times"]),
+)
+@example(flips=[(0.5, 255)], table="counts")
+@example(flips=[(0.01, 255)], table="times")
+def test_any_catalogue_is_taken(
+    tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[float, int]], table: str
+) -> None:
+    """Its file, or a stored table of it, with other bytes."""
+    run = run_of(tmp_path_factory.mktemp("run") / "run")
+    tailrace.open(run).edges()
+    place = run / catalogue.FILE_NAME
+    if table:
+        with closing(sqlite3.connect(place)) as connection:
+            (data,) = connection.execute("SELECT data FROM edge_tables WHERE name = ?", (table,)).fetchone()
+            rows = (flipped(data, flips), table)
+            connection.execute("UPDATE edge_tables SET data = ? WHERE name = ?", rows)
+            connection.commit()
+    else:
+        place.write_bytes(flipped(place.read_bytes(), flips))
+    answers(run)
+
+
+def flipped(data: bytes, flips: list[tuple[float, int]]) -> bytes:
+    changed = bytearray(data)
+    for where, value in flips:
+        changed[int(where * len(changed))] = value
+    return bytes(changed)
 
 
 @FEW
