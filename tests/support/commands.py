@@ -24,8 +24,8 @@ def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subpro
     """
     words = [str(word) for word in arguments]
     env = options.get("env") or os.environ
-    if options.keys() <= {"cwd", "env"} and warm_cli.can(words, env):
-        return warm_cli.call(words, options.get("cwd") or Path.cwd(), env, timeout)
+    if options.keys() <= {"cwd", "env", "stdout"} and warm_cli.can(words, env):
+        return warm_cli.call(words, options.get("cwd") or Path.cwd(), env, timeout, options.get("stdout"))
     options = {"capture_output": True, "text": True, "check": False, **options}
     return subprocess.run([*TAILRACE, *words], timeout=timeout, **options)
 

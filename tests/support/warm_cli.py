@@ -20,9 +20,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from io import TextIOWrapper
 from pathlib import Path
+from typing import IO, Any, cast
 
 COMMANDS = {"compare", "declare", "export", "graph", "info", "query", "report"}
+_ENCODING = ("PYTHONIOENCODING", "PYTHONUTF8")
+"""Variables of a start that are followed here: standard streams have this encoding."""
 _LARGEST_REQUEST = 200_000
 
 
@@ -33,20 +37,27 @@ def can(arguments: Sequence[str], env: Mapping[str, str]) -> bool:
 
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:
     names = ("LANG", "LC_", "LD_", "PATH", "PYTHON")
-    return {name: value for name, value in env.items() if name.startswith(names)}
+    return {name: value for name, value in env.items() if name.startswith(names) and name not in _ENCODING}
 
 
 def call(
-    arguments: Sequence[str], cwd: str | os.PathLike[str], env: Mapping[str, str], timeout: float
+    arguments: Sequence[str],
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    timeout: float,
+    stdout: IO[Any] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """`tailrace ARGUMENTS...`, as subprocess.run with captured text. Raises subprocess.TimeoutExpired."""
+    """`tailrace ARGUMENTS...`, as subprocess.run with captured text; stdout: a file that takes the output instead.
+
+    Raises subprocess.TimeoutExpired.
+    """
     process, connection = _server()
     request = json.dumps({"arguments": list(arguments), "cwd": os.fspath(cwd), "env": dict(env)}).encode()
     assert len(request) < _LARGEST_REQUEST
     with Path(os.devnull).open() as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         connection.settimeout(timeout)
         try:
-            socket.send_fds(connection, [request], [given.fileno(), out.fileno(), err.fileno()])
+            socket.send_fds(connection, [request], [given.fileno(), (stdout or out).fileno(), err.fileno()])
             code = int(connection.recv(32))
         except TimeoutError as error:
             _server.cache_clear()
@@ -83,6 +94,9 @@ def _serve(connection: socket.socket) -> list[str] | None:
             os.chdir(given["cwd"])
             os.environ.clear()
             os.environ.update(given["env"])
+            if encoding := os.environ.get("PYTHONIOENCODING"):
+                for stream in (sys.stdout, sys.stderr):
+                    cast(TextIOWrapper, stream).reconfigure(encoding=encoding)
             return [str(word) for word in given["arguments"]]
         for descriptor in descriptors:
             os.close(descriptor)

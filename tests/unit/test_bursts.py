@@ -205,7 +205,7 @@ def shown(table: edge_table.EdgeTable) -> tuple[Wanted, dict[Any, list[tuple[int
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PARTITIONS)
 def test_bursts_and_times_are_those_of_the_definition(drawn: list[list[dict[str, Any]]]) -> None:
     parts = [[event(one) for one in part] for part in drawn]

@@ -32,11 +32,16 @@ def call(
     [("info",), ("report",), ("query", "--columns", "path"), ("graph",), ("export", "--to", "wfformat")],
     ids=lambda arguments: arguments[0],
 )
-def test_output_that_cant_be_written(run: Path, arguments: tuple[str, ...]) -> None:
+def test_output_to_a_full_disk_is_an_error(run: Path, arguments: tuple[str, ...]) -> None:
     name, *options = arguments
-    full = call(name, run, *options, shell="> /dev/full")
-    assert (full.returncode, full.stderr) == (1, b"tailrace: standard output: No space left on device\n")
-    closed = call(name, run, *options, shell=">&-")
+    with Path("/dev/full").open("w") as full:
+        done = run_cli(name, run, *options, stdout=full)
+    assert (done.returncode, done.stderr) == (1, "tailrace: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["info", "report"])
+def test_output_to_a_closed_descriptor_is_dropped(run: Path, name: str) -> None:
+    closed = call(name, run, shell=">&-")
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
@@ -45,16 +50,17 @@ def test_names_that_the_locale_cant_write(tmp_path: Path) -> None:
     run = tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)})
     env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     for arguments in (("report",), ("info",), ("query", "--by", "path"), ("compare", run)):
-        done = call(arguments[0], run, *arguments[1:], env=env)
-        assert (done.returncode, done.stderr) == (0, b""), arguments
-        done.stdout.decode("ascii")
+        done = run_cli(arguments[0], run, *arguments[1:], env=env)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.isascii(), arguments
+    started = call("report", run, env=env)
+    assert (started.returncode, started.stderr) == (0, b"") and started.stdout.isascii()
     for arguments in (
         ("query", "--by", "path", "--format", "json"),
         ("graph", "--files", "all"),
         ("export", "--to", "dot"),
     ):
-        done = call(arguments[0], run, *arguments[1:], env=env)
-        assert (done.returncode, done.stderr) == (0, b"") and "\u00e9\U0001f600" in done.stdout.decode(), arguments
+        done = run_cli(arguments[0], run, *arguments[1:], env=env)
+        assert (done.returncode, done.stderr) == (0, "") and "\u00e9\U0001f600" in done.stdout, arguments
 
 
 @pytest.mark.parametrize(

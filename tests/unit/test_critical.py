@@ -360,7 +360,7 @@ def random_story(seed: int) -> Story:
     return story
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_bound_is_networkx_and_the_path_is_the_makespan(seed: int) -> None:
     s, c = made(random_story(seed))

@@ -13,7 +13,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
 TARGETS = ["block_walk", "edges", "journal", "parse", "redaction", "settings", "tags", "trace_file"]
-SECONDS = int(os.environ.get("TAILRACE_FUZZ_SECONDS", "5"))
+SECONDS = int(os.environ.get("TAILRACE_FUZZ_SECONDS", "3"))
 
 
 def find_clang() -> str:
