@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.edges.file_names import FileNames
     from tailrace.analyzer.insights import Finding, Insights
     from tailrace.analyzer.insights.file_history import FileHistory
+    from tailrace.analyzer.insights.task_profile import TaskProfile
 else:
     pd = lazy("pandas")
 
@@ -574,6 +575,18 @@ class Run:
         from tailrace.analyzer.insights.file_history import file_history
 
         return file_history(self, name, up=up, down=down, hashed=hashed, unmet=self._names_of_no_file)
+
+    def task(self, task: str) -> TaskProfile:
+        """A task: status, where its time went, processes, inputs, outputs, neighbours on the critical path, slowest
+        calls, what sets it apart. task: its tag, its name, WORKFLOW/TASK, or HOST:PID of a process without a task. See
+        tailrace.analyzer.insights.task_profile.
+
+        Raises:
+            QueryError: there is no such task, or there are several.
+        """
+        from tailrace.analyzer.insights.task_profile import task_profile
+
+        return task_profile(self, task)
 
     def findings(self) -> list[Finding]:
         """The findings by cost; see tailrace.analyzer.insights.findings."""

@@ -25,6 +25,7 @@ COMMANDS = {
     "report": ("tailrace.cli.report", "Report findings, stages, files and dataflow, on the terminal or as a web page."),
     "query": ("tailrace.cli.query", "Print totals of events by stage, task, path or time, or the events."),
     "file": ("tailrace.cli.file", "Show a file's history: versions, writers, readers, what it was made from."),
+    "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),
     "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
     "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),

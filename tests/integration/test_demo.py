@@ -52,6 +52,14 @@ def test_the_demo_shows_its_stages_and_writes_its_page(demo, declared, read_trac
     assert len(waits) == sum(STAGES.values())
     assert known.notna().all(axis=None)
     assert (known["data_ns"] > 0).to_list() == (waits["stage"].isin(DEPENDENT)).to_list()
+    merge = tailrace.open(folder / "run").task("merge 13")
+    assert (merge.status, merge.tries, merge.manager.partition(" ")[0]) == ("done", 1, "parsl")
+    assert {name.partition(" ")[0] for name in merge.parents} == {"words"} and merge.children == ["rank 14"]
+    assert {one.command[0] for one in merge.processes if not one.shared} == {"/bin/bash", "sort", "join", "mv"}
+    assert [one for one in merge.processes if one.shared], "the pool's worker, which ran other tasks, too"
+    assert {name for one in merge.inputs for name in one.others} >= {"stopwords 0", "words 7", "words 12"}
+    assert [(one.path.rpartition("/")[2], one.others) for one in merge.outputs] == [("all.words", ["rank 14"])]
+    assert merge.waits["compute_ns"] is not None and merge.waits["data_ns"] == waits["data_ns"].iloc[13]
 
 
 def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
