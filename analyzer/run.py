@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import engine, headers, ledger, loader, schema, usage
+from tailrace.analyzer.store import engine, headers, ledger, loader, problems, schema, usage
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -84,6 +84,11 @@ def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return renumbered
 
 
+def _int64(value: Any) -> Any:
+    """A number in the range of its column, which only sums of a damaged trace exceed."""
+    return value if value is None else max(-(2**63), min(value, 2**63 - 1))
+
+
 def _unmet(part: loader.Part) -> set[str]:
     """The names of a partition's calls that met no file."""
     frame = part()
@@ -101,7 +106,7 @@ def _with_facts(table: pd.DataFrame, facts: pd.Series) -> pd.DataFrame:
     columns["container"] = pd.Series([match[1] if match else None for match in found], dtype=object)
     for column, name in _USAGE.items():
         numbers = [a.get(name) if isinstance(a, dict) else None for a in table["account"]]
-        columns[column] = pd.array([n if isinstance(n, int) else None for n in numbers], dtype="Int64")
+        columns[column] = pd.array([headers.whole(n) for n in numbers], dtype="Int64")
     result: pd.DataFrame = table.assign(**columns)
     return result
 
@@ -153,7 +158,8 @@ class Run:
             category, its categories unknown to Dask; group with observed=True). Rows of one file keep its order.
             Bytes and times of calls above libc (`schema.UPPER_LAYERS`: HDF5, MPIIO) are in those of the system calls
             below them, too: sum the rows of one layer, as ~events["cat"].isin(UPPER_LAYERS) picks them.
-            Computing it raises TraceError when a block is damaged or has fewer events than its header promises.
+            A block that is damaged, or has fewer events than its header promises, is left out and named by `problems`
+            afterwards; workers of a cluster raise TraceError.
 
         Raises:
             QueryError: there is no such column, file, stage, task, job, workflow, rank, host, pid or start in the run.
@@ -263,7 +269,9 @@ class Run:
     def _frame(names: Sequence[str], rows: Sequence[SqlRow], integers: Sequence[str]) -> pd.DataFrame:
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
         data: dict[str, Any] = {
-            name: pd.array(list(column), dtype="Int64") if name in integers else pd.Series(list(column), dtype=object)
+            name: pd.array(list(map(_int64, column)), dtype="Int64")
+            if name in integers
+            else pd.Series(list(column), dtype=object)
             for name, column in zip(names, columns, strict=True)
         }
         table: pd.DataFrame = pd.DataFrame(data)
@@ -474,6 +482,17 @@ class Run:
     def loss_rows(self) -> list[SqlRow]:
         """The rows of `losses`."""
         return self._catalogue.rows(_LOSSES)
+
+    @property
+    def problems(self) -> list[str]:
+        """What of the run is missing or can't be read, a sentence each; also the damaged blocks that reading it met so
+        far, whose events are left out. Empty: nothing is known to be missing."""
+        known = [problems.Loss(*row) for row in self._catalogue.rows(_LOSSES)]
+        stored = {(row.file, row.problem) for row in known}
+        for file, _, events, problem in problems.met(self._catalogue.place):
+            if (file, problem) not in stored:
+                known.append(problems.Loss(file, "damaged", "events", events, problem))
+        return problems.sentences(known)
 
     def declared_problem_rows(self) -> list[SqlRow]:
         """The rows of `declared_problems`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tailrace.analyzer import exports
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.integrations.messages import say
 
@@ -23,7 +23,8 @@ LEVELS = ("workflow", "stage", "task", "process")
     help="Output file, compressed when its name ends in .gz; for rocrate a file or a folder. Default: standard output.",
 )
 @scheduler_option
-def command(directory: Path, to: str, level: str | None, output: str | None) -> None:
+@strict_option
+def command(directory: Path, to: str, level: str | None, output: str | None, strict: bool) -> None:
     """Write the run DIR in the format of another tool.
 
     wfformat: WfFormat 1.6 (WfCommons); perfetto: a timeline (ui.perfetto.dev); rocrate: a Process Run RO-Crate; prov:
@@ -31,5 +32,5 @@ def command(directory: Path, to: str, level: str | None, output: str | None) -> 
     """
     if output is None:
         utf8_output()
-    for note in exports.export(open_run(directory), to, output, level):
+    for note in exports.export(open_run(directory, strict), to, output, level):
         say(note)

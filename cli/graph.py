@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tailrace.analyzer.util.formatting import visible
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.errors import UsageError
 
@@ -44,6 +44,7 @@ ENDINGS = {".graphml": "graphml", ".dot": "dot", ".gv": "dot", ".json": "json"}
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
 @scheduler_option
+@strict_option
 def command(
     directory: Path,
     level: str,
@@ -53,6 +54,7 @@ def command(
     software: str | None,
     datasets: bool,
     output: Path | None,
+    strict: bool,
 ) -> None:
     """Write the dataflow of the run DIR as a graph."""
     from tailrace.analyzer import exports
@@ -64,7 +66,7 @@ def command(
 
     classes = file_classes.CLASSES if software == "files" else dataflow.DEFAULT_CLASSES
     packages = ("software",) if software == "packages" else ()
-    run = open_run(directory)
+    run = open_run(directory, strict)
     graph = graphs.graph(
         run, level=level, files=files, classes=classes, packages=packages, stage=stage, with_datasets=datasets
     )

@@ -1,11 +1,14 @@
 """Opening a run for a subcommand: what waits for it in this node's journals is recovered first, and said on stderr."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 import tailrace
 from tailrace.analyzer.util.formatting import bytes_text, count_text
+from tailrace.errors import RunError
 from tailrace.integrations.messages import say
 from tailrace.integrations.recovery import Recovered, recover
 
@@ -13,13 +16,54 @@ if TYPE_CHECKING:
     from tailrace.analyzer.run import Run
 
 
-def open_run(directory: Path) -> "Run":
-    """`tailrace.open` after recovering the run's journals on this node. Raises as it does."""
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def strict_option(function: _Command) -> _Command:
+    """`--strict`, for `open_run`."""
+    return click.option("--strict", is_flag=True, help="Fail if anything of the run is missing or can't be read.")(
+        function
+    )
+
+
+def open_run(directory: Path, strict: bool | None = None) -> "Run":
+    """`tailrace.open` after recovering the run's journals on this node. Raises as it does.
+
+    strict: of a command whose output says nothing of what is missing. Then that is said on stderr, at once and for
+    damaged blocks when the command has read them; with True it is a RunError.
+    """
     found = recover(directory)
     if found is not None:
         for line in lines(found):
             say(line)
-    return tailrace.open(directory)
+        if strict and (found.failed or found.unreadable or found.waiting or found.fault):
+            raise RunError(f"{directory}: not all of it is sealed")
+    run = tailrace.open(directory)
+    if strict is not None:
+        _say_problems(run, strict)
+    return run
+
+
+def _say_problems(run: "Run", strict: bool) -> None:
+    from tailrace.analyzer.store import problems
+
+    known, context = run.problems, click.get_current_context(silent=True)
+    if strict:
+        problems.refuse()
+        if context is not None:
+            context.call_on_close(lambda: problems.refuse(False))
+        if known:
+            raise RunError(f"{run.path} is incomplete: {'; '.join(known)}")
+    for text in known:
+        say(f"incomplete: {text}")
+    if context is not None:
+        context.call_on_close(lambda: _say_new(run, known))
+
+
+def _say_new(run: "Run", known: list[str]) -> None:
+    for text in run.problems:
+        if text not in known:
+            say(f"incomplete: {text}")
 
 
 def lines(found: Recovered) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option, utf8_output
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
@@ -83,6 +83,7 @@ def _filters(function: Any) -> Any:
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
 @scheduler_option
+@strict_option
 def command(
     directory: Path,
     pairs: tuple[str, ...],
@@ -95,6 +96,7 @@ def command(
     limit: int | None,
     form: str | None,
     output: Path | None,
+    strict: bool,
     **filters: tuple[str, ...],
 ) -> None:
     """Print totals of the events of the run DIR, or the events themselves.
@@ -110,7 +112,7 @@ def command(
         raise UsageError("parquet is a binary format: name the output file with -o FILE")
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
-    run = open_run(directory)
+    run = open_run(directory, strict)
     given = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
     values = _values(given)
     for name in values.get("path", ()):

@@ -9,7 +9,9 @@ belongs to another tool (DFTracer), the local file serves this process only. A t
 the bytes of an incomplete block count as torn until it is complete.
 
 A catalogue may also have come with a run from elsewhere, and contain anything. So it is used only if it is this user's,
-has exactly our tables, and knows a file of the run by its inode, which no copy keeps.
+has exactly our tables, and knows a file of the run by its inode, which no copy keeps. And it may have been damaged
+since: it carries a checksum of all its bytes, in the four that SQLite leaves to the application, and is made anew where
+that is wrong.
 
 catalogue_tables.py has the tables and fills them; layout.py finds the files.
 """
@@ -21,14 +23,16 @@ import os
 import shutil
 import sqlite3
 import stat
+import struct
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from tailrace.analyzer.store import catalogue_tables
+from tailrace.analyzer.store import catalogue_tables, problems
 from tailrace.analyzer.store.layout import Layout, Source, layout
 from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.types import SqlRow, SqlValue
@@ -42,6 +46,7 @@ class Catalogue:
 
     def __init__(self, where: Layout, connection: sqlite3.Connection) -> None:
         self.layout = where
+        self.place = os.path.abspath(where.directory)  # noqa: PTH100 (resolves no link)
         self._connection = connection
 
     def rows(self, query: str, parameters: Iterable[SqlValue] = ()) -> list[SqlRow]:
@@ -77,18 +82,27 @@ class Catalogue:
             if not _is_usable(published):
                 return False
             shutil.copyfile(published, local)
+            if not _is_whole(local):
+                return False
             with closing(sqlite3.connect(local)) as connection:
                 if not catalogue_tables.is_ours(connection) or catalogue_tables.stamps(
                     connection
                 ) != catalogue_tables.stamps(self._connection):
                     return False
                 change(connection)
+                self.left_out(connection)
                 connection.commit()
+            _seal(local)
             return _publish(local, published)
         except (OSError, sqlite3.Error):
             return False
         finally:
             local.unlink()
+
+    def left_out(self, connection: sqlite3.Connection) -> None:
+        """Makes losses of the damaged blocks that this process met: what is kept was computed without them."""
+        for file, offset, events, problem in problems.met(self.place):
+            catalogue_tables.leave_out(connection, file, offset, events, problem)
 
     def close(self) -> None:
         """Closes the database."""
@@ -109,6 +123,43 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
         return Catalogue(where, _rebuild(published, traces, others))
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"{where.directory}: the catalogue can't be built: {error}") from error
+
+
+_CHECKSUM_AT = 68
+"""The application id in SQLite's header (https://www.sqlite.org/fileformat2.html)."""
+
+
+def _checksum(path: Path) -> bytes:
+    """The CRC-32 of a database, as if its place were zero. Raises OSError."""
+    value = 0
+    with path.open("rb") as file:
+        head = bytearray(file.read(100))
+        head[_CHECKSUM_AT : _CHECKSUM_AT + 4] = bytes(4)
+        value = zlib.crc32(head)
+        while chunk := file.read(1 << 20):
+            value = zlib.crc32(chunk, value)
+    return struct.pack(">I", value)
+
+
+def _seal(path: Path) -> None:
+    """Writes the checksum into a finished database. Raises OSError."""
+    with path.open("r+b") as file:
+        file.seek(_CHECKSUM_AT)
+        file.write(bytes(4))
+    value = _checksum(path)
+    with path.open("r+b") as file:
+        file.seek(_CHECKSUM_AT)
+        file.write(value)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the database is as it was written."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        return head[_CHECKSUM_AT : _CHECKSUM_AT + 4] == _checksum(path)
+    except OSError:
+        return False
 
 
 _CACHE_DAYS = 30
@@ -155,7 +206,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 
 def _open_if_fresh(path: Path, sources: list[Source]) -> sqlite3.Connection | None:
     # Of a run without any file, every catalogue would be a fresh one.
-    if not sources or not _is_usable(path):
+    if not sources or not _is_usable(path) or not _is_whole(path):
         return None
     connection = _connect_read_only(path)
     try:
@@ -177,6 +228,7 @@ def _rebuild(published: Path | None, traces: list[Source], others: list[Source])
         if published is None or not _update_copy(published, local, traces, others):
             local.write_bytes(b"")
             catalogue_tables.update(local, traces, others)
+        _seal(local)
         if published is not None and _publish(local, published):
             return _connect_read_only(published)
         connection = _connect_read_only(local)
@@ -193,12 +245,12 @@ def _update_copy(published: Path, local: Path, traces: list[Source], others: lis
         return False
     try:
         shutil.copyfile(published, local)
+        if not _is_whole(local):
+            return False
         with closing(sqlite3.connect(local)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
-            if (
-                not catalogue_tables.is_ours(connection)
-                or connection.execute("PRAGMA quick_check").fetchone()[0] != "ok"
-                or not _knows_one(catalogue_tables.stamps(connection), [*traces, *others])
+            if not catalogue_tables.is_ours(connection) or not _knows_one(
+                catalogue_tables.stamps(connection), [*traces, *others]
             ):
                 return False
         catalogue_tables.update(local, traces, others)

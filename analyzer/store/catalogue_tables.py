@@ -25,7 +25,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 10
+VERSION = 11
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -36,9 +36,9 @@ INTEGER, exe TEXT, argv TEXT,
   began INTEGER, ended INTEGER, counted INTEGER, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
-  uncounted_written INTEGER);
+  uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER);
 CREATE INDEX blocks_file ON blocks (file_id);
-CREATE INDEX blocks_process ON blocks (process_id);
+CREATE INDEX blocks_sealed ON blocks (process_id, seg, epoch, slots);
 CREATE INDEX blocks_time ON blocks (t0, t1);
 CREATE TABLE contexts (id INTEGER PRIMARY KEY, tags TEXT UNIQUE, workflow TEXT, stage TEXT, task TEXT, job TEXT,
   rank TEXT, free TEXT);
@@ -113,7 +113,7 @@ _PROCESS = (
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
 )
-_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
 _REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
@@ -138,6 +138,19 @@ def update(path: Path, traces: list[Source], others: list[Source]) -> None:
         connection.commit()
 
 
+def leave_out(connection: sqlite3.Connection, file: str, offset: int, events: int, problem: str) -> None:
+    """Makes a loss of a block whose events can't be read; it keeps its place in the file, and what its header says of
+    its process."""
+    none = "events = 0, read = 0, written = 0, uncounted_read = 0, uncounted_written = 0"
+    row = connection.execute(
+        f"UPDATE blocks SET {none} WHERE file_id = (SELECT id FROM files WHERE file = ?) AND offset = ? AND events > 0"
+        " RETURNING process_id",
+        (file, offset),
+    ).fetchone()
+    if row is not None:
+        connection.execute(_LOSS, (file, row[0], "damaged", "events", events, problem))
+
+
 class _Filler:
     """One update. Rows are inserted by the thousand (`_put`, `_flush`), since statements of one row each would cost
     more than reading the headers; so this class assigns the ids."""
@@ -154,6 +167,7 @@ class _Filler:
         self._rows: dict[str, list[tuple[SqlValue, ...]]] = {}
         self._waiting = 0
         self._reached: dict[int, int] = {}
+        self._sealed: set[tuple[int, ...]] = set()
 
     def run(self, traces: list[Source], others: list[Source]) -> None:
         names = {source.name for source in traces}
@@ -189,6 +203,7 @@ class _Filler:
         for statement, rows in self._rows.items():
             self._db.executemany(statement, rows)
         self._changed, self._rows, self._waiting = {}, {}, 0
+        self._sealed.clear()
 
     def _start(self, source: Source) -> int | None:
         """The first new byte of a changed file; None: all of the file is new."""
@@ -208,6 +223,8 @@ class _Filler:
             # Edge tables don't say which rows came from which file.
             self._db.execute("DELETE FROM edge_files")
             self._db.execute("DELETE FROM edge_tables")
+        if self._db.execute("SELECT 1 FROM losses WHERE cause = 'copied' LIMIT 1").fetchone():
+            raise NotUpdatableError  # the copy is all that is left, if the original is gone
         self._forget_processes()
         blocks = "SELECT id FROM blocks WHERE file_id IN (SELECT id FROM gone)"
         self._db.execute(f"DELETE FROM block_contexts WHERE block_id IN ({blocks})")
@@ -262,8 +279,13 @@ class _Filler:
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
         process_id, block_id = self._process(header), self._next_id("blocks")
-        place = (header.offset, header.member_bytes, header.raw, header.events, header.t0, header.t1)
-        self._put(_BLOCK, block_id, file_id, process_id, *place, header.read, header.written, *header.uncounted)
+        place = (header.offset, header.member_bytes, header.raw)
+        if self._is_copy(process_id, header):
+            self._put(_BLOCK, block_id, file_id, process_id, *place, 0, 0, 0, 0, 0, 0, 0, None, None, None)
+            self._put(_LOSS, name, process_id, "copied", "blocks", 1, "")
+            return
+        figures = (header.events, header.t0, header.t1, header.read, header.written, *header.uncounted)
+        self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *(header.sealed or (None, None, None)))
         for child in header.reaped:
             ends = (child.pid, child.status, child.read, child.written)
             self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
@@ -275,6 +297,20 @@ class _Filler:
             self._put(_LOSS, name, process_id, cause, "events", count, "")
         if header.process is not None and (reason := no_journal.reason(header.process.facts)):
             self._put(_LOSS, name, process_id, "no_journal", "processes", 1, reason)
+
+    def _is_copy(self, process_id: int, header: Header) -> bool:
+        """Whether the process has this block already. Two without events may agree: what they lost happened twice."""
+        if header.sealed is None or not header.events:
+            return False
+        key = (process_id, *header.sealed, header.member_bytes, header.t0, header.t1)
+        query = (
+            "SELECT 1 FROM blocks WHERE process_id = ? AND seg = ? AND epoch = ? AND slots = ? AND member_bytes = ?"
+            " AND t0 = ? AND t1 = ?"
+        )
+        if key in self._sealed or self._db.execute(query, key).fetchone():
+            return True
+        self._sealed.add(key)
+        return False
 
     def _context(self, tags: str) -> int:
         if tags not in self._contexts:

@@ -89,6 +89,8 @@ class Header:
     ledger: Document | None = None
     reaped: tuple[Reaped, ...] = ()
     untraced: tuple[Untraced, ...] = ()
+    sealed: tuple[int, int, int] | None = None
+    """seg, epoch and slots, None where the header lacks one: no two blocks of a process have the same."""
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -199,7 +201,14 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         ledger=cast(Document, ledger) if isinstance(ledger, dict) else None,
         reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
+        sealed=_sealed(values),
     )
+
+
+def _sealed(values: Document) -> tuple[int, int, int] | None:
+    if not {"seg", "epoch", "slots"} <= values.keys():
+        return None
+    return _natural(values, "seg"), _natural(values, "epoch"), _natural(values, "slots")
 
 
 def pair(value: object) -> tuple[int, int] | None:

@@ -121,7 +121,7 @@ def lossy_ids(catalogue: Catalogue) -> set[int]:
     """The ids of the processes that lost something, or that have blocks in a trace file which lost something of an
     unknown process."""
     rows = catalogue.rows(
-        "SELECT process_id FROM losses WHERE process_id <> 0 AND count > 0 UNION"
+        "SELECT process_id FROM losses WHERE process_id <> 0 AND count > 0 AND cause <> 'copied' UNION"
         " SELECT b.process_id FROM blocks b JOIN files f ON f.id = b.file_id"
         " WHERE f.file IN (SELECT file FROM losses WHERE process_id = 0 AND count > 0)"
     )

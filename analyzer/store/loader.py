@@ -3,7 +3,7 @@
     Where -> blocks(catalogue) -> partitions -> tasks (engine.py), or dask.dataframe.from_map(read_partition)
 
 Invariants: a block is skipped only when its header rules it out; every returned row matches; only the requested columns
-and those of the predicates are parsed. A partition raises when a block differs from its header.
+and those of the predicates are parsed. A block that differs from its header is left out and named (problems.py).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from tailrace import _native
-from tailrace.analyzer.store import dftracer, engine, headers, schema
+from tailrace.analyzer.store import dftracer, engine, headers, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
@@ -174,12 +174,16 @@ def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
 
 @dataclass(frozen=True)
 class FilePart:
-    """Blocks of one trace file, as (offset, member bytes)."""
+    """Blocks of one trace file, as (offset, member bytes), and the events of each."""
 
     path: str
     kind: str
     places: tuple[tuple[int, int], ...]
-    events: int
+    counts: tuple[int, ...]
+
+    @property
+    def events(self) -> int:
+        return sum(self.counts)
 
 
 Partition = tuple[FilePart, ...]
@@ -319,24 +323,32 @@ def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
     # 100,000 files.
     directory = os.path.abspath(catalogue.layout.directory)  # noqa: PTH100 (resolves no link)
     cut: list[Partition] = []
-    part: list[FilePart] = []
+    part: list[tuple[str, str, list[tuple[int, int, int]]]] = []
     done = 0
+
+    def finished() -> Partition:
+        return tuple(
+            FilePart(f"{directory}/{file}", kind, tuple((at, size) for at, size, _ in rows), tuple(n for *_, n in rows))
+            for file, kind, rows in part
+        )
+
     for block in found:
         file, kind, offset, member_bytes, _, events = block
-        place = FilePart(f"{directory}/{file}", kind, ((offset, member_bytes),), events)
-        if part and part[-1].path == place.path:
-            before = part[-1]
-            part[-1] = replace(before, places=before.places + place.places, events=before.events + events)
-        else:
-            part.append(place)
+        if not part or part[-1][:2] != (file, kind):
+            part.append((file, kind, []))
+        part[-1][2].append((offset, member_bytes, events))
         done += _weight(block)
         if done * count >= total * (len(cut) + 1):
-            cut.append(tuple(part))
+            cut.append(finished())
             part = []
-    return [*cut, tuple(part)] if part else cut
+    return [*cut, finished()] if part else cut
 
 
 # ---- reading ----
+
+
+def _here() -> tuple[str, int]:
+    return os.uname().nodename, os.getpid()
 
 
 @dataclass(frozen=True)
@@ -346,19 +358,31 @@ class Reading:
     columns: tuple[str, ...]
     predicates: Where
     mounts: tuple[Mount, ...]
+    opened_in: tuple[str, int] = field(default_factory=_here)
+    """The process that opened the run, and shows what was left out."""
 
 
 def read_partition(part: Partition, columns: Sequence[str] | None = None, *, reading: Reading) -> pd.DataFrame:
     """The matching rows of a partition with `columns` (Dask's projection; None: all of `reading.columns`).
 
-    Raises TraceError when a block is damaged, has other events than its header says, or takes more than there is memory
-    for.
+    A block that is damaged, or has other events than its header says, is left out (problems.py). Raises TraceError
+    where that would not be seen, and when a partition takes more than there is memory for.
     """
     wanted = list(reading.columns if columns is None else columns)
     needed = list(dict.fromkeys([*wanted, *reading.predicates.columns()]))
     promised = sum(file.events for file in part)
     Budget(part[0].path).take(promised * len(needed) * _VALUE_BYTES)
-    frames = [schema.frame_of(batch) for batch in _batches(part, needed, reading.mounts)]
+    try:
+        batches = _batches(part, needed, reading.mounts)
+    except TraceError:
+        if problems.refuses() or reading.opened_in != _here():
+            raise
+        part = _undamaged(part)
+        promised = sum(file.events for file in part)
+        batches = _batches(part, needed, reading.mounts) if part else []
+    if not batches:
+        return schema.empty_frame(wanted)
+    frames = [schema.frame_of(batch) for batch in batches]
     frame = frames[0] if len(frames) == 1 else concat(frames, needed)
     if len(frame) != promised:
         raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers say {promised}")
@@ -371,9 +395,30 @@ def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> 
     try:
         batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
     except TraceError as error:
-        raise TraceError(f"{error}; to read the rest of the run, move this file out of its folder") from error
+        raise TraceError(f"{error}; without --strict, and without a cluster, the rest of the run is read") from error
     others = [file for file in part if file.kind != headers.TAILRACE]
     return batches + [dftracer.read(Path(file.path), columns, file.events) for file in others]
+
+
+def _undamaged(part: Partition) -> Partition:
+    """The partition without its damaged blocks, which are noted."""
+    left = []
+    for file in part:
+        if file.kind != headers.TAILRACE:
+            left.append(file)
+            continue
+        whole = []
+        for place, events in zip(file.places, file.counts, strict=True):
+            try:
+                _native.read_blocks(file.path, [place])
+            except TraceError as error:
+                problems.note(file.path, place[0], events, str(error))
+            else:
+                whole.append((place, events))
+        if whole:
+            places, counts = zip(*whole, strict=True)
+            left.append(replace(file, places=places, counts=counts))
+    return tuple(left)
 
 
 def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:

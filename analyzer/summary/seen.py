@@ -6,51 +6,27 @@ import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.store import ledger
+from tailrace.analyzer.store import ledger, problems
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
-
-LOSSES = {
-    "no_journal": "not recorded: no buffer available (journal directory full or not writable)",
-    "not_written": "recorded, but not written to the run directory (full, removed, or no permission)",
-    "torn": "cut off: the process was killed, or the file ends, within a record",
-    "unnamed": "without a file: the descriptor was closed and reused during the call",
-    "ambiguous": "without a file: two names have one hash in the trace",
-    "not_json": "not JSON",
-    "refused": "refused: links, special files or other users' files",
-    "foreign": "not files of a known tracer",
-    "version": "of a newer format version",
-    "damaged": "damaged",
-    "unreadable": "that can't be read",
-    "vanished": "that vanished while the run was read",
-}
-"""cause -> words; any other cause is shown by its name."""
-_NAMED = 3
-"""So many different problems are named in a line."""
 
 
 def losses(run: AnalyzedRun) -> list[JsonObject]:
     """What the run lost, by `run.losses` (cause, unit, count): cause, unit, count, files, text."""
-    rows = run.losses
-    if len(rows) == 0:
-        return []
-    out = []
-    for (cause, unit), group in rows.groupby(["cause", "unit"], sort=True):
-        number = int(group["count"].sum())
-        text = _loss_text(str(cause), str(unit), number, group)
-        out.append({"cause": str(cause), "unit": str(unit), "count": number, "files": len(group), "text": text})
-    return out
-
-
-def _loss_text(cause: str, unit: str, number: int, group: pd.DataFrame) -> str:
-    """A line on a cause; with the first problems where it is not a matter of counting."""
-    problems = list(dict.fromkeys(group["problem"].tolist())) if "problem" in group else []
-    named = "; ".join([*problems[:_NAMED], *([f"and {len(problems) - _NAMED} more"] if len(problems) > _NAMED else [])])
-    if unit == "processes":
-        return f"{count_text(number, 'process', 'es')} recorded nothing ({named})"
-    if unit == "files":
-        return f"{count_text(number, 'file')} {LOSSES.get(cause, cause)}: {named}"
-    return f"{number:,} {unit} {LOSSES.get(cause, cause)}"
+    of: dict[tuple[str, str], list[problems.Loss]] = {}
+    for row in run.losses.to_dict("records"):
+        loss = problems.Loss(*(row.get(name, "") for name in ("file", "cause", "unit", "count", "problem")))
+        of.setdefault((loss.cause, loss.unit), []).append(loss)
+    return [
+        {
+            "cause": cause,
+            "unit": unit,
+            "count": int(sum(row.count for row in rows)),
+            "files": len(rows),
+            "text": problems.sentence(cause, unit, rows),
+        }
+        for (cause, unit), rows in sorted(of.items())
+    ]
 
 
 def coverage(run: AnalyzedRun, m: Model) -> JsonObject:

@@ -82,3 +82,23 @@ def test_a_file_that_vanishes_while_the_run_is_read_is_named(run_traced: TracedC
     with closing(sqlite3.connect(tmp_path / "catalogue.db")) as connection:
         found = connection.execute("SELECT file, cause, problem FROM losses").fetchall()
     assert found == [(f"trace/{gone.name}", "vanished", f"{gone}: it vanished while the run was read")]
+
+
+def test_commands_say_what_of_a_run_is_missing(cli: Cli, run_traced: TracedCommand, tmp_path: Path) -> None:
+    """On stderr, with what is left on stdout; with --strict they fail. Damaged bytes are met while the events are read,
+    a torn block before."""
+    run_traced("sh", "-c", "seq 9 > a; cat a > b; true", tags=["stage=s"])
+    path = trace_of(run_traced.run, "cat")
+    whole = path.read_bytes()
+    commands = {"query": ["--by", "name"], "graph": [], "export": ["--to", "json"]}
+    for damaged, words in ((whole[:-5], "bytes cut off"), (whole[:-100] + bytes(1) + whole[-99:], "events damaged")):
+        path.write_bytes(damaged)
+        for name, options in commands.items():
+            done = cli(name, run_traced.run, *options)
+            assert done.returncode == 0 and done.stdout, done.stderr
+            assert "tailrace: incomplete: " in done.stderr and words in done.stderr and path.name in done.stderr
+            done = cli(name, run_traced.run, *options, "--strict")
+            assert done.returncode == 1 and path.name in done.stderr and not done.stdout
+            (run_traced.run / "tailrace.db").unlink()
+    path.write_bytes(whole)
+    assert cli("graph", run_traced.run, "--strict").stderr == ""

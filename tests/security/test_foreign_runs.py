@@ -233,6 +233,7 @@ def test_a_catalogue_that_came_with_a_run_is_not_believed(tmp_path: Path) -> Non
         forged.execute("UPDATE blocks SET events = 99")
         forged.execute("UPDATE processes SET exe = ?", (SECRET,))
         forged.commit()
+    catalogue._seal(run / catalogue.FILE_NAME)
     assert tailrace.open(run).info()["events"] == 99, "one's own is used as it is"
     copy = received(run, tmp_path / "received")
     assert tailrace.open(copy).info()["events"] == 1

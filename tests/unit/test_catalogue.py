@@ -371,3 +371,38 @@ def test_a_process_that_is_also_in_a_file_that_is_gone_is_read_anew(tmp_path: Pa
     (directory / "trace" / "n.0.pfw.gz").unlink()
     (row,) = tailrace.open(directory).processes.itertuples()
     assert (row.exe, row.events, row.account) == ("/bin/a", 1, None)
+
+
+def test_a_block_that_comes_twice_counts_once(tmp_path: Path) -> None:
+    """In the same file or in another one; one that a writer left without an event is no copy."""
+    sealed = {"seg": 0, "epoch": 3, "slots": 9}
+    one = tw.block([tw.event(dir="r", size=5)], {**sealed, "lost": {"unnamed": 1}, "reaped": [[9, 0, 1, 1]]})
+    other = tw.block([tw.event(ts_us=tw.T0_US + 5, dir="r", size=7)], {**sealed, "slots": 12})
+    empty = tw.block([], {**sealed, "slots": 12, "lost": {"unnamed": 1}})
+    directory = tw.make_run(tmp_path / "run", {"n-7-1": one + other + empty + empty + one, "n.0": other})
+    run = tailrace.open(directory)
+    assert (run.info()["events"], run.info()["read_bytes"], len(run.read(["name"]))) == (2, 12, 2)
+    assert run.losses[["cause", "unit", "count"]].values.tolist() == [
+        ["copied", "blocks", 1],
+        ["unnamed", "events", 3],
+        ["copied", "blocks", 1],
+    ]
+    assert run._catalogue.rows("SELECT count(*) FROM reaped") == [(1,)]
+    assert "2 blocks that are copies of others, counted once (trace/n-7-1" in run.problems[0]
+    (directory / "trace" / "n-7-1.pfw.gz").unlink()
+    assert len(tailrace.open(directory).read(["name"])) == 1 and tailrace.open(directory).problems == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_catalogue_with_a_flipped_bit_is_made_anew(tmp_path: Path, kept: bool) -> None:
+    directory = two_stage_run(tmp_path)
+    wanted = tailrace.open(directory).info()
+    if kept:
+        tailrace.open(directory).edges()
+    path = directory / "tailrace.db"
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 997):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        assert tailrace.open(directory).info() == wanted

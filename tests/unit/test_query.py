@@ -283,7 +283,7 @@ def test_a_file_appears_when_it_is_whole(wide: Any, tmp_path: Path, monkeypatch:
     trace.write_bytes(trace.read_bytes()[:-40] + bytes(40))
     monkeypatch.setattr(tailrace, "open", lambda directory: wide)
     with pytest.raises(TraceError):
-        query_text(wide.path, "--columns", "size", "-o", output)
+        query_text(wide.path, "--columns", "size", "-o", output, "--strict")
     assert output.read_text() == "what was there\n" and list(tmp_path.glob(".out*")) == []
 
 
