@@ -283,7 +283,7 @@ class Run:
         events."""
         return self._table(
             "SELECT f.file, f.kind, f.size AS size_bytes, f.mtime_ns, count(b.id) AS blocks,"
-            " coalesce(sum(b.events), 0) AS events FROM files f LEFT JOIN blocks b ON b.file_id = f.id"
+            " coalesce(sum(b.calls), 0) AS events FROM files f LEFT JOIN blocks b ON b.file_id = f.id"
             " GROUP BY f.id ORDER BY f.file",
             ["size_bytes", "mtime_ns", "blocks", "events"],
         )
@@ -299,7 +299,7 @@ class Run:
         integers = ["pid", "ppid", "uid", "t0_ns", "t1_ns", "exit", "events", "read_bytes", "written_bytes"]
         table = self._table(
             "SELECT p.host, p.pid, p.start, p.ppid, p.exe, p.argv, p.cwd, p.uid, p.facts, p.t0 AS t0_ns, p.t1 AS t1_ns,"
-            " p.exit, p.account, coalesce(sum(b.events), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
+            " p.exit, p.account, coalesce(sum(b.calls), 0) AS events, coalesce(sum(b.read), 0) AS read_bytes,"
             " coalesce(sum(b.written), 0) AS written_bytes FROM processes p JOIN blocks b ON b.process_id = p.id"
             " GROUP BY p.id ORDER BY p.t0, p.host, p.pid",
             integers,
@@ -504,12 +504,14 @@ class Run:
 
     def info(self) -> dict[str, Any]:
         """An overview of the run, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
-        events, t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
+        events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
+        detail), t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
         tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
         the command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
         Reads no events."""
-        ((blocks, events, t0, t1, raw, read, written),) = self._catalogue.rows(
-            "SELECT count(*), coalesce(sum(events), 0), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
+        ((blocks, events, totals, since, t0, t1, raw, read, written),) = self._catalogue.rows(
+            "SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(totals), 0),"
+            " min(CASE WHEN totals > 0 THEN t0 END), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
             " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
         )
         from tailrace.analyzer.model import outcomes
@@ -532,6 +534,8 @@ class Run:
             "outcome": said,
             "blocks": blocks,
             "events": events,
+            "totals": totals,
+            "totals_since_ns": since,
             "t0_ns": t0 if events else None,
             "t1_ns": t1 if events else None,
             "raw_bytes": raw,

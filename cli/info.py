@@ -61,6 +61,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "hosts": ", ".join(info["hosts"]),
         "processes": info["processes"],
         "events": info["events"],
+        "detail": _detail(info),
         "first event": _time(info["t0_ns"]),
         "last event": _time(info["t1_ns"]),
         "duration": f"{seconds:.3f} s",
@@ -75,7 +76,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
         "lost": lost or "nothing",
     }
-    rows = {name: value for name, value in rows.items() if name != "outcome" or value}
+    rows = {name: value for name, value in rows.items() if name not in ("outcome", "detail") or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 
 
@@ -87,6 +88,15 @@ def _all_done(outcomes: dict[str, int]) -> str:
 def _loss(cause: str, unit: str, count: int) -> str:
     return (
         f"{count_text(count, 'process', 'es')} recorded nothing" if unit == "processes" else f"{count} {unit} {cause}"
+    )
+
+
+def _detail(info: dict[str, Any]) -> str:
+    """From when on lines of totals stand for calls; "" under full detail."""
+    if not info["totals"]:
+        return ""
+    return (
+        f"totals from {_time(info['totals_since_ns'])} on, {count_text(info['totals'], 'line')} for several calls each"
     )
 
 

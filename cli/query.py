@@ -211,6 +211,13 @@ def _pieces(
     wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
     count = query.Aggregate("count", None)
     table = query.aggregate(run, _names(by), list(dict.fromkeys([*wanted, count])), **where)
+    if totals := table.attrs.get("totals"):
+        from tailrace.analyzer.util.formatting import count_text
+
+        say(
+            f"{count_text(totals, 'line')} of totals (--detail) count as one call each where a figure needs each call:"
+            " min, max, nunique and percentiles of sizes and times are of those lines' sums"
+        )
     if left := table.attrs.get("left_out"):
         layers = ", ".join(left)
         say(f"without the calls of {layers}, whose bytes and times are in the system calls; --by cat shows them")

@@ -26,9 +26,15 @@ from tailrace.integrations.messages import say
     "tailrace-runs/, or that of the surrounding traced run.",
 )
 @tag_option
+@click.option(
+    "--detail",
+    metavar="full|totals|auto[:BYTES]",
+    help="full: a line of the trace for each call. totals: one for the calls of a function on a file; graphs, sums and "
+    "findings are the same. auto: full until a process's trace file has BYTES (64M), then totals. Default: full.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[str, ...]) -> int:
+def command(output: Path | None, tags: tuple[str, ...], detail: str | None, quiet: bool, cmd: tuple[str, ...]) -> int:
     """Run CMD and trace its I/O and that of all processes it starts.
 
     Exits with the exit code of CMD: 128+n when signal n ended it, 127 when it is not found, 126 when it can't be
@@ -36,6 +42,9 @@ def command(output: Path | None, tags: tuple[str, ...], quiet: bool, cmd: tuple[
     """
     canonical = canonical_tags(tags)
     environment.check_journal_directory()
+    if detail is not None:
+        # As if the user had set it: it is one of the settings that a traced process gets from this environment.
+        os.environ["TAILRACE_DETAIL"] = environment.checked_detail(detail)
     surrounding = context.run_directory() if context.active() else None
     wanted = output or rundir.default_run_directory(cmd)
     if surrounding is not None:

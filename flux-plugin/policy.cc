@@ -3,10 +3,12 @@
 
 #include <fnmatch.h>
 
+#include "format/detail.h"
+
 namespace tailrace::flux {
 namespace {
 
-enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate };
+enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate, kDetail };
 
 // Every key of the configuration, with its default in JSON. man/tailrace-jobtap.7 describes them; a test compares both.
 struct Key {
@@ -23,6 +25,7 @@ constexpr Key kKeys[] = {
     {"library", Kind::kPath, "null"},       {"journal-dir", Kind::kPath, "null"},
     {"block-age", Kind::kInteger, "null"},  {"propagate", Kind::kPropagate, "null"},
     {"memo", Kind::kBoolean, "true"},       {"within", Kind::kWord, "null"},
+    {"detail", Kind::kDetail, "null"},
 };
 
 const Key *find_key(string_view name) {
@@ -86,6 +89,10 @@ Json checked(Kind kind, const json_t *value) {
     case Kind::kList: return as_list(value);
     case Kind::kTags: return json_is_object(value) ? Json(json_deep_copy(value)) : Json();
     case Kind::kPropagate: return is_propagation(text) ? Json::share(shared) : Json();
+    case Kind::kDetail: {
+      Detail detail;
+      return parse_detail(text, detail) ? Json::share(shared) : Json();
+    }
   }
   return Json();
 }
@@ -100,6 +107,7 @@ const char *wanted(Kind kind) {
     case Kind::kList: return "a list of strings";
     case Kind::kTags: return "a table of KEY = VALUE";
     case Kind::kPropagate: return "always or environment";
+    case Kind::kDetail: return "full, totals, auto or auto:BYTES";
   }
   return "";
 }

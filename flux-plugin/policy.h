@@ -22,6 +22,7 @@ constexpr ForwardedSetting kForwardedSettings[] = {
     {"journal-dir", "TAILRACE_JOURNAL_DIR"},
     {"block-age", "TAILRACE_BLOCK_AGE"},
     {"propagate", "TAILRACE_PROPAGATE"},
+    {"detail", "TAILRACE_DETAIL"},
 };
 
 // Whether `word` is a valid TAILRACE_PROPAGATE.

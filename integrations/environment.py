@@ -41,6 +41,15 @@ def trace_settings(run_dir: str | Path, tags: str = "") -> dict[str, str]:
     return {**settings, "TAILRACE_TAGS": tags} if tags else settings
 
 
+def checked_detail(detail: str) -> str:
+    """A value of TAILRACE_DETAIL. Raises UsageError on any other text."""
+    from tailrace import _native
+
+    if not _native.is_detail(detail):
+        raise UsageError(f"there is no detail {detail!r}: give full, totals, auto or auto:BYTES, as in auto:16M")
+    return detail
+
+
 def chosen_settings() -> dict[str, str]:
     """The settings chosen by the user: set in this process's environment and not specific to a run or a node."""
     from tailrace import _native

@@ -217,7 +217,8 @@ def processes_in(trace_file: Path) -> set[tuple[str, ...]]:
 def _add_header(summary: Summary, header: dict[str, Any]) -> tuple[str, int, str]:
     """Returns the block's process. Raises AttributeError, KeyError, TypeError for a header that is not the core's: a
     traced program may write into its run."""
-    summary.events += operator.index(header["events"])
+    totals, stood_for = header.get("totals", (0, 0))
+    summary.events += operator.index(header["events"]) - operator.index(totals) + operator.index(stood_for)
     summary.read_bytes += operator.index(header["read"])
     summary.written_bytes += operator.index(header["written"])
     summary.lost.update({str(cause): operator.index(count) for cause, count in header.get("lost", {}).items()})

@@ -56,10 +56,25 @@ def _meanings() -> dict[str, dict[str, int]]:
 MEANINGS = _meanings()
 """The meanings of texts for the native fold, by column: text -> bits. Those of names and categories are from the core's
 tables."""
-TEXTS = ("name", "cat", "host", "path", "file", "ftype", "path2", "file2", "dir", "workflow", "stage", "task", "start")
+TEXTS = (
+    "name",
+    "cat",
+    "host",
+    "path",
+    "file",
+    "ftype",
+    "path2",
+    "file2",
+    "dir",
+    "workflow",
+    "stage",
+    "task",
+    "start",
+    "pieces",
+)
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
-    **dict.fromkeys(("pid", "offset"), -1),
+    **dict.fromkeys(("pid", "offset", "span", "last"), -1),
     "calls": 1,
 }
 """The columns of numbers, with the value for null."""
@@ -67,6 +82,7 @@ POSSIBLE = {
     "ts": (0, 2**62),
     "dur": (0, 2**60),
     "offset": (-1, 2**62),
+    **dict.fromkeys(("span", "last"), (-1, 2**60)),
     **dict.fromkeys(("size", "count"), (0, 2**50)),
     "calls": (0, 2**31),
 }
@@ -118,6 +134,7 @@ def chunk(frame: pd.DataFrame) -> Partial:
         len(files),
         edge_table.limits(),
         edge_table.MAX_BUSY,
+        [text or "" for text in text["pieces"].texts],
     )
     ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last: files that occur only in file2
     notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}

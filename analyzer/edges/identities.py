@@ -158,12 +158,18 @@ def _seen_before(events: Batch, new: Ints) -> Ints:
     wanted[file.code[new]] = True
     rows = np.flatnonzero(wanted[file.code])
     first = np.full(len(file.texts), np.iinfo(np.int64).max)
-    np.minimum.at(first, file.code[rows], ts[rows] + events.number["dur"][rows])
+    np.minimum.at(first, file.code[rows], _first_ends(events, rows))
     low, high = np.full(len(file.texts), len(events.text["host"].texts)), np.full(len(file.texts), -1)
     np.minimum.at(low, file.code[rows], host[rows])
     np.maximum.at(high, file.code[rows], host[rows])
     found = file.code[new[ts[new] > first[file.code[new]]]]
     return np.asarray(found[low[found] == high[found]], dtype=np.int64)
+
+
+def _first_ends(events: Batch, rows: Ints) -> Ints:
+    """When the first call of each row was over; of totals, whose `dur` is a sum, when it began."""
+    number = events.number
+    return np.asarray(number["ts"][rows] + np.where(number["span"][rows] < 0, number["dur"][rows], 0), dtype=np.int64)
 
 
 def _places(events: Batch, kinds: Ints, again: Bools) -> dict[str, list[int]]:
@@ -180,7 +186,7 @@ def _places(events: Batch, kinds: Ints, again: Bools) -> dict[str, list[int]]:
             for kind in range(len(_FACTS))
             if kinds[row] & 1 << kind and (kind != NEW or one_host)
         ]
-        found[str(file.texts[file.code[mine[0]]])] = begins(happened, int((ts[mine] + dur[mine]).min()))
+        found[str(file.texts[file.code[mine[0]]])] = begins(happened, int(_first_ends(events, mine).min()))
     return found
 
 

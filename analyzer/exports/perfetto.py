@@ -34,7 +34,7 @@ from tailrace.analyzer.util.types import Ints, Json
 
 COLUMNS = [
     *edge_table.WHO,
-    *("name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno"),
+    *("name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno", "calls", "span"),
 ]
 
 Thread = tuple[int, Process, int]
@@ -77,6 +77,12 @@ class _Tracks:
     def __init__(self) -> None:
         self._of: dict[Thread, int] = {}
         self._taken: set[tuple[int, int]] = set()
+        self._totals = 0
+
+    def next_totals(self) -> int:
+        """The id of a slice of totals."""
+        self._totals += 1
+        return self._totals
 
     def of(self, thread: Thread) -> tuple[int, bool]:
         """The number, and whether it is new."""
@@ -166,10 +172,14 @@ def _lines(
         edge_table.actors(events),
         *texts.values(),
         *(events[name].tolist() for name in ("ts", "dur", "tid")),
-        *(events[name].astype(object).where(events[name].notna(), None) for name in ("offset", "size", "errno")),
+        *(
+            events[name].astype(object).where(events[name].notna(), None)
+            for name in ("offset", "size", "errno", "span")
+        ),
+        events["calls"].tolist(),
         strict=True,
     )
-    for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno in rows:
+    for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno, span, calls in rows:
         group = activity_of[who] + 1
         process = who[3:]
         track, new = tracks.of((group, process, tid))
@@ -183,12 +193,30 @@ def _lines(
             if value is not None
         ]
         args = ",".join(parts)
-        yield f'{{"ph":"X","name":{quoted(name)},"cat":{quoted(cat)},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
-        for key in [(process, one, at) for one in (file, file2) if one for at in (ts, ts + dur)]:
+        end = ts + (dur if span is None else span)
+        if span is None:
+            yield f'{{"ph":"X","name":{quoted(name)},"cat":{quoted(cat)},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
+        else:
+            yield from _totals(
+                f'"name":{quoted(name)},"cat":{quoted(cat)}', head, args, tracks, (ts, end, dur, calls), origin
+            )
+        for key in [(process, one, at) for one in (file, file2) if one for at in (ts, end)]:
             for flow, way in ends.pop(key, ()):
                 drawn.setdefault(flow, set()).add(way)
                 bound = ',"bp":"e"' if way == "f" else ""
                 yield f'{{"ph":"{way}","name":"data","cat":"dataflow","id":{flow},{head}{bound}}}'
+
+
+def _totals(
+    name: str, head: str, args: str, tracks: _Tracks, times: tuple[int, int, int, int], origin: int
+) -> Iterator[str]:
+    """A line of totals as an asynchronous slice from its first call to its last one: calls on other files lie in
+    between, which the slices of one track may not."""
+    ts, end, dur, calls = times
+    number = tracks.next_totals()
+    about = ",".join([*([args] if args else []), f'"calls":{calls}', f'"us in calls":{_us(dur)}'])
+    yield f'{{"ph":"b","id":{number},{name},{head},"args":{{{about}}}}}'
+    yield f'{{"ph":"e","id":{number},{name},{head.rsplit(",", 1)[0]},"ts":{_us(end - origin)}}}'
 
 
 _TEXTS = ("name", "cat", "path", "path2", "file", "file2")

@@ -307,6 +307,8 @@ _DERIVED: dict[str, Callable[[Document, _File], object]] = {
     "path2": lambda event, file: None,
     "file2": lambda event, file: None,
     "object": lambda event, file: None,
+    "lines": lambda event, file: 1,
+    **{name: lambda event, file: None for name in ("span", "last", "followed", "sizes", "durs", "pieces")},
 }
 
 

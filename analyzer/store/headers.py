@@ -91,6 +91,8 @@ class Header:
     untraced: tuple[Untraced, ...] = ()
     sealed: tuple[int, int, int] | None = None
     """seg, epoch and slots, None where the header lacks one: no two blocks of a process have the same."""
+    totals: tuple[int, int] = (0, 0)
+    """Lines of totals, and the events that they stand for."""
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -202,6 +204,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
         sealed=_sealed(values),
+        totals=pair(values.get("totals")) or (0, 0),
     )
 
 

@@ -25,7 +25,7 @@ from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.memory import Budget
-from tailrace.analyzer.util.types import Bools, SqlValue
+from tailrace.analyzer.util.types import Bools, Ints, SqlValue
 from tailrace.errors import QueryError, TraceError
 
 if TYPE_CHECKING:
@@ -114,14 +114,14 @@ class Where:
 
     def columns(self) -> list[str]:
         """The columns that the predicates need."""
-        times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur"] * (self.t0 is not None)
+        times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur", "span"] * (self.t0 is not None)
         return [*times, *(name for name, _ in self.values), *(Files.COLUMNS if self.files else ())]
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of `frame` that match."""
         keep = np.ones(len(frame), dtype=bool)
         if self.t0 is not None:
-            keep &= (frame["ts"] + frame["dur"]).to_numpy() >= self.t0
+            keep &= ends(frame) >= self.t0
         if self.t1 is not None:
             keep &= frame["ts"].to_numpy() < self.t1
         for name, wanted in self.values:
@@ -129,6 +129,12 @@ class Where:
         if self.files is not None:
             keep &= self.files.rows(frame)
         return frame if keep.all() else frame[keep].reset_index(drop=True)
+
+
+def ends(frame: pd.DataFrame) -> Ints:
+    """When the call of each row was over, of totals the last one (ns since the epoch)."""
+    over: Ints = frame["ts"].to_numpy() + frame["span"].fillna(frame["dur"]).to_numpy(dtype=np.int64)
+    return over
 
 
 def where(t0: int | None = None, t1: int | None = None, **values: object) -> Where:
@@ -263,15 +269,17 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
     if predicates.files or not all(_in_headers(name) for name in (*by, *named)):
         return Counts({}, found)
     rows = catalogue.rows(
-        "SELECT f.file, b.offset, f.kind, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task, c.job,"
-        " c.rank, c.free FROM blocks b JOIN files f ON f.id = b.file_id JOIN processes p ON p.id = b.process_id"
+        "SELECT f.file, b.offset, f.kind, b.calls, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task,"
+        " c.job, c.rank, c.free FROM blocks b JOIN files f ON f.id = b.file_id JOIN processes p ON p.id = b.process_id"
         " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0"
     )
     places = {(block[0], block[2]): block for block in found}
     tests = [(name, wanted, [one for one in wanted if isinstance(one, Glob)]) for name, wanted in predicates.values]
     kinds: dict[tuple[str, int], set[tuple[SqlValue, ...] | None]] = {}
-    for file, offset, kind, t0, t1, host, pid, start, *tags, free in rows:
+    events: dict[tuple[str, int], int] = {}
+    for file, offset, kind, calls, t0, t1, host, pid, start, *tags, free in rows:
         place = (file, offset)
+        events[place] = calls
         if place not in places:
             continue
         values = dict(zip(BLOCK_COLUMNS, (*tags, host, pid, start), strict=True))
@@ -292,7 +300,7 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
         if len(held) != 1:
             rest.append(block)
         elif (key := next(iter(held))) is not None:
-            groups[key] = groups.get(key, 0) + block[5]
+            groups[key] = groups.get(key, 0) + events[place]
     return Counts(groups, rest)
 
 
@@ -502,7 +510,7 @@ class CountedSource(EventSource, Protocol):
 def usage_of(catalogue: Catalogue, found: list[Block]) -> list[list[Any]]:
     """Events, bytes and times of each context in these blocks, computed from their events: workflow, stage, task, job
     ("" for null), events, read bytes, written bytes, first and last time (ns)."""
-    reading = Reading(("cat", "ts", "dur", "dir", "size", *USAGE_KEYS), Where(), ())
+    reading = Reading(("cat", "ts", "dur", "span", "lines", "dir", "size", *USAGE_KEYS), Where(), ())
     tables = engine.compute([partial(_usage, part, reading) for part in _cut(catalogue, found)])
     return [row for table in tables for row in table.astype(object).to_numpy().tolist()]
 
@@ -511,11 +519,11 @@ def _usage(part: Partition, reading: Reading) -> pd.DataFrame:
     frame = read_partition(part, reading=reading)
     size = frame["size"].fillna(0).astype("int64").where(~frame["cat"].isin(list(schema.UPPER_LAYERS)), 0)
     figures = frame[list(USAGE_KEYS)].assign(
-        events=1,
+        events=frame["lines"],
         read_bytes=size.where(frame["dir"].isin(["r", "rw"]), 0),
         written_bytes=size.where(frame["dir"].isin(["w", "rw"]), 0),
         t0_ns=frame["ts"],
-        t1_ns=frame["ts"] + frame["dur"],
+        t1_ns=ends(frame),
     )
     how = {"events": "sum", "read_bytes": "sum", "written_bytes": "sum", "t0_ns": "min", "t1_ns": "max"}
     for name in USAGE_KEYS:

@@ -8,6 +8,9 @@ Invariants: results are exact and do not depend on the partitioning. Sums, count
 partition by partition. `nunique` and percentiles need the values, so only these columns are gathered, and only of
 matching rows. Aggregates ignore nulls, as in pandas; only `count` counts events.
 
+A line of totals stands for several events (`lines`): `count` counts these, and a mean divides by them. Its `size`,
+`count`, `dur` and `calls` are sums, so other aggregates of `EACH` need lines of full detail (`attrs["totals"]`).
+
 A sum counts a byte once. The calls of HDF5 and MPI-IO (`schema.UPPER_LAYERS`) are recorded again as the system calls
 below them, so a sum or mean of `LAYERED` is of the system calls, and of one layer where only its calls were asked for
 (by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
@@ -55,6 +58,8 @@ _ZERO = ("count", "sum", "nunique")
 AGGREGATES = ("count", *_FOLDED, *_GATHERED)
 LAYERED = frozenset({"size", "count", "calls", "dur"})
 """What the calls of a layer and the system calls below them both have."""
+EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
+"""Columns that have a value for each call only under full detail."""
 _LAYER = "_layer"
 
 
@@ -109,7 +114,8 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
         **where: as in `Run.events`.
 
     Returns:
-        `attrs["left_out"]`: the layers whose events are not in a sum, since they are recorded again below.
+        `attrs["totals"]`: how many lines of totals are in figures that need a value for each call. `attrs["left_out"]`:
+        the layers whose events are not in a sum, since they are recorded again below.
         Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64. The number
         of events is called `events` where `by` has the column `count`.
 
@@ -135,7 +141,7 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
         )
     # By an upper layer's own columns (object) only its calls are found.
     picked = table[table[_LAYER].fillna("") == layers[0]].drop(columns=_LAYER).reset_index(drop=True)
-    picked.attrs["left_out"] = layers[1:]
+    picked.attrs.update(left_out=layers[1:], totals=table.attrs["totals"])
     result: pd.DataFrame = picked
     return result
 
@@ -194,18 +200,21 @@ def _aggregate(
 ) -> pd.DataFrame:
     """`aggregate` over all matching events; `by` may have `_LAYER`, the layer of an event, null for system calls."""
     values = [a.column for a in aggregates if a.column is not None]
-    columns = list(dict.fromkeys(["cat" if name == _LAYER else name for name in [*by, *values]])) or ["ts"]
+    columns = list(dict.fromkeys(["cat" if name == _LAYER else name for name in [*by, *values, "lines"]]))
     known = run.counts(by, **where) if all(a == COUNT for a in aggregates) else None
     parts = run.parts(columns=columns, blocks=None if known is None else known.rest, **where)
     found = engine.compute([partial(_partial, part, tuple(by), tuple(aggregates)) for part in parts])
-    folded = [pd.DataFrame() if known is None else _keyed(known.groups, by), *(part for part, _ in found)]
-    gathered = [values for _, values in found]
+    folded = [pd.DataFrame() if known is None else _keyed(known.groups, by), *(part for part, _, _ in found)]
+    gathered = [values for _, values, _ in found]
     table = _fold(pd.concat(folded, ignore_index=True), list(by))
     for a in aggregates:
         if a.how in _GATHERED:
             rows = pd.concat([part[a] for part in gathered] or [pd.DataFrame()], ignore_index=True)
             table[a.label] = _finish_gathered(table, rows, list(by), a)
-    return _finished(table, list(by), aggregates)
+    finished = _finished(table, list(by), aggregates)
+    needs_each = any(a.column in EACH and a.how not in ("sum", "mean", "count") for a in aggregates)
+    finished.attrs["totals"] = sum(totals for _, _, totals in found) if needs_each else 0
+    return finished
 
 
 def rows(
@@ -286,20 +295,26 @@ def _direction(sort: str, names: Sequence[str]) -> tuple[bool, str]:
 _Gathered = dict[Aggregate, "pd.DataFrame"]
 
 
-def _partial(part: Part, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> tuple[pd.DataFrame, _Gathered]:
-    """The folded figures of one partition, and the values of the gathered columns."""
+def _partial(part: Part, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> tuple[pd.DataFrame, _Gathered, int]:
+    """The folded figures of one partition, the values of the gathered columns, and the number of lines of totals."""
     frame = part()
     if not len(frame):
-        return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}
+        return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}, 0
     if _LAYER in by:
         frame[_LAYER] = _layers(frame["cat"])
     code, first = _groups(frame, by)
     keys = {f"by:{name}": _key(frame[name], first) for name in by} or {"by:": pd.Series([0])}
-    out: dict[str, Any] = {**keys, "count": np.bincount(code, minlength=len(first))}
+    lines = frame["lines"].to_numpy(dtype=np.int64)
+    totals = int((lines > 1).sum())
+    out: dict[str, Any] = {**keys, "count": _summed(lines, code, len(first))}
     groups = frame.groupby(code, sort=True)
     for a in aggregates:
         for piece in _FOLDED.get(a.how, ()) if a.column is not None else ():
-            out[f"{piece}:{a.column}"] = getattr(groups[str(a.column)], piece)().array
+            if piece == "count":
+                known = np.where(frame[str(a.column)].notna().to_numpy(), lines, 0)
+                out[f"{piece}:{a.column}"] = _summed(known, code, len(first))
+            else:
+                out[f"{piece}:{a.column}"] = getattr(groups[str(a.column)], piece)().array
     gathered: _Gathered = {}
     for a in aggregates:
         if a.how in _GATHERED and a.column is not None:
@@ -308,7 +323,14 @@ def _partial(part: Part, by: tuple[str, ...], aggregates: tuple[Aggregate, ...])
             of = rows.pop("_code").to_numpy()
             values = _plain(rows["_value"]).array
             gathered[a] = pd.DataFrame({**{name: key.array[of] for name, key in keys.items()}, "_value": values})
-    return pd.DataFrame(out), gathered
+    return pd.DataFrame(out), gathered, totals
+
+
+def _summed(values: Ints, code: Ints, groups: int) -> Ints:
+    """The sum of the values of each group."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, code, values)
+    return sums
 
 
 def _keyed(groups: Mapping[tuple[SqlValue, ...], int], by: Sequence[str]) -> pd.DataFrame:

@@ -63,7 +63,7 @@ COLUMNS = (
     Column("name", TEXT, False, "", "the call as the program made it"),
     Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, MPIIO, HDF5, PROCESS, ..."),
     Column("ts", INT64, False, "ns since the epoch", "when the call started"),
-    Column("dur", INT64, False, "ns", "how long it took"),
+    Column("dur", INT64, False, "ns", "how long it took; of a line of totals the sum of its calls"),
     Column("host", TEXT, False, "", "node on which the process ran"),
     Column("pid", INT32, False, "", "process"),
     Column("start", TEXT, True, "ns, hex", "when tracing of its process began: distinguishes processes of one pid"),
@@ -82,13 +82,24 @@ COLUMNS = (
     Column("dir", TEXT, True, "", "r, w or rw for a call that moves bytes"),
     Column("flags", INT32, True, "", "flags of an open or of a mapping, as the kernel takes them"),
     Column("prot", INT32, True, "", "protection of a mapping, as the kernel takes it"),
-    Column("calls", INT32, False, "calls", "consecutive single-character calls that the row stands for, else 1"),
+    Column("calls", INT32, False, "calls", "calls that the row stands for: of totals, of single characters; else 1"),
     Column("workflow", TEXT, True, "", "one run of one workflow"),
     Column("stage", TEXT, True, "", "the step, shared by all tasks that do it"),
     Column("task", TEXT, True, "", "one invocation"),
     Column("job", TEXT, True, "", "the resource manager's job"),
     Column("rank", TEXT, True, "", "rank in a parallel program"),
     Column("region", TEXT, True, "", "region that the program marked"),
+    Column(
+        "lines", INT32, False, "", "lines that the row has under full detail: 1, or those that a line of totals sums"
+    ),
+    Column("span", INT64, True, "ns", "totals: from the begin of the first call to the end of the last one"),
+    Column("last", INT64, True, "ns", "totals: from the begin of the first call to the begin of the last one"),
+    Column("followed", INT64, True, "", "totals: calls that began where the one before on this file ended"),
+    Column("sizes", TEXT, True, "", "totals: calls by size, [b, calls, ...] for sizes of b binary digits"),
+    Column("durs", TEXT, True, "", "totals: calls by duration in ns, [b, calls, ...] for those of b binary digits"),
+    Column(
+        "pieces", TEXT, True, "", "totals: bytes, ranges and times of all functions of the line's file and direction"
+    ),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 

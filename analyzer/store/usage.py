@@ -53,7 +53,7 @@ def rows(catalogue: Catalogue) -> list[Usage]:
     """A row for each (workflow, stage, task, job); there may be several of one."""
     keys = ", ".join(f"coalesce(c.{key}, '')" for key in loader.USAGE_KEYS)
     pure = catalogue.rows(
-        f"SELECT {keys}, sum(b.events), sum(b.read), sum(b.written), min(b.t0), max(b.t1) FROM blocks b"
+        f"SELECT {keys}, sum(b.calls), sum(b.read), sum(b.written), min(b.t0), max(b.t1) FROM blocks b"
         " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
         f" WHERE b.events > 0 AND ({_ONE}) = 1 GROUP BY c.id"
     )

@@ -47,7 +47,7 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     total = ledger.totals(table)
     kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
     captured = total.get("captured_read", 0) + total.get("captured_written", 0)
-    text = f"Coverage: {named}{_share_text(total, captured, kernel)}."
+    text = f"Coverage: {named}{_share_text(total, captured, kernel)}.{_detail_text(run)}"
     return {
         "text": text,
         "moved_bytes": moved,
@@ -59,6 +59,16 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
         "untraced": total.get("untraced", 0),
         "below": below(table),
     }
+
+
+def _detail_text(run: AnalyzedRun) -> str:
+    """From when on lines of totals stand for calls; "" under full detail."""
+    info = run.info()
+    lines, since, begin = (info.get(key) for key in ("totals", "totals_since_ns", "t0_ns"))
+    if not isinstance(lines, int) or not lines or not isinstance(since, int) or not isinstance(begin, int):
+        return ""
+    when = f" from {(since - begin) / 1e9:.3f} s on" if since > begin else ""
+    return f" Detail: totals{when} ({count_text(lines, 'line')} for several calls each)."
 
 
 def _share_text(total: JsonObject, captured: int, kernel: int) -> str:

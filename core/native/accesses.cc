@@ -2,10 +2,13 @@
 #include "accesses.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "numbering.h"
+#include "pieces.h"
 
 namespace tailrace::native {
 
@@ -50,7 +53,8 @@ struct Cell {
 class EventFolder {
  public:
   EventFolder(const Events &events, const BurstLimits &limits) : e_(events), limits_(limits), file_(events.files, -1) {
-    for (Growing<int64_t> *column : {&busy_group_, &busy_start_, &busy_end_}) column->reserve(events.rows);
+    for (Growing<int64_t> *column : {&busy_group_, &busy_start_, &busy_end_, &busy_weight_})
+      column->reserve(events.rows);
     accesses_.reserve(events.rows);
   }
 
@@ -59,18 +63,45 @@ class EventFolder {
     put_counts();
     IntervalView busy{busy_group_.data(), busy_start_.data(), busy_end_.data()};
     busy.size = busy_group_.size();
+    busy.weight = busy_weight_.data();
     out_.busy = unite_groups({busy}, busy_limit).rows;
-    out_.edges = fold_accesses(accesses_, out_.actors.size(), limits_);
+    out_.edges = totals_.bursts.size() == 0 ? fold_accesses(accesses_, out_.actors.size(), limits_) : fold_both();
     return std::move(out_);
   }
 
  private:
+  // Accesses and the pieces of totals. A cap is applied once, to both: the result is that of all calls.
+  BurstTable fold_both() const {
+    constexpr BurstLimits kEach{std::numeric_limits<int64_t>::min(), kNoLimit, kNoLimit, kNoLimit};
+    const size_t actors = out_.actors.size();
+    const BurstTable each = fold_accesses(accesses_, actors, kEach);
+    std::vector<int64_t> same(std::max(actors, out_.file_codes.size()));
+    std::iota(same.begin(), same.end(), 0);
+    return fold_bursts({part_of(each, same.data()), part_of(totals_, same.data())}, actors, limits_);
+  }
+
+  static BurstPart part_of(const BurstTable &table, const int64_t *same) {
+    const auto view = [](const Intervals &rows) {
+      return IntervalView{rows.group.data(), rows.start.data(), rows.end.data(), rows.weight.data(), rows.group.size()};
+    };
+    BurstPart part;
+    for (size_t i = 0; i < kBurstColumns; ++i) part.bursts.column[i] = table.bursts.column[i].data();
+    part.bursts.fresh = table.bursts.fresh.data();
+    part.bursts.exact = table.bursts.exact.data();
+    part.bursts.size = table.bursts.size();
+    part.extents = view(table.extents);
+    part.times = view(table.times);
+    part.who = part.file = same;
+    return part;
+  }
+
   struct Call {
     size_t row;
     uint32_t bits;
     bool ok;
     int64_t who, file, file2;
-    int64_t begin_ns, end_ns;
+    int64_t begin_ns, end_ns, last_begin_ns;
+    int32_t pieces;
 
     bool is(uint32_t any) const { return (bits & any) != 0; }
   };
@@ -94,10 +125,17 @@ class EventFolder {
     call.ok = number(call, kErrno) == 0 && !(call.is(kMoves | kLinks | kUnlinks) && number(call, kRet) < 0);
     call.who = actor(row);
     call.begin_ns = number(call, kTs);
-    call.end_ns = plus(call.begin_ns, number(call, kDur));
+    const int64_t span = number(call, kSpan);
+    call.end_ns = plus(call.begin_ns, span < 0 ? number(call, kDur) : span);
+    call.last_begin_ns = plus(call.begin_ns, std::max<int64_t>(number(call, kLatest), 0));
+    call.pieces = code(row, kPieces);
     see_files(&call);
     count(call);
-    if (call.ok && !call.is(kUpper)) access(call);
+    if (call.pieces != 0) {
+      fold_pieces(call);
+    } else if (call.ok && !call.is(kUpper)) {
+      access(call);
+    }
     if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kProcess)) note(call);
   }
 
@@ -120,11 +158,13 @@ class EventFolder {
     const int32_t file = code(call->row, kFile1), file2 = code(call->row, kFile2);
     call->file = call->file2 = kUnknown;
     const int64_t seen_ns = call->is(kUpper) ? call->end_ns : call->begin_ns;
+    const int64_t last_ns = call->is(kUpper) ? call->end_ns : call->last_begin_ns;
     if (file > 0) {
       call->file = number_of(file);
       int64_t &type = out_.file_types[static_cast<size_t>(call->file)];
       if (type < 0) type = code(call->row, kFtype);
       see_name(call->file, path, seen_ns);
+      if (last_ns > seen_ns) see_name(call->file, path, last_ns);
     }
     if (file2 > 0) {
       call->file2 = number_of(file2);
@@ -175,9 +215,11 @@ class EventFolder {
     cell.value[kCountLast] = std::max(cell.value[kCountLast], call.end_ns);
     if (io || waits) {
       const int64_t group = call.who * kKinds + (waits ? kWait : kind);
-      busy_group_.push_back(group);
-      busy_start_.push_back(call.begin_ns);
-      busy_end_.push_back(call.end_ns);
+      if (call.pieces == 0) {
+        const int64_t time = std::min(number(call, kDur), minus(call.end_ns, call.begin_ns));
+        put_busy(group, {call.begin_ns, call.end_ns, time});
+      }
+      busy_group_of_pieces_ = group;
     }
     if (!io) return;
     add(&cell, kCountCalls, number(call, kCallCount));
@@ -190,8 +232,46 @@ class EventFolder {
     if (!call.is(kLibc) && (call.file < 0 || (both && call.file2 < 0))) add(&cell, kUnnamedBytes, plus(read, written));
   }
 
+  void put_busy(int64_t group, const Interval &time) {
+    busy_group_.push_back(group);
+    busy_start_.push_back(time.start);
+    busy_end_.push_back(time.end);
+    busy_weight_.push_back(time.weight);
+  }
+
   static void add(Cell *cell, CountColumn column, int64_t value) {
     cell->value[column] = plus(cell->value[column], value);
+  }
+
+  // Bursts, and the time in calls of all functions of the line's file and direction.
+  void fold_pieces(const Call &call) {
+    const bool is_access = call.file >= 0 && call.ok && !call.is(kUpper) && call.is(kReads | kWrites);
+    PieceReader reader(e_.pieces[checked(call.pieces, e_.pieces.size())], call.begin_ns);
+    while (reader.next(&piece_)) {
+      const Interval time{piece_.first_ns, piece_.last_ns,
+                          std::min(piece_.busy_ns, minus(piece_.last_ns, piece_.first_ns))};
+      if (!call.is(kNotIo)) put_busy(busy_group_of_pieces_, time);
+      if (!is_access) continue;
+      const auto number = static_cast<int64_t>(totals_.bursts.size());
+      const int64_t values[kBurstColumns] = {call.who,
+                                             call.file,
+                                             call.is(kWrites) ? kWrite : kRead,
+                                             time.start,
+                                             time.end,
+                                             piece_.bytes,
+                                             piece_.calls,
+                                             piece_.loose,
+                                             0,
+                                             0,
+                                             piece_.backward,
+                                             piece_.from,
+                                             piece_.to};
+      for (size_t i = 0; i < kBurstColumns; ++i) totals_.bursts.column[i].push_back(values[i]);
+      totals_.bursts.fresh.push_back(false);
+      totals_.bursts.exact.push_back(true);
+      for (const Interval &range : piece_.ranges) totals_.extents.add(number, range);
+      totals_.times.add(number, time);
+    }
   }
 
   // An event is up to three accesses: what it moves, a truncation, a mapping.
@@ -283,8 +363,11 @@ class EventFolder {
   std::vector<uint32_t> name_of_;  // the alias under which each file was seen last
   Numbering<AliasKey> names_;
   std::vector<Cell> cells_;  // of each actor and kind; kCountWho says whether it was seen
-  Growing<int64_t> busy_group_, busy_start_, busy_end_;
+  Growing<int64_t> busy_group_, busy_start_, busy_end_, busy_weight_;
+  int64_t busy_group_of_pieces_ = 0;
   std::vector<Access> accesses_;
+  BurstTable totals_;  // the pieces of totals
+  Piece piece_;
   EventFold out_;
 };
 

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "bursts.h"
 #include "format/functions.h"
@@ -28,10 +30,12 @@ enum TextColumn : size_t {
   kTask,
   kHost,
   kStart,
+  kPieces,
   kTextColumns
 };
-inline constexpr const char *kTextNames[kTextColumns] = {"name",  "cat",      "ftype", "dir",  "path", "path2", "file",
-                                                         "file2", "workflow", "stage", "task", "host", "start"};
+inline constexpr const char *kTextNames[kTextColumns] = {"name",  "cat",  "ftype", "dir",      "path",
+                                                         "path2", "file", "file2", "workflow", "stage",
+                                                         "task",  "host", "start", "pieces"};
 // The columns whose codes have bits.
 inline constexpr size_t kBitColumns = kDir + 1;
 
@@ -47,10 +51,12 @@ enum NumberColumn : size_t {
   kPid,
   kOffset,
   kCallCount,
+  kSpan,    // of a line of totals, else -1
+  kLatest,  // the same
   kNumberColumns
 };
-inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",  "size", "count",  "ret",  "errno",
-                                                             "flags", "prot", "pid",  "offset", "calls"};
+inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",   "dur", "size",   "count", "ret",  "errno", "flags",
+                                                             "prot", "pid", "offset", "calls", "span", "last"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).
@@ -83,8 +89,9 @@ struct Events {
   const int32_t *code[kTextColumns] = {};
   const uint32_t *bits[kBitColumns] = {};      // by code
   size_t meanings[kBitColumns] = {};           // how many codes have bits
-  const int64_t *number[kNumberColumns] = {};  // null: 0; pid and offset -1, calls 1
+  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, offset, span and last -1, calls 1
   size_t files = 0;                            // codes of file and file2 are below it
+  std::vector<std::string_view> pieces;        // by code, "" for none: PieceReader's text
 };
 
 enum CountColumn : size_t {
@@ -136,7 +143,8 @@ struct EventFold {
   BurstTable edges;
 };
 
-// Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has.
+// Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has, std::invalid_argument on a
+// text that is no list of pieces.
 EventFold fold_events(const Events &events, const BurstLimits &limits, size_t busy_limit);
 
 }  // namespace tailrace::native

@@ -88,8 +88,9 @@ Column::Column(std::string name, Type type, bool nullable, size_t capacity)
   const size_t rows = capacity + 1;
   values_ = allocate(rows * width_of(type), type == Type::kText ? 0xFF : 0);
   if (type != Type::kText && nullable) valid_ = allocate(rows / 8 + 1, 0);
-  // `calls` is the one integer with a default: absent means 1.
-  if (name_ == "calls") std::fill_n(static_cast<int32_t *>(values_.get()), rows, 1);
+  if (type == Type::kInt32 && fallback(name_) != 0) {
+    std::fill_n(static_cast<int32_t *>(values_.get()), rows, fallback(name_));
+  }
 }
 
 void Column::clear(size_t row) {
@@ -98,7 +99,7 @@ void Column::clear(size_t row) {
   } else if (valid_ != nullptr) {
     valid()[row >> 3] &= static_cast<uint8_t>(~(1U << (row & 7)));
   } else {
-    set_int(row, name_ == "calls" ? 1 : 0);
+    set_int(row, fallback(name_));
   }
 }
 

@@ -22,6 +22,7 @@ enum class Source : uint8_t {
   kTopInt,   // an integer beside "args"
   kArgText,  // a string in "args"
   kArgInt,   // an integer in "args"
+  kArgList,  // a list of whole numbers, or of such lists, in "args"; the column has it as text
   kDerived,  // made of several values (parse.cc)
 };
 
@@ -35,21 +36,24 @@ struct ColumnSpec {
 };
 
 constexpr ColumnSpec kColumns[] = {
-    {"name", Source::kTopText, Type::kText, false},  {"cat", Source::kTopText, Type::kText, false},
-    {"ts", Source::kDerived, Type::kInt64, false},   {"dur", Source::kDerived, Type::kInt64, false},
-    {"host", Source::kDerived, Type::kText, false},  {"pid", Source::kTopInt, Type::kInt32, false},
-    {"start", Source::kDerived, Type::kText, true},  {"tid", Source::kTopInt, Type::kInt32, false},
-    {"path", Source::kDerived, Type::kText, true},   {"file", Source::kDerived, Type::kText, true},
-    {"ftype", Source::kDerived, Type::kText, true},  {"path2", Source::kDerived, Type::kText, true},
-    {"file2", Source::kDerived, Type::kText, true},  {"object", Source::kArgText, Type::kText, true},
-    {"offset", Source::kArgInt, Type::kInt64, true}, {"size", Source::kArgInt, Type::kInt64, true},
-    {"count", Source::kArgInt, Type::kInt64, true},  {"ret", Source::kArgInt, Type::kInt64, true},
-    {"errno", Source::kArgInt, Type::kInt32, true},  {"dir", Source::kArgText, Type::kText, true},
-    {"flags", Source::kArgInt, Type::kInt32, true},  {"prot", Source::kArgInt, Type::kInt32, true},
-    {"calls", Source::kArgInt, Type::kInt32, false}, {"workflow", Source::kArgText, Type::kText, true},
-    {"stage", Source::kArgText, Type::kText, true},  {"task", Source::kArgText, Type::kText, true},
-    {"job", Source::kArgText, Type::kText, true},    {"rank", Source::kArgText, Type::kText, true},
-    {"region", Source::kArgText, Type::kText, true},
+    {"name", Source::kTopText, Type::kText, false},    {"cat", Source::kTopText, Type::kText, false},
+    {"ts", Source::kDerived, Type::kInt64, false},     {"dur", Source::kDerived, Type::kInt64, false},
+    {"host", Source::kDerived, Type::kText, false},    {"pid", Source::kTopInt, Type::kInt32, false},
+    {"start", Source::kDerived, Type::kText, true},    {"tid", Source::kTopInt, Type::kInt32, false},
+    {"path", Source::kDerived, Type::kText, true},     {"file", Source::kDerived, Type::kText, true},
+    {"ftype", Source::kDerived, Type::kText, true},    {"path2", Source::kDerived, Type::kText, true},
+    {"file2", Source::kDerived, Type::kText, true},    {"object", Source::kArgText, Type::kText, true},
+    {"offset", Source::kArgInt, Type::kInt64, true},   {"size", Source::kArgInt, Type::kInt64, true},
+    {"count", Source::kArgInt, Type::kInt64, true},    {"ret", Source::kArgInt, Type::kInt64, true},
+    {"errno", Source::kArgInt, Type::kInt32, true},    {"dir", Source::kArgText, Type::kText, true},
+    {"flags", Source::kArgInt, Type::kInt32, true},    {"prot", Source::kArgInt, Type::kInt32, true},
+    {"calls", Source::kArgInt, Type::kInt32, false},   {"workflow", Source::kArgText, Type::kText, true},
+    {"stage", Source::kArgText, Type::kText, true},    {"task", Source::kArgText, Type::kText, true},
+    {"job", Source::kArgText, Type::kText, true},      {"rank", Source::kArgText, Type::kText, true},
+    {"region", Source::kArgText, Type::kText, true},   {"lines", Source::kArgInt, Type::kInt32, false},
+    {"span", Source::kArgInt, Type::kInt64, true},     {"last", Source::kArgInt, Type::kInt64, true},
+    {"followed", Source::kArgInt, Type::kInt64, true}, {"sizes", Source::kArgList, Type::kText, true},
+    {"durs", Source::kArgList, Type::kText, true},     {"pieces", Source::kArgList, Type::kText, true},
 };
 constexpr size_t kColumnCount = sizeof kColumns / sizeof kColumns[0];
 
@@ -97,6 +101,8 @@ class Column {
   }
   void set_index(size_t row, int32_t index) { indices()[row] = index; }
   void set_indices(size_t begin, size_t end, int32_t index) { std::fill(indices() + begin, indices() + end, index); }
+  // What an absent integer reads as where it is not null.
+  static int32_t fallback(const std::string &name) { return name == "calls" || name == "lines" ? 1 : 0; }
   int64_t int_at(size_t row) const {
     return type_ == Type::kInt64 ? static_cast<const int64_t *>(values_.get())[row]
                                  : static_cast<const int32_t *>(values_.get())[row];

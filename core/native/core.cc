@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "format/build_info.h"
+#include "format/detail.h"
 #include "format/functions.h"
 #include "format/journal_place.h"
 #include "format/program.h"
@@ -90,6 +91,11 @@ std::tuple<std::map<std::string, uint32_t>, std::map<std::string, uint32_t>> mea
 std::string program_obstacle(const std::string &path) {
   int64_t read_bytes = 0;
   return std::string(kObstacleNames[static_cast<int>(find_obstacle(path.c_str(), read_bytes))]);
+}
+
+bool is_detail(const std::string &text) {
+  Detail detail;
+  return parse_detail(text, detail);
 }
 
 std::optional<std::string> journal_trace_file(const std::string &path) {
@@ -177,6 +183,7 @@ void bind_core(nb::module_ &m) {
   m.def("clock_reference", &clock_reference,
         "The value of TAILRACE_CLOCK for processes that are started on this node.");
   m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
+  m.def("is_detail", &is_detail, "text"_a, "Whether the text is a value of TAILRACE_DETAIL.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
   m.def(
       "meanings", &meanings,

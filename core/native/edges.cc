@@ -4,6 +4,7 @@
 // checked before, so that a table from a damaged file is an error and no read out of bounds.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -145,12 +146,14 @@ nb::tuple unite(const std::vector<IntervalArrays> &parts, size_t limit) {
   return nb::make_tuple(to_tuple(&united.rows), to_numpy(&united.coarse));
 }
 
-Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files) {
+Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
+                 const std::vector<std::string> &pieces) {
   Events events;
   events.rows = length_of(numbers, kNumberNames[0]);
   events.files = files;
   for (size_t i = 0; i < kTextColumns; ++i) events.code[i] = column<int32_t>(codes, kTextNames[i], events.rows);
   for (size_t i = 0; i < kNumberColumns; ++i) events.number[i] = column<int64_t>(numbers, kNumberNames[i], events.rows);
+  for (const std::string &text : pieces) events.pieces.push_back(text);
   for (size_t i = 0; i < kBitColumns; ++i) {
     events.meanings[i] = length_of(bits, kTextNames[i]);
     events.bits[i] = column<uint32_t>(bits, kTextNames[i], events.meanings[i]);
@@ -159,10 +162,10 @@ Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &nu
 }
 
 nb::dict fold(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
-              const LimitRow &limit_row, size_t busy_limit) {
+              const LimitRow &limit_row, size_t busy_limit, const std::vector<std::string> &pieces) {
   const BurstLimits limits = limits_of(limit_row);
   if (busy_limit == 0) refuse("a limit must be at least 1");
-  const Events events = events_of(codes, bits, numbers, files);
+  const Events events = events_of(codes, bits, numbers, files, pieces);
   EventFold found;
   {
     nb::gil_scoped_release unlocked;
@@ -195,11 +198,11 @@ nb::dict bits() {
 
 void bind_edges(nb::module_ &m) {
   m.def("fold_events", &fold, nb::arg("codes"), nb::arg("bits"), nb::arg("numbers"), nb::arg("files"),
-        nb::arg("limits"), nb::arg("busy_limit"),
+        nb::arg("limits"), nb::arg("busy_limit"), nb::arg("pieces") = std::vector<std::string>{""},
         "Fold a partition of events into the tables of an edge table (analyzer/edges/edge_table.py).\n\n"
         "codes: int32 arrays of the text columns, 0 for none; bits: for name, cat, ftype and dir a uint32 array, what\n"
         "each code means (see bits); numbers: int64 arrays; files: codes of file and file2 are below it; limits: see\n"
-        "fold_bursts; busy_limit: intervals of one actor and kind.\n"
+        "fold_bursts; busy_limit: intervals of one actor and kind; pieces: the texts of the column pieces.\n"
         "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, busy, notes (name ->\n"
         "row, who, file) and edges, as fold_bursts gives them. Raises ValueError on arrays that don't fit together.");
   m.def("fold_bursts", &combine_bursts, nb::arg("parts"), nb::arg("actors"), nb::arg("limits"),

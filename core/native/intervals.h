@@ -26,6 +26,12 @@ inline int64_t minus(int64_t a, int64_t b) {
   return b < 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
+// Of numbers that are not negative.
+inline int64_t times(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
 struct Interval {
   int64_t start;
   int64_t end;     // exclusive

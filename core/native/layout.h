@@ -18,7 +18,7 @@ class Column;
 struct FileName;
 
 // What is done with the value that follows a literal.
-enum class Action : uint8_t { kSkip, kText, kInt, kTs, kNs, kDur, kPhase, kFile, kFile2, kHost, kPath, kEnd };
+enum class Action : uint8_t { kSkip, kText, kInt, kList, kTs, kNs, kDur, kPhase, kFile, kFile2, kHost, kPath, kEnd };
 
 // Keys that every event must have; a bit each.
 enum Needed : uint8_t { kNeedsName = 1, kNeedsCat = 2, kNeedsTs = 4, kNeedsPid = 8, kNeedsTid = 16, kNeedsPhase = 32 };
@@ -27,7 +27,7 @@ constexpr uint8_t kNeedsAll = 63;
 struct KeyUse {
   Action action = Action::kSkip;
   uint8_t needed = 0;
-  Column *column = nullptr;  // kText, kInt
+  Column *column = nullptr;  // kText, kInt, kList
 };
 
 // Where a literal begins: at the line's start, or after a value beside "args", or after one in it.

@@ -24,6 +24,18 @@ bool looks_like_metadata(const char *p) {
          std::strncmp(p, "process_name\"", 13) == 0;
 }
 
+// The list without its blanks, where it has nothing but whole numbers and such lists.
+bool put_numbers_only(const Value &value, std::string *out) {
+  out->clear();
+  if (value.kind != Value::Kind::kArray) return false;
+  for (const char c : value.text) {
+    if (c == ' ' || c == '\t' || c == '\r') continue;
+    if (std::strchr("0123456789-,[]", c) == nullptr || c == '\0') return false;
+    out->push_back(c);
+  }
+  return true;
+}
+
 }  // namespace
 
 class Parser::Impl {
@@ -82,6 +94,7 @@ class Parser::Impl {
     if (source == Source::kTopInt) top_[name].action = Action::kInt;
     if (source == Source::kArgText) args_[name].action = Action::kText;
     if (source == Source::kArgInt) args_[name].action = Action::kInt;
+    if (source == Source::kArgList) args_[name].action = Action::kList;
     auto &uses = source == Source::kTopText || source == Source::kTopInt ? top_ : args_;
     if (source != Source::kDerived) uses[name].column = column;
     return column;
@@ -450,6 +463,11 @@ class Parser::Impl {
     if (use.action == Action::kSkip) return true;
     if (use.action == Action::kPhase) return false;
     if (value.kind == Value::Kind::kNull && use.needed == 0) return true;
+    if (use.action == Action::kList) {
+      if (!put_numbers_only(value, &scratch_)) throw JsonError("a list of whole numbers is expected");
+      use.column->set_index(rows_, use.column->dictionary().index_of(scratch_));
+      return true;
+    }
     if (value.kind != Value::Kind::kNumber) throw JsonError("a string or a number is expected");
     switch (use.action) {
       case Action::kInt: use.column->set_int(rows_, integer_of(value.text)); return true;

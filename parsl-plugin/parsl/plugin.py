@@ -44,6 +44,7 @@ def trace(
     workflow: str | None = None,
     tags: Mapping[str, str | int] | None = None,
     stage: StageNames | None = None,
+    detail: str | None = None,
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
@@ -54,11 +55,16 @@ def trace(
     tags: further tags of every task.
     stage: a task's stage: a mapping from app names, or a callable that takes Parsl's task record. Default, also when
         it returns None: the app's name.
+    detail: full, totals or auto[:BYTES], as TAILRACE_DETAIL, for this process and all workers.
 
-    Changes the executors of `config` in place. Raises TagError when a tag breaks the rules. When tracing is
+    Changes the executors of `config` in place. Raises TagError when a tag breaks the rules, UsageError when there is no
+    such detail. When tracing is
     impossible (no core, no usable directory), logs a warning and returns `config` itself.
     """
     base_tags = _checked_tags(tags, workflow)
+    if detail is not None:
+        # Where the settings that the user chose are looked up, for this process and for the workers.
+        os.environ["TAILRACE_DETAIL"] = environment.checked_detail(detail)
     try:
         return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage))
     except (TailraceError, OSError) as error:

@@ -57,7 +57,9 @@ struct Partition {
                                             b[6] & 3,
                                             b[2] >> 4 & 1,
                                             extreme ? end : b[6] - 3,
-                                            1};
+                                            1,
+                                            -1,
+                                            -1};
     for (size_t i = 0; i < kNumberColumns; ++i) numbers[i].push_back(values[i]);
   }
 

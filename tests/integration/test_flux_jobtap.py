@@ -205,6 +205,7 @@ def test_the_job_chooses_the_run_unless_configured_otherwise(traced_flux, reconf
         ("library=libtailrace.so", "give an absolute path without blanks, ':' and '$'"),
         ("block-age=0", "give a whole number above 0"),
         ("propagate=never", 'tailrace: plugin\'s conf propagate is "never": give always or environment'),
+        ("detail=some", 'tailrace: plugin\'s conf detail is "some": give full, totals, auto or auto:BYTES'),
         ("tags.Site=x", 'tailrace: tags: tag "Site": the key is not [a-z]'),
         ("tags.job=x", "tailrace: tags.job is set by Flux"),
         ("workflow=a\nb", 'tag "workflow": the value has a control character'),

@@ -239,6 +239,20 @@ def _text(value: Any) -> str | None:
     return str(value.text)
 
 
+def _list(value: Any) -> str | None:
+    """A list of whole numbers and such lists, without blanks."""
+
+    def spelled(item: Any) -> str:
+        if isinstance(item, list):
+            return f"[{','.join(map(spelled, item))}]"
+        _whole(item)
+        return str(item.text)
+
+    if value is not None and not isinstance(value, list):
+        raise _Fault("a list is expected")
+    return None if value is None else spelled(value)
+
+
 def _clamped(value: int, limit: int = 2**63) -> int:
     """`value`, clamped to the range of its column."""
     return min(max(value, -limit), limit - 1)
@@ -260,6 +274,8 @@ _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "path2": lambda line, args, block: (block.file(args, "fhash2") or {}).get("name"),
     "file2": lambda line, args, block: block.identity(block.file(args, "fhash2")),
     "calls": lambda line, args, block: _whole(args["calls"]) if args.get("calls") is not None else 1,
+    "lines": lambda line, args, block: _whole(args["lines"]) if args.get("lines") is not None else 1,
+    **{name: lambda line, args, block, name=name: _list(args.get(name)) for name in ("sizes", "durs", "pieces")},
 }
 _TOP = frozenset({"name", "cat", "pid", "tid"})
 

@@ -102,6 +102,8 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "job": "j",
         "rank": "0",
         "region": "main",
+        **dict.fromkeys(["span", "last", "followed", "sizes", "durs", "pieces"]),
+        "lines": 1,
         "tag.try": "1",
     }
 
@@ -109,8 +111,23 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
 def test_absent_is_null_and_calls_is_one(tmp_path: Path) -> None:
     row = one(tmp_path, tw.event("close"))
     present = {key for key, value in row.items() if value is not None}
-    assert present == {"name", "cat", "ts", "dur", "host", "pid", "start", "tid", "calls"}
-    assert row["calls"] == 1 and row["host"] == tw.HOST
+    assert present == {"name", "cat", "ts", "dur", "host", "pid", "start", "tid", "calls", "lines"}
+    assert row["calls"] == row["lines"] == 1 and row["host"] == tw.HOST
+
+
+def test_lists_are_read_without_blanks(tmp_path: Path) -> None:
+    args = {"lines": 9, "span": 7, "last": 6, "followed": 5, "sizes": [13, 9], "pieces": [4096, [0, 1, 2, [-1]], []]}
+    row = one(tmp_path, json.dumps(tw.event(**args), separators=(" ,\t", " : ")).encode())
+    assert {name: row[name] for name in args} == {**args, "sizes": "[13,9]", "pieces": "[4096,[0,1,2,[-1]],[]]"}
+
+
+@pytest.mark.parametrize("value", ["[1]", 1, ["a"], [1.5], [None], {"a": 1}, True])
+def test_a_list_has_whole_numbers_only(tmp_path: Path, value: Any) -> None:
+    data = tw.block([tw.event(sizes=value)], {"events": 1, "t0": 0, "t1": 0, "contexts": [""]})
+    path = write(tmp_path, data)
+    for read in (native, oracle):
+        with pytest.raises(TraceError, match="byte 0"):
+            read(path)
 
 
 def test_only_requested_columns_in_that_order(tmp_path: Path) -> None:
@@ -454,6 +471,8 @@ KEYS = st.sampled_from(
 )
 TEXTS = st.one_of(st.sampled_from(["a", "b", "c", ""]), st.text(st.characters(exclude_characters="\n"), max_size=30))
 INTEGERS = st.one_of(st.integers(0, 9), st.integers(-(2**70), 2**70))
+NUMBERS = st.lists(st.recursive(INTEGERS, st.lists, max_leaves=5), max_size=5)
+LIST_KEYS = {"sizes", "durs", "pieces"}
 TEXT_KEYS = {c.name for c in schema.COLUMNS if c.kind == schema.TEXT} | {
     "fhash",
     "fhash2",
@@ -482,6 +501,8 @@ def lines(draw: st.DrawFn) -> bytes:
         for key in draw(st.lists(KEYS, max_size=12)):
             if key in ("fhash", "fhash2", "hhash"):
                 args[key] = draw(hashes)
+            elif key in LIST_KEYS:
+                args[key] = draw(NUMBERS)
             else:
                 args[key] = draw(TEXTS if key in TEXT_KEYS or key == "p\u00e9" else INTEGERS)
         line = tw.event(

@@ -7,6 +7,7 @@ void BlockSummary::clear() {
   lines_ = events_ = read_ = written_ = t1_ = 0;
   t0_ = UINT64_MAX;
   uncounted_[0] = uncounted_[1] = 0;
+  totals_lines_ = totals_records_ = 0;
   contexts_.truncate(0);
   reaped_.truncate(0);
   untraced_.truncate(0);
@@ -119,6 +120,11 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate
   number("slots", next_slot);
   number("read", read_);
   number("written", written_);
+  if (totals_lines_) {
+    h << ",\"totals\":[";
+    h.number(static_cast<int64_t>(totals_lines_)) << ',';
+    h.number(static_cast<int64_t>(totals_records_)) << ']';
+  }
   if (uncounted_[0] || uncounted_[1]) {
     h << ",\"uncounted\":[";
     h.number(static_cast<int64_t>(uncounted_[0])) << ',';

@@ -36,6 +36,8 @@ class BlockSummary {
   void clear();
   void add_line() { ++lines_; }
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
+  // The event added last is a line of totals of so many records.
+  void add_totals(uint64_t records) { ++totals_lines_, totals_records_ += records; }
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
   // A reaped child.
@@ -48,6 +50,8 @@ class BlockSummary {
   string_view set_exit(int64_t code, string_view account);
 
   uint64_t events() const { return events_; }
+  // The events that there are under full detail.
+  uint64_t records() const { return events_ - totals_lines_ + totals_records_; }
   uint64_t read_bytes() const { return read_; }
   uint64_t written_bytes() const { return written_; }
   // Nothing may be added after this.
@@ -61,6 +65,7 @@ class BlockSummary {
   SummaryRoom &room_;
   uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
   uint64_t uncounted_[2] = {0, 0};
+  uint64_t totals_lines_ = 0, totals_records_ = 0;
   Writer contexts_, reaped_, untraced_;
   string_view process_, exit_;
 };

@@ -134,6 +134,7 @@ struct Function {
   uint32_t traits;  // trait::Bit, without its category's
   bool uncounted;   // kUncounted, its own or its category's
   bool above;       // kUpper, of its category
+  bool summed;      // a line of totals can stand for its calls (format/totals.h)
 };
 
 // A size that the call does not give, for kObject.

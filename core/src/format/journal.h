@@ -50,7 +50,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 4 ^ table_number();
+constexpr uint32_t kJournalVersion = 5 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
@@ -149,6 +149,8 @@ struct SegmentHeader {
   uint32_t first_tid;                // the thread of the first record
   std::atomic<uint32_t> holding;     // Holding
   std::atomic<uint32_t> homeless;    // a forked child without a journal counts its losses in `lost`
+  uint32_t detail;                   // DetailKind of what it is sealed to (format/detail.h)
+  uint64_t detail_budget;            // bytes, with kAuto
   uint64_t pid_namespace;            // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;

@@ -4,8 +4,10 @@
 
 #include "base/sys.h"
 #include "format/block_summary.h"
+#include "format/detail.h"
 #include "format/event_args.h"
 #include "format/tags.h"
+#include "format/totals.h"
 
 namespace tailrace {
 namespace {
@@ -39,6 +41,8 @@ class SealScratch {
   NameEntry names[kNameTableSize];
   ContextEntry contexts[kSegmentSlots];
   uint32_t block_number;
+  TotalsTable groups;
+  TotalsFold fold;
   alignas(64) char deflate_work[1];  // deflate_work_bytes() of them
 };
 
@@ -74,7 +78,14 @@ class Sealer {
   void index_names(uint32_t to);
   void begin_block(uint32_t slot);
   void end_block(uint32_t next_slot);
+  void add_record(uint32_t index);
   void add_event(uint32_t index);
+  bool add_to_group(uint32_t index, const Slot &slot, Fn fn);
+  void put_group(TotalsGroup &group);
+  void put_totals(const TotalsGroup &group, uint32_t i);
+  void put_groups();
+  void put_groups_of(const Slot &slot, const Function &f);
+  bool knows_context(uint32_t index) const;
   void add_file_line(NameEntry &name);
   char *put_object(char *p, uint64_t hash);
   void add_context(uint32_t index);
@@ -110,8 +121,11 @@ class Sealer {
   uint32_t context_count_ = 0;
   uint32_t used_slots_ = 0;
 
+  bool sums_ = false;  // detail: lines of totals
+
   // The block that is being built.
   char *p_ = nullptr;
+  size_t group_bytes_ = 0;  // of the lines of groups, at most
   uint32_t first_slot_ = 0;
   BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
@@ -392,7 +406,110 @@ void Sealer::add_event(uint32_t index) {
   summary_.add_event(f, t0, t1, size);
 }
 
+// ---- lines of totals ----
+
+// What lines of totals take at most: a record's own line, while it may get one, with the context; a number of ranges
+// and histograms for each record, pieces for as many as there can be.
+constexpr size_t kOwnLineBytes = 640, kRangeBytes = 48, kBucketBytes = 32, kPieceBytes = 256;
+
+static bool is_totals(const SegmentHeader &segment) {
+  if (segment.detail == static_cast<uint32_t>(DetailKind::kTotals)) return true;
+  if (segment.detail != static_cast<uint32_t>(DetailKind::kAuto)) return false;
+  struct statx status;
+  int found = sys::statx(AT_FDCWD, segment.trace_path, AT_SYMLINK_NOFOLLOW, STATX_SIZE, &status);
+  return found >= 0 && status.stx_size >= segment.detail_budget;
+}
+
+void Sealer::add_record(uint32_t index) {
+  if (!sums_) return add_event(index);
+  const Slot &slot = *segment_.slot(index);
+  auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
+  const Function &f = function(fn);
+  if (can_be_summed(slot, f) && add_to_group(index, slot, fn)) return;
+  if (slot.ret >= 0) put_groups_of(slot, f);
+  add_event(index);
+}
+
+// False: the record's file has no name, which its own line reports.
+bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn) {
+  TotalsGroup &group = s_.groups.find(slot.file, function(fn).direction);
+  if (TotalsTable::ends_before(group, slot, fn)) put_group(group);
+  if (!group.count) {
+    NameEntry *name = find_name(slot.file);
+    if (!name->hash) return false;
+    if (name->emitted_in != s_.block_number) add_file_line(*name);
+  }
+  uint32_t functions = group.count ? group.function_count : 0;
+  s_.groups.add(group, index, slot, fn);
+  if (group.function_count > functions || group.count <= kMostFullLines) {
+    use_context(slot.context);
+    group_bytes_ += kOwnLineBytes + context_bytes_;
+  }
+  group_bytes_ += kRangeBytes + (group.count <= 64 ? kBucketBytes : 0) + (group.count <= kPieces ? kPieceBytes : 0);
+  return true;
+}
+
+void Sealer::put_group(TotalsGroup &group) {
+  if (group.count > kMostFullLines) {
+    auto to_ns = [this](uint64_t ticks) { return clock_.to_ns(ticks) + epoch_shift_ns_; };
+    s_.fold.fold(segment_, s_.groups, group, to_ns);
+    use_context(group.context);
+    for (uint32_t i = 0; i < s_.fold.function_count(); ++i) put_totals(group, i);
+  } else {
+    uint32_t index = group.head;
+    for (uint32_t i = 0; i < group.count; ++i, index = s_.groups.next(index)) add_event(index);
+  }
+  group.count = 0;
+}
+
+void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
+  const FunctionTotals &sums = s_.fold.function_at(i);
+  const Function &f = function(sums.fn);
+  char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
+  p = put_decimal(p, sums.first_ns / 1000);
+  p = put(p, ",\"dur\":");
+  p = put_decimal(p, sums.time_ns / 1000);
+  *p++ = '.';
+  p = put_three_digits(p, static_cast<unsigned>(sums.time_ns % 1000));
+  p = put(p, ",\"args\":{\"ns\":");
+  p = put_decimal(p, sums.first_ns % 1000);
+  p = put(p, string_view(host_, sizeof host_));
+  p = put_hex(put(p, ",\"fhash\":\""), group.file, 16), *p++ = '"';
+  p = s_.fold.put_args(p, i);
+  p = put(p, string_view(s_.context_json, context_bytes_));
+  p_ = put(p, "}}\n");
+  summary_.add_event(f, sums.first_ns, sums.end_ns, static_cast<int64_t>(sums.size));
+  summary_.add_totals(sums.lines);
+}
+
+void Sealer::put_groups() {
+  for (uint32_t i = 0; i < s_.groups.size(); ++i) {
+    if (s_.groups.at(i).count) put_group(s_.groups.at(i));
+  }
+  group_bytes_ = 0;
+}
+
+// A line on a file comes behind those of the calls on it before, and what it begins is told from them.
+void Sealer::put_groups_of(const Slot &slot, const Function &f) {
+  for (uint64_t file : {slot.file, second_file(slot, f)}) {
+    if (!file) continue;
+    TotalsGroup *groups[4];
+    s_.groups.find_all(file, groups);
+    for (TotalsGroup **group = groups; *group; ++group) put_group(**group);
+  }
+}
+
+bool Sealer::knows_context(uint32_t index) const {
+  uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id == id) return true;
+  }
+  return false;
+}
+
 void Sealer::end_block(uint32_t next_slot) {
+  put_groups();
+
   uint64_t lost[static_cast<int>(Loss::kCount)], lost_in_all = 0;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
@@ -400,7 +517,7 @@ void Sealer::end_block(uint32_t next_slot) {
   if (summary_.events() == 0 && lost_in_all == 0) return;
   // Blocks are in the file in the order of their slots: after a failed one none is written.
   if (status_ < 0) {
-    unwritten_ += summary_.events();
+    unwritten_ += summary_.records();
     return;
   }
   auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
@@ -416,7 +533,7 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   if (status < 0) {
     if (!status_) status_ = status;
-    unwritten_ += summary_.events();
+    unwritten_ += summary_.records();
     return;
   }
   segment_.first_slot.store(next_slot, std::memory_order_release);
@@ -425,7 +542,7 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   if (!totals_) return;
   totals_->blocks += 1;
-  totals_->events += summary_.events();
+  totals_->events += summary_.records();
   totals_->file_bytes += member_bytes;
   totals_->read_bytes += summary_.read_bytes();
   totals_->written_bytes += summary_.written_bytes();
@@ -436,25 +553,29 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
   set_clock(now);
   used_slots_ = to;
   index_names(to);
+  sums_ = is_totals(segment_);
   begin_block(from);
   for (uint32_t i = 0; i < to; ++i) {
     uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
     if (mark_epoch(mark) != epoch_) continue;
     uint16_t kind = mark_kind(mark);
+    // Groups are of one thread, and their context is what its id means now.
+    if (kind == kThreadRecord || (kind == kContextRecord && sums_ && knows_context(i))) put_groups();
     // State that later records need is read even from sealed slots.
     if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
     if (kind == kContextRecord) add_context(i);
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
-    bool full = static_cast<size_t>(p_ - s_.raw) >= kBlockRawBytes - 1024 || summary_.is_full();
+    bool full = static_cast<size_t>(p_ - s_.raw) + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {
       end_block(i);
       begin_block(i);
     }
-    add_event(i);
+    add_record(i);
   }
   end_block(to);
+  s_.groups.clear();
   // The tables are returned as they came: zeroed.
   for (uint32_t i = 0; i < to; ++i) {
     if (valid(i, kNameRecord)) {

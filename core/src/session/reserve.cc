@@ -22,6 +22,8 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   s->start_monotonic_ns = g.start.monotonic_ns;
   s->reference_rate_q32 = g.reference_rate_q32;
   s->clock_kind = static_cast<uint32_t>(g.clock_kind);
+  s->detail = static_cast<uint32_t>(g.detail.kind);
+  s->detail_budget = g.detail.budget_bytes;
   s->from_ticks = now.ticks;
   s->from_ns = now.monotonic_ns;
   s->first_tid = tid;

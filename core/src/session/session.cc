@@ -132,6 +132,11 @@ void start_clock() {
   g.block_age_ticks = static_cast<uint64_t>(ticks / g.reference_rate_q32);
 }
 
+void read_detail() {
+  Session &g = g_session;
+  if (!parse_detail(g.environment[Setting::TAILRACE_DETAIL], g.detail)) g.detail = {};
+}
+
 // The process's own context: the tags it was given, and those from the resource manager's variables.
 void make_root_context() {
   Session &g = g_session;
@@ -209,6 +214,7 @@ bool prepare() {
   find_own_library();
   read_host_name();
   start_clock();
+  read_detail();
   make_root_context();
   if (!g.root) return false;
   Identity given(g.environment[Setting::TAILRACE_PROCESS]);

@@ -51,6 +51,7 @@
 #pragma once
 
 #include "base/lock.h"
+#include "format/detail.h"
 #include "format/journal.h"
 #include "format/seal.h"
 #include "format/settings.h"
@@ -107,6 +108,7 @@ struct Session {
   uint64_t start_realtime_ns;
   uint64_t reference_rate_q32;
   uint64_t block_age_ticks;
+  Detail detail;
   int pid;
   unsigned journal_uid;  // the user whose directory has the journals, as numbered outside of any user namespace
   bool sealed_for_exit;
