@@ -430,15 +430,17 @@ def _undamaged(part: Partition) -> Partition:
 
 
 def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Frames of events concatenated; pd.concat would turn differing categories into objects."""
-    joined: dict[str, pd.Series | pd.Categorical] = {}
+    """Frames of events concatenated; pd.concat would turn differing categories into objects. Takes their columns out of
+    `frames`, so that only one column is in memory twice."""
+    joined: dict[str, pd.Series] = {}
+    index = pd.RangeIndex(sum(map(len, frames)))
     for name in columns:
-        parts = [frame[name] for frame in frames]
+        parts = [frame.pop(name) for frame in frames]
         if schema.column(name).kind == schema.TEXT:
-            joined[name] = pd.api.types.union_categoricals(parts)
+            joined[name] = pd.Series(pd.api.types.union_categoricals(parts), index, copy=False)
         else:
             joined[name] = pd.concat(parts, ignore_index=True)
-    frame: pd.DataFrame = pd.DataFrame(joined)
+    frame: pd.DataFrame = pd.DataFrame(joined, index, copy=False)
     return frame
 
 
