@@ -80,7 +80,7 @@ class Sealer {
   void end_block(uint32_t next_slot);
   void add_record(uint32_t index);
   void add_event(uint32_t index);
-  bool add_to_group(uint32_t index, const Slot &slot, Fn fn);
+  bool add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f);
   void put_group(TotalsGroup &group);
   void put_totals(const TotalsGroup &group, uint32_t i);
   void put_groups();
@@ -425,22 +425,23 @@ void Sealer::add_record(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
   const Function &f = function(fn);
-  if (can_be_summed(slot, f) && add_to_group(index, slot, fn)) return;
+  if (can_be_summed(slot, f) && add_to_group(index, slot, fn, f)) return;
   if (slot.ret >= 0) put_groups_of(slot, f);
   add_event(index);
 }
 
 // False: the record's file has no name, which its own line reports.
-bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn) {
-  TotalsGroup &group = s_.groups.find(slot.file, function(fn).direction);
-  if (TotalsTable::ends_before(group, slot, fn)) put_group(group);
+bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f) {
+  const uint64_t calls = calls_of(slot, f);
+  TotalsGroup &group = s_.groups.find(slot.file, f.direction);
+  if (TotalsTable::ends_before(group, slot, fn, calls)) put_group(group);
   if (!group.count) {
     NameEntry *name = find_name(slot.file);
     if (!name->hash) return false;
     if (name->emitted_in != s_.block_number) add_file_line(*name);
   }
   uint32_t functions = group.count ? group.function_count : 0;
-  s_.groups.add(group, index, slot, fn);
+  s_.groups.add(group, index, slot, fn, calls);
   if (group.function_count > functions || group.count <= kMostFullLines) {
     use_context(slot.context);
     group_bytes_ += kOwnLineBytes + context_bytes_;
@@ -452,7 +453,9 @@ bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn) {
 void Sealer::put_group(TotalsGroup &group) {
   if (group.count > kMostFullLines) {
     auto to_ns = [this](uint64_t ticks) { return clock_.to_ns(ticks) + epoch_shift_ns_; };
-    s_.fold.fold(segment_, s_.groups, group, to_ns);
+    // A tick less than 10 us take, since times are rounded. A damaged journal has any rate.
+    uint64_t pause_ticks = clock_.rate_q32 ? (kPauseNs << 32) / clock_.rate_q32 : 0;
+    s_.fold.fold(segment_, s_.groups, group, to_ns, pause_ticks ? pause_ticks - 1 : 0);
     use_context(group.context);
     for (uint32_t i = 0; i < s_.fold.function_count(); ++i) put_totals(group, i);
   } else {
@@ -464,7 +467,7 @@ void Sealer::put_group(TotalsGroup &group) {
 
 void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
   const FunctionTotals &sums = s_.fold.function_at(i);
-  const Function &f = function(sums.fn);
+  const Function &f = *sums.f;
   char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
   p = put_decimal(p, sums.first_ns / 1000);
   p = put(p, ",\"dur\":");

@@ -53,17 +53,15 @@ static bool has_function(const TotalsGroup &group, Fn fn) {
   return false;
 }
 
-static uint64_t calls_of(const Slot &slot, Fn fn) { return function(fn).shape == Shape::kChars ? slot.count : 1; }
-
-bool TotalsTable::ends_before(const TotalsGroup &group, const Slot &slot, Fn fn) {
+bool TotalsTable::ends_before(const TotalsGroup &group, const Slot &slot, Fn fn, uint64_t calls) {
   if (!group.count) return false;
   // A signal handler's call is recorded before the one that it interrupted.
   if (group.context != slot.context || slot.t0 < group.last_ticks) return true;
-  if (group.calls + calls_of(slot, fn) > kMostCalls) return true;
+  if (group.calls + calls > kMostCalls) return true;
   return group.function_count == kGroupFunctions && !has_function(group, fn);
 }
 
-void TotalsTable::add(TotalsGroup &group, uint32_t index, const Slot &slot, Fn fn) {
+void TotalsTable::add(TotalsGroup &group, uint32_t index, const Slot &slot, Fn fn, uint64_t calls) {
   if (!group.count) {
     group.context = slot.context;
     group.head = static_cast<uint16_t>(index);
@@ -75,7 +73,7 @@ void TotalsTable::add(TotalsGroup &group, uint32_t index, const Slot &slot, Fn f
   if (!has_function(group, fn)) group.functions[group.function_count++] = fn;
   group.tail = static_cast<uint16_t>(index);
   group.last_ticks = slot.t0;
-  group.calls += calls_of(slot, fn);
+  group.calls += calls;
   ++group.count;
 }
 
@@ -97,7 +95,10 @@ void TotalsFold::begin(const TotalsGroup &group) {
   current_ = pause_count_ = piece_count_ = range_count_ = 0;
   shortest_ = end_ns_ = 0;
   memset(functions_, 0, group.function_count * sizeof functions_[0]);
-  for (uint32_t i = 0; i < group.function_count; ++i) functions_[i].fn = group.functions[i];
+  for (uint32_t i = 0; i < group.function_count; ++i) {
+    functions_[i].fn = group.functions[i];
+    functions_[i].f = &function(group.functions[i]);
+  }
 }
 
 // Of equal pauses the first ones are kept, as the edge table does.
@@ -136,10 +137,13 @@ void TotalsFold::begin_piece(uint64_t first_ns) {
 
 void TotalsFold::add_call(const Slot &slot, uint64_t t0, uint64_t t1) {
   auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
-  while (functions_[current_].fn != fn) current_ = current_ + 1 < function_count_ ? current_ + 1 : 0;
-  const Function &f = function(fn);
+  // No longer than once around: another user's process may still write to the journal that is sealed for it.
+  for (uint32_t i = 0; i < function_count_ && functions_[current_].fn != fn; ++i) {
+    current_ = current_ + 1 < function_count_ ? current_ + 1 : 0;
+  }
   FunctionTotals &sums = functions_[current_];
-  uint64_t calls = calls_of(slot, fn);
+  const Function &f = *sums.f;
+  uint64_t calls = calls_of(slot, f);
   if (!sums.lines++) sums.first_ns = t0;
   sums.last_ns = t0;
   if (t1 > sums.end_ns) sums.end_ns = t1;
@@ -249,7 +253,7 @@ static char *put_counts(char *p, string_view key, const BitCounts &counts) {
 
 char *TotalsFold::put_args(char *p, uint32_t i) const {
   const FunctionTotals &sums = functions_[i];
-  const Function &f = function(sums.fn);
+  const Function &f = *sums.f;
   p = put_field(p, ",\"lines\":", sums.lines);
   p = put_field(p, ",\"calls\":", static_cast<int64_t>(sums.calls));
   if (direction_ != Direction::N) {

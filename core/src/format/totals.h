@@ -24,6 +24,9 @@ constexpr uint64_t kPauseNs = 10'000;   // as the edge table's MIN_PAUSE_NS
 constexpr uint32_t kMostFullLines = 3;  // of so few records a line each is shorter
 constexpr uint64_t kMostCalls = INT32_MAX;
 
+// The calls that a record stands for.
+inline uint64_t calls_of(const Slot &slot, const Function &f) { return f.shape == Shape::kChars ? slot.count : 1; }
+
 struct TotalsGroup {
   uint64_t file;
   uint64_t last_ticks;  // the begin of its last record
@@ -43,8 +46,9 @@ class TotalsTable {
   // Groups of `file` that have records; null-terminated.
   void find_all(uint64_t file, TotalsGroup *(&out)[4]);
   // Whether the group's line must be written before this record can be added.
-  static bool ends_before(const TotalsGroup &group, const Slot &slot, Fn fn);
-  void add(TotalsGroup &group, uint32_t index, const Slot &slot, Fn fn);
+  static bool ends_before(const TotalsGroup &group, const Slot &slot, Fn fn, uint64_t calls);
+  // `calls`: that the record stands for (calls_of).
+  void add(TotalsGroup &group, uint32_t index, const Slot &slot, Fn fn, uint64_t calls);
   uint32_t next(uint32_t index) const { return next_[index]; }
   // Groups are numbered in the order in which they were made.
   uint32_t size() const { return size_; }
@@ -69,6 +73,7 @@ struct BitCounts {
 };
 
 struct FunctionTotals {
+  const Function *f;
   Fn fn;
   uint32_t lines;
   uint64_t calls, followed;
@@ -90,9 +95,11 @@ struct TotalsRange {
 // A group folded, and the working memory for it.
 class TotalsFold {
  public:
-  // `to_ns(ticks)`: a record's time.
+  // `to_ns(ticks)`: a record's time,
+  // and `pause_ticks`: what no pause of kPauseNs is shorter than.
   template <class ToNs>
-  void fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns);
+  void fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns,
+            uint64_t pause_ticks);
 
   uint32_t function_count() const { return function_count_; }
   const FunctionTotals &function_at(uint32_t i) const { return functions_[i]; }
@@ -127,16 +134,19 @@ class TotalsFold {
 };
 
 template <class ToNs>
-void TotalsFold::fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns) {
+void TotalsFold::fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns,
+                      uint64_t pause_ticks) {
   begin(group);
   uint64_t end = 0;
   uint32_t index = group.head;
   for (uint32_t place = 0; direction_ != Direction::N && place < group.count; ++place, index = table.next(index)) {
     const Slot &slot = *segment.slot(index);
-    uint64_t t0 = to_ns(slot.t0), t1 = to_ns(slot.t1);
-    if (place && t0 > end + kPauseNs) add_pause(t0 - end, place);
-    if (t1 < t0) t1 = t0;
-    end = t1 > end ? t1 : end;
+    if (place && slot.t0 > end && slot.t0 - end >= pause_ticks) {
+      uint64_t pause_ns = to_ns(slot.t0) - to_ns(end);
+      if (pause_ns > kPauseNs) add_pause(pause_ns, place);
+    }
+    uint64_t upto = slot.t1 > slot.t0 ? slot.t1 : slot.t0;
+    if (upto > end) end = upto;
   }
   sort_pauses();
   index = group.head;
