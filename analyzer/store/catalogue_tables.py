@@ -275,7 +275,7 @@ class _Filler:
         query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
         (whole,) = self._db.execute(query, (file_id, start)).fetchone()
         if start > whole:
-            self._put(_LOSS, name, 0, "torn", "bytes", start - whole, problem)
+            self._put(_LOSS, name, 0, "damaged" if problem else "torn", "bytes", start - whole, problem)
 
     def _block(self, name: str, file_id: int, header: Header) -> None:
         process_id, block_id = self._process(header), self._next_id("blocks")

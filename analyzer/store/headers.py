@@ -146,7 +146,7 @@ def _scan_part(path: str, start: int) -> tuple[FileScan, int | None]:
             scan.losses["damaged", "blocks"] = scan.losses.get(("damaged", "blocks"), 0) + 1
             scan.problem = f"{path}: block at byte {offset}: the header is damaged: {error}"
     if torn_bytes:
-        scan.losses[cause or "torn", "bytes"] = torn_bytes
+        scan.losses[cause or ("damaged" if problem else "torn"), "bytes"] = torn_bytes
         scan.problem = f"{path}: {problem}" if problem else scan.problem
     return scan, found[-1][0] + found[-1][1] if len(found) == BLOCKS_AT_ONCE else None
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "inflate.h"
@@ -61,11 +62,26 @@ constexpr NumberKey kNumberKeys[] = {
     {"events", &BlockHeader::events},
 };
 
+// Throws JsonError where the header's last key is its checksum, and it is another one: `,"crc":"01234567"}`. Blocks of
+// before 2026-11-22 have none.
+void check_bytes(std::string_view json) {
+  constexpr std::string_view kKey = ",\"crc\":\"";
+  constexpr size_t kDigits = 8;
+  constexpr size_t kCheckBytes = kKey.size() + kDigits + 2;
+  if (json.size() < kCheckBytes || json.substr(json.size() - kCheckBytes, kKey.size()) != kKey) return;
+  const std::string_view covered = json.substr(0, json.size() - kCheckBytes);
+  char digits[kDigits + 1];
+  std::snprintf(digits, sizeof digits, "%08x",
+                crc32_of(reinterpret_cast<const uint8_t *>(covered.data()), covered.size()));
+  if (json.substr(json.size() - kDigits - 2, kDigits) != digits) throw JsonError("it does not match its checksum");
+}
+
 // Parses the payload; throws JsonError.
 BlockHeader parse_header(const uint8_t *p) {
   BlockHeader header;
   header.extra_bytes = le16(p + 10);
   header.json.assign(reinterpret_cast<const char *>(p) + kFixedBytes + kSubfieldBytes, le16(p + 14));
+  check_bytes(header.json);
   std::string text = header.json;
   std::replace(text.begin(), text.end(), '\n', ' ');
   text.push_back('\n');
@@ -155,7 +171,9 @@ class Scanner {
     BlockHeader header;
     try {
       header = parse_header(bytes_.data());
-    } catch (const JsonError &) {
+    } catch (const JsonError &error) {
+      if (scan_.problem.empty())
+        scan_.problem = "block at byte " + std::to_string(at_) + ": the header is damaged: " + error.what();
       return resume_after(at_ + 1);
     }
     if (header.version > kFormatVersion) {

@@ -55,7 +55,7 @@ def scan_blocks(path: str, start_offset: int = 0, most: int = 0) -> tuple[list[t
     while at < len(data) and not cause and not (most and len(blocks) == most):
         header = _frame(data, at)
         if header is None:
-            if at == 0 and not _short(data):
+            if at == 0 and not _short(data) and not _is_ours(data, at):
                 cause, problem = "foreign", "not a file of tailrace"
                 break
             at = _next_frame(data, at + 1)
@@ -93,16 +93,23 @@ def _payload(data: bytes, at: int) -> bytes:
 
 def _frame(data: bytes, at: int) -> dict[str, Any] | None:
     """The header of the block that starts at `at`, or None when none does."""
-    if len(data) < at + 16 or data[at : at + 4] != b"\x1f\x8b\x08\x04" or data[at + 12 : at + 14] != b"TR":
+    if not _is_ours(data, at) or len(data) < at + 12 + struct.unpack_from("<H", data, at + 10)[0]:
         return None
-    extra, length = struct.unpack_from("<H", data, at + 10)[0], struct.unpack_from("<H", data, at + 14)[0]
-    if extra != length + 4 or len(data) < at + 12 + extra:
+    checked = re.fullmatch(rb'(.*),"crc":"(.{8})"}', _payload(data, at), re.DOTALL)
+    if checked and checked[2] != b"%08x" % zlib.crc32(checked[1]):
         return None
     try:
         header = json.loads(_payload(data, at).decode("utf-8", "replace"), strict=False)
     except ValueError:
         return None
     return header if isinstance(header, dict) else None
+
+
+def _is_ours(data: bytes, at: int) -> bool:
+    if len(data) < at + 16 or data[at : at + 4] != b"\x1f\x8b\x08\x04" or data[at + 12 : at + 14] != b"TR":
+        return False
+    extra, length = struct.unpack_from("<H", data, at + 10)[0], struct.unpack_from("<H", data, at + 14)[0]
+    return bool(extra == length + 4)
 
 
 def _next_frame(data: bytes, at: int) -> int:

@@ -2,6 +2,7 @@
 #include "format/block.h"
 
 #include "base/sys.h"
+#include "format/deflate.h"
 
 namespace tailrace {
 namespace {
@@ -23,12 +24,17 @@ constexpr int kEnospc = 28, kEintr = 4, kEfbig = 27;
 }  // namespace
 
 string_view frame_member(char *deflate, size_t deflate_bytes, string_view header, uint32_t crc, size_t raw_bytes) {
-  char *begin = deflate - header.size() - kFrameBytes;
+  const size_t header_bytes = header.size() + kHeaderCheckBytes;
+  char *begin = deflate - header_bytes - kFrameBytes;
   char *p = put(begin, string_view("\x1f\x8b\x08\x04\0\0\0\0\0\xff", kGzipFixedBytes));
-  p = put_le16(p, header.size() + 4);
+  p = put_le16(p, header_bytes + 4);
   p = put(p, "TR");
-  p = put_le16(p, header.size());
+  p = put_le16(p, header_bytes);
+  header.remove_suffix(1);  // the closing brace
   p = put(p, header);
+  p = put(p, ",\"crc\":\"");
+  p = put_hex(p, crc32_of(header.data(), header.size()), 8);
+  p = put(p, "\"}");
   p = put_le32(deflate + deflate_bytes, crc);
   p = put_le32(p, static_cast<uint32_t>(raw_bytes));
   return {begin, static_cast<size_t>(p - begin)};

@@ -12,8 +12,12 @@ constexpr size_t kGzipTrailerBytes = 8;
 // The fixed part, XLEN, and the subfield's id and length.
 constexpr size_t kFrameBytes = kGzipFixedBytes + 2 + 4;
 
-// Puts the gzip frame and `header` in front of the deflate stream at `deflate` (there must be kFrameBytes +
-// header.size() bytes of room before it) and the trailer behind it. Returns the whole member.
+// What a header's checksum adds to it: `,"crc":"01234567"`, before the closing brace.
+constexpr size_t kHeaderCheckBytes = 17;
+
+// Puts the gzip frame, `header` and its checksum in front of the deflate stream at `deflate` (there must be
+// kFrameBytes + header.size() + kHeaderCheckBytes bytes of room before it) and the trailer behind it. Returns the whole
+// member.
 string_view frame_member(char *deflate, size_t deflate_bytes, string_view header, uint32_t crc, size_t raw_bytes);
 
 // Appends `member` to the file, which is made when absent. After a short write the file is truncated to its old size.

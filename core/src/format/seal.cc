@@ -32,7 +32,7 @@ struct ContextEntry {
 class SealScratch {
  public:
   char raw[kBlockRawBytes + kLineSlackBytes];
-  char headroom[kFrameBytes + kMaxHeaderBytes];  // for the frame, right before the stream
+  char headroom[kFrameBytes + kMaxHeaderBytes + kHeaderCheckBytes];  // for the frame, right before the stream
   char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
   char header[kMaxHeaderBytes];
   SummaryRoom summary;
