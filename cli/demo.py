@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import click
 import tailrace
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, TailraceError, UsageError
-from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations import environment, launcher, programs, rundir
 from tailrace.integrations.messages import say
 
 
@@ -38,7 +37,7 @@ def command(output: Path | None, show: bool) -> None:
     folder = _folder(output)
     files, page = folder / "files", folder / "report.html"
     files.mkdir(parents=True)
-    workflow = [sys.executable, "-m", "tailrace.parsl.demo"]
+    workflow = programs.module_command("tailrace.parsl.demo")
     # The report's names are relative to the directory in which the run was started.
     with _working_directory(files):
         run_dir = rundir.open_run_directory(folder / "run", workflow)

@@ -279,7 +279,8 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys:
 
             _render(pd.concat(pieces, ignore_index=True), keys)
         else:
-            _TEXTS[form](pieces, utf8_output())
+            file = utf8_output()
+            _TEXTS[form](map(_shown, pieces) if file.isatty() else pieces, file)
         return
     try:
         with published(output) as place:
@@ -303,6 +304,14 @@ def _heads(names: Iterable[object], keys: Sequence[str]) -> list[str]:
     from tailrace.analyzer.store import query
 
     return [f"{name} ({unit})" if (unit := query.unit(str(name), keys)) else str(name) for name in names]
+
+
+def _shown(piece: pd.DataFrame) -> pd.DataFrame:
+    """For a terminal: no name in it acts there."""
+    from tailrace.analyzer.util.formatting import visible
+
+    shown: pd.DataFrame = piece.astype(object).map(lambda value: visible(value) if isinstance(value, str) else value)
+    return shown
 
 
 def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:

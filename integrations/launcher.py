@@ -14,8 +14,8 @@ import signal
 import socket
 import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time_ns
@@ -80,7 +80,12 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
             env = environment.task_environment(run_dir, tags)
     except TailraceError as error:
         summary.fault = f"not traced: {error}"
-    code = run_command(command, env, run_dir)
+    with _held(run_dir) as is_there:
+        code = run_command(command, env, run_dir, is_there)
+        moved = not is_there()
+    if moved:
+        summary.fault = summary.fault or moved_message(run_dir)
+        return code, summary
     try:
         account = seal(run_dir, env)
         summary.lost.update(account["unrecorded_lost"])
@@ -92,6 +97,41 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
     except (TailraceError, OSError, RuntimeError, ValueError) as error:
         summary.fault = summary.fault or f"the trace in {run_dir} is incomplete: {error}"
     return code, summary
+
+
+@contextmanager
+def _held(run_dir: Path) -> Iterator[Callable[[], bool]]:
+    """Keeps the run directory open; the function tells whether it still has its name. Another one in its place may be
+    another user's, who may write to the directory above."""
+    try:
+        descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield lambda: True  # sealing says what is wrong with it
+        return
+    held = os.fstat(descriptor)
+
+    def is_there() -> bool:
+        try:
+            found = run_dir.lstat()
+        except FileNotFoundError:
+            # Renamed, unless it was removed (proc(5)).
+            return str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith(" (deleted)")
+        except OSError:
+            return True
+        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+    try:
+        yield is_there
+    finally:
+        os.close(descriptor)
+
+
+def moved_message(run_dir: Path) -> str:
+    """What to do about a run directory that has another name."""
+    return (
+        f"{run_dir} was renamed or replaced while the command ran, so that what was not written yet is not sealed: "
+        f"give it its name back and run `tailrace seal {run_dir}`"
+    )
 
 
 class SealAccount(TypedDict):
@@ -227,10 +267,15 @@ def _add_header(summary: Summary, header: dict[str, Any]) -> tuple[str, int, str
     return str(header["host"]), operator.index(header["pid"]), str(header["start"])
 
 
-def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | None = None) -> int:
+def run_command(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    run_dir: Path | None = None,
+    is_there: Callable[[], bool] = lambda: True,
+) -> int:
     """Runs `command`, found by PATH, and forwards our signals to it; returns its exit code in the shell's convention.
 
-    run_dir: receives the byte accounting of the command (docs/trace-format.md, "accounts").
+    run_dir: receives the byte accounting of the command (docs/trace-format.md, "accounts"), if it `is_there`.
     """
     watched = {*_FORWARDED, signal.SIGCHLD}
     filters = seccomp_filters()
@@ -243,7 +288,10 @@ def run_command(command: Sequence[str], env: Mapping[str, str], run_dir: Path | 
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         pid = _spawn(command, dict(env), mask)
-        return exit_code(_wait(pid, watched, run_dir, command[0]))
+        status, account = _wait(pid, watched)
+        if account is not None and run_dir is not None and is_there():
+            write_account(run_dir, pid, status, account, command[0])
+        return exit_code(status)
     except FileNotFoundError:
         say(f"{command[0]}: command not found")
         return NOT_FOUND
@@ -291,16 +339,15 @@ def exit_code(status: int) -> int:
     return _SIGNALLED - code if code < 0 else code
 
 
-def _wait(pid: int, watched: set[signal.Signals], run_dir: Path | None, command: str) -> int:
+def _wait(pid: int, watched: set[signal.Signals]) -> tuple[int, tuple[int, int] | None]:
+    """The command's wait status and byte accounting, once it has ended."""
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
             status, account = _take(ended.si_pid)
             if ended.si_pid != pid:
                 continue  # an orphan that pool.py adopted
-            if account is not None and run_dir is not None:
-                write_account(run_dir, pid, status, account, command)
-            return status
+            return status, account
         received = signal.sigwaitinfo(watched)
         # A positive code is the kernel's: a Ctrl-C of the terminal reaches the command too, which is in our group.
         if received.si_signo != signal.SIGCHLD and received.si_code <= 0:

@@ -4,6 +4,7 @@ Only the first program of a run is checked here; the core checks the programs th
 """
 
 import shutil
+import sys
 from dataclasses import dataclass
 
 from tailrace import _native
@@ -37,6 +38,12 @@ class Obstacle:
     def breaks(self) -> bool:
         """Whether the program fails to start, or complains, with the core in LD_PRELOAD."""
         return self.word in _BREAKS
+
+
+def module_command(module: str) -> list[str]:
+    """The command that runs a module of ours, without the working directory among the places of modules: whoever may
+    write there could put a module of his in front (Python 3.11)."""
+    return [sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), "-m", module]
 
 
 def find_obstacle(command: str) -> Obstacle | None:

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.analyzer.util import ownership
-from tailrace.integrations import environment, launcher
+from tailrace.integrations import environment, launcher, rundir
 
 _ONE_USER_S = 600
 """For the journals of one user. A process that has become a user can be stopped by that user."""
+_MOST_PLACES = 1000
 _END_S = 10
 """For the end of that process, once it has told its results, and again once it was killed."""
 _RESULT_BYTES = 64 << 20
@@ -85,11 +86,17 @@ def _count_of_another(run: Path, owner: int) -> Recovered:
 
 
 def _chosen_places(run: Path) -> list[str]:
-    """What TAILRACE_JOURNAL_DIR was for the run, by its run.json, and is here; and the default."""
+    """What TAILRACE_JOURNAL_DIR was for the run, by its run.json, and is here; and the default.
+
+    The run.json of a run that was sent may name any place, which is not even looked at: of this node, since it was
+    started, are only descriptions with its boot id.
+    """
     described = _description(run)
     listed = described.get("restarts")
     descriptions = [described, *(listed if isinstance(listed, list) else [])]
-    found = [one.get("journal_dir") for one in descriptions if isinstance(one, dict)]
+    boot = rundir.boot_id()
+    found = [one.get("journal_dir") for one in descriptions if isinstance(one, dict) and one.get("boot_id") == boot]
+    found = found[:_MOST_PLACES] if boot else []
     chosen = [environment.journal_directory(), environment.default_journal_directory(), *found]
     return list(dict.fromkeys(place for place in chosen if isinstance(place, str) and place.startswith("/")))
 

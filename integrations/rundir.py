@@ -130,7 +130,11 @@ def existing_run_directory(path: str | Path) -> Path:
 
 
 def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace-runs") -> Path:
-    """An unused directory: `tailrace-runs/<local time>-<program>`, with a number appended if needed."""
+    """An unused directory: `tailrace-runs/<local time>-<program>`, with a number appended if needed.
+
+    Raises UsageError where `parent` is another user's, who could replace the run at any time.
+    """
+    _check_parent(Path(parent))
     program = re.sub(r"[^A-Za-z0-9._]", "_", Path(command[0]).name)[:40] if command else "run"
     stem = Path(parent) / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
     candidate, number = stem, 1
@@ -138,6 +142,19 @@ def default_run_directory(command: Sequence[str], parent: str | Path = "tailrace
         number += 1
         candidate = stem.with_name(f"{stem.name}-{number}")
     return candidate
+
+
+def _check_parent(parent: Path) -> None:
+    """A directory for runs that nobody named may be another user's trap; root's is a site's choice."""
+    try:
+        found, target = parent.lstat(), parent.stat()
+    except OSError:
+        return  # it is made
+    for status in (found, target):
+        if status.st_uid not in (os.geteuid(), 0):
+            raise UsageError(f"{parent} belongs to user {status.st_uid}: give the run's directory with -o")
+    if target.st_mode & stat.S_IWOTH and not target.st_mode & stat.S_ISVTX:
+        raise UsageError(f"other users may replace what is in {parent}: give the run's directory with -o")
 
 
 def describe_run(directory: Path, command: Sequence[str], tags: str = "") -> None:
@@ -224,7 +241,7 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "uid": os.getuid(),
         "host": socket.gethostname(),
         "kernel": platform.release(),
-        "boot_id": _boot_id(),
+        "boot_id": boot_id(),
         "cpu": {"model": _cpu_model(), "count": os.cpu_count() or 1},
         "clock_error_ns": clock_error_ns(),
         "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
@@ -252,7 +269,7 @@ def _working_directory() -> str:
         return ""  # removed, or outside of a changed root
 
 
-def _boot_id() -> str | None:
+def boot_id() -> str | None:
     """The id of the running kernel, equal in all of its containers; random(4)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

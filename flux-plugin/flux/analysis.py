@@ -30,6 +30,7 @@ from typing import Any
 
 from tailrace.errors import ManagerError, UsageError
 from tailrace.flux.collect import find_flux
+from tailrace.integrations import programs
 
 ADDRESS, KEYS, OUTPUT = "address", "keys.json", "output"
 CLIENT_GONE_S = 15.0
@@ -125,7 +126,7 @@ def _submit(flux: Path, workers: int, place: Path) -> str:
     command = [str(flux), "submit", f"-n{workers}", "-c1", "--job-name=tailrace-analysis"]
     # The analysis itself must not be traced.
     command += ["--setattr=user.trace=false", "-oexit-timeout=10s", f"--output={place / OUTPUT}", f"--cwd={place}"]
-    command += [sys.executable, "-m", "tailrace.flux.analysis", str(place)]
+    command += [*programs.module_command("tailrace.flux.analysis"), str(place)]
     done = _flux(command)
     if done.returncode:
         raise ManagerError(f"Flux rejected the analysis job: {_last_line(done.stderr)}")

@@ -5,7 +5,6 @@ isinstance checks. The instance keeps the original attributes, so that a configu
 """
 
 import shlex
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from typing import Any
 
 from parsl.executors import FluxExecutor, HighThroughputExecutor, ThreadPoolExecutor
 from parsl.executors.base import ParslExecutor
+from tailrace.integrations import programs
 from tailrace.parsl import flux_jobs
 from tailrace.parsl.call import TAGS_KEYWORD, TracedCall, traced_call
 
@@ -74,7 +74,7 @@ def pool_command(launch_cmd: str, settings: Mapping[str, str]) -> str:
 
     Adds no `$`, backtick or backslash: some of Parsl's launchers put the command into an unquoted here-document.
     """
-    words = [sys.executable, "-m", "tailrace.integrations.pool"]
+    words = programs.module_command("tailrace.integrations.pool")
     words += [f"{name}={value}" for name, value in settings.items()]
     prefix = " ".join(shlex.quote(word) for word in [*words, "--"])
     if any(character in launch_cmd for character in _SHELL_SYNTAX):

@@ -20,6 +20,7 @@ from parsl.serialize import serialize
 
 from tailrace import tags
 from tailrace.errors import TagError
+from tailrace.integrations import programs
 from tailrace.parsl import call, executors, plugin, task_log, task_tags, trace, waits
 
 
@@ -90,8 +91,7 @@ def test_the_pool_command_is_unchanged_by_both_formattings():
     formatted = executors.pool_command(launch_cmd, settings).format(debug="-d").format(block_id=7)
     words = shlex.split(formatted)
     assert words[1:] == [
-        "-m",
-        "tailrace.integrations.pool",
+        *programs.module_command("tailrace.integrations.pool")[1:],
         "TAILRACE_RUN=/a {b}/c'd",
         "TAILRACE_TAGS=workflow=w",
         "--",

@@ -161,6 +161,8 @@ bool is_token_scheme(string_view before) {
   return false;
 }
 
+bool is_private_key(string_view argument) { return argument.find(kPrivateKey) != string_view::npos; }
+
 bool is_token(string_view word) {
   for (string_view begin : kTokenBegins) {
     if (starts_with(word, begin) && word.size() >= begin.size() + kTokenBytes) return true;
@@ -230,12 +232,12 @@ void Redactor::write_without_secrets(Writer &out, string_view text, Put put) {
 }
 
 void Redactor::write(Writer &out, string_view argument, Put put) {
-  bool whole = mode_ == Redaction::kArguments ? !first_ : expects_secret_ && !is_next_option(argument);
+  bool whole = mode_ == Redaction::kArguments
+                   ? !first_
+                   : (expects_secret_ && !is_next_option(argument)) || is_private_key(argument);
   expects_secret_ = mode_ == Redaction::kSecrets && !first_ && is_option(argument) && is_secret(argument);
   first_ = false;
-  if (whole) {
-    put(out, kRedacted);
-  } else if (mode_ == Redaction::kSecrets && argument.find(kPrivateKey) != string_view::npos) {
+  if (whole && mode_ != Redaction::kNone) {
     put(out, kRedacted);
   } else if (mode_ == Redaction::kSecrets) {
     write_without_secrets(out, argument, put);
