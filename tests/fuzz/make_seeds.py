@@ -92,6 +92,7 @@ def main() -> None:
         b"workflow=w,stage=s%20t,task=1,job=2,rank=3,sample=NA12878\nstage=other,zeta=%C3%A9,b.c-d_e=:/@+",
     )
     put("tags", "plain", b"a=1")
+    put("pieces", "read", b"[4096,[0,1200,21,8192,651],[1502,1130,18,7372,559,[1,2,3,4],0,9,1,0],[1,1,1,1,1,[]]]")
     # Eight bytes an event (edges.cc): reads of one file, a truncation, a write.
     reads = b"".join(bytes([0, 0, 1, 1, i, 0x51, 3 + i, 0]) for i in range(0, 60, 5))
     put("edges", "reads", b"\x06" + reads)

@@ -19,7 +19,7 @@ from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace import tags
-from tailrace.errors import TagError
+from tailrace.errors import TagError, UsageError
 from tailrace.integrations import programs
 from tailrace.parsl import call, executors, plugin, task_log, task_tags, trace, waits
 
@@ -138,6 +138,18 @@ def test_wrong_tags_are_refused_before_anything_starts(tmp_path, tags):
     with pytest.raises(TagError):
         trace(Config(executors=[ThreadPoolExecutor()]), run_dir=tmp_path / "run", tags=tags)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_detail_reaches_workers_and_is_checked(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAILRACE_DETAIL", "full")  # so that it is undone
+    monkeypatch.delenv("TAILRACE_DETAIL")
+    monkeypatch.setattr(plugin.environment, "attach", lambda directory: None)
+    executor = HighThroughputExecutor()
+    with pytest.raises(UsageError, match="give full, totals, auto or auto:BYTES"):
+        trace(Config(executors=[executor]), run_dir=tmp_path / "run", detail="sampled")
+    assert "TAILRACE_DETAIL" not in plugin.os.environ
+    trace(Config(executors=[executor]), run_dir=tmp_path / "run", detail="auto:16M")
+    assert "TAILRACE_DETAIL=auto:16M" in executor.launch_cmd
 
 
 def test_without_a_usable_directory_the_configuration_comes_back_as_it_was(tmp_path, caplog):
