@@ -62,8 +62,12 @@ constexpr NumberKey kNumberKeys[] = {
     {"events", &BlockHeader::events},
 };
 
-// Throws JsonError where the header's last key is its checksum, and it is another one: `,"crc":"01234567"}`. Blocks of
-// before 2026-11-22 have none.
+struct ChecksumError : JsonError {
+  using JsonError::JsonError;
+};
+
+// Throws ChecksumError where the header's last key is a checksum, and it is another one: `,"crc":"01234567"}`. Older
+// blocks have none.
 void check_bytes(std::string_view json) {
   constexpr std::string_view kKey = ",\"crc\":\"";
   constexpr size_t kDigits = 8;
@@ -73,7 +77,7 @@ void check_bytes(std::string_view json) {
   char digits[kDigits + 1];
   std::snprintf(digits, sizeof digits, "%08x",
                 crc32_of(reinterpret_cast<const uint8_t *>(covered.data()), covered.size()));
-  if (json.substr(json.size() - kDigits - 2, kDigits) != digits) throw JsonError("it does not match its checksum");
+  if (json.substr(json.size() - kDigits - 2, kDigits) != digits) throw ChecksumError("it does not match its checksum");
 }
 
 // Parses the payload; throws JsonError.
@@ -172,7 +176,8 @@ class Scanner {
     try {
       header = parse_header(bytes_.data());
     } catch (const JsonError &error) {
-      if (scan_.problem.empty())
+      // Any other fault is that of a torn header, too.
+      if (scan_.problem.empty() && dynamic_cast<const ChecksumError *>(&error) != nullptr)
         scan_.problem = "block at byte " + std::to_string(at_) + ": the header is damaged: " + error.what();
       return resume_after(at_ + 1);
     }
