@@ -29,7 +29,7 @@ from tailrace.analyzer.store import headers
 def taken():
     return int(re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 before = taken()
-scan = headers.scan_file(sys.argv[1], 0)
+(scan,) = headers.scan_file(sys.argv[1], 0)
 print(taken() - before, sum(header.events for header in scan.headers), scan.problem)
 """
 
