@@ -17,10 +17,15 @@ The tracer never samples, so no edge is a statistical estimate.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import networkx as nx
-
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Graph
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = lazy("networkx")
 
 CONFIDENCES = ("unordered", "raced", "losses", "partial", "external", "complete", "unknown")
 

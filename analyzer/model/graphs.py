@@ -9,9 +9,9 @@ computed in tables before: nothing here loops over events.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 
@@ -32,8 +32,14 @@ from tailrace.analyzer.model.dataflow import (
     partial_activities,
 )
 from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Bools, Graph, Ints
 from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = lazy("networkx")
 
 FILES = ("none", "shared", "all")
 

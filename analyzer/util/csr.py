@@ -13,11 +13,17 @@ get no guessed value, they are marked (`Longest.reached` is False).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Bools, Ints
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = lazy("networkx")
 
 NARROW = 48
 """A level of fewer nodes than this is processed node by node."""

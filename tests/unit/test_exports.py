@@ -94,7 +94,7 @@ class TestCommand:
         story.create("/a", stage="s", task="t")
         story.write("/a", stage="s", task="t")
         story.read("/usr/lib/libm.so", stage="s", task="t")
-        monkeypatch.setattr(graph_command, "open_run", lambda _: story.run())
+        monkeypatch.setattr(graph_command, "open_run", lambda *_: story.run())
 
     def test_the_ending_chooses_the_format(self, tmp_path) -> None:
         for ending, start in (("json", "{"), ("graphml", "<"), ("dot", "digraph"), ("txt", "digraph")):

@@ -62,6 +62,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["query", "RUN", "--by", "stage"], {"numpy", "pandas", "pyarrow"}),
         (["query", "RUN", "--by", "name", "--agg", "sum:size"], {"numpy", "pandas", "pyarrow"}),
         (["query", "RUN", "--path", "/x"], {"numpy", "pandas", "pyarrow"}),
+        (["file", "RUN", "/x", "--up"], {"numpy", "pandas", "pyarrow"}),
     ],
 )
 def test_a_command_imports_what_it_needs(directory: Path, words: list[str], heavy: set[str]) -> None:
@@ -189,3 +190,17 @@ def test_sums_of_mixed_blocks_are_read_once(tmp_path: Path, monkeypatch: pytest.
         ("d", 1),
         (None, 3),
     }
+
+
+def test_sums_without_a_damaged_block_say_so_each_time(tmp_path: Path) -> None:
+    path = traced(tmp_path / "run")
+    damaged = path / "trace/n-7-1.pfw.gz"
+    data = bytearray(damaged.read_bytes())
+    start = data.index(b"\x1f\x8b\x08\x04", 10)  # the second block, which mixes stages
+    end = data.index(b"\x1f\x8b\x08\x04", start + 10)
+    data[end - 8 : end - 4] = bytes(byte ^ 0xFF for byte in data[end - 8 : end - 4])  # its checksum
+    damaged.write_bytes(data)
+    for _ in range(3):
+        run = tailrace.open(path)
+        assert {row.stage: row.events for row in run.stage_rows()} == {"a": 19, "b": 4, "c": 3, None: 2}
+        assert any("damaged" in problem for problem in run.problems), "each time"
