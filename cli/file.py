@@ -10,7 +10,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.lines import command_text, lasted, put, since
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option, utf8_output
 
 if TYPE_CHECKING:
@@ -34,15 +34,16 @@ _STATES = {
 @click.option("--down", is_flag=True, help="Add the tree of what was made from it, to results that nobody read.")
 @click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@strict_option
 @scheduler_option
-def command(directory: Path, name: str, up: bool, down: bool, hashed: bool, as_json: bool) -> None:
+def command(directory: Path, name: str, up: bool, down: bool, hashed: bool, as_json: bool, strict: bool) -> None:
     """Show the history of the file PATH in the run DIR.
 
     PATH is any name of the file: absolute, relative, the end of a path, before or after a rename; a pattern with *, ?
     or [; or an identity as `tailrace query --by file` prints it. Printed are its names and versions, who wrote and read
     each version, when, how many bytes, which ranges and in which way, and how long the file lived.
     """
-    history = open_run(directory).file(name, up=up, down=down, hashed=hashed)
+    history = open_run(directory, strict).file(name, up=up, down=down, hashed=hashed)
     if as_json:
         utf8_output().write(json.dumps(history.to_json(), indent=1, ensure_ascii=False) + "\n")
         return

@@ -10,7 +10,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.lines import command_text, put, since
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option, utf8_output
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ _VIA = {
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("task", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@strict_option
 @scheduler_option
-def command(directory: Path, task: str, as_json: bool) -> None:
+def command(directory: Path, task: str, as_json: bool, strict: bool) -> None:
     """Show the task ID of the run DIR.
 
     ID is the task's tag, its name as reports show it (with or without its stage), WORKFLOW/TASK, or HOST:PID of a
@@ -53,7 +54,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     data and who made and used it, its place on the critical path, its slowest calls, and what sets it apart from the
     other tasks of its stage.
     """
-    profile = open_run(directory).task(task)
+    profile = open_run(directory, strict).task(task)
     if as_json:
         utf8_output().write(json.dumps(profile.to_json(), indent=1, ensure_ascii=False) + "\n")
         return

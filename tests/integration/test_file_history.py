@@ -152,3 +152,13 @@ def test_the_command_prints_it_in_80_columns(work: Path) -> None:
     assert told["files"] == tailrace.open(work / "run").file("sorted.txt").to_json()["files"] and told["up"] is None
     wrong = run_cli("file", work / "run", "nothing-like-it", cwd=work)
     assert wrong.returncode == 1 and "no event is on a file called" in wrong.stderr
+
+
+def test_what_is_missing_is_said(work: Path, tmp_path: Path) -> None:
+    shutil.copytree(work / "run", tmp_path / "run")
+    largest = max((tmp_path / "run/trace").iterdir(), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-100])
+    done = run_cli("file", tmp_path / "run", "sorted.txt")
+    assert done.returncode == 0 and "tailrace: incomplete: " in done.stderr
+    refused = run_cli("file", tmp_path / "run", "sorted.txt", "--strict")
+    assert refused.returncode == 1 and "is incomplete" in refused.stderr and not refused.stdout
