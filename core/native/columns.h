@@ -74,11 +74,11 @@ class Dictionary {
   int32_t index_of(std::string_view text);
 
   size_t size() const { return offsets_.size() - 1; }
+  std::string_view at(int32_t i) const;
   const std::vector<int32_t> &offsets() const { return offsets_; }
   const std::string &data() const { return data_; }
 
  private:
-  std::string_view at(int32_t i) const;
   void grow();
 
   std::string data_;
@@ -103,6 +103,7 @@ class Column {
   void set_indices(size_t begin, size_t end, int32_t index) { std::fill(indices() + begin, indices() + end, index); }
   // What an absent integer reads as where it is not null.
   static int32_t fallback(const std::string &name) { return name == "calls" || name == "lines" ? 1 : 0; }
+  int32_t index_at(size_t row) const { return static_cast<const int32_t *>(values_.get())[row]; }
   int64_t int_at(size_t row) const {
     return type_ == Type::kInt64 ? static_cast<const int64_t *>(values_.get())[row]
                                  : static_cast<const int32_t *>(values_.get())[row];

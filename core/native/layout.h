@@ -20,13 +20,29 @@ struct FileName;
 // What is done with the value that follows a literal.
 enum class Action : uint8_t { kSkip, kText, kInt, kList, kTs, kNs, kDur, kPhase, kFile, kFile2, kHost, kPath, kEnd };
 
-// Keys that every event must have; a bit each.
-enum Needed : uint8_t { kNeedsName = 1, kNeedsCat = 2, kNeedsTs = 4, kNeedsPid = 8, kNeedsTid = 16, kNeedsPhase = 32 };
-constexpr uint8_t kNeedsAll = 63;
+// What a line has; a bit each. First the keys that every event must have.
+enum Seen : uint16_t {
+  kHasName = 1,
+  kHasCat = 2,
+  kHasTs = 4,
+  kHasPid = 8,
+  kHasTid = 16,
+  kHasPhase = 32,
+  // Keys that may be left out since others imply them, whatever their value is (docs/trace-format.md).
+  kHasRet = 64,
+  kHasCount = 128,
+  kHasDir = 256,
+  // Keys that imply others; only with a whole number.
+  kGivesSize = 512,
+  kGivesErrno = 1024,
+  kGivesCalls = 2048,
+};
+constexpr uint16_t kNeedsAll = 63;
 
 struct KeyUse {
   Action action = Action::kSkip;
-  uint8_t needed = 0;
+  uint16_t seen = 0;         // when the key is there
+  uint16_t gives = 0;        // when its value is a whole number
   Column *column = nullptr;  // kText, kInt, kList
 };
 
@@ -50,7 +66,7 @@ struct Stretch {
   std::string bytes;  // from the first value to the literal of `stop`, that included; 8 more for same_bytes
   size_t length = 0;
   std::vector<Set> sets;
-  uint8_t needed = 0;
+  uint16_t seen = 0;
   Edge *stop = nullptr;
   uint32_t misses = 0;  // in a row; too many remove the stretch
 };

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "format/functions.h"
 #include "layout.h"
 #include "names.h"
 #include "numbers.h"
@@ -12,6 +13,9 @@
 namespace tailrace::native {
 
 namespace {
+
+// From this version of the format on, a line doesn't repeat what its other fields tell.
+constexpr int64_t kLeanVersion = 2;
 
 // Whether the line is likely to be metadata, so that it isn't tried as an event first.
 bool looks_like_metadata(const char *p) {
@@ -52,6 +56,7 @@ class Parser::Impl {
 
   void block(std::string_view text, const BlockHeader &header) {
     names_.begin_block(header.host);
+    completes_ = header.version >= kLeanVersion && (ret_column_ != nullptr || count_column_ != nullptr || dir_column_);
     const size_t first_row = rows_;
     uint64_t lines = 0;
     const char *p = text.data();
@@ -127,18 +132,38 @@ class Parser::Impl {
     const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
     for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
     names_.use_columns(host_column_, file_columns_);
-    top_["name"].needed = kNeedsName;
-    top_["cat"].needed = kNeedsCat;
-    top_["pid"].needed = kNeedsPid;
-    top_["tid"].needed = kNeedsTid;
-    top_["ph"] = {Action::kPhase, kNeedsPhase, nullptr};
-    top_["ts"] = {ts_column_ != nullptr ? Action::kTs : Action::kSkip, kNeedsTs, nullptr};
+    top_["name"].seen = kHasName;
+    top_["cat"].seen = kHasCat;
+    top_["pid"].seen = kHasPid;
+    top_["tid"].seen = kHasTid;
+    top_["ph"] = {Action::kPhase, kHasPhase, 0, nullptr};
+    top_["ts"] = {ts_column_ != nullptr ? Action::kTs : Action::kSkip, kHasTs, 0, nullptr};
     if (dur_column_ != nullptr) top_["dur"].action = Action::kDur;
     if (ts_column_ != nullptr) args_["ns"].action = Action::kNs;
     if (host_column_ != nullptr) args_["hhash"].action = Action::kHost;
     if (file_columns_[0] || file_columns_[2] || file_columns_[4]) args_["fhash"].action = Action::kFile;
     if (file_columns_[1] || file_columns_[3]) args_["fhash2"].action = Action::kFile2;
     if (file_columns_[0]) args_["path"].action = Action::kPath;
+    ret_column_ = column("ret");
+    count_column_ = column("count");
+    dir_column_ = column("dir");
+    args_["ret"].seen = kHasRet;
+    args_["count"].seen = kHasCount;
+    args_["dir"].seen = kHasDir;
+    args_["size"].gives = kGivesSize;
+    args_["errno"].gives = kGivesErrno;
+    args_["calls"].gives = kGivesCalls;
+    if (dir_column_ != nullptr) read_names();
+  }
+
+  // The direction of a call is told by its name, so that is read even where it is not asked for.
+  void read_names() {
+    name_column_ = column("name");
+    if (name_column_ != nullptr) return;
+    own_names_ = std::make_unique<Column>("name", Type::kText, false, capacity_);
+    name_column_ = own_names_.get();
+    top_["name"].action = Action::kText;
+    top_["name"].column = name_column_;
   }
 
   // ---- lines ----
@@ -169,7 +194,34 @@ class Parser::Impl {
     if (has_path_ && file_columns_[0]->is_null_text(rows_)) {
       file_columns_[0]->set_index(rows_, file_columns_[0]->dictionary().index_of(text_of(path_, &scratch_)));
     }
+    if (completes_) complete();
     ++rows_;
+  }
+
+  // Sets what the line leaves out because its other fields tell it (docs/trace-format.md, "What a line leaves out").
+  void complete() {
+    if ((seen_ & (kHasRet | kGivesErrno)) == kGivesErrno && ret_column_ != nullptr) ret_column_->set_int(rows_, -1);
+    if ((seen_ & kGivesSize) == 0) return;
+    if ((seen_ & kGivesCalls) == 0) {
+      if ((seen_ & (kHasRet | kGivesErrno)) == 0 && ret_column_ != nullptr) ret_column_->set_int(rows_, size_);
+      if ((seen_ & kHasCount) == 0 && count_column_ != nullptr) count_column_->set_int(rows_, size_);
+    }
+    if ((seen_ & kHasDir) == 0 && dir_column_ != nullptr) {
+      dir_column_->set_index(rows_, told_direction(name_column_->index_at(rows_)));
+    }
+  }
+
+  // The index in the column `dir` of the direction that a name tells, by the name's index; -1 is none.
+  int32_t told_direction(int32_t name) {
+    constexpr int32_t kNotLooked = -2;
+    const auto at = static_cast<size_t>(name);
+    if (at >= told_directions_.size()) told_directions_.resize(name_column_->dictionary().size(), kNotLooked);
+    if (told_directions_[at] == kNotLooked) {
+      const Direction direction = tailrace::told_direction(name_column_->dictionary().at(name));
+      told_directions_[at] =
+          direction == Direction::N ? -1 : dir_column_->dictionary().index_of(direction == Direction::W ? "w" : "r");
+    }
+    return told_directions_[at];
   }
 
   static int64_t saturating_sum(int64_t a, int64_t b) {
@@ -194,11 +246,11 @@ class Parser::Impl {
       }
       if (edge->use.action == Action::kEnd) {
         if (recorded_.first != nullptr) end_recording(edge, p);
-        return seen_ == kNeedsAll ? p : nullptr;
+        return (seen_ & kNeedsAll) == kNeedsAll ? p : nullptr;
       }
       const bool steady = edge->steady && edge->stretch == nullptr;
       if (!steady && recorded_.first != nullptr) end_recording(edge, p);
-      seen_ |= edge->use.needed;
+      seen_ |= edge->use.seen;
       const char *value = p;
       p = edge->is_string ? string_value(edge, p) : other_value(edge->use, p);
       if (p == nullptr) return nullptr;
@@ -218,7 +270,7 @@ class Parser::Impl {
 
   // Values that often stay the same from line to line.
   static bool is_steady(const Edge &edge) {
-    if (!edge.is_string) return (edge.use.needed & (kNeedsPid | kNeedsTid)) != 0;
+    if (!edge.is_string) return (edge.use.seen & (kHasPid | kHasTid)) != 0;
     const Action action = edge.use.action;
     return action == Action::kText || action == Action::kSkip || action == Action::kPhase;
   }
@@ -238,7 +290,7 @@ class Parser::Impl {
         set.column->set_int(rows_, set.value);
       }
     }
-    seen_ |= stretch->needed;
+    seen_ |= stretch->seen;
     *p += stretch->length;
     return stretch->stop;
   }
@@ -248,11 +300,11 @@ class Parser::Impl {
       recorded_.first = edge;
       recorded_.start = value;
       recorded_.values = 0;
-      recorded_.needed = 0;
+      recorded_.seen = 0;
       recorded_.sets.clear();
     }
     ++recorded_.values;
-    recorded_.needed |= edge->use.needed;
+    recorded_.seen |= edge->use.seen;
     const KeyUse &use = edge->use;
     if (use.action == Action::kText && edge->is_string) recorded_.sets.push_back({use.column, true, edge->last_index});
     if (use.action == Action::kInt) recorded_.sets.push_back({use.column, false, use.column->int_at(rows_)});
@@ -269,7 +321,7 @@ class Parser::Impl {
     stretch->bytes.append(8, '\0');
     stretch->length = length;
     stretch->sets = recorded_.sets;
-    stretch->needed = recorded_.needed;
+    stretch->seen = recorded_.seen;
     stretch->stop = stop;
     first->stretch = std::move(stretch);
   }
@@ -425,6 +477,7 @@ class Parser::Impl {
       if (read_digits(&q, &digits) && ends_number(*q)) {
         if (use.column != nullptr)
           use.column->set_int(rows_, negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits));
+        if (use.gives != 0) give(use, negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits));
         return q;
       }
     } else if (use.action == Action::kTs || use.action == Action::kDur || use.action == Action::kNs) {
@@ -458,11 +511,19 @@ class Parser::Impl {
     return p;
   }
 
+  void give(const KeyUse &use, int64_t value) {
+    seen_ |= use.gives;
+    if (use.gives == kGivesSize) size_ = value;
+  }
+
+  static bool is_whole(std::string_view number) { return number.find_first_of(".eE") == std::string_view::npos; }
+
   // A value that is no string and no number in the usual form. False when the line is no event.
   bool odd_value(const KeyUse &use, const Value &value) {
+    if (use.gives != 0 && value.kind == Value::Kind::kNumber && is_whole(value.text)) give(use, integer_of(value.text));
     if (use.action == Action::kSkip) return true;
     if (use.action == Action::kPhase) return false;
-    if (value.kind == Value::Kind::kNull && use.needed == 0) return true;
+    if (value.kind == Value::Kind::kNull && (use.seen & kNeedsAll) == 0) return true;
     if (use.action == Action::kList) {
       if (!put_numbers_only(value, &scratch_)) throw JsonError("a list of whole numbers is expected");
       use.column->set_index(rows_, use.column->dictionary().index_of(scratch_));
@@ -516,21 +577,28 @@ class Parser::Impl {
   Column *host_column_ = nullptr;
   Column *start_column_ = nullptr;  // one value a block
   Column *file_columns_[5] = {};    // path, path2, file, file2, ftype
+  Column *ret_column_ = nullptr;
+  Column *count_column_ = nullptr;
+  Column *dir_column_ = nullptr;
+  Column *name_column_ = nullptr;  // only with dir_column_
+  std::unique_ptr<Column> own_names_;
+  std::vector<int32_t> told_directions_;
+  bool completes_ = false;  // the block's lines leave out what others tell
 
   Layouts layouts_;
   size_t rows_ = 0;
   std::string scratch_;
 
   // The line being read.
-  int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0;
+  int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0, size_ = 0;
   bool has_path_ = false;
   Value path_;
-  uint8_t seen_ = 0;  // Needed
+  uint16_t seen_ = 0;  // Seen
   struct {
     Edge *first;
     const char *start;
     size_t values;
-    uint8_t needed;
+    uint16_t seen;
     std::vector<Stretch::Set> sets;
   } recorded_ = {};
 };

@@ -17,7 +17,7 @@ namespace tailrace::native {
 
 namespace {
 
-constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kFormatVersion = 2;
 constexpr size_t kFixedBytes = 12;    // RFC 1952's header with XLEN
 constexpr size_t kSubfieldBytes = 4;  // SI1, SI2, LEN
 constexpr size_t kTrailerBytes = 8;   // CRC32, ISIZE

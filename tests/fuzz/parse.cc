@@ -1,5 +1,5 @@
-// The reader's parser: the text of a block, any bytes at all. The first byte is the number of events in the header
-// and whether every column is wanted.
+// The reader's parser: the text of a block, any bytes at all. The first byte is the number of events in the header,
+// whether every column is wanted, and the format's version.
 #include "parse.h"
 
 #include <algorithm>
@@ -29,11 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   BlockHeader header;
   header.host = "host";
   header.events = data[0] & 63;
+  header.version = data[0] & 128 ? 1 : 2;
   std::vector<char> room;
   std::string_view text = put_text(data + 1, size - 1, room);
   header.raw_bytes = text.size();
   header.lines = static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n'));
-  const std::vector<std::string> some = {"name", "ts", "path", "file", "tag.sample"};
+  const std::vector<std::string> some = {"ts", "path", "file", "ret", "dir", "tag.sample"};
   const Mounts mounts({{"host", "0:40", "/shared", "nfs"}});
   try {
     // Twice in the same parser: the second time on the paths that the first time learned.

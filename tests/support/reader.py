@@ -22,7 +22,7 @@ from tailrace.analyzer.store import schema
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.errors import TraceError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 Place = tuple[int, int]
 """Offset and bytes of a member."""
 
@@ -156,10 +156,31 @@ def inflate(path: str, place: Place) -> tuple[dict[str, Any], bytes]:
 # ---- lines ----
 
 
+def complete(line: dict[str, Any]) -> dict[str, Any]:
+    """The args of an event line of version 2, with what it leaves out because its other fields tell it; without nulls."""
+    args = line["args"] if isinstance(line.get("args"), dict) else {}
+    told: dict[str, Any] = {}
+    if _is_whole(args.get("errno")):
+        told["ret"] = _Number("-1") if isinstance(args["errno"], _Number) else -1
+    if _is_whole(args.get("size")):
+        if not _is_whole(args.get("calls")):
+            told = {"count": args["size"], "ret": args["size"], **told}
+        name = str(line.get("name"))
+        told["dir"] = "w" if "write" in name else "r" if "read" in name else None
+    return {key: value for key, value in {**told, **args}.items() if value is not None}
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, _Number):
+        return _WHOLE.fullmatch(value.text) is not None
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 @dataclass
 class _Block:
     """What the lines of a block are read against."""
 
+    version: int
     host: str
     start: str
     mounts: Sequence[Mount]
@@ -289,6 +310,8 @@ _TOP = frozenset({"name", "cat", "pid", "tid"})
 
 def _value(column: schema.Column, line: dict[str, Any], block: _Block) -> Any:
     args = line["args"] if isinstance(line.get("args"), dict) else {}
+    if column.name in ("ret", "count", "dir") and block.version >= 2:
+        args = complete(line)
     if column.name in _DERIVED:
         value = _DERIVED[column.name](line, args, block)
     else:
@@ -339,13 +362,13 @@ def _with_tags(specs: list[schema.Column], events: list[tuple[dict[str, Any], _B
 
 def _events(header: dict[str, Any], raw: bytes, mounts: Sequence[Mount]) -> Iterable[tuple[dict[str, Any], _Block]]:
     """The event lines of a block, each with the names as they are known when it comes."""
-    block = _Block(str(header.get("host", "")), str(header.get("start", "")), mounts)
+    block = _Block(header["v"], str(header.get("host", "")), str(header.get("start", "")), mounts)
     lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
     count = 0
     for number, text in enumerate(lines, 1):
         line = _parse(text)
         if line.get("ph") == "M" and line.get("name") in ("FH", "HH") and isinstance(line.get("args"), dict):
-            block = _Block(block.host, block.start, mounts, dict(block.files), dict(block.hosts))
+            block = _Block(block.version, block.host, block.start, mounts, dict(block.files), dict(block.hosts))
             block.name(line["name"], line["args"])
         if line.get("ph") != "X":
             continue

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from support import reader
+
 Line = dict[str, Any]
 
 
 class Trace:
-    """A run's events by gzip and json alone: dicts as written, with `path` (and `path2`) put in from the file table.
+    """A run's events by gzip and json alone, completed as the format says; `path` and `path2` are from the file table.
 
     only: the names of the events to read, of a run that has a million of others.
     """
@@ -33,7 +35,7 @@ class Trace:
 
     def _take(self, line: Line) -> None:
         if line["ph"] == "X":
-            self.events.append(line)
+            self.events.append({**line, "args": reader.complete(line)})
             if line["name"] == "start":
                 self.processes[line["pid"]] = line["args"]
         elif line["name"] == "FH":

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support import reader
+
 PIPES = "<pipes>"
 SOCKETS = "<sockets>"
 
@@ -218,11 +220,12 @@ def trace_files(run: Path) -> list[Path]:
 
 
 def lines_of(run: Path) -> Iterator[dict[str, Any]]:
-    """Every line of a run's trace files; one that is no JSON raises."""
+    """Every line of a run's trace files, completed as the format says; one that is no JSON raises."""
     for file in trace_files(run):
         with gzip.open(file) as lines:
             for line in lines:
-                yield json.loads(line)
+                found = json.loads(line)
+                yield {**found, "args": reader.complete(found)} if found.get("ph") == "X" else found
 
 
 @dataclass

@@ -130,6 +130,59 @@ def test_a_list_has_whole_numbers_only(tmp_path: Path, value: Any) -> None:
             read(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "completed"),
+    [
+        ("pread", {"size": 5}, {"ret": 5, "count": 5, "dir": "r"}),
+        ("pread", {"size": 5, "count": 9}, {"ret": 5, "count": 9, "dir": "r"}),
+        ("pread", {"size": 0, "count": 9, "errno": 9}, {"ret": -1, "count": 9, "dir": "r"}),
+        ("getline", {"size": 5, "count": None, "dir": "r"}, {"ret": 5, "count": None, "dir": "r"}),
+        ("fputc", {"size": 5, "calls": 5, "dir": "w"}, {"ret": None, "count": None, "dir": "w"}),
+        ("fwrite", {"size": 6, "ret": 3}, {"ret": 3, "count": 6, "dir": "w"}),
+        ("H5Dread", {"count": 7, "dir": "r", "ret": 0}, {"ret": 0, "count": 7, "dir": "r"}),
+        ("send", {"size": 1, "dir": None}, {"ret": 1, "count": 1, "dir": None}),
+        ("stat", {"errno": 2}, {"ret": -1, "count": None, "dir": None}),
+        ("readdir", {"ret": 1}, {"ret": 1, "count": None, "dir": None}),
+        ("read", {"size": "5"}, {"ret": None, "count": None, "dir": None}),
+    ],
+)
+def test_what_a_line_of_version_2_leaves_out(
+    tmp_path: Path, name: str, args: dict[str, Any], completed: dict[str, Any]
+) -> None:
+    line = {**tw.event(name), "args": args}
+    header = {"events": 1, "t0": 0, "t1": 0, "contexts": [""], "read": 0, "written": 0}
+    for columns in (None, ["dir", "ret", "count"], ["count"], ["ret"], ["dir", "name"]):
+        if isinstance(args.get("size"), str) and columns is None:
+            continue  # no column takes a text as a size
+        path = write(tmp_path, tw.block([tw.dump(line)], {**header, "v": 2}))
+        (row,) = both(path, columns)
+        assert {key: row[key] for key in completed if key in row} == {k: v for k, v in completed.items() if k in row}
+        path = write(tmp_path, tw.block([tw.dump(line)], {**header, "v": 1}))
+        (row,) = both(path, columns)
+        assert [row[key] for key in completed if key in row] == [args.get(key) for key in completed if key in row]
+
+
+VERSION_1 = Path(__file__).parents[1] / "data" / "version_1" / "trace" / "vm-401-18ea5f013d324e95.pfw.gz"
+
+
+def test_a_trace_of_version_1_reads_as_ever_and_as_its_version_2(tmp_path: Path) -> None:
+    """The trace is of a Python program, by a core that wrote version 1."""
+    rows = both(str(VERSION_1))
+    assert len(rows) == 742
+    moved = {way: sum(r["size"] for r in rows if r["dir"] == way) for way in ("r", "w", "rw")}
+    assert moved == {"r": 392840, "w": 33, "rw": 15}
+    blocks, *_ = reader.scan_blocks(str(VERSION_1))
+    data = b""
+    for offset, length, text in blocks:
+        header = json.loads(text)
+        assert header["v"] == 1
+        lines = [json.loads(line) for line in reader.inflate(str(VERSION_1), (offset, length))[1].splitlines()]
+        assert all(line["args"]["hhash"] == "4049c22c" for line in lines if line["ph"] == "X")
+        lean = [tw.dump(tw.lean(line) if line["ph"] == "X" else line) for line in lines]
+        data += tw.block(lean, {**{key: header[key] for key in header if key not in ("comp", "raw")}, "v": 2})
+    assert both(write(tmp_path, data)) == rows
+
+
 def test_only_requested_columns_in_that_order(tmp_path: Path) -> None:
     row = one(tmp_path, tw.event(size=3, **{"tag.b": "x"}), columns=["size", "tag.b", "tag.none", "name"])
     assert list(row.items()) == [("size", 3), ("tag.b", "x"), ("tag.none", None), ("name", "read")]
@@ -439,12 +492,12 @@ def test_scan_of_an_empty_file_is_empty(tmp_path: Path) -> None:
 
 
 def test_scan_refuses_a_newer_version_by_name(tmp_path: Path) -> None:
-    good, newer = tw.block([tw.event()]), tw.block([tw.event()], {"v": 2, "lines": None})
+    good, newer = tw.block([tw.event()]), tw.block([tw.event()], {"v": 3, "lines": None})
     path = write(tmp_path, good + newer + good)
     blocks, torn, cause, problem = scan(path)
     assert [offset for offset, _, _ in blocks] == [0]
-    assert (torn, cause) == (len(newer) + len(good), "version") and "version 2" in problem
-    with pytest.raises(TraceError, match="version 2"):
+    assert (torn, cause) == (len(newer) + len(good), "version") and "version 3" in problem
+    with pytest.raises(TraceError, match="version 3"):
         _native.read_blocks(path, [(len(good), len(newer))])
 
 
@@ -470,6 +523,7 @@ KEYS = st.sampled_from(
     [c.name for c in schema.COLUMNS] + ["fhash", "fhash2", "hhash", "ns", "tag.a", "tag.b", "x", "p\u00e9"]
 )
 TEXTS = st.one_of(st.sampled_from(["a", "b", "c", ""]), st.text(st.characters(exclude_characters="\n"), max_size=30))
+NAMES = TEXTS | st.sampled_from(["pread", "MPI_File_write", "rewrite_thread"])
 INTEGERS = st.one_of(st.integers(0, 9), st.integers(-(2**70), 2**70))
 NUMBERS = st.lists(st.recursive(INTEGERS, st.lists, max_leaves=5), max_size=5)
 LIST_KEYS = {"sizes", "durs", "pieces"}
@@ -506,7 +560,7 @@ def lines(draw: st.DrawFn) -> bytes:
             else:
                 args[key] = draw(TEXTS if key in TEXT_KEYS or key == "p\u00e9" else INTEGERS)
         line = tw.event(
-            draw(TEXTS), draw(st.integers(0, 2**53)), draw(st.integers(0, 10**9)) / 8, draw(st.integers(0, 9))
+            draw(NAMES), draw(st.integers(0, 2**53)), draw(st.integers(0, 10**9)) / 8, draw(st.integers(0, 9))
         )
         line["args"] = args
         line = dict(draw(st.permutations(list(line.items()))))
@@ -518,15 +572,16 @@ def lines(draw: st.DrawFn) -> bytes:
 @given(
     contents=st.lists(st.lists(lines(), min_size=1, max_size=12), min_size=1, max_size=3),
     host=st.sampled_from(["node-1", "node-2", "h\u00f6st"]),
+    version=st.sampled_from([1, 2]),
     columns=st.none() | st.lists(st.sampled_from([*schema.BY_NAME, "tag.a", "tag.c"]), min_size=1, unique=True),
 )
 def test_native_reads_what_the_oracle_reads(
-    tmp_path: Path, contents: list[list[bytes]], host: str, columns: list[str] | None
+    tmp_path: Path, contents: list[list[bytes]], host: str, version: int, columns: list[str] | None
 ) -> None:
     data = b""
     for text in contents:
         events = sum(json.loads(line)["ph"] == "X" for line in text)
-        data += tw.block(text, {"events": events, "host": host})
+        data += tw.block(text, {"events": events, "host": host, "v": version})
     both(write(tmp_path, data), columns, MOUNTS)
 
 

@@ -104,7 +104,7 @@ static void write_ledger(Writer &h, const Ledger &l) {
 void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate_bytes, size_t raw_bytes,
                          uint32_t next_slot) const {
   auto number = [&](const char *key, uint64_t v) { h << ",\"" << key << "\":", h.number(static_cast<int64_t>(v)); };
-  h << "{\"v\":1";
+  h << "{\"v\":2";
   number("comp", deflate_bytes);
   number("raw", raw_bytes);
   number("lines", lines_);

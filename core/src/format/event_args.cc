@@ -49,6 +49,24 @@ int64_t moved_bytes(const Slot &slot, const Function &f) {
   return f.shape == Shape::kObject && slot.ret == kUnknownBytes ? 0 : slot.ret;
 }
 
+// `count`, `dir` and `size` of a call that moves bytes. A reader takes `size` for an absent count, and the name's
+// direction for an absent `dir`, on lines that have a size.
+static char *put_moved(char *p, const Slot &slot, const Function &f, int64_t size, bool has_size) {
+  const auto count = static_cast<int64_t>(slot.count);
+  if (f.shape != Shape::kChars) {
+    if (slot.count == UINT64_MAX) {
+      if (has_size) p = put(p, ",\"count\":null");
+    } else if (!has_size || count != size) {
+      p = put_field(p, ",\"count\":", count);
+    }
+  }
+  static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
+  if (!has_size || !f.named_direction) {
+    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
+  }
+  return has_size ? put_field(p, ",\"size\":", size) : p;
+}
+
 char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size) {
   bool moves = f.direction != Direction::N;
   if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0)
@@ -86,26 +104,23 @@ char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size)
       break;
     default: break;
   }
+  const bool failed = slot.ret < 0;
   if (f.shape == Shape::kLibc) {
     p = put(p, f.direction == Direction::R ? string_view(",\"dir\":\"r\"") : string_view(",\"dir\":\"w\""));
-    if (!slot.file2) p = put_field(p, ",\"size\":", size);
+    if (!slot.file2) p = put_field(put(p, ",\"count\":null"), ",\"size\":", size);
     return put_field(p, ",\"ret\":", static_cast<int64_t>(slot.count));
   }
-  if (moves) {
-    if (f.shape != Shape::kChars && slot.count != UINT64_MAX) {
-      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
-    }
-    static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
-    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
-    if (f.shape == Shape::kRing && slot.file2) return p;
-    bool unknown = f.shape == Shape::kObject && slot.ret == kUnknownBytes;
-    if (!unknown) p = put_field(p, ",\"size\":", size);
-  }
-  if (f.shape == Shape::kChars) return p;
-  p = put_field(p, ",\"ret\":", returned(slot, f, size));
-  // These libraries report errors without errno.
-  if (f.shape == Shape::kObject) return p;
-  if (slot.ret < 0) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
+  const bool unknown =
+      (f.shape == Shape::kObject && slot.ret == kUnknownBytes) || (f.shape == Shape::kRing && slot.file2 != 0);
+  const bool has_size = moves && !unknown;
+  if (moves) p = put_moved(p, slot, f, size, has_size);
+  if (f.shape == Shape::kChars || (f.shape == Shape::kRing && unknown)) return p;
+  // HDF5 and MPI report errors without errno.
+  const bool has_errno = failed && f.shape != Shape::kObject;
+  const int64_t ret = returned(slot, f, size);
+  const bool told = has_errno ? ret == -1 : has_size && ret == size;
+  if (!told) p = put_field(p, ",\"ret\":", ret);
+  if (has_errno) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
   return p;
 }
 

@@ -45,7 +45,8 @@ constexpr Function row(string_view symbol, string_view name, Category category, 
   const CategoryRow &of = kCategories[static_cast<size_t>(category)];
   const bool uncounted = ((traits | of.traits) & kUncounted) != 0, above = (of.traits & kUpper) != 0;
   const bool summed = is_summed(name, direction, shape, traits | of.traits);
-  return {symbol, name, of.name, opening, direction, shape, traits, uncounted, above, summed};
+  return {symbol, name, of.name, opening, direction, shape, traits, told_direction(name) == direction,
+          uncounted, above, summed};
 }
 
 #define OPENING(name, category) "{\"name\":\"" name "\",\"cat\":\"" #category "\",\"ph\":\"X\",\"pid\":"
@@ -57,7 +58,7 @@ constexpr Function row(string_view symbol, string_view name, Category category, 
 #define EVENT(number, name, category, direction, shape, ...) \
   ROW("", name, category, direction, shape, uint32_t{__VA_ARGS__})
 constexpr Function kFunctions[kFunctionCount] = {
-    {"", "", "", "", Direction::N, Shape::kPlain, 0, false, false, false},
+    {"", "", "", "", Direction::N, Shape::kPlain, 0, true, false, false, false},
 #include "format/events.def"
 #include "format/hooks.def"
 #include "format/layers.def"

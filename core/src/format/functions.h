@@ -124,6 +124,13 @@ enum class Shape : uint8_t {
   kStart,     // the process record's members
 };
 
+// The direction that a name tells: lines leave it out where it is the call's (docs/trace-format.md, "What a line leaves
+// out"). Readers have the same rule, so it can't change without a new version of the format.
+constexpr Direction told_direction(string_view name) {
+  if (name.find("write") != string_view::npos) return Direction::W;
+  return name.find("read") != string_view::npos ? Direction::R : Direction::N;
+}
+
 struct Function {
   string_view symbol;  // of a hook
   string_view name;
@@ -131,10 +138,11 @@ struct Function {
   string_view opening;  // of its events' lines, up to the process's number
   Direction direction;
   Shape shape;
-  uint32_t traits;  // trait::Bit, without its category's
-  bool uncounted;   // kUncounted, its own or its category's
-  bool above;       // kUpper, of its category
-  bool summed;      // a line of totals can stand for its calls (format/totals.h)
+  uint32_t traits;       // trait::Bit, without its category's
+  bool named_direction;  // `direction` is the one that the event's name tells (told_direction)
+  bool uncounted;        // kUncounted, its own or its category's
+  bool above;            // kUpper, of its category
+  bool summed;           // a line of totals can stand for its calls (format/totals.h)
 };
 
 // A size that the call does not give, for kObject.

@@ -63,8 +63,6 @@ class Sealer {
         epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
         summary_(scratch.summary) {
-    put_hex(put(host_, ",\"hhash\":\""), fnv32(segment.host_name()), 8);
-    host_[sizeof host_ - 1] = '"';
     set_thread(segment.first_tid);
   }
 
@@ -74,7 +72,6 @@ class Sealer {
  private:
   void set_clock(ClockSample &now);
   void set_thread(uint32_t tid);
-  string_view host_hash() const { return {host_ + sizeof host_ - 1 - kHostNameBytes, kHostNameBytes}; }
   void index_names(uint32_t to);
   void begin_block(uint32_t slot);
   void end_block(uint32_t next_slot);
@@ -110,9 +107,7 @@ class Sealer {
   uint32_t tid_ = 0;
   const uint64_t epoch_shift_ns_;
   ClockMap clock_;
-  // The parts of an event's line that are the same for all of a host and a thread.
-  static constexpr size_t kHostNameBytes = 8;
-  char host_[sizeof ",\"hhash\":\"" - 1 + kHostNameBytes + 1];
+  // The parts of an event's line that are the same for all of a thread.
   char thread_[64];
   size_t thread_bytes_ = 0;
   int status_ = 0;
@@ -224,7 +219,8 @@ void Sealer::begin_block(uint32_t slot) {
   char *p = put_metadata(s_.raw, "HH");
   Writer host(p, 8192);
   host << "\"name\":";
-  host.json(segment_.host_name()) << ",\"value\":\"" << host_hash() << "\"}}\n";
+  host.json(segment_.host_name()) << ",\"value\":\"";
+  host.hex(fnv32(segment_.host_name()), 8) << "\"}}\n";
   p = put_metadata(p + host.size(), "clock");
   p = put(p, "\"realtime_ns\":");
   p = put_decimal(p, clock_.from_ns + epoch_shift_ns_);
@@ -384,7 +380,6 @@ void Sealer::add_event(uint32_t index) {
   p = put_three_digits(p, static_cast<unsigned>((t1 - t0) % 1000));
   p = put(p, ",\"args\":{\"ns\":");
   p = put_decimal(p, t0 % 1000);
-  p = put(p, string_view(host_, sizeof host_));
   if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
   if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
   switch (f.shape) {
@@ -476,7 +471,6 @@ void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
   p = put_three_digits(p, static_cast<unsigned>(sums.time_ns % 1000));
   p = put(p, ",\"args\":{\"ns\":");
   p = put_decimal(p, sums.first_ns % 1000);
-  p = put(p, string_view(host_, sizeof host_));
   p = put_hex(put(p, ",\"fhash\":\""), group.file, 16), *p++ = '"';
   p = s_.fold.put_args(p, i);
   p = put(p, string_view(s_.context_json, context_bytes_));

@@ -46,9 +46,41 @@ TEST_F(Seal, ALineIsTheRecord) {
                 R"(","type":"reg","dev":"254:1","ino":123,"btime":99}})");
   EXPECT_EQ(
       blocks[0].lines[3],
-      R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"ns":1,"hhash":")" +
-          n + R"(","fhash":")" + h +
-          R"(","offset":512,"count":8192,"dir":"r","size":4096,"ret":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
+      R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"ns":1,"fhash":")" +
+          h + R"(","offset":512,"count":8192,"size":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
+}
+
+TEST_F(Seal, ALineLeavesOutWhatItsOtherFieldsTell) {
+  Segment s(trace_);
+  struct Row {
+    Fn fn;
+    int64_t ret;
+    uint64_t count, file2;
+    const char *args;
+  };
+  const Row rows[] = {
+      {Fn::f_read, 9, 9, 0, R"("size":9})"},
+      {Fn::f_read, 5, 9, 0, R"("count":9,"size":5})"},
+      {Fn::f_read, -9, 9, 0, R"("count":9,"size":0,"errno":9})"},
+      {Fn::f_send, 9, 9, 0, R"("dir":"w","size":9})"},
+      {Fn::f_getline, 9, UINT64_MAX, 0, R"("count":null,"dir":"r","size":9})"},
+      {Fn::f_fread, 8, 8, 4, R"("size":8,"ret":2})"},
+      {Fn::f_fputc, 3, 3, 0, R"("calls":3,"dir":"w","size":3})"},
+      {Fn::f_H5Dread, kUnknownBytes, 4, 0, R"("count":4,"dir":"r","ret":0})"},
+      {Fn::f_H5Dread, 4, 4, 0, R"("size":4,"ret":0})"},
+      {Fn::f_getpwnam, 7, 1, 0, R"("dir":"r","count":null,"size":7,"ret":1})"},
+      {Fn::f_stat, -2, 0, 0, R"("errno":2})"},
+      {Fn::f_stat, 0, 0, 0, R"("ret":0})"},
+  };
+  for (const Row &row : rows) s.event(row.fn, 0, row.ret, 1, row.count, -1, row.file2);
+  ASSERT_EQ(s.seal(), 0);
+  auto lines = read_blocks(trace_)[0].lines;
+  ASSERT_EQ(lines.size(), 2 + std::size(rows));
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    const std::string &line = lines[2 + i];
+    const char *after_ns = strchr(strstr(line.c_str(), "\"ns\":"), ',') + 1;
+    EXPECT_EQ(std::string(after_ns), std::string(rows[i].args) + "}");
+  }
 }
 
 TEST_F(Seal, TheHeaderAgreesWithItsBlock) {
@@ -65,7 +97,7 @@ TEST_F(Seal, TheHeaderAgreesWithItsBlock) {
   auto blocks = read_blocks(trace_);
   ASSERT_EQ(blocks.size(), 1u);
   const Block &b = blocks[0];
-  EXPECT_EQ(number(b, "v"), 1u);
+  EXPECT_EQ(number(b, "v"), 2u);
   EXPECT_EQ(number(b, "lines"), b.lines.size());
   EXPECT_EQ(number(b, "events"), 4u);
   EXPECT_EQ(number(b, "read"), 107u);
