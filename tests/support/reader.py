@@ -157,7 +157,7 @@ def inflate(path: str, place: Place) -> tuple[dict[str, Any], bytes]:
 
 
 def complete(line: dict[str, Any]) -> dict[str, Any]:
-    """The args of an event line of version 2, with what it leaves out because its other fields tell it; without nulls."""
+    """The args of an event line of version 2, with what it leaves out as told by other fields; no nulls."""
     args = line["args"] if isinstance(line.get("args"), dict) else {}
     told: dict[str, Any] = {}
     if _is_whole(args.get("errno")):

@@ -21,7 +21,7 @@ int tailrace_active(void);
 /* The library's version, "major.minor.patch". */
 const char *tailrace_version(void);
 
-/* The build as a JSON object: version, deflate ("isal" or "zlib"), gotcha (path or null), compiler, arch. */
+/* The build as a JSON object: version, gotcha (path or null), compiler, arch. */
 const char *tailrace_build_info(void);
 
 /* Adds `tags` (docs/trace-format.md, "Tags") to the calling thread's context and makes the result its context.

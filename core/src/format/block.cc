@@ -2,7 +2,7 @@
 #include "format/block.h"
 
 #include "base/sys.h"
-#include "format/deflate.h"
+#include "format/crc32.h"
 
 namespace tailrace {
 namespace {

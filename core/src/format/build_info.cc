@@ -1,7 +1,7 @@
 // See format/build_info.h.
 #include "format/build_info.h"
 
-#include "format/deflate.h"
+#include "base/text.h"
 
 #define TAILRACE_STRING_(x) #x
 #define TAILRACE_STRING(x) TAILRACE_STRING_(x)
@@ -11,7 +11,7 @@ namespace tailrace {
 const char *build_info() {
   static char text[1024];
   Writer w(text, sizeof text - 1);
-  w << "{\"version\":\"" TAILRACE_VERSION "\",\"deflate\":\"" << kDeflateLibrary << "\",\"gotcha\":";
+  w << "{\"version\":\"" TAILRACE_VERSION "\",\"gotcha\":";
 #ifdef TAILRACE_GOTCHA
   w.json(TAILRACE_GOTCHA);
 #else

@@ -2,6 +2,39 @@
 #include "format/event_args.h"
 
 namespace tailrace {
+
+constexpr string_view kFieldTexts[] = {
+    "",
+    ",\"dur\":",
+    ",\"args\":{\"ns\":",
+    ",\"fhash\":\"",
+    ",\"fhash2\":\"",
+    ",\"offset\":",
+    ",\"flags\":",
+    ",\"count\":",
+    ",\"count\":null",
+    ",\"dir\":\"r\"",
+    ",\"dir\":\"w\"",
+    ",\"dir\":\"rw\"",
+    ",\"calls\":",
+    ",\"prot\":",
+    ",\"status\":",
+    ",\"rchar\":",
+    ",\"wchar\":",
+    ",\"size\":",
+    ",\"ret\":",
+    ",\"errno\":",
+    "",
+    ",\"untraced\":\"static\"",
+    ",\"untraced\":\"musl\"",
+    ",\"untraced\":\"machine\"",
+    ",\"untraced\":\"setuid\"",
+    ",\"untraced\":\"go\"",
+    ",\"untraced\":\"left_out\"",
+    ",\"untraced\":\"dropped\"",
+    ",\"untraced\":\"confined\"",
+};
+
 namespace {
 
 // What the call returned, for the shapes whose record keeps the size in its place.
@@ -24,10 +57,10 @@ Obstacle obstacle_in(uint64_t field) {
   return field < static_cast<uint64_t>(Obstacle::kCount) ? static_cast<Obstacle>(field) : Obstacle::kNone;
 }
 
-static char *put_obstacle(char *p, uint64_t field) {
+static void add_obstacle(LineFields &fields, uint64_t field) {
   Obstacle obstacle = obstacle_in(field);
-  if (obstacle == Obstacle::kNone) return p;
-  return put(put(put(p, ",\"untraced\":\""), kObstacleNames[static_cast<int>(obstacle)]), "\"");
+  if (obstacle == Obstacle::kNone) return;
+  fields.add(static_cast<LineField>(static_cast<uint8_t>(LineField::kUntraced) + static_cast<uint8_t>(obstacle)));
 }
 
 uint64_t second_file(const Slot &slot, const Function &f) {
@@ -51,77 +84,74 @@ int64_t moved_bytes(const Slot &slot, const Function &f) {
 
 // `count`, `dir` and `size` of a call that moves bytes. A reader takes `size` for an absent count, and the name's
 // direction for an absent `dir`, on lines that have a size.
-static char *put_moved(char *p, const Slot &slot, const Function &f, int64_t size, bool has_size) {
+static void add_moved(LineFields &fields, const Slot &slot, const Function &f, int64_t size, bool has_size) {
   const auto count = static_cast<int64_t>(slot.count);
   if (f.shape != Shape::kChars) {
     if (slot.count == UINT64_MAX) {
-      if (has_size) p = put(p, ",\"count\":null");
+      if (has_size) fields.add(LineField::kNoCount);
     } else if (!has_size || count != size) {
-      p = put_field(p, ",\"count\":", count);
+      fields.add(LineField::kCount, count);
     }
   }
-  static constexpr string_view kDirections[] = {"", "r\"", "w\"", "rw\""};
-  if (!has_size || !f.named_direction) {
-    p = put(put(p, ",\"dir\":\""), kDirections[static_cast<int>(f.direction)]);
-  }
-  return has_size ? put_field(p, ",\"size\":", size) : p;
+  static constexpr LineField kDirections[] = {LineField::kRead, LineField::kRead, LineField::kWritten,
+                                              LineField::kCopied};
+  if (!has_size || !f.named_direction) fields.add(kDirections[static_cast<int>(f.direction)]);
+  if (has_size) fields.add(LineField::kSize, size);
 }
 
-char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size) {
-  bool moves = f.direction != Direction::N;
-  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange) && slot.offset >= 0)
-    p = put_field(p, ",\"offset\":", slot.offset);
+void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size) {
+  const bool moves = f.direction != Direction::N;
+  const auto count = static_cast<int64_t>(slot.count);
+  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange || f.shape == Shape::kSeek) && slot.offset >= 0) {
+    fields.add(LineField::kOffset, slot.offset);
+  }
   switch (f.shape) {
-    case Shape::kOpen: p = put_field(p, ",\"flags\":", static_cast<int64_t>(slot.count)); break;
-    case Shape::kSeek:
-      if (slot.offset >= 0) p = put_field(p, ",\"offset\":", slot.offset);
-      break;
-    case Shape::kRange: p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count)); break;
-    case Shape::kChars: p = put_field(p, ",\"calls\":", static_cast<int64_t>(slot.count)); break;
+    case Shape::kOpen: fields.add(LineField::kFlags, count); break;
+    case Shape::kRange: fields.add(LineField::kCount, count); break;
+    case Shape::kChars: fields.add(LineField::kCalls, count); break;
     case Shape::kMap:
-      p = put_field(p, ",\"prot\":", static_cast<int32_t>(slot.file2));
-      p = put_field(p, ",\"flags\":", static_cast<int32_t>(slot.file2 >> 32));
-      p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
+      fields.add(LineField::kProtection, static_cast<int32_t>(slot.file2));
+      fields.add(LineField::kFlags, static_cast<int32_t>(slot.file2 >> 32));
+      fields.add(LineField::kCount, count);
       break;
     case Shape::kConfine:
-    case Shape::kSpawn: p = put_obstacle(p, slot.count); break;
+    case Shape::kSpawn: add_obstacle(fields, slot.count); break;
     case Shape::kObject:
-      if (!moves && slot.count && slot.count != UINT64_MAX) {
-        p = put_field(p, ",\"count\":", static_cast<int64_t>(slot.count));
-      }
+      if (!moves && slot.count && slot.count != UINT64_MAX) fields.add(LineField::kCount, count);
       break;
     case Shape::kExec:
-      p = put_obstacle(p, slot.file2);
+      add_obstacle(fields, slot.file2);
       if (slot.offset < 0 || slot.ret < 0) break;
-      p = put_field(p, ",\"rchar\":", slot.offset);
-      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.count));
+      fields.add(LineField::kReadChars, slot.offset);
+      fields.add(LineField::kWrittenChars, count);
       break;
     case Shape::kWait:
-      p = put_field(p, ",\"status\":", static_cast<int64_t>(slot.count));
+      fields.add(LineField::kStatus, count);
       if (slot.offset < 0) break;
-      p = put_field(p, ",\"rchar\":", slot.offset);
-      p = put_field(p, ",\"wchar\":", static_cast<int64_t>(slot.file2));
+      fields.add(LineField::kReadChars, slot.offset);
+      fields.add(LineField::kWrittenChars, static_cast<int64_t>(slot.file2));
       break;
     default: break;
   }
-  const bool failed = slot.ret < 0;
   if (f.shape == Shape::kLibc) {
-    p = put(p, f.direction == Direction::R ? string_view(",\"dir\":\"r\"") : string_view(",\"dir\":\"w\""));
-    if (!slot.file2) p = put_field(put(p, ",\"count\":null"), ",\"size\":", size);
-    return put_field(p, ",\"ret\":", static_cast<int64_t>(slot.count));
+    fields.add(f.direction == Direction::R ? LineField::kRead : LineField::kWritten);
+    if (!slot.file2) {
+      fields.add(LineField::kNoCount);
+      fields.add(LineField::kSize, size);
+    }
+    return fields.add(LineField::kReturned, count);
   }
   const bool unknown =
       (f.shape == Shape::kObject && slot.ret == kUnknownBytes) || (f.shape == Shape::kRing && slot.file2 != 0);
   const bool has_size = moves && !unknown;
-  if (moves) p = put_moved(p, slot, f, size, has_size);
-  if (f.shape == Shape::kChars || (f.shape == Shape::kRing && unknown)) return p;
+  if (moves) add_moved(fields, slot, f, size, has_size);
+  if (f.shape == Shape::kChars || (f.shape == Shape::kRing && unknown)) return;
   // HDF5 and MPI report errors without errno.
-  const bool has_errno = failed && f.shape != Shape::kObject;
+  const bool has_errno = slot.ret < 0 && f.shape != Shape::kObject;
   const int64_t ret = returned(slot, f, size);
   const bool told = has_errno ? ret == -1 : has_size && ret == size;
-  if (!told) p = put_field(p, ",\"ret\":", ret);
-  if (has_errno) p = put_field(p, ",\"errno\":", static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
-  return p;
+  if (!told) fields.add(LineField::kReturned, ret);
+  if (has_errno) fields.add(LineField::kErrno, static_cast<int64_t>(-static_cast<uint64_t>(slot.ret)));
 }
 
 }  // namespace tailrace

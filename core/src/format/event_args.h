@@ -15,6 +15,54 @@ inline char *put_field(char *p, const char (&name)[N], int64_t value) {
   return put_signed(p + N - 1, value);
 }
 
+// The values of a line, in its order. One without a value is its text alone.
+enum class LineField : uint8_t {
+  kTime,         // whole microseconds
+  kDuration,     // nanoseconds, written as microseconds
+  kNanoseconds,  // of the time
+  kFile,         // a hash, as all that follow it up to the quote
+  kFile2,
+  kOffset,
+  kFlags,
+  kCount,
+  kNoCount,  // no value, as the next three
+  kRead,
+  kWritten,
+  kCopied,
+  kCalls,
+  kProtection,
+  kStatus,
+  kReadChars,
+  kWrittenChars,
+  kSize,
+  kReturned,
+  kErrno,
+  kUntraced,  // no value; this and the next ones: one for each Obstacle
+  kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),
+};
+// What stands before a field's value; before that of the time nothing, since it follows on the line's opening.
+extern const string_view kFieldTexts[static_cast<size_t>(LineField::kEnd)];
+
+// A line's fields, and their order as a number. The first three are there on each line.
+struct LineFields {
+  static constexpr size_t kMost = 12, kFirstArg = 3;
+  size_t count = 0;
+  uint64_t layout = 0;
+  uint64_t all_values = 0;  // the bits of all but hashes
+  LineField ids[kMost];
+  int64_t values[kMost];
+
+  void add(LineField id, int64_t value = 0) {
+    if (id != LineField::kFile && id != LineField::kFile2) all_values |= static_cast<uint64_t>(value);
+    ids[count] = id;
+    values[count++] = value;
+    layout = layout << 6 | static_cast<uint64_t>(id);
+  }
+  bool has_value(size_t i) const {
+    return !(ids[i] >= LineField::kNoCount && ids[i] <= LineField::kCopied) && ids[i] < LineField::kUntraced;
+  }
+};
+
 // The slot's second file, or 0: some shapes keep another value in its place.
 uint64_t second_file(const Slot &slot, const Function &f);
 
@@ -24,7 +72,7 @@ int64_t moved_bytes(const Slot &slot, const Function &f);
 // An Obstacle as a slot keeps it; a journal may hold anything.
 Obstacle obstacle_in(uint64_t field);
 
-// All args but those of `start` and `exit`, which are the process's and not the call's.
-char *put_event_args(char *p, const Slot &slot, const Function &f, int64_t size);
+// All args but those of `start` and `exit`, which are the process's and not the call's, and files and objects.
+void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size);
 
 }  // namespace tailrace

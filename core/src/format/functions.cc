@@ -45,7 +45,7 @@ constexpr Function row(string_view symbol, string_view name, Category category, 
   const CategoryRow &of = kCategories[static_cast<size_t>(category)];
   const bool uncounted = ((traits | of.traits) & kUncounted) != 0, above = (of.traits & kUpper) != 0;
   const bool summed = is_summed(name, direction, shape, traits | of.traits);
-  return {symbol, name, of.name, opening, direction, shape, traits, told_direction(name) == direction,
+  return {symbol,    name,  of.name, opening, direction, shape, traits, told_direction(name) == direction,
           uncounted, above, summed};
 }
 

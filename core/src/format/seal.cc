@@ -5,7 +5,7 @@
 #include "base/sys.h"
 #include "format/block_summary.h"
 #include "format/detail.h"
-#include "format/event_args.h"
+#include "format/line_writer.h"
 #include "format/tags.h"
 #include "format/totals.h"
 
@@ -18,6 +18,7 @@ struct NameEntry {
   uint64_t hash;
   uint32_t slot;
   uint32_t emitted_in;  // the block, counted in this scratch, that has its FH line
+  TextPlace hash_at;    // in that block
 };
 
 // A context of the segment. Ids are small and few, so a list is searched.
@@ -43,14 +44,12 @@ class SealScratch {
   uint32_t block_number;
   TotalsTable groups;
   TotalsFold fold;
-  alignas(64) char deflate_work[1];  // deflate_work_bytes() of them
+  LineWriter lines;
 };
 
-SealScratch *make_seal_scratch() {
-  return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch) + deflate_work_bytes()));
-}
+SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch))); }
 
-void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch) + deflate_work_bytes()); }
+void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch)); }
 
 namespace {
 
@@ -83,6 +82,7 @@ class Sealer {
   void put_groups();
   void put_groups_of(const Slot &slot, const Function &f);
   bool knows_context(uint32_t index) const;
+  void add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size);
   void add_file_line(NameEntry &name);
   char *put_object(char *p, uint64_t hash);
   void add_context(uint32_t index);
@@ -119,14 +119,14 @@ class Sealer {
   bool sums_ = false;  // detail: lines of totals
 
   // The block that is being built.
-  char *p_ = nullptr;
   size_t group_bytes_ = 0;  // of the lines of groups, at most
   uint32_t first_slot_ = 0;
   BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
-  // What context_json holds.
+  // What context_json holds: the end of a line.
   bool context_valid_ = false;
   uint32_t context_id_ = 0;
+  uint32_t context_slot_ = UINT32_MAX;
   size_t context_bytes_ = 0;
 };
 
@@ -168,7 +168,7 @@ void Sealer::index_names(uint32_t to) {
     if (!valid(i, kNameRecord)) continue;
     auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(i));
     NameEntry *e = find_name(head->hash);
-    if (e->hash == 0) *e = {head->hash, i, 0};
+    if (e->hash == 0) *e = {head->hash, i, 0, 0};
   }
 }
 
@@ -216,6 +216,7 @@ void Sealer::begin_block(uint32_t slot) {
   first_slot_ = slot;
   summary_.clear();
   context_valid_ = false;
+  s_.lines.begin(s_.raw, s_.out, sizeof s_.out - kGzipTrailerBytes);
   char *p = put_metadata(s_.raw, "HH");
   Writer host(p, 8192);
   host << "\"name\":";
@@ -226,18 +227,23 @@ void Sealer::begin_block(uint32_t slot) {
   p = put_decimal(p, clock_.from_ns + epoch_shift_ns_);
   p = put(p, ",\"monotonic_ns\":");
   p = put_decimal(p, clock_.from_ns);
-  p_ = put(p, "}}\n");
+  s_.lines.add_text(put(p, "}}\n"));
 }
 
 void Sealer::add_file_line(NameEntry &name) {
   name.emitted_in = s_.block_number;
   auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(name.slot));
   string_view path = text_of(name.slot);
-  char *p = put_metadata(p_, "FH");
+  char *p = put_metadata(s_.lines.line(), "FH");
   Writer w(p, kLineSlackBytes - 4096);
   w << "\"name\":";
-  w.json(path) << ",\"value\":\"";
-  w.hex(name.hash, 16) << "\",\"type\":\"" << kFileTypeNames[head->id % 10] << '"';
+  w.json(path);
+  const char *value = p + w.size();
+  w << ",\"value\":\"";
+  name.hash_at = s_.lines.place_of(p + w.size());
+  w.hex(name.hash, 16);
+  const char *type = p + w.size();
+  w << "\",\"type\":\"" << kFileTypeNames[head->id % 10] << '"';
   if (head->id != static_cast<uint32_t>(FileType::kNone)) {
     w << ",\"dev\":\"";
     w.number(static_cast<int64_t>(head->dev >> 32)) << ':';
@@ -245,15 +251,17 @@ void Sealer::add_file_line(NameEntry &name) {
     // An inode number is unsigned, and may exceed 2^63.
     char digits[20];
     w << string_view(digits, static_cast<size_t>(put_decimal(digits, head->ino) - digits));
-    if (head->btime_ns) w << ",\"btime\":", w.number(head->btime_ns);
   }
+  const char *btime = p + w.size();
+  if (head->id != static_cast<uint32_t>(FileType::kNone) && head->btime_ns)
+    w << ",\"btime\":", w.number(head->btime_ns);
   if (!is_utf8(path)) {
     w << ",\"bytes\":\"";
     for (char c : path) w.hex(static_cast<unsigned char>(c), 2);
     w << '"';
   }
   w << "}}\n";
-  p_ = p + w.size();
+  s_.lines.add_file({s_.lines.line(), value, type, btime, p + w.size()});
 }
 
 // The object in the file. A byte that is no UTF-8 is escaped, since two names must not become one.
@@ -285,7 +293,6 @@ void Sealer::use_context(uint32_t id) {
   if (context_valid_ && id == context_id_) return;
   context_valid_ = true;
   context_id_ = id;
-  context_bytes_ = 0;
   ContextEntry none{0, UINT32_MAX, 0}, *entry = &none;
   for (uint32_t i = 0; i < context_count_; ++i) {
     if (s_.contexts[i].id == id) {
@@ -293,6 +300,7 @@ void Sealer::use_context(uint32_t id) {
       break;
     }
   }
+  context_slot_ = entry->slot;
   string_view text = entry->slot == UINT32_MAX ? string_view() : text_of(entry->slot);
   if (entry->listed_in != s_.block_number) {
     entry->listed_in = s_.block_number;
@@ -302,9 +310,9 @@ void Sealer::use_context(uint32_t id) {
   size_t fault_at;
   char message[256];
   Writer ignored(message, sizeof message);
-  if (!parse_tags(text, tags, fault_at, ignored)) return;
   Writer w(s_.context_json, sizeof s_.context_json);
-  write_tags_json(tags, w);
+  if (parse_tags(text, tags, fault_at, ignored)) write_tags_json(tags, w);
+  w << "}}\n";
   context_bytes_ = w.size();
 }
 
@@ -354,50 +362,68 @@ void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
   summary_.add_untraced(pid, obstacle, name && name->hash ? text_of(name->slot) : string_view());
 }
 
+// A line with text of its own.
+void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size) {
+  char *p = put(put(s_.lines.line(), line.opening), line.thread);
+  p = put_fields(p, line.fields);
+  if (f.shape == Shape::kStart) {
+    p = put_start_args(p);
+  } else if (f.shape == Shape::kExit) {
+    p = put_exit_args(p, slot);
+  } else {
+    p = put_object(p, slot.file2);
+    LineFields rest;
+    add_event_args(rest, slot, f, size);
+    p = put_fields(p, rest);
+  }
+  s_.lines.add_text(put(p, line.tail));
+}
+
 void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
   const uint64_t second = second_file(slot, f);
   const uint64_t files[2] = {slot.file, second};
-  bool named[2] = {false, false};
+  NameEntry *names[2] = {nullptr, nullptr};
   for (int i = 0; i < 2; ++i) {
     if (!files[i]) continue;
     NameEntry *name = find_name(files[i]);
-    named[i] = name->hash != 0;
-    if (!named[i]) lose(Loss::kUnnamed, 1);
-    if (named[i] && name->emitted_in != s_.block_number) add_file_line(*name);
+    if (!name->hash) {
+      lose(Loss::kUnnamed, 1);
+      continue;
+    }
+    names[i] = name;
+    if (name->emitted_in != s_.block_number) add_file_line(*name);
   }
   uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
   if (t1 < t0) t1 = t0;
   int64_t size = moved_bytes(slot, f);
 
-  char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
-  p = put_decimal(p, t0 / 1000);
-  p = put(p, ",\"dur\":");
-  p = put_decimal(p, (t1 - t0) / 1000);
-  *p++ = '.';
-  p = put_three_digits(p, static_cast<unsigned>((t1 - t0) % 1000));
-  p = put(p, ",\"args\":{\"ns\":");
-  p = put_decimal(p, t0 % 1000);
-  if (named[0]) p = put_hex(put(p, ",\"fhash\":\""), files[0], 16), *p++ = '"';
-  if (named[1]) p = put_hex(put(p, ",\"fhash2\":\""), files[1], 16), *p++ = '"';
-  switch (f.shape) {
-    case Shape::kStart: p = put_start_args(p); break;
-    case Shape::kExit: p = put_exit_args(p, slot); break;
-    case Shape::kObject:
-      if (slot.file2) p = put_object(p, slot.file2);
-      p = put_event_args(p, slot, f, size);
-      break;
-    default: p = put_event_args(p, slot, f, size); break;
+  EventLine line;
+  line.kind = {static_cast<uint32_t>(mark_kind(slot.mark.load(std::memory_order_relaxed))), context_slot_, tid_};
+  line.opening = f.opening;
+  line.thread = {thread_, thread_bytes_};
+  line.tail = {s_.context_json, context_bytes_};
+  LineFields &fields = line.fields;
+  fields.add(LineField::kTime, static_cast<int64_t>(t0 / 1000));
+  fields.add(LineField::kDuration, static_cast<int64_t>(t1 - t0));
+  fields.add(LineField::kNanoseconds, static_cast<int64_t>(t0 % 1000));
+  for (int i = 0; i < 2; ++i) {
+    if (!names[i]) continue;
+    fields.add(i ? LineField::kFile2 : LineField::kFile, static_cast<int64_t>(files[i]));
+    line.places[i] = &names[i]->hash_at;
+  }
+  if (f.shape == Shape::kStart || f.shape == Shape::kExit || (f.shape == Shape::kObject && slot.file2)) {
+    add_odd_event(line, slot, f, size);
+  } else {
+    add_event_args(fields, slot, f, size);
+    s_.lines.add_event(line);
   }
   if (f.shape == Shape::kWait) summary_.add_reaped(slot);
   if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);
   if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
   if (f.shape == Shape::kConfine) list_untraced(segment_.pid, slot, slot.count);
-  p = put(p, string_view(s_.context_json, context_bytes_));
-  p_ = put(p, "}}\n");
-
   summary_.add_event(f, t0, t1, size);
 }
 
@@ -463,18 +489,14 @@ void Sealer::put_group(TotalsGroup &group) {
 void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
   const FunctionTotals &sums = s_.fold.function_at(i);
   const Function &f = *sums.f;
-  char *p = put(put(p_, f.opening), string_view(thread_, thread_bytes_));
-  p = put_decimal(p, sums.first_ns / 1000);
-  p = put(p, ",\"dur\":");
-  p = put_decimal(p, sums.time_ns / 1000);
-  *p++ = '.';
-  p = put_three_digits(p, static_cast<unsigned>(sums.time_ns % 1000));
-  p = put(p, ",\"args\":{\"ns\":");
-  p = put_decimal(p, sums.first_ns % 1000);
-  p = put_hex(put(p, ",\"fhash\":\""), group.file, 16), *p++ = '"';
-  p = s_.fold.put_args(p, i);
-  p = put(p, string_view(s_.context_json, context_bytes_));
-  p_ = put(p, "}}\n");
+  char *p = put(put(s_.lines.line(), f.opening), string_view(thread_, thread_bytes_));
+  LineFields fields;
+  fields.add(LineField::kTime, static_cast<int64_t>(sums.first_ns / 1000));
+  fields.add(LineField::kDuration, static_cast<int64_t>(sums.time_ns));
+  fields.add(LineField::kNanoseconds, static_cast<int64_t>(sums.first_ns % 1000));
+  fields.add(LineField::kFile, static_cast<int64_t>(group.file));
+  p = s_.fold.put_args(put_fields(p, fields), i);
+  s_.lines.add_text(put(p, string_view(s_.context_json, context_bytes_)));
   summary_.add_event(f, sums.first_ns, sums.end_ns, static_cast<int64_t>(sums.size));
   summary_.add_totals(sums.lines);
 }
@@ -517,8 +539,9 @@ void Sealer::end_block(uint32_t next_slot) {
     unwritten_ += summary_.records();
     return;
   }
-  auto raw_bytes = static_cast<size_t>(p_ - s_.raw);
-  size_t n = deflate_block(s_.deflate_work, s_.raw, raw_bytes, s_.out, sizeof s_.out - kGzipTrailerBytes);
+  const size_t raw_bytes = s_.lines.text_bytes();
+  size_t n = s_.lines.finish();
+  if (n == 0 || n > stored_bound(raw_bytes)) n = store_text(s_.raw, raw_bytes, s_.out);
   Writer header(s_.header, sizeof s_.header);
   summary_.write(header, segment_, n, raw_bytes, next_slot);
   int status = -1;
@@ -564,7 +587,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
-    bool full = static_cast<size_t>(p_ - s_.raw) + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
+    bool full = s_.lines.text_bytes() + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {
       end_block(i);
       begin_block(i);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "format/block.h"
-#include "format/deflate.h"
+#include "format/crc32.h"
 #include "format/functions.h"
 
 namespace tailrace {

@@ -103,8 +103,9 @@ TEST_F(Blocks, DamagedHeadersNeverLeadPastTheFile) {
 
 TEST_F(Blocks, AnEnormousSizeInAHeaderIsTorn) {
   std::string header = R"({"v":1,"comp":18446744073709551600,"raw":1})";
-  std::string room(kFrameBytes + header.size() + 100 + kGzipTrailerBytes, 0);
-  string_view member = frame_member(room.data() + kFrameBytes + header.size(), 100, header, 0, 1);
+  const size_t before = kFrameBytes + header.size() + kHeaderCheckBytes;
+  std::string room(before + 100 + kGzipTrailerBytes, 0);
+  string_view member = frame_member(room.data() + before, 100, header, 0, 1);
   write_file(path_, std::string(member));
   Walked w = walk(path_);
   EXPECT_EQ(w.blocks, 0);

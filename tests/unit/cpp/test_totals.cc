@@ -100,7 +100,7 @@ TEST_F(Totals, ThreeCallsAreLinesOfTheirOwn) {
   reads(3, 0);
   std::vector<Block> blocks = sealed();
   EXPECT_EQ(number(blocks[0], "events"), 3u);
-  EXPECT_EQ(count(blocks[0].json, "\"ret\":512"), 3);
+  EXPECT_EQ(count(blocks[0].json, "\"size\":512"), 3);
   EXPECT_EQ(blocks[0].header.find("totals"), std::string::npos);
 }
 
