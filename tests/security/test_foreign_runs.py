@@ -393,6 +393,24 @@ def test_a_forged_header_does_not_change_the_commands_exit_code(tmp_path: Path, 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("bytes_left", [0, 100, 4096, 20000])
+def test_a_journal_that_is_cut_does_not_change_the_commands_exit_code(tmp_path: Path, bytes_left: int) -> None:
+    """Reading a mapping behind the end of its file would end the launcher by SIGBUS."""
+    script = f"""
+sleep 100 & pid=$!
+until ls {tmp_path}/tailrace-*/*/*-$pid-*.tj > {tmp_path}/found 2> /dev/null; do sleep 0.02; done
+kill -9 $pid; wait $pid 2> /dev/null
+truncate -s {bytes_left} $(cat {tmp_path}/found)
+cp $(cat {tmp_path}/found) {tmp_path}/cut
+exit 7
+"""
+    words = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--", "sh", "-c", script]
+    environment = {**os.environ, "TAILRACE_JOURNAL_DIR": str(tmp_path)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (tmp_path / "cut").stat().st_size == bytes_left
+    assert (done.returncode, "Traceback" in done.stderr) == (7, False), done.stderr
+
+
 def test_a_looping_link_in_a_run_does_not_keep_a_command_from_running(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "trace" / "a.pfw.gz").symlink_to("a.pfw.gz")
