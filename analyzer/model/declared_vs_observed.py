@@ -176,6 +176,10 @@ def _declared_edges(run: AnalyzedRun) -> dict[Pair, tuple[str, str]]:
     return out
 
 
+_DEEPEST = 256
+"""Of tasks in tasks. No manager nests so deep; time and memory go by the depth of every task."""
+
+
 def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
     """Inner task -> its parent."""
     rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
@@ -193,11 +197,12 @@ def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:
 
 
 def line_of(task: Task, parents: Mapping[Task, Task]) -> list[Task]:
-    """The task, its parent, its parent's parent, and so on."""
-    line = [task]
-    while line[-1] in parents and parents[line[-1]] not in line:
-        line.append(parents[line[-1]])
-    return line
+    """The task, its parent, its parent's parent, and so on, up to _DEEPEST of them."""
+    line = {task: None}
+    while (task in parents) and parents[task] not in line and len(line) < _DEEPEST:
+        task = parents[task]
+        line[task] = None
+    return list(line)
 
 
 def _around(pair: Pair, parents: Mapping[Task, Task]) -> Iterator[Pair]:

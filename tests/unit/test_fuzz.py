@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
-TARGETS = ["block_walk", "edges", "journal", "line_deflate", "parse", "pieces", "redaction", "settings", "tags", "trace_file"]
+TARGETS = [
+    "block_walk",
+    "edges",
+    "journal",
+    "line_deflate",
+    "parse",
+    "pieces",
+    "redaction",
+    "settings",
+    "tags",
+    "trace_file",
+]
 SECONDS = int(os.environ.get("TAILRACE_FUZZ_SECONDS", "3"))
 
 
