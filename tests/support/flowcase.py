@@ -45,7 +45,7 @@ STRINGS = (
     "job",
     "region",
 )
-INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "prot", "calls", "rank")
+INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "prot", "calls", "span", "rank")
 
 
 def empty(*columns: str) -> pd.DataFrame:

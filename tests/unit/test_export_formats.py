@@ -555,7 +555,7 @@ class TestExport:
             exports.export(loop_run(), "prov", tmp_path / "missing" / "out")
 
     def test_the_command(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(export_command, "open_run", lambda _: tangled_run())
+        monkeypatch.setattr(export_command, "open_run", lambda *_: tangled_run())
         arguments = ["DIR", "--to", "wfformat", "-o", str(tmp_path / "f.json")]
         result = CliRunner().invoke(export_command.command, arguments)
         assert (result.exit_code, "since the format has no cycles" in result.output) == (0, True)
