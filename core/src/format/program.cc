@@ -8,7 +8,7 @@
 
 namespace tailrace {
 
-const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
+constexpr string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
     "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "confined"};
 
 namespace {

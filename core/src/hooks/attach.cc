@@ -52,7 +52,7 @@ size_t fill_bindings() {
   for (size_t i = 0; i < kWrapperCount && n < kMaxBindings; ++i) {
     Fn f = hook_function(i);
     if (f == Fn::f_dlopen || f == Fn::f_dlsym) continue;
-    if (find_real(f)) g_bindings[n] = {kWrappers[i].symbol, kWrappers[i].wrapper, &g_handles[n]}, ++n;
+    if (find_real(f)) g_bindings[n] = {function(f).symbol.data(), kWrappers[i], &g_handles[n]}, ++n;
   }
   return n;
 }

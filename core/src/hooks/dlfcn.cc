@@ -29,9 +29,9 @@ std::atomic<bool> g_uncounted;
 // libc's function behind another tool's; else null.
 void *wrapper_for(const char *name, void *address) {
   for (size_t i = 0; i < kWrapperCount; ++i) {
-    if (string_view(kWrappers[i].symbol) != name) continue;
     Fn f = hook_function(i);
-    void *real = find_real(f), *wrapper = kWrappers[i].wrapper;
+    if (function(f).symbol != name) continue;
+    void *real = find_real(f), *wrapper = kWrappers[i];
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.
     bool is_libcs = real && find_in_libc(name) == address;

@@ -14,15 +14,15 @@ namespace {
 // The mappings of files, for munmap and msync to name their files. They are few, so a scan is enough; a mapping for which
 // the table has no room has no further events. Changed under the table lock.
 struct Mapping {
-  std::atomic<uintptr_t> begin;
-  uintptr_t end;
-  uint64_t hash;
-  int64_t offset;
-  uint64_t access;  // protection | flags << 32
-  int pid;          // of the process that made it: forked children inherit it
+  std::atomic<uintptr_t> begin{0};
+  uintptr_t end = 0;
+  uint64_t hash = 0;
+  int64_t offset = 0;
+  uint64_t access = 0;  // protection | flags << 32
+  int pid = 0;          // of the process that made it: forked children inherit it
   FileIdentity identity;
-  char *path;
-  uint32_t path_bytes;
+  char *path = nullptr;
+  uint32_t path_bytes = 0;
 };
 constexpr uint32_t kMaxMappings = 1024;
 Mapping g_mappings[kMaxMappings];

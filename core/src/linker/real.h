@@ -31,12 +31,8 @@ inline void *real_address(Fn f) {
   return __builtin_expect(p != nullptr, 1) ? p : resolve_real(f);
 }
 
-struct WrapperRow {
-  const char *symbol;
-  void *wrapper;
-};
-// One row a hook, in the order of hooks.def: hook_function(i) is the function of row i.
-extern const WrapperRow kWrappers[];
+// The wrapper of each hook, in the order of hooks.def: hook_function(i) is the function of kWrappers[i].
+extern void *const kWrappers[];
 extern const size_t kWrapperCount;
 
 }  // namespace tailrace

@@ -2,21 +2,14 @@
 // the addresses are used.
 #include <stddef.h>
 
-namespace tailrace {
-struct WrapperRow {
-  const char *symbol;
-  void *wrapper;
-};
-}  // namespace tailrace
-
 #pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
 #define HOOK(symbol, ...) extern "C" void symbol();
 #include "format/hooks.def"
 #undef HOOK
 
 namespace tailrace {
-extern const WrapperRow kWrappers[] = {
-#define HOOK(symbol, ...) {#symbol, reinterpret_cast<void *>(&::symbol)},
+extern void *const kWrappers[] = {
+#define HOOK(symbol, ...) reinterpret_cast<void *>(&::symbol),
 #include "format/hooks.def"
 #undef HOOK
 };
