@@ -101,8 +101,8 @@ class Catalogue:
 
     def left_out(self, connection: sqlite3.Connection) -> None:
         """Makes losses of the damaged blocks that this process met: what is kept was computed without them."""
-        for file, offset, events, problem in problems.met(self.place):
-            catalogue_tables.leave_out(connection, file, offset, events, problem)
+        for file, offset, _, problem in problems.met(self.place):
+            catalogue_tables.leave_out(connection, file, offset, problem)
 
     def close(self) -> None:
         """Closes the database."""

@@ -138,17 +138,17 @@ def update(path: Path, traces: list[Source], others: list[Source]) -> None:
         connection.commit()
 
 
-def leave_out(connection: sqlite3.Connection, file: str, offset: int, events: int, problem: str) -> None:
+def leave_out(connection: sqlite3.Connection, file: str, offset: int, problem: str) -> None:
     """Makes a loss of a block whose events can't be read; it keeps its place in the file, and what its header says of
     its process."""
-    none = "events = 0, read = 0, written = 0, uncounted_read = 0, uncounted_written = 0"
-    row = connection.execute(
-        f"UPDATE blocks SET {none} WHERE file_id = (SELECT id FROM files WHERE file = ?) AND offset = ? AND events > 0"
-        " RETURNING process_id",
-        (file, offset),
-    ).fetchone()
-    if row is not None:
-        connection.execute(_LOSS, (file, row[0], "damaged", "events", events, problem))
+    block = "file_id = (SELECT id FROM files WHERE file = ?) AND offset = ? AND events > 0"
+    row = connection.execute(f"SELECT process_id, calls FROM blocks WHERE {block}", (file, offset)).fetchone()
+    if row is None:
+        return
+    none = "events = 0, calls = 0, totals = 0, read = 0, written = 0, uncounted_read = 0, uncounted_written = 0"
+    connection.execute(f"UPDATE blocks SET {none} WHERE {block}", (file, offset))
+    process_id, calls = row
+    connection.execute(_LOSS, (file, process_id, "damaged", "events", calls, problem))
 
 
 class _Filler:

@@ -105,7 +105,7 @@ def test_a_catalogue_that_another_user_may_write_is_not_used(tmp_path: Path, cac
     run = make_run(tmp_path / "run")
     assert tailrace.open(run).info()["events"] == 1
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
-        forged.execute("UPDATE blocks SET events = 99")
+        forged.execute("UPDATE blocks SET calls = 99")
         forged.commit()
     (run / catalogue.FILE_NAME).chmod(0o666)
     assert tailrace.open(run).info()["events"] == 1
@@ -230,7 +230,7 @@ def test_a_catalogue_that_came_with_a_run_is_not_believed(tmp_path: Path) -> Non
     run = make_run(tmp_path / "run")
     tailrace.open(run)
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
-        forged.execute("UPDATE blocks SET events = 99")
+        forged.execute("UPDATE blocks SET calls = 99")
         forged.execute("UPDATE processes SET exe = ?", (SECRET,))
         forged.commit()
     catalogue._seal(run / catalogue.FILE_NAME)
@@ -256,7 +256,7 @@ def test_a_catalogue_with_other_tables_is_made_anew(tmp_path: Path, forgery: str
     run = make_run(tmp_path / "run")
     tailrace.open(run)
     with closing(sqlite3.connect(run / catalogue.FILE_NAME)) as forged:
-        forged.execute("UPDATE blocks SET events = 99")
+        forged.execute("UPDATE blocks SET calls = 99")
         forged.commit()
         forged.executescript(forgery)
     assert tailrace.open(run).info()["events"] == 1
