@@ -1,14 +1,73 @@
 // See seal_journals.h.
 #include "seal_journals.h"
 
-#include "format/seal.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 
-extern "C" __attribute__((visibility("default"))) tailrace::flux::SealJournals tailrace_seal_journals;
+#include <new>
 
-int tailrace_seal_journals(const char *directory, const char *trace, tailrace::flux::JournalCounts *counts) {
-  tailrace::SealedJournals sealed;
-  int status = tailrace::seal_dead_journals(directory, sealed, trace);
-  counts->failed = sealed.failed;
-  counts->failed_events = sealed.failed_events;
+#include "format/node_sealer.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+EXPORTED tailrace::flux::MakeSealer tailrace_make_sealer;
+EXPORTED tailrace::flux::StartSealer tailrace_start_sealer;
+EXPORTED tailrace::flux::StopSealer tailrace_stop_sealer;
+EXPORTED tailrace::flux::SealJournals tailrace_seal_journals;
+EXPORTED tailrace::flux::FreeSealer tailrace_free_sealer;
+
+namespace {
+
+struct SealerThread {
+  tailrace::NodeSealer sealer;
+  bool possible;
+  pthread_t thread;
+  bool runs;
+};
+
+void *run(void *sealer) {
+  static_cast<tailrace::NodeSealer *>(sealer)->run();
+  return nullptr;
+}
+
+}  // namespace
+
+void *tailrace_make_sealer(const char *directory, const char *trace) {
+  void *memory = malloc(sizeof(SealerThread));
+  if (!memory) return nullptr;
+  auto *s = new (memory) SealerThread{{directory, trace}, false, {}, false};
+  s->possible = s->sealer.begin() == 0;
+  return s;
+}
+
+void tailrace_start_sealer(void *sealer) {
+  auto *s = static_cast<SealerThread *>(sealer);
+  if (!s->possible || s->runs) return;
+  // The shell's own thread takes its signals.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  s->runs = pthread_create(&s->thread, nullptr, run, &s->sealer) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void tailrace_stop_sealer(void *sealer) {
+  auto *s = static_cast<SealerThread *>(sealer);
+  s->sealer.stop();
+  if (s->runs) pthread_join(s->thread, nullptr);
+  s->runs = false;
+}
+
+int tailrace_seal_journals(void *sealer, const char *directory, tailrace::flux::JournalCounts *counts) {
+  auto *s = static_cast<SealerThread *>(sealer);
+  int status = s->sealer.seal_dead(directory);
+  counts->failed = s->sealer.result().failed;
+  counts->failed_events = s->sealer.result().failed_events;
   return status;
+}
+
+void tailrace_free_sealer(void *sealer) {
+  tailrace_stop_sealer(sealer);
+  static_cast<SealerThread *>(sealer)->~SealerThread();
+  free(sealer);
 }

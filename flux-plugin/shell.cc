@@ -4,7 +4,8 @@
 // Invariants: it never fails a job: a fault is one warning on the job's stderr, and the job runs untraced. It starts no
 // process. It runs as the job's user, who owns the run directory. An untraced job costs one RPC and nothing else.
 //   flux_plugin_init   requests the job's eventlog
-//   shell.init         receives it; creates the run directory (job_context.h)
+//   shell.init         receives it; creates the run directory (job_context.h); makes the node's sealer
+//   shell.start        starts its thread
 //   task.init          sets a task's environment (task_environment.cc) or an instance's command line (nested.h)
 //   task.fork, exit    reads the kernel's account of a task (task_accounts.h)
 //   shell.exit         writes the accounts, and seals
@@ -33,10 +34,52 @@ namespace {
 constexpr const char *kState = "tailrace";
 constexpr double kReplyTimeout_s = 10;
 
+// tailrace-seal.so, and the job's sealer in it.
+class SealModule {
+ public:
+  ~SealModule() {
+    if (sealer_) free_(sealer_);
+    if (library_) dlclose(library_);
+  }
+  // Makes the sealer, of journals in `directory`.
+  void make(const char *module, const char *directory, const char *trace) {
+    library_ = module ? dlopen(module, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    auto *make = find<MakeSealer>(kMakeSealer);
+    start_ = find<StartSealer>(kStartSealer);
+    stop_ = find<StopSealer>(kStopSealer);
+    seal_ = find<SealJournals>(kSealJournals);
+    free_ = find<FreeSealer>(kFreeSealer);
+    if (make && start_ && stop_ && seal_ && free_) sealer_ = make(directory, trace);
+  }
+  void start() {
+    if (sealer_) start_(sealer_);
+  }
+  void stop() {
+    if (sealer_) stop_(sealer_);
+  }
+  int seal(const char *directory, JournalCounts &counts) {
+    return sealer_ ? seal_(sealer_, directory, &counts) : -ENOENT;
+  }
+
+ private:
+  template <class Symbol>
+  Symbol *find(const char *name) {
+    return library_ ? reinterpret_cast<Symbol *>(dlsym(library_, name)) : nullptr;
+  }
+
+  void *library_ = nullptr;
+  void *sealer_ = nullptr;
+  StartSealer *start_ = nullptr;
+  StopSealer *stop_ = nullptr;
+  SealJournals *seal_ = nullptr;
+  FreeSealer *free_ = nullptr;
+};
+
 struct State {
   JobContext job;
   flux_future_t *eventlog = nullptr;  // the pending request
   TaskAccounts accounts;
+  SealModule seal;
 
   ~State() { flux_future_destroy(eventlog); }
 };
@@ -131,6 +174,8 @@ void prepare(flux_shell_t *shell, JobContext &job) {
   }
 }
 
+void make_sealer(flux_plugin_t *p, State &state, string_view chosen);
+
 int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
   auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
@@ -145,6 +190,7 @@ int on_init(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
     job.shell_plugins = beside(p, ".");
     job.starter = beside(p, TAILRACE_STARTER_FROM_PLUGIN);
   }
+  if (job.event) make_sealer(p, *state, chosen_journal_directory(shell, job));
   // An untraced job must not inherit the configuration of the enclosing instance, nor what it starts.
   if (!job.event && flux_shell_getenv(shell, kInnerVariable)) {
     flux_shell_unsetenv(shell, kInnerVariable);
@@ -237,46 +283,52 @@ int on_exit_of_task(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *)
   return 0;
 }
 
-struct Sealing {
-  SealJournals *seal = nullptr;
-  CString trace;
-  JournalCounts counts;
-};
-
-// may_be_foreign: another user may have made our directory there; then the core has used another place.
-void seal_place(Sealing &sealing, const char *directory, const char *run, bool may_be_foreign) {
-  JournalCounts counts;
-  int status = sealing.seal ? sealing.seal(directory, sealing.trace.get(), &counts) : -ENOENT;
-  bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
-  if (status < 0 && !(foreign && may_be_foreign)) {
-    shell_warn("%s: %s: run `tailrace seal %s` on this node", directory, strerror(-status), run);
-  }
-  sealing.counts.failed += counts.failed;
-  sealing.counts.failed_events += counts.failed_events;
+// The directory of the user's journals in a place; false: there is no such place.
+bool write_journals(Writer &out, int place, string_view chosen, const char *run) {
+  int64_t bytes_read = 0;
+  if (!write_journal_place(out, place, chosen, geteuid(), run, bytes_read)) return false;
+  write_journal_directory(out, geteuid(), run);
+  return true;
 }
 
-// Seals the journals of dead tasks on this node. tailrace-seal.so is loaded only if there are any.
-void seal_journals(flux_plugin_t *p, string_view chosen, const char *run) {
-  Sealing sealing;
-  void *library = nullptr;
+// Tasks find it when their first segment is full, or at their end.
+void make_sealer(flux_plugin_t *p, State &state, string_view chosen) {
+  char directory[PATH_MAX];
+  Writer journals(directory, sizeof directory);
+  const char *run = state.job.run.get();
+  if (!write_journals(journals, 0, chosen, run)) return;
+  CString module = beside(p, TAILRACE_SEAL_FROM_PLUGIN), trace = formatted("%s/trace", run);
+  state.seal.make(module.get(), journals.c_str(), trace.get());
+}
+
+// Seals the journals of dead tasks on this node.
+void seal_journals(SealModule &seal, string_view chosen, const char *run) {
+  seal.stop();
+  JournalCounts in_all;
   for (int place = 0; place < kJournalPlaces; ++place) {
     char directory[PATH_MAX];
     Writer journals(directory, sizeof directory);
-    int64_t bytes_read = 0;
-    if (!write_journal_place(journals, place, chosen, geteuid(), run, bytes_read)) continue;
-    write_journal_directory(journals, geteuid(), run);
+    if (!write_journals(journals, place, chosen, run)) continue;
     bool done = rmdir(journals.c_str()) == 0 || errno == ENOENT;
-    if (!done && !library) {
-      CString module = beside(p, TAILRACE_SEAL_FROM_PLUGIN);
-      library = module ? dlopen(module.get(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-      sealing.seal = library ? reinterpret_cast<SealJournals *>(dlsym(library, kSealJournals)) : nullptr;
-      sealing.trace = formatted("%s/trace", run);
+    JournalCounts counts;
+    int status = done ? 0 : seal.seal(journals.c_str(), counts);
+    // Another user may have made our directory in the default place; then the core has used another place.
+    bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
+    if (status < 0 && !(foreign && chosen == default_journal_directory())) {
+      shell_warn("%s: %s: run `tailrace seal %s` on this node", journals.c_str(), strerror(-status), run);
     }
-    if (!done) seal_place(sealing, journals.c_str(), run, chosen == default_journal_directory());
+    // The module counts over all of its places.
+    if (!done) in_all = counts;
     remove_empty_place(journals.view(), run);
   }
-  warn_of_unsealed(run, sealing.counts);
-  if (library) dlclose(library);
+  warn_of_unsealed(run, in_all);
+}
+
+// Not before all tasks run: what they are told of the shell's descriptors is as without the sealer's thread.
+int on_start(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
+  auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
+  if (state) state->seal.start();
+  return 0;
 }
 
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
@@ -286,13 +338,15 @@ int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *
   const char *run = state->job.run.get();
   int status = state->accounts.write(run);
   if (status < 0) shell_warn("can't write the tasks' byte accounting to %s: %s", run, strerror(-status));
-  seal_journals(p, chosen_journal_directory(shell, state->job), run);
+  seal_journals(state->seal, chosen_journal_directory(shell, state->job), run);
   return 0;
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"shell.init", on_init, nullptr},        {"task.init", on_task, nullptr},           {"task.fork", on_fork, nullptr},
-    {"task.exit", on_exit_of_task, nullptr}, {"shell.exit", on_exit_of_shell, nullptr}, {nullptr, nullptr, nullptr},
+    {"shell.init", on_init, nullptr},   {"task.init", on_task, nullptr},
+    {"task.fork", on_fork, nullptr},    {"task.exit", on_exit_of_task, nullptr},
+    {"shell.start", on_start, nullptr}, {"shell.exit", on_exit_of_shell, nullptr},
+    {nullptr, nullptr, nullptr},
 };
 
 // Requests the eventlog as early as possible: the reply arrives while the shell continues.

@@ -32,6 +32,8 @@ _SIGNALLED = 128
 _SHELL = "/bin/sh"
 _BLOCKS_AT_ONCE = 4096
 """So many headers are held in memory at once."""
+_READINGS = 100
+"""Attempts to read two accounts while neither changes."""
 _HEAD_BYTES = 256
 """A binary has a zero byte in its head, a script has none."""
 
@@ -80,14 +82,15 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
             env = environment.task_environment(run_dir, tags)
     except TailraceError as error:
         summary.fault = f"not traced: {error}"
+    sealer = NodeSealer(run_dir, env)
     with _held(run_dir) as is_there:
-        code = run_command(command, env, run_dir, is_there)
+        code = run_command(command, env, run_dir, is_there, sealer)
         moved = not is_there()
     if moved:
         summary.fault = summary.fault or moved_message(run_dir)
         return code, summary
     try:
-        account = seal(run_dir, env)
+        account = sealer.finish()
         summary.lost.update(account["unrecorded_lost"])
         if account["failed"]:
             summary.fault = summary.fault or unsealed_message(account, run_dir)
@@ -166,6 +169,32 @@ def seal(run_dir: Path, env: Mapping[str, str] | None = None) -> SealAccount:
 
     with context.own_io():
         return cast(SealAccount, _native.seal_journals(str(run_dir), environment.journal_directory(env)))
+
+
+class NodeSealer:
+    """Seals what a run's processes on this node hand over, from now until `finish`, in a thread of the lowest priority.
+
+    Without one, where this process is traced itself or `env` traces nothing, the processes seal for themselves.
+    """
+
+    def __init__(self, run_dir: Path, env: Mapping[str, str]) -> None:
+        from tailrace import _native
+
+        self._run_dir, self._env = run_dir, env
+        # The I/O of a thread beside the program's would be missing in the trace of a traced launcher.
+        possible = "TAILRACE_RUN" in env and not context.active()
+        self._sealer = _native.Sealer(str(run_dir), environment.journal_directory(env)) if possible else None
+
+    def finish(self) -> SealAccount:
+        """Ends the thread, and seals as `seal` does; its counts are of all that was sealed."""
+        if self._sealer is None:
+            return seal(self._run_dir, self._env)
+        return cast(SealAccount, self._sealer.finish())
+
+    @property
+    def thread(self) -> int:
+        """The id of the thread; 0: there is none."""
+        return self._sealer.thread_id if self._sealer is not None else 0
 
 
 def journals(run_dir: Path, env: Mapping[str, str] | None = None) -> list[Path]:
@@ -272,6 +301,7 @@ def run_command(
     env: Mapping[str, str],
     run_dir: Path | None = None,
     is_there: Callable[[], bool] = lambda: True,
+    sealer: NodeSealer | None = None,
 ) -> int:
     """Runs `command`, found by PATH, and forwards our signals to it; returns its exit code in the shell's convention.
 
@@ -288,7 +318,7 @@ def run_command(
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         pid = _spawn(command, dict(env), mask)
-        status, account = _wait(pid, watched)
+        status, account = _wait(pid, watched, sealer)
         if account is not None and run_dir is not None and is_there():
             write_account(run_dir, pid, status, account, command[0])
         return exit_code(status)
@@ -339,12 +369,12 @@ def exit_code(status: int) -> int:
     return _SIGNALLED - code if code < 0 else code
 
 
-def _wait(pid: int, watched: set[signal.Signals]) -> tuple[int, tuple[int, int] | None]:
+def _wait(pid: int, watched: set[signal.Signals], sealer: NodeSealer | None) -> tuple[int, tuple[int, int] | None]:
     """The command's wait status and byte accounting, once it has ended."""
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
-            status, account = _take(ended.si_pid)
+            status, account = _take(ended.si_pid, sealer)
             if ended.si_pid != pid:
                 continue  # an orphan that pool.py adopted
             return status, account
@@ -354,19 +384,39 @@ def _wait(pid: int, watched: set[signal.Signals]) -> tuple[int, tuple[int, int] 
             os.kill(pid, received.si_signo)
 
 
-def _take(pid: int) -> tuple[int, tuple[int, int] | None]:
+def _take(pid: int, sealer: NodeSealer | None) -> tuple[int, tuple[int, int] | None]:
     """Reaps a dead child: its status; its rchar and wchar, None where the kernel does not reveal them."""
     if context.active():
         return os.waitpid(pid, 0)[1], None  # the core records the account in the trace
     found = context.kernel_account(pid)
     # Only root may read a zombie's account. For others it is what the wait adds to our own, without other threads.
-    alone = Path("/proc/self/task").stat().st_nlink == 3  # the thread, ".", ".."
-    before = context.kernel_account("self") if found is None and alone else None
+    thread = sealer.thread if sealer is not None else 0
+    before = _account_beside(thread) if found is None else None
     _, status = os.waitpid(pid, 0)
-    after = context.kernel_account("self") if before is not None else None
+    after = _account_beside(thread) if before is not None else None
     if before is not None and after is not None:
         found = (after[0] - before[0] - before[2], after[1] - before[1], 0)
     return status, found[:2] if found is not None else None
+
+
+def _account_beside(thread: int) -> tuple[int, int, int] | None:
+    """rchar and wchar of this process, as of now and without those of the sealer's thread (0: there is none), and the
+    bytes that this reading adds to them. None where they can't be read, or further threads have a part in them."""
+    if Path("/proc/self/task").stat().st_nlink != 3 + (thread != 0):  # the threads, ".", ".."
+        return None
+    if not thread:
+        return context.kernel_account("self")
+    read = 0
+    for _ in range(_READINGS):
+        readings = [context.kernel_account(whose) for whose in (f"self/task/{thread}", "self", f"self/task/{thread}")]
+        first, own, last = readings
+        if first is None or own is None or last is None:
+            return None
+        at_begin = own[0] - first[0] - first[2] - read
+        read += first[2] + own[2] + last[2]
+        if first[:2] == last[:2]:
+            return at_begin, own[1] - first[1], read
+    return None
 
 
 def write_account(run_dir: Path, pid: int, status: int, account: tuple[int, int], command: str) -> None:

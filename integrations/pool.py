@@ -43,10 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TailraceError, OSError) as error:
         say(f"this worker pool is traced incompletely: {error}")
     _adopt_orphans()
+    sealer = launcher.NodeSealer(run_dir, env)
     code = launcher.run_command(command, env)
     _reap_orphans()
     try:
-        launcher.seal(run_dir, env)
+        sealer.finish()
     except (TailraceError, OSError, RuntimeError) as error:
         say(f"can't seal the workers' journals into {run_dir}: {error}; run `tailrace seal {run_dir}`")
     return code

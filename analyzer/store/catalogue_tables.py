@@ -25,7 +25,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 12
+VERSION = 14
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -340,7 +340,8 @@ class _Filler:
         if header.exit is not None:
             _take_later(row, "ended", at, (header.exit_code(), json.dumps(header.exit)))
         if header.ledger is not None:
-            _take_later(row, "counted", at, (json.dumps(header.ledger),))
+            # Only one segment of a process has it, and not every block of that one has events.
+            _take_later(row, "counted", _order_in_segment(header, at), (json.dumps(header.ledger),))
         return process_id
 
     def _others(self, others: list[Source]) -> None:
@@ -409,6 +410,14 @@ class _Filler:
         if isinstance(untraced, str) and isinstance(program, str):
             why = (source.name, host, pid, clean(untraced), clean(program), ns)
             self._db.execute("INSERT INTO untraced VALUES (?, NULL, ?, ?, ?, ?, ?)", why)
+
+
+def _order_in_segment(header: Header, at: int) -> int:
+    """A number that grows with the blocks of a segment; their time `at` where none says which part of it it has."""
+    if header.sealed is None:
+        return at
+    _, epoch, slots = header.sealed
+    return min(epoch, 2**32) << 16 | min(slots, 2**16 - 1)
 
 
 def _take_later(row: dict[str, SqlValue], at_name: str, at: int, values: tuple[SqlValue, ...]) -> None:

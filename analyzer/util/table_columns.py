@@ -308,6 +308,8 @@ TABLES = {
             "outcome": ("", "the same and the end of the command in words; empty where all went well"),
             "blocks": ("", "blocks"),
             "events": ("", "events"),
+            "totals": ("", "lines that each stand for several calls (docs/trace-format.md)"),
+            "totals_since_ns": ("ns", "when the first of them begins; null: there are none"),
             **_SPAN,
             "raw_bytes": (BYTES, "size of the blocks, uncompressed"),
             "read_bytes": _MOVED["read_bytes"],

@@ -6,20 +6,27 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <tuple>
 #include <vector>
 
+#include "base/sys.h"
 #include "format/build_info.h"
 #include "format/detail.h"
 #include "format/functions.h"
 #include "format/journal_place.h"
+#include "format/node_sealer.h"
 #include "format/program.h"
 #include "format/redaction.h"
 #include "format/seal.h"
@@ -146,21 +153,21 @@ std::string journal_fault(const std::string &journal_dir) {
   return status < 0 && status != -ENOSPC && status != -EDQUOT ? strerror(-status) : "";
 }
 
-nb::dict seal_journals(const std::string &run_dir, const std::string &journal_dir) {
-  SealedJournals result;
-  std::vector<std::string> directories = journal_directories(run_dir, journal_dir);
+// Seals what is in the directories by seal(directory), which returns 0 or -errno. Returns what failed.
+template <class Seal>
+std::string seal_places(const std::vector<std::string> &directories, const std::string &run_dir, Seal seal) {
   std::string fault;
-  {
-    nb::gil_scoped_release released;
-    for (const std::string &directory : directories) {
-      int status = seal_dead_journals(directory.c_str(), result, run_dir + "/trace");
-      // Where another user has taken our name the core has used another place, which is in the list.
-      bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
-      if (status < 0 && !(foreign && directories.size() > 1)) fault = directory + ": " + strerror(-status);
-      remove_empty_place(directory, run_dir);
-    }
+  for (const std::string &directory : directories) {
+    int status = seal(directory.c_str());
+    // Where another user has taken our name the core has used another place, which is in the list.
+    bool foreign = status == -EPERM || status == -EACCES || status == -ENOTDIR || status == -ELOOP;
+    if (status < 0 && !(foreign && directories.size() > 1)) fault = directory + ": " + strerror(-status);
+    remove_empty_place(directory, run_dir);
   }
-  if (!fault.empty()) throw std::runtime_error(fault);
+  return fault;
+}
+
+nb::dict account_of(const SealedJournals &result) {
   nb::dict out, unrecorded;
   out["sealed_journals"] = result.sealed;
   out["alive"] = result.alive;
@@ -173,6 +180,77 @@ nb::dict seal_journals(const std::string &run_dir, const std::string &journal_di
   out["unrecorded_lost"] = unrecorded;
   return out;
 }
+
+nb::dict seal_journals(const std::string &run_dir, const std::string &journal_dir) {
+  SealedJournals result;
+  std::vector<std::string> directories = journal_directories(run_dir, journal_dir);
+  std::string fault;
+  {
+    nb::gil_scoped_release released;
+    Sealing sealing(run_dir + "/trace", result);
+    fault = seal_places(directories, run_dir, [&](const char *place) { return sealing.seal_dead(place); });
+  }
+  if (!fault.empty()) throw std::runtime_error(fault);
+  return account_of(result);
+}
+
+// The node's sealer, in a thread of this process.
+class SealerThread {
+ public:
+  SealerThread(const std::string &run_dir, const std::string &journal_dir)
+      : run_dir_(run_dir),
+        directories_(journal_directories(run_dir, journal_dir)),
+        sealer_(directories_.front(), run_dir + "/trace") {
+    if (sealer_.begin() < 0) return;
+    // A signal for this process is its other threads' to take.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::promise<int> id;
+    std::future<int> known = id.get_future();
+    try {
+      thread_ = std::thread([&id, this] {
+        id.set_value(sys::gettid());
+        sealer_.run();
+      });
+      id_ = known.get();
+    } catch (const std::system_error &) {  // no more threads: processes seal for themselves
+      sealer_.stop();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~SealerThread() { end(); }
+  SealerThread(const SealerThread &) = delete;
+  SealerThread &operator=(const SealerThread &) = delete;
+
+  int id() const { return id_; }
+
+  nb::dict finish() {
+    std::string fault;
+    {
+      nb::gil_scoped_release released;
+      end();
+      fault = seal_places(directories_, run_dir_, [&](const char *place) { return sealer_.seal_dead(place); });
+    }
+    if (!fault.empty()) throw std::runtime_error(fault);
+    nb::dict account = account_of(sealer_.result());
+    account["processor_ns"] = sealer_.processor_ns();
+    return account;
+  }
+
+ private:
+  void end() {
+    sealer_.stop();
+    if (thread_.joinable()) thread_.join();
+    id_ = 0;
+  }
+
+  std::string run_dir_;
+  std::vector<std::string> directories_;
+  NodeSealer sealer_;
+  std::thread thread_;
+  int id_ = 0;
+};
 
 }  // namespace
 
@@ -207,6 +285,16 @@ void bind_core(nb::module_ &m) {
         "Seals the journals of the run's dead processes on this node into <run_dir>/trace. Returns counts:\n"
         "sealed_journals, alive, failed, failed_events, events, and unrecorded_lost (cause -> events that no block\n"
         "reports). RuntimeError when the directory can't be read.");
+  nb::class_<SealerThread>(
+      m, "Sealer",
+      "Seals what the run's processes on this node hand over and leave, in a thread of its own, from\n"
+      "its making until finish(). Arguments as of seal_journals().")
+      .def(nb::init<const std::string &, const std::string &>(), "run_dir"_a, "journal_dir"_a)
+      .def_prop_ro("thread_id", &SealerThread::id, "Its thread; 0: there can be no sealer here.")
+      .def("finish", &SealerThread::finish,
+           "Ends the thread and seals what is left, as seal_journals() does, with its counts of all that was sealed, "
+           "and\n"
+           "`processor_ns`, what the sealer took.");
   m.def(
       "build_info", [] { return std::string(build_info()); }, "What was compiled in: a JSON object.");
 }

@@ -68,7 +68,7 @@ TAILRACE_API tailrace_context tailrace_context_switch(tailrace_context id) {
   Context *next = id ? context_of(id) : nullptr;
   t_context = next;
   // So that a stage's events are in the run directory soon after its end.
-  if (next != before && is_worth_a_block(t)) seal_thread(t);
+  if (next != before && is_worth_a_block(t)) pass_on(t);
   return before->id;
 }
 
@@ -77,7 +77,7 @@ TAILRACE_API void tailrace_context_finish(tailrace_context id) {
   if (!t) return;
   if (Context *c = context_of(id)) c->finished.store(1, std::memory_order_relaxed);
   // A block of the few records of a short task costs more than the task.
-  if (is_worth_a_block(t) || is_due_for_sealing(t)) seal_thread(t);
+  if (is_worth_a_block(t) || is_due_for_sealing(t)) pass_on(t);
 }
 
 TAILRACE_API void tailrace_flush() {

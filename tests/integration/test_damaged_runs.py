@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 import tailrace
 from support import reader
 from support.commands import TracedCommand
+from support.node_files import without_sealer
 from tailrace import _native
 from tailrace.analyzer.store import catalogue_tables
 from tailrace.analyzer.store.layout import layout
@@ -37,6 +38,14 @@ def trace_of(run: Path, program: str) -> Path:
     return run / "trace" / f"{row.host}-{row.pid}-{row.start}.pfw.gz"
 
 
+@pytest.fixture
+def files_of_their_own(run_traced: TracedCommand) -> Iterator[None]:
+    """Each process writes a file of its own."""
+    with without_sealer(run_traced.run):
+        yield
+
+
+@pytest.mark.usefixtures("files_of_their_own")
 @pytest.mark.parametrize(
     ("damage", "words"), [(text, "is no trace"), (cut, "is cut off within its first block"), (empty, "is empty")]
 )
@@ -74,6 +83,7 @@ def test_a_broken_account_is_named(run_traced: TracedCommand) -> None:
     assert (row.file, row.cause) == (f"accounts/{account.name}", "damaged")
 
 
+@pytest.mark.usefixtures("files_of_their_own")
 def test_a_file_that_vanishes_while_the_run_is_read_is_named(run_traced: TracedCommand, tmp_path: Path) -> None:
     run_traced("sh", "-c", "wc /etc/passwd; true")
     where = layout(run_traced.run)
@@ -86,6 +96,7 @@ def test_a_file_that_vanishes_while_the_run_is_read_is_named(run_traced: TracedC
     assert found == [(f"trace/{gone.name}", "vanished", f"{gone}: it vanished while the run was read")]
 
 
+@pytest.mark.usefixtures("files_of_their_own")
 def test_commands_say_what_of_a_run_is_missing(cli: Cli, run_traced: TracedCommand, tmp_path: Path) -> None:
     """On stderr, with what is left on stdout; with --strict they fail. Damaged bytes are met while the events are read,
     a torn block before."""
@@ -106,6 +117,7 @@ def test_commands_say_what_of_a_run_is_missing(cli: Cli, run_traced: TracedComma
     assert cli("graph", run_traced.run, "--strict").stderr == ""
 
 
+@pytest.mark.usefixtures("files_of_their_own")
 def test_a_flipped_bit_in_a_header_is_seen(run_traced: TracedCommand, tmp_path: Path) -> None:
     """No bit of it moves events to another stage or time: the block is damaged, or the bit says nothing."""
     run_traced("cat", "/etc/passwd", tags=["stage=s", "task=t"])

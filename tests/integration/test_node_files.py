@@ -13,7 +13,7 @@ import pytest
 
 import tailrace
 from support.commands import TAILRACE
-from support.node_files import gather
+from support.node_files import gather, without_sealer
 from tailrace.analyzer import exports, summary
 from tailrace.analyzer.run import Run
 from tailrace.analyzer.store.loader import Glob
@@ -51,6 +51,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pipes, forks, chains of execve, threads with several blocks, killed processes; on two hosts where containers
     are permitted."""
     work = tmp_path_factory.mktemp("node-files")
+    with without_sealer(work / "run"):
+        run_steps(work)
+    return work / "run"
+
+
+def run_steps(work: Path) -> None:
     for stage, script in STEPS.items():
         words = [*TAILRACE, "run", "-q", "-o", "run", "--tag", f"stage={stage}", "--", "sh", "-c", script]
         subprocess.run(words, cwd=work, check=True, timeout=120)
@@ -59,7 +65,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         script = "sort a.txt > g.txt; tail -n 1 g.txt > h.txt"
         words = [*TAILRACE, "run", "-q", "-o", "run", "--tag", "stage=far", "--", "sh", "-c", script]
         subprocess.run([*CONTAINER, *words], cwd=work, check=True, timeout=120)
-    return work / "run"
 
 
 def answers(path: Path) -> dict[str, Any]:

@@ -52,11 +52,15 @@ uint64_t pid_namespace() {
   return sys::statx(AT_FDCWD, "/proc/self/ns/pid", 0, STATX_INO, &s) == 0 ? s.stx_ino : 0;
 }
 
-void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns) {
+void write_file_host(Writer &out, string_view host) {
   for (char c : host) {
     bool kept = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
     out << (kept ? c : '_');
   }
+}
+
+void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns) {
+  write_file_host(out, host);
   out << '-';
   out.number(pid) << '-';
   out.short_hex(start_ns);

@@ -15,6 +15,8 @@
 //   +----------------------------------+    |          | ...       | allocated_slots                   |
 //                                           |          +-----------------------------------------------+
 //                                           +--------> <host>-<pid>-<start>.1.tj, .2.tj, ...
+//                                                      sealer.board   what a process and the node's sealer tell each other
+//                                                                     (format/sealer_board.h)
 //                                                      <uid>.uid   a user whose journals of the run are sealed, too
 //
 // Who writes and reads what:
@@ -31,7 +33,8 @@
 //   record       the names and the context that it refers to, then its fields, then its `mark` (release)
 //   seal         blocks appended to the trace file, then `first_slot`. Where the process dies in between, the sealer
 //                finds the block by its header (segment, epoch, slots), so no record is sealed twice
-//   next epoch   clock map, thread, `first_slot` 0, then `epoch` + 1: this empties the segment, nothing is erased
+//   next epoch   clock map, thread, `first_slot` 0, then a higher `epoch`: this empties the segment, nothing is erased
+//   hand-over    session/hand_over.h
 //
 // Invariants:
 // - A slot is valid when its mark carries the segment's epoch. A process may die at any instruction: a later reader of
@@ -50,7 +53,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 5 ^ table_number();
+constexpr uint32_t kJournalVersion = 6 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
 constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
@@ -128,8 +131,17 @@ struct Ledger {
 };
 
 // The owner of a segment. A process makes reserve segments before it gives up the right to make any; the process or a
-// child that it forked takes them, whichever comes first (session/reserve.h).
-enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2 };
+// child that it forked takes them, whichever comes first (session/reserve.h). A full segment is handed over to the node's
+// sealer, and is a spare one of its process when it is sealed (session/hand_over.h).
+enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2, kHanded = 3, kSpare = 4 };
+
+// What a sealer writes into a journal before it appends a block of it to a file that has blocks of many processes: whether
+// a dead sealer's block is whole can be seen at that one place.
+struct BlockPlan {
+  uint64_t offset;
+  uint32_t epoch;  // 0: none
+  char file[268];  // its name in the run's trace directory
+};
 
 struct SegmentHeader {
   std::atomic<uint32_t> magic;  // 0 while the header is written
@@ -142,16 +154,24 @@ struct SegmentHeader {
   uint64_t start_monotonic_ns;
   uint64_t reference_rate_q32;  // ticks to ns over a longer span than this process's life
   uint32_t clock_kind;
-  std::atomic<uint32_t> epoch;       // from 1; the low 16 bits are in the marks
-  uint64_t from_ticks;               // where this epoch's clock map begins
-  uint64_t from_ns;                  // monotonic
-  std::atomic<uint32_t> first_slot;  // the first slot that is not sealed
-  uint32_t first_tid;                // the thread of the first record
-  std::atomic<uint32_t> holding;     // Holding
-  std::atomic<uint32_t> homeless;    // a forked child without a journal counts its losses in `lost`
-  uint32_t detail;                   // DetailKind of what it is sealed to (format/detail.h)
-  uint64_t detail_budget;            // bytes, with kAuto
-  uint64_t pid_namespace;            // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
+  std::atomic<uint32_t> epoch;          // from 1; the low 16 bits are in the marks
+  uint64_t from_ticks;                  // where this epoch's clock map begins
+  uint64_t from_ns;                     // monotonic
+  std::atomic<uint32_t> first_slot;     // the first slot that is not sealed
+  uint32_t first_tid;                   // the thread of the first record
+  std::atomic<uint32_t> holding;        // Holding
+  std::atomic<uint32_t> homeless;       // a forked child without a journal counts its losses in `lost`
+  uint32_t detail;                      // DetailKind of what it is sealed to (format/detail.h)
+  uint64_t detail_budget;               // bytes, with kAuto
+  std::atomic<uint32_t> left;           // its process ended, or is about to, and left it to the node's sealer
+  std::atomic<uint32_t> sealed_itself;  // its process may have written blocks of it to its own trace file
+  std::atomic<uint32_t> from_reserve;   // the file may have the name of another process
+  std::atomic<uint32_t> claimed;        // by the sealer, while it seals what was handed over
+  std::atomic<uint32_t> taken_back;     // by the process, at its end
+  uint64_t until_ticks;                 // where the clock map of a handed segment's epoch ends; 0: it was not handed
+  uint64_t until_ns;
+  BlockPlan plan;
+  uint64_t pid_namespace;  // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
   uint32_t host_bytes;
@@ -203,6 +223,8 @@ void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid,
 void write_journal_directory(Writer &out, unsigned uid, string_view run_dir);
 // The inode of the calling process's pid namespace; 0 without /proc.
 uint64_t pid_namespace();
+// The host as names of files have it: without "-" and what a shell would take for something else.
+void write_file_host(Writer &out, string_view host);
 // <host>-<pid>-<start>, the stem of trace files and journals
 void write_process_stem(Writer &out, string_view host, int pid, uint64_t start_ns);
 

@@ -12,6 +12,7 @@
 namespace tailrace {
 namespace {
 
+constexpr int kEcanceled = 125;
 constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the largest number of slots
 
 struct NameEntry {
@@ -55,10 +56,11 @@ namespace {
 
 class Sealer {
  public:
-  Sealer(SegmentHeader &segment, SealScratch &scratch, SealTotals *totals)
+  Sealer(SegmentHeader &segment, SealScratch &scratch, SealTotals *totals, const SealOptions &options)
       : segment_(segment),
         s_(scratch),
         totals_(totals),
+        options_(options),
         epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
         epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
         summary_(scratch.summary) {
@@ -69,7 +71,6 @@ class Sealer {
   uint64_t unwritten() const { return unwritten_; }
 
  private:
-  void set_clock(ClockSample &now);
   void set_thread(uint32_t tid);
   void index_names(uint32_t to);
   void begin_block(uint32_t slot);
@@ -103,6 +104,7 @@ class Sealer {
   SegmentHeader &segment_;
   SealScratch &s_;
   SealTotals *totals_;
+  const SealOptions &options_;
   const uint16_t epoch_;
   uint32_t tid_ = 0;
   const uint64_t epoch_shift_ns_;
@@ -135,20 +137,6 @@ void Sealer::set_thread(uint32_t tid) {
   char *p = put_decimal(thread_, static_cast<uint64_t>(segment_.pid));
   p = put_decimal(put(p, ",\"tid\":"), tid);
   thread_bytes_ = static_cast<size_t>(put(p, ",\"ts\":") - thread_);
-}
-
-void Sealer::set_clock(ClockSample &now) {
-  clock_.from_ticks = segment_.from_ticks;
-  clock_.from_ns = segment_.from_ns;
-  // Over a shorter span the jitter of the clock reading would distort the rate; the process's longer reference is
-  // better.
-  constexpr uint64_t kShortSpanNs = 50'000'000;
-  if (segment_.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
-    bool is_short = now.monotonic_ns < segment_.from_ns + kShortSpanNs;
-    clock_.rate_q32 =
-        is_short ? segment_.reference_rate_q32 : rate_between({segment_.from_ticks, segment_.from_ns}, now);
-  }
-  now.monotonic_ns = clock_.to_ns(now.ticks);
 }
 
 // The hash goes straight into the table: it is a good hash already.
@@ -433,12 +421,12 @@ void Sealer::add_event(uint32_t index) {
 // and histograms for each record, pieces for as many as there can be.
 constexpr size_t kOwnLineBytes = 640, kRangeBytes = 48, kBucketBytes = 32, kPieceBytes = 256;
 
-static bool is_totals(const SegmentHeader &segment) {
+static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
   if (segment.detail == static_cast<uint32_t>(DetailKind::kTotals)) return true;
   if (segment.detail != static_cast<uint32_t>(DetailKind::kAuto)) return false;
   struct statx status;
   int found = sys::statx(AT_FDCWD, segment.trace_path, AT_SYMLINK_NOFOLLOW, STATX_SIZE, &status);
-  return found >= 0 && status.stx_size >= segment.detail_budget;
+  return sealed_bytes + (found >= 0 ? status.stx_size : 0) >= segment.detail_budget;
 }
 
 void Sealer::add_record(uint32_t index) {
@@ -533,7 +521,11 @@ void Sealer::end_block(uint32_t next_slot) {
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     lost_in_all += lost[i] = segment_.lost[i].load(std::memory_order_relaxed);
   }
-  if (summary_.events() == 0 && lost_in_all == 0) return;
+  // Of an emptied segment the ledger may have changed since its last block.
+  bool has_last_ledger = options_.last && segment_.ledger.known && (first_slot_ > 0 || segment_.epoch.load() > 1);
+  if (summary_.events() == 0 && lost_in_all == 0 && !has_last_ledger) return;
+  // No two blocks of a segment have the same epoch and slots.
+  if (next_slot <= first_slot_) next_slot = first_slot_ + 1;
   // Blocks are in the file in the order of their slots: after a failed one none is written.
   if (status_ < 0) {
     unwritten_ += summary_.records();
@@ -548,7 +540,9 @@ void Sealer::end_block(uint32_t next_slot) {
   size_t member_bytes = 0;
   if (n && !header.overflowed()) {
     string_view member = frame_member(s_.out, n, header.view(), crc32_of(s_.raw, raw_bytes), raw_bytes);
-    status = append_member(segment_.trace_path, member);
+    const BlockTarget *target = options_.target;
+    status =
+        target ? target->append(target->self, segment_, member, next_slot) : append_member(segment_.trace_path, member);
     member_bytes = member.size();
   }
   if (status < 0) {
@@ -570,12 +564,16 @@ void Sealer::end_block(uint32_t next_slot) {
 }
 
 int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
-  set_clock(now);
+  clock_ = map_until(segment_, now);
   used_slots_ = to;
   index_names(to);
-  sums_ = is_totals(segment_);
+  sums_ = is_totals(segment_, options_.sealed_bytes);
   begin_block(from);
   for (uint32_t i = 0; i < to; ++i) {
+    if (i % 64 == 0 && options_.canceled && options_.canceled->load(std::memory_order_relaxed)) {
+      status_ = -kEcanceled;
+      break;
+    }
     uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
     if (mark_epoch(mark) != epoch_) continue;
     uint16_t kind = mark_kind(mark);
@@ -609,23 +607,40 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
 }  // namespace
 
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
-                 SealTotals *totals, uint64_t *unwritten) {
-  Sealer sealer(segment, scratch, totals);
+                 SealTotals *totals, uint64_t *unwritten, const SealOptions &options) {
+  Sealer sealer(segment, scratch, totals, options);
   int status = sealer.run(segment.first_slot.load(std::memory_order_acquire), used_slots, now);
   if (unwritten) *unwritten = sealer.unwritten();
   return status;
 }
 
-void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid) {
+ClockMap map_until(const SegmentHeader &segment, ClockSample &now) {
+  ClockMap map;
+  map.from_ticks = segment.from_ticks;
+  map.from_ns = segment.from_ns;
+  // Over a shorter span the jitter of the clock reading would distort the rate; the process's longer reference is
+  // better.
+  constexpr uint64_t kShortSpanNs = 50'000'000;
+  if (segment.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
+    bool is_short = now.monotonic_ns < segment.from_ns + kShortSpanNs;
+    map.rate_q32 = is_short ? segment.reference_rate_q32 : rate_between({segment.from_ticks, segment.from_ns}, now);
+  }
+  now.monotonic_ns = map.to_ns(now.ticks);
+  return map;
+}
+
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid, uint32_t above) {
   segment.from_ticks = now.ticks;
   segment.from_ns = now.monotonic_ns;
+  segment.until_ticks = segment.until_ns = 0;
   segment.first_tid = tid;
-  uint32_t next = segment.epoch.load(std::memory_order_relaxed) + 1;
-  if ((next & 0xFFFF) == 0) {
+  uint32_t epoch = segment.epoch.load(std::memory_order_relaxed);
+  uint32_t next = (epoch > above ? epoch : above) + 1;
+  if (next >> 16 != epoch >> 16) {
     // The marks' 16 bits wrap around: records of an old epoch of the same number must not be valid.
     memset(static_cast<void *>(segment.slot(0)), 0,
            segment.allocated_slots.load(std::memory_order_relaxed) * sizeof(Slot));
-    ++next;
+    if ((next & 0xFFFF) == 0) ++next;
   }
   segment.first_slot.store(0, std::memory_order_relaxed);
   segment.epoch.store(next, std::memory_order_release);

@@ -26,14 +26,31 @@ struct SealTotals {
   uint64_t lost[static_cast<int>(Loss::kCount)] = {};
 };
 
+// Where blocks go. append() returns 0, or -errno; `next_slot` is the first slot of the segment that is not in the block.
+struct BlockTarget {
+  void *self;
+  int (*append)(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot);
+};
+
+struct SealOptions {
+  const BlockTarget *target = nullptr;  // null: the segment's own trace file
+  bool last = false;          // no block of the segment follows: one is written for the ledger alone, where it must be
+  uint64_t sealed_bytes = 0;  // of the process, beside those in its own trace file (format/detail.h)
+  const std::atomic<uint32_t> *canceled = nullptr;  // where it becomes 1, no further block is begun: -ECANCELED
+};
+
 // Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file;
 // advances segment.first_slot with each. `now` becomes the begin of the next epoch's clock map. Stops at the first
 // block that can't be written: returns -errno, and in `unwritten` the events that are left in the segment.
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
-                 SealTotals *totals = nullptr, uint64_t *unwritten = nullptr);
+                 SealTotals *totals = nullptr, uint64_t *unwritten = nullptr, const SealOptions &options = {});
 
-// Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`.
-void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid);
+// The clock map of the segment's epoch, if it ends at `now`, whose time becomes the map's.
+ClockMap map_until(const SegmentHeader &segment, ClockSample &now);
+
+// Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`, its number is above
+// `above`.
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid, uint32_t above = 0);
 
 // Seals the journals of dead processes in `directory` (write_journal_directory) and removes them.
 struct SealedJournals {

@@ -12,7 +12,8 @@
 #include <new>
 
 #include "base/sys.h"
-#include "format/seal.h"
+#include "format/sealer_board.h"
+#include "format/sealing.h"
 
 namespace tailrace {
 namespace {
@@ -92,11 +93,20 @@ bool is_in_use(const SegmentHeader &segment, int read_only_fd) {
   return segment.homeless.load() && is_mapped(read_only_fd);
 }
 
+}  // namespace
+
 // The journal directory is in a place that is writable for all: files of another user are not trusted.
 bool is_owned_by(int fd, unsigned uid) {
   struct statx s;
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
 }
+
+bool is_unlinked(int fd) {
+  struct statx s;
+  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
+}
+
+namespace {
 
 // Opens a file that may be a trap: no link is followed, and a pipe does not wait for its other end. `directory`: the
 // descriptor that a relative path begins at.
@@ -183,39 +193,67 @@ bool reconcile_with_trace_file(SegmentHeader &segment) {
   return ours;
 }
 
-// kEmpty: unused from now on. kBegun: its process ended before it had a header.
-enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun };
+}  // namespace
 
-// Sealing of one run's journals.
-class Sealing {
- public:
-  Sealing(string_view trace_directory, SealScratch &scratch, SealedJournals &result)
-      : trace_directory_(trace_directory), scratch_(scratch), result_(result) {}
-  // All journals of the directory, which must be this user's; calls other(name) for its other files.
-  template <class Other>
-  int seal_all(const char *directory, unsigned uid, Other other);
+Sealing::Sealing(string_view trace_directory, SealedJournals &result)
+    : processes_(static_cast<ProcessBytes *>(sys::allocate_pages(kProcesses * sizeof(ProcessBytes)))),
+      trace_directory_bytes_(trace_directory.size()),
+      result_(result),
+      scratch_(make_seal_scratch()),
+      copy_(sys::allocate_pages(segment_bytes(kSegmentSlots))) {
+  Writer w(trace_directory_, sizeof trace_directory_);
+  w << trace_directory;
+  // A longer one is the folder of no journal's trace file.
+  w.c_str();
+  if (!trace_directory.empty()) node_file_.open_directory(trace_directory_);
+}
 
- private:
-  template <class Other>
-  int seal_in(int parent, const char *directory, unsigned uid, Other other);
-  // `directory` was checked; its path may lead elsewhere by now.
-  Outcome look(int directory, const char *name, unsigned uid);
-  Outcome seal_one(int directory, const char *name, unsigned uid);
-  Outcome seal_open(int fd, unsigned uid, size_t bytes);
-  Outcome seal_journal(SegmentHeader &segment);
-  void count(Outcome outcome);
+Sealing::~Sealing() {
+  if (scratch_) free_seal_scratch(scratch_);
+  if (copy_) sys::munmap(copy_, segment_bytes(kSegmentSlots));
+  if (processes_) sys::munmap(processes_, kProcesses * sizeof(ProcessBytes));
+}
 
-  string_view trace_directory_;
-  SealScratch &scratch_;
-  SealedJournals &result_;
-};
+uint64_t &Sealing::sealed_bytes_of(const SegmentHeader &segment) {
+  uint64_t process = segment.start_realtime_ns * 31 + static_cast<uint64_t>(segment.pid);
+  ProcessBytes &found = processes_[fnv64(reinterpret_cast<const char *>(&process), sizeof process) % kProcesses];
+  if (found.process != process) found = {process, 0};
+  return found.bytes;
+}
 
-Outcome Sealing::seal_journal(SegmentHeader &segment) {
-  if (!reconcile_with_trace_file(segment)) return Outcome::kSkipped;
-  ClockSample now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
+// A copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a mapping of
+// it would show a name after it was checked, or end the sealer by SIGBUS.
+bool Sealing::read_copy(int fd) {
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  if (bytes < static_cast<int64_t>(kSegmentHeaderBytes)) return false;
+  auto wanted = static_cast<uint64_t>(bytes);
+  return wanted <= segment_bytes(kSegmentSlots) && sys::pread(fd, copy_, wanted, 0) == bytes &&
+         is_journal(copy(), wanted) && names_trace_file(copy(), {trace_directory_, trace_directory_bytes_});
+}
+
+int Sealing::append(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot) {
+  auto *sealing = static_cast<Sealing *>(self);
+  int status = sealing->node_file_.append(sealing->journal_fd_, segment, member, next_slot);
+  if (status >= 0) sealing->sealed_bytes_of(segment) += member.size();
+  return status;
+}
+
+// apart: to the trace file that the copy names. dead: no block of the journal follows.
+Outcome Sealing::seal_copy(int fd, bool apart, bool dead) {
+  SegmentHeader &segment = copy();
+  if (!apart) apply_plan(segment, node_file_.directory());
+  // Never beside a living process: it may be appending to its file, and knows what it has sealed of what it hands over.
+  bool reconciles = dead && (apart || segment.sealed_itself.load());
+  if (reconciles && !reconcile_with_trace_file(segment)) return Outcome::kSkipped;
+  ClockSample now{segment.until_ticks, segment.until_ns};
+  if (now.monotonic_ns == 0) now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
   uint64_t unwritten = 0;
-  int status = seal_segment(segment, segment.allocated_slots.load(), scratch_, now, &result_.totals, &unwritten);
+  journal_fd_ = fd;
+  BlockTarget target{this, append};
+  int status = seal_segment(segment, segment.allocated_slots.load(), *scratch_, now, &result_.totals, &unwritten,
+                            {apart ? nullptr : &target, dead, sealed_bytes_of(segment), canceled_});
   if (status >= 0) return Outcome::kSealed;
+  if (!dead) return Outcome::kFailed;
   // Events that the process dropped while it lived are counted in the journal alone.
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) result_.unrecorded_lost[i] += segment.lost[i].load();
   if (status == -ENOENT) {
@@ -227,37 +265,25 @@ Outcome Sealing::seal_journal(SegmentHeader &segment) {
   return Outcome::kFailed;
 }
 
-// Works on a copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a
-// mapping of it would show a name after it was checked, or end the sealer by SIGBUS.
-Outcome Sealing::seal_open(int fd, unsigned uid, size_t bytes) {
-  if (bytes > segment_bytes(kSegmentSlots)) return Outcome::kSkipped;
-  void *copy = sys::allocate_pages(bytes);
-  if (!copy) return Outcome::kSkipped;
-  auto &segment = *static_cast<SegmentHeader *>(copy);
-  auto write_back = [&](const auto &member) {
-    long at = reinterpret_cast<const char *>(&member) - static_cast<const char *>(copy);
-    sys::call(SYS_pwrite64, fd, sys::pointer(&member), sizeof member, at);
-  };
-  Outcome outcome = Outcome::kSkipped;
-  if (sys::pread(fd, copy, bytes, 0) == static_cast<long>(bytes) && is_journal(segment, bytes) &&
-      names_trace_file(segment, trace_directory_)) {
-    if (segment.holding.load() == kReserve) {
-      // For a program image that is about to map it again (session/segment.cc, adopt_segment).
-      segment.holding.store(kWithdrawn);
-      write_back(segment.holding);
-      outcome = Outcome::kEmpty;
-    } else if (uid == sys::geteuid() || set_trace_file_apart(segment, trace_directory_, uid)) {
-      outcome = seal_journal(segment);
-      // Those that a written block has are not to be counted again.
-      if (outcome == Outcome::kFailed) write_back(segment.lost);
-    }
+Outcome Sealing::seal_open(int fd, unsigned uid) {
+  if (!read_copy(fd)) return Outcome::kSkipped;
+  SegmentHeader &segment = copy();
+  if (segment.holding.load() == kReserve) {
+    // For a program image that is about to map it again (session/segment.cc, adopt_segment).
+    segment.holding.store(kWithdrawn);
+    write_back(fd, segment, segment.holding);
+    return Outcome::kEmpty;
   }
-  sys::munmap(copy, bytes);
+  bool own = uid == sys::geteuid();
+  if (!own && !set_trace_file_apart(segment, {trace_directory_, trace_directory_bytes_}, uid)) return Outcome::kSkipped;
+  Outcome outcome = seal_copy(fd, !own || trace_directory_bytes_ == 0, true);
+  // Those that a written block has are not to be counted again.
+  if (outcome == Outcome::kFailed) write_back(fd, segment, segment.lost);
   return outcome;
 }
 
 // Opened without the right to write, since a writer counts as a user of the journal.
-Outcome Sealing::look(int directory, const char *name, unsigned uid) {
+Outcome Sealing::look(int directory, const char *name, unsigned uid, Look how, uint64_t *handed_ns) {
   int fd = open_regular(name, O_RDONLY, directory);
   if (fd < 0) return Outcome::kSkipped;
   SegmentHeader header{};
@@ -265,30 +291,74 @@ Outcome Sealing::look(int directory, const char *name, unsigned uid) {
   bool owned = is_owned_by(fd, uid);
   long n = owned ? sys::pread(fd, &header, sizeof header, 0) : -1;
   if (n >= 0 && header.magic.load() == 0) {
-    outcome = is_mapped(fd) ? Outcome::kSkipped : Outcome::kBegun;
+    outcome = how == Look::kQuick || is_mapped(fd) ? Outcome::kSkipped : Outcome::kBegun;
   } else if (n == sizeof header && is_journal(header, static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END))) &&
-             names_trace_file(header, trace_directory_)) {
-    bool reserve = header.holding.load() == kReserve;
-    outcome = !is_in_use(header, fd) ? Outcome::kEmpty : reserve ? Outcome::kSkipped : Outcome::kAlive;
+             names_trace_file(header, {trace_directory_, trace_directory_bytes_})) {
+    bool reserve = header.holding.load() == kReserve, left = header.left.load() != 0;
+    if (handed_ns && header.holding.load() == kHanded) {
+      *handed_ns = header.until_ns;
+      outcome = Outcome::kHanded;
+    } else if (how == Look::kQuick && !left) {
+      outcome = Outcome::kAlive;
+    } else {
+      outcome = !is_in_use(header, fd) ? Outcome::kEmpty
+                : reserve              ? Outcome::kSkipped
+                : left                 ? Outcome::kEnding
+                                       : Outcome::kAlive;
+    }
   }
   sys::close(fd);
   return outcome;
 }
 
+namespace {
+
+// For writing, with the lock of a sealer; -1: it is not there to be sealed by us.
+int open_locked(int directory, const char *name, unsigned uid) {
+  int fd = open_regular(name, O_RDWR, directory);
+  // The last sealer may have removed what we have opened before it did.
+  if (fd >= 0 && is_owned_by(fd, uid) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && !is_unlinked(fd)) return fd;
+  if (fd >= 0) sys::close(fd);
+  return -1;
+}
+
+}  // namespace
+
 Outcome Sealing::seal_one(int directory, const char *name, unsigned uid) {
   auto remove = [&] { sys::call(SYS_unlinkat, directory, sys::pointer(name), 0); };
-  Outcome seen = look(directory, name, uid);
+  Outcome seen = look(directory, name, uid, Look::kThorough);
   if (seen == Outcome::kBegun) remove();
   if (seen != Outcome::kEmpty) return seen;
-  int fd = open_regular(name, O_RDWR, directory);
+  int fd = open_locked(directory, name, uid);
   if (fd < 0) return Outcome::kSkipped;
+  Outcome outcome = seal_open(fd, uid);
+  if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove();
+  sys::close(fd);
+  return outcome;
+}
+
+Outcome Sealing::seal_handed(int directory, const char *name, unsigned uid) {
+  int fd = open_locked(directory, name, uid);
+  if (fd < 0) return Outcome::kSkipped;
+  SegmentHeader &segment = copy();
+  segment.claimed.store(1);
+  write_back(fd, segment, segment.claimed);
+  // The process sets `taken_back`, then reads `claimed`: one of the two sees the other's word (session/hand_over.h).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   Outcome outcome = Outcome::kSkipped;
-  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
-  if (is_owned_by(fd, uid) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-      bytes >= static_cast<int64_t>(kSegmentHeaderBytes)) {
-    outcome = seal_open(fd, uid, static_cast<size_t>(bytes));
-    if (outcome == Outcome::kSealed || outcome == Outcome::kEmpty) remove();
+  if (read_copy(fd) && segment.holding.load() == kHanded && !segment.taken_back.load()) {
+    // They are the process's to count, which may count more meanwhile; its last block of the segment has them.
+    for (auto &lost : segment.lost) lost.store(0);
+    outcome = seal_copy(fd, trace_directory_bytes_ == 0, false);
+    if (outcome == Outcome::kSealed) {
+      segment.first_slot.store(segment.allocated_slots.load());
+      write_back(fd, segment, segment.first_slot);
+      segment.holding.store(kSpare);
+      write_back(fd, segment, segment.holding);
+    }
   }
+  segment.claimed.store(0);
+  write_back(fd, segment, segment.claimed);
   sys::close(fd);
   return outcome;
 }
@@ -296,13 +366,17 @@ Outcome Sealing::seal_one(int directory, const char *name, unsigned uid) {
 void Sealing::count(Outcome outcome) {
   switch (outcome) {
     case Outcome::kSealed: ++result_.sealed; break;
-    case Outcome::kAlive: ++result_.alive; break;
+    case Outcome::kAlive:
+    case Outcome::kEnding: ++result_.alive; break;
     case Outcome::kFailed: ++result_.failed; break;
     case Outcome::kEmpty:
     case Outcome::kBegun:
+    case Outcome::kHanded:
     case Outcome::kSkipped: break;
   }
 }
+
+namespace {
 
 int open_directory(int parent, const char *name) {
   return static_cast<int>(
@@ -324,6 +398,8 @@ int open_parent(const char *directory, unsigned uid, const char **name) {
   sys::close(fd);
   return -EPERM;
 }
+
+}  // namespace
 
 template <class Other>
 int Sealing::seal_all(const char *directory, unsigned uid, Other other) {
@@ -349,13 +425,25 @@ int Sealing::seal_in(int parent, const char *directory, unsigned uid, Other othe
     if (name.size() >= 4 && slice(name, name.size() - 3, 3) == ".tj") {
       count(seal_one(fd, entry->d_name, uid));
     } else {
-      other(name);
+      other(fd, name);
     }
   }
   ::closedir(dir);
   // Removed only when empty; a process that starts now makes it again.
   sys::call(SYS_unlinkat, parent, sys::pointer(directory), AT_REMOVEDIR);
   return 0;
+}
+
+namespace {
+
+// The board of a sealer that was killed.
+void remove_stale_board(int directory) {
+  int fd = open_regular(kBoardName.data(), O_RDWR, directory);
+  if (fd < 0) return;
+  if (sys::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    sys::call(SYS_unlinkat, directory, sys::pointer(kBoardName.data()), 0);
+  }
+  sys::close(fd);
 }
 
 // <dir>/tailrace-<own uid>/<key> becomes <dir>/tailrace-<uid>/<key>. False: it has another form.
@@ -382,26 +470,26 @@ bool write_trace_file_of(const char *journal, Writer &out) {
   return is && !out.overflowed();
 }
 
-int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
-  SealScratch *scratch = make_seal_scratch();
-  if (!scratch) return -ENOMEM;
-  Sealing sealing(trace_directory, *scratch, result);
-  auto seal_announced = [&](string_view name) {
+int Sealing::seal_dead(const char *directory) {
+  auto seal_announced = [&](int fd, string_view name) {
     char path[4096];
     uint64_t uid;
     Writer w(path, sizeof path);
     string_view rest = name;
+    if (name == kBoardName) return remove_stale_board(fd);
     if (!take_decimal(rest, uid) || rest != kUserSuffix || !write_sibling(w, directory, uid)) return;
     struct statx s;
-    sealing.seal_all(w.c_str(), static_cast<unsigned>(uid), [](string_view) {});
+    seal_all(w.c_str(), static_cast<unsigned>(uid), [](int, string_view) {});
     if (sys::statx(AT_FDCWD, w.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &s) != -ENOENT) return;
     w.truncate(0);
     w << string_view(directory) << '/' << name;
     sys::unlink(w.c_str());
   };
-  int status = sealing.seal_all(directory, sys::geteuid(), seal_announced);
-  free_seal_scratch(scratch);
-  return status;
+  return is_ready() ? seal_all(directory, sys::geteuid(), seal_announced) : -ENOMEM;
+}
+
+int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
+  return Sealing(trace_directory, result).seal_dead(directory);
 }
 
 }  // namespace tailrace

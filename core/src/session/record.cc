@@ -106,7 +106,7 @@ inline Slot *commit(Thread *t, const Event &e, uint64_t t0, const FileSource &a,
     if (__builtin_expect(t->epoch != epoch, 0)) continue;
     s->mark.store(make_mark(static_cast<uint16_t>(e.fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
     if (__builtin_expect(t1 > t->deadline_ticks, 0)) {
-      seal_thread(t);
+      pass_on(t);
       return nullptr;
     }
     return s;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "session/hand_over.h"
 #include "session/segment.h"
 
 namespace tailrace {
@@ -86,6 +87,7 @@ SegmentHeader *take_reserve(uint32_t tid, size_t leaving) {
     // In the process that made it the index is that of the file name.
     bool own = s->pid == g.pid && s->start_realtime_ns == g.start_realtime_ns;
     write_segment_header(s, own ? s->segment : g.segment_count++, kSegmentSlots, tid);
+    s->from_reserve.store(1, std::memory_order_relaxed);
     register_segment(s);
     return s;
   }
@@ -102,6 +104,7 @@ void make_reserve(unsigned uid) {
   sys::SignalsBlocked signals;
   if (self->segment && self->next - self->begin > kSegmentSlots / 2) seal_thread(self);
   Locked lock(g_session.wiped->table);
+  find_sealer();
   // A thread notices the new size when it reaches the end of its segment.
   for (Thread *t = g_session.threads; t; t = t->next_thread) {
     if (t->segment) extend_segment_file(t->segment);

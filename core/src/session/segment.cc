@@ -7,6 +7,7 @@
 #include "base/descriptor_table.h"
 #include "base/private_stack.h"
 #include "base/sys.h"
+#include "session/hand_over.h"
 #include "session/ledger.h"
 #include "session/reserve.h"
 #include "session/segment_file.h"
@@ -57,11 +58,13 @@ struct SealJob {
   uint64_t unwritten;
   int status;
   SealTotals totals;
+  SealOptions options;
 };
 
 void do_seal_job(void *raw) {
   auto *job = static_cast<SealJob *>(raw);
-  job->status = seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten);
+  job->status =
+      seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten, job->options);
 }
 
 // Sealing lock held.
@@ -74,16 +77,22 @@ bool prepare_sealing() {
 
 void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_stack + kPrivateStackBytes); }
 
-// Call with the sealing lock held. Writes out what it can; the caller then empties the segment.
-SealJob seal_records(Thread *t) {
-  Session &g = g_session;
-  take_captured(t);
-  SealJob job{t->segment, used_slots(t), nullptr, sample_clock(g.clock_kind), used_slots(t), -ENOMEM, {}};
+// Call with the sealing lock held.
+void seal_slots(SealJob &job) {
+  job.segment->sealed_itself.store(1, std::memory_order_relaxed);
   if (prepare_sealing()) {
-    job.scratch = g.scratch;
+    job.scratch = g_session.scratch;
     with_descriptor(run_seal_job, &job, job.status);
   }
   count_own(0, static_cast<int64_t>(job.totals.file_bytes));
+}
+
+// Call with the sealing lock held. Writes out what it can; the caller then empties the segment.
+SealJob seal_records(Thread *t, bool last = false) {
+  take_captured(t);
+  SealJob job{t->segment,    used_slots(t), nullptr, sample_clock(g_session.clock_kind),
+              used_slots(t), -ENOMEM,       {},      {nullptr, last}};
+  seal_slots(job);
   return job;
 }
 
@@ -97,8 +106,8 @@ void begin_epoch(Thread *t, const ClockSample &now) {
 }
 
 // Call with the sealing lock held. False when the records can't be written now; the launcher may later.
-bool seal_and_empty(Thread *t) {
-  SealJob job = seal_records(t);
+bool seal_and_empty(Thread *t, bool last = false) {
+  SealJob job = seal_records(t, last);
   if (job.status >= 0) begin_epoch(t, job.now);
   return job.status >= 0;
 }
@@ -124,8 +133,17 @@ bool leave_segment(Thread *t, int status) {
   return true;
 }
 
-// Makes room in a full segment: it is sealed, or left to the launcher, or its records are dropped and counted as lost.
+bool hand_over(Thread *t) {
+  take_captured(t);
+  SegmentHeader *next = exchange_segment(t);
+  if (next) attach_segment(t, next, 0);
+  return next != nullptr;
+}
+
+// Makes room in a full segment: it is handed over, sealed, or left to the launcher, or its records are dropped and counted
+// as lost.
 void make_room_in_full(Thread *t) {
+  if (hand_over(t)) return;
   Locked lock(g_session.wiped->sealing);
   SealJob job = seal_records(t);
   if (job.status < 0 && leave_segment(t, job.status)) return;
@@ -157,7 +175,12 @@ void open_segment(Thread *t) {
 
 static void adopt_segment(SegmentHeader *s) {
   if (!s || s->holding.load() == kWithdrawn) return;
+  if (s->holding.load() == kHanded || s->holding.load() == kSpare) {
+    if (s->ledger.known) g_session.ledger = &s->ledger;
+    return keep_for_exchange(s);
+  }
   s->holding.store(kHeld);
+  s->left.store(0);
   Thread *t = new_thread();
   if (s->ledger.known) g_session.ledger = &s->ledger;
   if (t) attach_segment(t, s, find_used(s));
@@ -242,19 +265,48 @@ void seal_idle_threads() {
   }
 }
 
+void pass_on(Thread *t) {
+  sys::SignalsBlocked signals;
+  if (t->segment && t->next != t->begin && !hand_over(t)) seal_thread(t);
+}
+
+// Nothing is left in the file that the run does not have.
+static bool is_done(const SegmentHeader *s) {
+  bool done = s->homeless.load() == 0;
+  for (const auto &n : s->lost) done = done && n.load() == 0;
+  return done;
+}
+
+// Of what was handed over, that which the sealer has not begun with. The rest is a sealer's of dead processes.
+static void seal_handed() {
+  Session &g = g_session;
+  for (uint32_t i = 0; i < g.spare_count; ++i) {
+    SegmentHeader *s = g.spares[i].segment;
+    if (!take_back(s)) continue;
+    uint32_t slots = s->allocated_slots.load(std::memory_order_relaxed);
+    ClockSample until = s->until_ns ? ClockSample{s->until_ticks, s->until_ns} : sample_clock(g.clock_kind);
+    SealJob job{s, slots, nullptr, until, slots, -ENOMEM, {}, {nullptr, true}};
+    seal_slots(job);
+    if (job.status >= 0 && is_done(s)) remove_segment_file(s);
+  }
+}
+
 void seal_for_exit() {
   Session &g = g_session;
   Thread *self = t_thread;
   Locked lock(g.wiped->sealing);
+  {
+    Locked table(g.wiped->table);
+    if (leave_to_sealer()) return;
+    seal_handed();
+  }
   g.sealed_for_exit = true;
   for (Thread *t = g.threads; t; t = t->next_thread) {
     // The launcher seals the segments that other threads still write to, and those whose records can't be written here:
     // the process may have given up the right to (setuid), or be out of descriptors.
     if (!t->segment || (t != self && t->in_use.load(std::memory_order_acquire))) continue;
-    if (!seal_and_empty(t)) continue;
-    bool done = t->segment->homeless.load() == 0;
-    for (auto &n : t->segment->lost) done = done && n.load() == 0;
-    if (done) remove_segment_file(t->segment);
+    if (!seal_and_empty(t, true)) continue;
+    if (is_done(t->segment)) remove_segment_file(t->segment);
   }
 }
 

@@ -27,6 +27,7 @@
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
 #include "linker/lookup.h"
+#include "session/hand_over.h"
 #include "session/ledger.h"
 #include "session/libraries.h"
 #include "session/path_buffer.h"
@@ -236,6 +237,7 @@ void become_child() {
     g.first_segment = nullptr;
   }
   forget_scratch();
+  forget_sealer();
   if (g.end_exposure_in_child) g.end_exposure_in_child();
   begin_process();
   if (!g.wiped->by_libc) inherit_libraries(false);

@@ -13,15 +13,16 @@
 //                ├─ ledger ─────────────┘ in the first segment, own_ledger before there is one
 //                ├─ ancestor ───────► SegmentHeader    of a process that forked this one: counts losses only
 //                ├─ reserve[] ──────► SegmentHeader    made before rights are given up (session/reserve.h)
+//                ├─ spares[] ───────► SegmentHeader    handed over to the node's sealer (session/hand_over.h)
 //                └─ scratch, seal_stack                memory of the sealer, for all threads
 //
 //   t_thread: Thread of this thread, null before its first event    t_context: its Context, null for the root
 //
 // How a record is made:
 //
-//   hook ─► enter() ─► Thread ─► session/record.h writes slots ─► segment full or old: make_room(), seal_thread()
+//   hook ─► enter() ─► Thread ─► session/record.h writes slots ─► segment full or old: make_room(), pass_on()
 //                                                                                │
-//                                                  trace file: one block (format/seal.h) ◄┘
+//        handed over to the node's sealer (session/hand_over.h) ◄── or, by us: ──┴─► trace file: one block (format/seal.h)
 //
 // What starts a process does to it:
 //
@@ -99,6 +100,14 @@ enum class State : uint32_t { kNew, kStarting, kOff, kOn };
 
 constexpr size_t kReserveSegments = 8;  // 2 MiB, in a process that gives up rights (session/reserve.h)
 
+// A segment that no thread has, since it was handed over to the node's sealer (session/hand_over.h).
+struct Spare {
+  SegmentHeader *segment;
+  const Thread *last;
+};
+constexpr uint32_t kSparesOfAll = 6, kSparesOfAThread = 2, kMostSpares = 32;
+struct SealerBoard;
+
 struct Session {
   std::atomic<State> state;
   WipedOnFork *wiped;
@@ -126,6 +135,9 @@ struct Session {
   SegmentHeader *first_segment;
   SegmentHeader *ancestor;  // the header page of an ancestor's first segment: its loss counters
   SegmentHeader *reserve[kReserveSegments];
+  Spare spares[kMostSpares];
+  uint32_t spare_count;
+  SealerBoard *board;  // of the node's sealer, mapped; may be stale
   uint64_t pid_namespace;
   std::atomic<uint64_t> losses_without_segment;  // of before the first segment
   SealScratch *scratch;
@@ -181,7 +193,9 @@ Thread *new_thread();
 // possible.
 bool make_room(Thread *t, uint32_t slots);
 void seal_thread(Thread *t);
-// Seals the segments of this thread and of ended threads, at the end of the process.
+// The same, by the node's sealer if there is one.
+void pass_on(Thread *t);
+// Seals the segments of this thread and of ended threads, at the end of the process, or leaves them to the node's sealer.
 void seal_for_exit();
 // Calls release_thread when the calling thread ends. May allocate.
 void watch_thread_end();

@@ -1,0 +1,73 @@
+// One pass over a run's journals, or a look at one of them: what seal_dead_journals and the node's sealer share.
+// format/seal_dead.cc has it.
+#pragma once
+
+#include "format/node_file.h"
+#include "format/seal.h"
+
+namespace tailrace {
+
+// kEmpty: unused from now on. kBegun: its process ended before it had a header. kHanded: full, and its process waits for
+// it to be sealed. kEnding: its process has left it and is not dead yet.
+enum class Outcome { kSealed, kAlive, kFailed, kSkipped, kEmpty, kBegun, kHanded, kEnding };
+
+// What a look may cost. kQuick: only journals that were handed over or left can be more than kAlive.
+enum class Look { kQuick, kThorough };
+
+class Sealing {
+ public:
+  // `trace_directory`: only journals whose trace file is in it are sealed; empty: in any.
+  Sealing(string_view trace_directory, SealedJournals &result);
+  ~Sealing();
+  Sealing(const Sealing &) = delete;
+  Sealing &operator=(const Sealing &) = delete;
+
+  // Where it becomes 1, sealing stops before the next block, which is then tried again.
+  void cancel_by(const std::atomic<uint32_t> *canceled) { canceled_ = canceled; }
+  // False without memory.
+  bool is_ready() const { return scratch_ && copy_ && processes_; }
+  // The journals of all dead processes in the directory, which must be this user's, and of those that changed their user.
+  int seal_dead(const char *directory);
+
+  // Below, `directory` is a descriptor of a checked directory, whose path may lead elsewhere by now.
+  Outcome look(int directory, const char *name, unsigned uid, Look how, uint64_t *handed_ns = nullptr);
+  // Seals it, if its process is dead, and removes it.
+  Outcome seal_one(int directory, const char *name, unsigned uid);
+  // Seals what a process has handed over.
+  Outcome seal_handed(int directory, const char *name, unsigned uid);
+
+ private:
+  template <class Other>
+  int seal_all(const char *directory, unsigned uid, Other other);
+  template <class Other>
+  int seal_in(int parent, const char *directory, unsigned uid, Other other);
+  bool read_copy(int fd);
+  SegmentHeader &copy() { return *static_cast<SegmentHeader *>(copy_); }
+  Outcome seal_open(int fd, unsigned uid);
+  Outcome seal_copy(int fd, bool apart, bool dead);
+  void count(Outcome outcome);
+  static int append(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot);
+
+  uint64_t &sealed_bytes_of(const SegmentHeader &segment);
+
+  // By process, as a number made of its identity; two of one place count in turn, and each anew.
+  static constexpr size_t kProcesses = 8192;
+  struct ProcessBytes {
+    uint64_t process, bytes;
+  };
+  ProcessBytes *processes_;
+  char trace_directory_[sizeof SegmentHeader{}.trace_path];
+  size_t trace_directory_bytes_;
+  SealedJournals &result_;
+  SealScratch *scratch_;
+  void *copy_;  // a journal
+  int journal_fd_ = -1;
+  const std::atomic<uint32_t> *canceled_ = nullptr;
+  NodeFile node_file_;
+};
+
+// Whether a process is about to remove, or another sealer has removed, the open file.
+bool is_unlinked(int fd);
+bool is_owned_by(int fd, unsigned uid);
+
+}  // namespace tailrace

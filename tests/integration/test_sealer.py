@@ -1,0 +1,136 @@
+"""Who launched seals: what threads hand over to the node's sealer, and what processes leave to it, is in the trace
+once, whoever is killed in between.
+
+The program `counted` writes how far each thread has come to memory that outlives it, so that every call that had
+returned can be looked for. tests/bench/kills.py does the same a thousand times.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import counted
+from support.commands import TracedCommand
+from support.counted import Node
+from support.harm import Program
+from tailrace import _native
+
+READS = 60_000
+"""Of a thread: 15 segments, more than a process may hand over before a sealer has done any."""
+
+
+@pytest.fixture
+def node(program: Program, tmp_path: Path) -> Iterator[Node]:
+    journals = Path("/dev/shm") / f"tailrace-test-{os.getpid()}"
+    yield Node(program("counted"), tmp_path / "run", journals)
+    shutil.rmtree(journals, ignore_errors=True)
+
+
+def blocks(run: Path) -> dict[str, list[dict[str, object]]]:
+    """The headers of each trace file's blocks."""
+    found = {}
+    for path in sorted((run / "trace").glob("*.pfw.gz")):
+        headers, torn, cause, _ = _native.scan_blocks(str(path), 0)
+        assert not torn, f"{path}: {torn} bytes are torn: {cause}"
+        found[path.name] = [json.loads(text) for _, _, text in headers]
+    return found
+
+
+def node_files(run: Path) -> list[str]:
+    return [name for name in blocks(run) if "-" not in name]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_what_is_handed_over_is_in_the_trace_once(
+    run_traced: TracedCommand, program: Program, tmp_path: Path, threads: int
+) -> None:
+    log = tmp_path / "log"
+    run_traced(program("counted"), log, threads, READS, "end")
+    assert counted.check(log, run_traced.run) == threads * READS
+    (name,) = node_files(run_traced.run)
+    handed = {(block["seg"], block["epoch"]) for block in blocks(run_traced.run)[name]}
+    assert len(handed) > 4, "segments were sealed that other ones had followed in the process"
+    assert not Path(_native.journal_directory(str(run_traced.run), "/dev/shm")).exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "logs"),
+    [("_exit", {"log": 0}), ("exec", {"log": 0, "log.2": counted.SECOND_BASE}), ("fork", {"log": 0, "log.2": 0})],
+)
+def test_a_process_that_ends_or_becomes_another_leaves_its_segments(
+    run_traced: TracedCommand, program: Program, tmp_path: Path, how: str, logs: dict[str, int]
+) -> None:
+    run_traced(program("counted"), tmp_path / "log", 3, READS // 2, how)
+    for name, base in logs.items():
+        assert counted.check(tmp_path / name, run_traced.run, base) > 0
+
+
+def test_many_processes_leave_one_file(run_traced: TracedCommand) -> None:
+    run_traced("sh", "-c", "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done")
+    found = blocks(run_traced.run)
+    assert [name.count("-") for name in found] == [0], list(found)
+    (headers,) = found.values()
+    assert len({(header["pid"], header["start"]) for header in headers}) == 101
+
+
+@pytest.mark.parametrize("whom", counted.KILLS)
+def test_whoever_is_killed_no_call_that_had_returned_is_lost(node: Node, tmp_path: Path, whom: str) -> None:
+    chance = random.Random(whom)
+    for attempt in range(6):
+        counted.run_kill(node, tmp_path / f"log{attempt}", whom, chance)
+        blocks(node.run)
+
+
+def test_a_stopped_sealer_keeps_nothing_back(node: Node, tmp_path: Path) -> None:
+    """Within a second of its last sign it is believed to be alive: what is left to it then, it finds later."""
+    node.start_sealer()
+    os.kill(node.sealer, signal.SIGSTOP)
+    believed, not_believed = tmp_path / "believed", tmp_path / "not believed"
+    assert node.start(believed, 2, READS, "end").wait() == 0
+    time.sleep(1.1)
+    assert node.start(not_believed, 2, READS, "end").wait() == 0
+    assert counted.check(not_believed, node.run) == 2 * READS
+    os.kill(node.sealer, signal.SIGCONT)
+    assert node.end_sealer() == 0
+    assert counted.check(believed, node.run) == 2 * READS
+    assert node.left() == []
+
+
+@pytest.mark.root("makes namespaces and mounts")
+@pytest.mark.parametrize(
+    "inside",
+    [
+        ["unshare", "--pid", "--fork", "--mount-proc"],
+        [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            'mount -t tmpfs -o size=2m none "$0"; exec "$@"',
+        ],
+    ],
+    ids=["another pid namespace", "a full place of the journals"],
+)
+def test_processes_whose_journals_the_sealer_knows_less_of(
+    run_traced: TracedCommand, program: Program, tmp_path: Path, inside: list[str]
+) -> None:
+    probe = ["unshare", "--pid", "--fork", "true"]
+    if shutil.which("unshare") is None or subprocess.run(probe, check=False).returncode:
+        pytest.skip("no namespaces here")
+    small = "sh" in inside
+    command = [program("counted"), tmp_path / "log", 3, READS // 2, "end"]
+    if small:
+        run_traced(*command, prefix=[*inside, "/dev/shm"])
+    else:
+        run_traced(*inside, *command)
+    assert counted.check(tmp_path / "log", run_traced.run) == 3 * (READS // 2)

@@ -1,0 +1,202 @@
+// The node's sealer, one step at a time: what is handed over is sealed once and given back, wherever a sealer dies.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+
+#include "format/node_sealer.h"
+#include "segments.h"
+
+using namespace tailrace;
+using namespace tailrace::test;
+
+namespace {
+
+class NodeSealerTest : public ::testing::Test {
+ protected:
+  static constexpr const char *kName = "node_1-7-1.0.tj";
+
+  void SetUp() override {
+    journals_ = directory_ / "tailrace-x";
+    trace_ = directory_ / "trace";
+    for (const auto &path : {journals_, trace_}) ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    directory_fd_ = open(journals_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    make_segment();
+  }
+  void TearDown() override { close(directory_fd_); }
+
+  static std::string own_name(int pid) {
+    char name[200];
+    Writer w(name, sizeof name);
+    write_process_stem(w, "node-1", pid, 1'700'000'000'000'000'000);
+    return std::string(w.view()) + ".pfw.gz";
+  }
+  void hand_over() {
+    header().first_slot.store(0);
+    header().claimed.store(0);
+    header().until_ticks = header().until_ns = 9'000'000'000;
+    header().holding.store(kHanded);
+  }
+  SegmentHeader &header() { return *segment_->header(); }
+  Outcome look(Sealing &sealing) {
+    uint64_t until_ns = 0;
+    return sealing.look(directory_fd_, kName, geteuid(), Look::kQuick, &until_ns);
+  }
+  Outcome seal(Sealing &sealing) { return sealing.seal_handed(directory_fd_, kName, geteuid()); }
+  std::string file(int n) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    char name[300];
+    Writer w(name, sizeof name);
+    write_file_host(w, host);
+    w << '.';
+    w.number(n);
+    return trace_ + "/" + std::string(w.view()) + ".pfw.gz";
+  }
+  off_t bytes(int n) {
+    struct stat s {};
+    return stat(file(n).c_str(), &s) == 0 ? s.st_size : -1;
+  }
+
+  TemporaryDirectory directory_;
+  std::string journals_, trace_;
+  int directory_fd_ = -1;
+  void make_segment() {
+    segment_ = std::make_unique<Segment>(trace_ + "/" + own_name(getpid()), journals_ + "/" + kName, 0, getpid());
+    for (int i = 0; i < 100; ++i) segment_->event(Fn::f_fsync, 0, 0, 1);
+    hand_over();
+  }
+
+  std::unique_ptr<Segment> segment_;
+  SealedJournals result_;
+};
+
+TEST_F(NodeSealerTest, WhatIsHandedOverIsSealedAndGivenBack) {
+  Sealing sealing(trace_, result_);
+  EXPECT_EQ(look(sealing), Outcome::kHanded);
+  ASSERT_EQ(seal(sealing), Outcome::kSealed);
+  EXPECT_EQ(header().holding.load(), kSpare);
+  EXPECT_EQ(header().claimed.load(), 0u);
+  EXPECT_EQ(header().first_slot.load(), kSegmentSlots);
+  auto blocks = read_blocks(file(0));
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(number(blocks[0], "events"), 100u);
+  EXPECT_EQ(look(sealing), Outcome::kAlive);
+}
+
+TEST_F(NodeSealerTest, LossesAreTheProcesssToReport) {
+  header().lost[static_cast<int>(Loss::kNoJournal)].store(3);
+  Sealing sealing(trace_, result_);
+  ASSERT_EQ(seal(sealing), Outcome::kSealed);
+  EXPECT_EQ(header().lost[static_cast<int>(Loss::kNoJournal)].load(), 3u);
+  EXPECT_EQ(read_blocks(file(0))[0].header.find("\"lost\""), std::string::npos);
+}
+
+TEST_F(NodeSealerTest, ABlockThatASealerHadWrittenBeforeItDiedIsNotWrittenAgain) {
+  { ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed); }
+  hand_over();  // as if it had died before it said so
+  header().claimed.store(1);
+  Sealing next(trace_, result_);
+  ASSERT_EQ(seal(next), Outcome::kSealed);
+  EXPECT_EQ(header().holding.load(), kSpare);
+  EXPECT_EQ(read_blocks(file(0)).size(), 1u);
+  EXPECT_EQ(bytes(1), -1) << "nothing was left to write";
+}
+
+TEST_F(NodeSealerTest, ATornBlockIsCutAndWrittenAnewOnceItsSealerIsDead) {
+  auto first = std::make_unique<Sealing>(trace_, result_);
+  ASSERT_EQ(seal(*first), Outcome::kSealed);
+  off_t whole = bytes(0);
+  ASSERT_EQ(truncate(file(0).c_str(), whole - 20), 0);
+  hand_over();
+  {
+    Sealing beside(trace_, result_);
+    ASSERT_EQ(seal(beside), Outcome::kSealed);
+    EXPECT_EQ(bytes(0), whole - 20) << "its sealer lives, and has the file's lock";
+    EXPECT_EQ(read_blocks(file(1)).size(), 1u);
+  }
+  first.reset();
+  hand_over();
+  header().plan = {};
+  memcpy(header().plan.file, file(0).c_str() + trace_.size() + 1, file(0).size() - trace_.size());
+  header().plan.epoch = 1;
+  Sealing after(trace_, result_);
+  ASSERT_EQ(seal(after), Outcome::kSealed);
+  EXPECT_EQ(bytes(0), 0);
+  EXPECT_EQ(read_blocks(file(2)).size(), 1u);
+}
+
+TEST_F(NodeSealerTest, AForgedPlanCutsNothing) {
+  auto blocks = [&] { return read_blocks(file(0)).size(); };
+  { ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed); }
+  for (uint64_t offset : {uint64_t{7}, uint64_t{1} << 40}) {
+    hand_over();
+    header().plan.offset = offset;
+    ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed);
+    EXPECT_EQ(blocks(), 1u) << offset;
+  }
+  write_file(directory_ / "victim.pfw.gz", "precious");
+  hand_over();
+  header().plan = {0, 1, "../victim.pfw.gz"};
+  ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed);
+  EXPECT_EQ(read_file(directory_ / "victim.pfw.gz"), "precious");
+}
+
+TEST_F(NodeSealerTest, WhatTheProcessTookBackIsItsOwn) {
+  header().taken_back.store(1);
+  Sealing sealing(trace_, result_);
+  EXPECT_EQ(seal(sealing), Outcome::kSkipped);
+  EXPECT_EQ(header().claimed.load(), 0u);
+  EXPECT_EQ(header().holding.load(), kHanded);
+  EXPECT_EQ(bytes(0), -1);
+}
+
+TEST_F(NodeSealerTest, AnEmptiedSegmentsLedgerHasABlockOfItsOwnAtTheEnd) {
+  Sealing sealing(trace_, result_);
+  ASSERT_EQ(seal(sealing), Outcome::kSealed);
+  header().ledger.known.store(1);
+  header().ledger.done[0].store(4711);
+  header().pid = 1 << 22;  // no process
+  memcpy(header().trace_path, (trace_ + "/" + own_name(1 << 22)).c_str(), trace_.size() + own_name(1 << 22).size() + 2);
+  header().path_bytes = static_cast<uint32_t>(strlen(header().trace_path));
+  ASSERT_EQ(sealing.seal_one(directory_fd_, kName, geteuid()), Outcome::kSealed);
+  auto blocks = read_blocks(file(0));
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(number(blocks[1], "events"), 0u);
+  EXPECT_EQ(number(blocks[1], "done"), 4711u);
+}
+
+TEST_F(NodeSealerTest, OneSealerHasTheBoardAndTheNextOneTakesItOver) {
+  std::string board = journals_ + "/" + std::string(kBoardName);
+  auto beat = [&] {
+    SealerBoard b;
+    std::string data = read_file(board);
+    if (data.size() < sizeof b) return uint64_t{0};
+    memcpy(static_cast<void *>(&b), data.data(), sizeof b);
+    return b.heartbeat_ns.load();
+  };
+  NodeSealer first(journals_, trace_), second(journals_, trace_);
+  ASSERT_EQ(first.begin(), 0);
+  EXPECT_GT(beat(), 0u);
+  ASSERT_EQ(second.begin(), 0) << "it waits";
+  std::thread a([&] { first.run(); }), b([&] { second.run(); });
+  for (int i = 0; i < 500 && header().holding.load() != kSpare; ++i) usleep(10'000);
+  EXPECT_EQ(header().holding.load(), kSpare) << "a bell that no one rang costs a second";
+  first.stop();
+  a.join();
+  hand_over();
+  ASSERT_EQ(first.seal_dead(journals_.c_str()), 0);
+  EXPECT_EQ(header().holding.load(), kSpare) << "its process goes on, maybe without a sealer";
+  // By the journal, a process of our number that began long ago: a dead one, whose journal is removed in the end.
+  mkdir(journals_.c_str(), 0700);
+  make_segment();
+  for (int i = 0; i < 500 && header().holding.load() != kSpare; ++i) usleep(10'000);
+  EXPECT_EQ(header().holding.load(), kSpare);
+  second.stop();
+  b.join();
+  ASSERT_EQ(second.seal_dead(journals_.c_str()), 0);
+  EXPECT_NE(access(board.c_str(), F_OK), 0);
+}
+
+}  // namespace
