@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -349,10 +349,20 @@ class Run:
             found.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
         return found
 
-    @cached_property
+    @property
     def losses(self) -> pd.DataFrame:
-        """Losses: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or "")."""
-        return self._table(_LOSSES, ["count"])
+        """Losses: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or ""); those of
+        damaged blocks that reading the run met so far, too."""
+        names = [field.name for field in fields(problems.Loss)]
+        return self._frame(names, [astuple(loss) for loss in self._known_losses()], ["count"])
+
+    def _known_losses(self) -> list[problems.Loss]:
+        known = [problems.Loss(*row) for row in self._catalogue.rows(_LOSSES)]
+        stored = {(row.file, row.problem) for row in known}
+        for file, _, events, problem in problems.met(self._catalogue.place):
+            if (file, problem) not in stored:
+                known.append(problems.Loss(file, "damaged", "events", events, problem))
+        return known
 
     @cached_property
     def stages(self) -> pd.DataFrame:
@@ -487,12 +497,7 @@ class Run:
     def problems(self) -> list[str]:
         """What of the run is missing or can't be read, a sentence each; also the damaged blocks that reading it met so
         far, whose events are left out. Empty: nothing is known to be missing."""
-        known = [problems.Loss(*row) for row in self._catalogue.rows(_LOSSES)]
-        stored = {(row.file, row.problem) for row in known}
-        for file, _, events, problem in problems.met(self._catalogue.place):
-            if (file, problem) not in stored:
-                known.append(problems.Loss(file, "damaged", "events", events, problem))
-        return problems.sentences(known)
+        return problems.sentences(self._known_losses())
 
     def declared_problem_rows(self) -> list[SqlRow]:
         """The rows of `declared_problems`."""

@@ -182,6 +182,7 @@ def test_a_damaged_block_costs_that_block(tmp_path: Path) -> None:
     assert len(run.events(stage="a").compute()) == 3 and run.problems == []
     assert len(run.events(columns=["name"]).compute()) == len(run.read(["name"])) == 6
     (said,) = run.problems
+    assert run.losses[["cause", "unit", "count"]].values.tolist() == [["damaged", "events", 4]]
     assert said.startswith("4 events damaged (") and "n-7-1.pfw.gz: block at byte" in said
     # What is kept in the catalogue was computed without it, and says so.
     run.edges()

@@ -29,7 +29,7 @@ uint64_t file_hash(string_view path, const FileIdentity &identity) {
     h = fold(h, word);
   }
   uint64_t tail = 0;
-  memcpy(&tail, p, n);
+  if (n) memcpy(&tail, p, n);
   h = fold(h, tail);
   h = fold(h, identity.dev);
   h = fold(h, identity.ino);

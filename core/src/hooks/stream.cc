@@ -52,8 +52,8 @@ StreamCall::StreamCall(FILE *stream, Locking locking) : stream_(stream) {
   if (fd < 0 || !lock(locking)) return;
   file_ = file_of(fd);
   if (!file_) return;
-  if (file_->stream != stream) {
-    file_->stream = stream;
+  if (file_->stream.load(std::memory_order_relaxed) != stream) {
+    file_->stream.store(stream, std::memory_order_relaxed);
     resume();
     return;
   }
@@ -112,7 +112,7 @@ int64_t StreamCall::unread_at_close() const {
 void StreamCall::settle_before_close() {
   settle();
   if (file_) count_ahead(unread_at_close());
-  if (file_) file_->stream = nullptr;
+  if (file_) file_->stream.store(nullptr, std::memory_order_relaxed);
 }
 
 void StreamCall::resume() {
@@ -168,13 +168,14 @@ void StreamCall::transferred_char(Fn fn, bool moved) {
 
 void settle_all_streams() {
   each_stream([](OpenFile *f) {
-    StreamCall call(static_cast<FILE *>(f->stream), Locking::kTry);
+    StreamCall call(static_cast<FILE *>(f->stream.load(std::memory_order_relaxed)), Locking::kTry);
     call.settle();
   });
 }
 
 void forget_all_streams() {
-  each_stream([](OpenFile *f) { forget_file(static_cast<FILE *>(f->stream)->_fileno); });
+  each_stream(
+      [](OpenFile *f) { forget_file(static_cast<FILE *>(f->stream.load(std::memory_order_relaxed))->_fileno); });
 }
 
 }  // namespace tailrace

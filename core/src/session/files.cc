@@ -87,7 +87,7 @@ void drop_reference(uint32_t i) {
   if (f->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   f->hash.store(0, std::memory_order_relaxed);
   f->generation.fetch_add(2, std::memory_order_relaxed);
-  f->stream = nullptr;
+  f->stream.store(nullptr, std::memory_order_relaxed);
   uint64_t top = g_free.load(std::memory_order_relaxed), changed;
   do {
     f->next_free.store(static_cast<uint32_t>(top), std::memory_order_relaxed);
@@ -268,7 +268,7 @@ OpenFile *resolve(int fd, const Opening &opening, bool own_position, NamedFile &
   f->append = (opening.flags & O_APPEND) != 0;
   f->position.store(0, std::memory_order_relaxed);
   f->own_since.store(own_position ? g_fork_generation.load() : 0, std::memory_order_relaxed);
-  f->stream = nullptr;
+  f->stream.store(nullptr, std::memory_order_relaxed);
   f->stream_pushed = 0;
   f->translates = false;
   f->references.store(1, std::memory_order_relaxed);
@@ -408,7 +408,7 @@ bool name_open_file(int fd, NamedFile &out) {
 void each_stream(void (*visit)(OpenFile *)) {
   for (uint32_t i = 1; i < g_slot_count.load(std::memory_order_relaxed); ++i) {
     OpenFile *f = slot_at(i);
-    if (f->hash.load(std::memory_order_relaxed) && f->stream) visit(f);
+    if (f->hash.load(std::memory_order_relaxed) && f->stream.load(std::memory_order_relaxed)) visit(f);
   }
 }
 

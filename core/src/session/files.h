@@ -63,7 +63,7 @@ struct OpenFile {
   bool append;
   std::atomic<Messages> messages;
   // The stream over it, and how many bytes of its buffers are accounted for (hooks/stream.h).
-  void *stream;
+  std::atomic<void *> stream;
   int64_t stream_unread;
   int64_t stream_unwritten;
   int64_t stream_pushed;

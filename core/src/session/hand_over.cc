@@ -92,7 +92,6 @@ SegmentHeader *exchange_segment(Thread *t) {
   SegmentHeader *full = t->segment;
   // A file with the name of another process rings no bell of its own.
   if (g.sealed_for_exit || full->from_reserve.load(std::memory_order_relaxed)) return nullptr;
-  Locked lock(g.wiped->table);
   SealerBoard *board = board_of_sealer();
   if (!board || g.spare_count == kMostSpares) return nullptr;
   SegmentHeader *next = take_spare(t);

@@ -47,7 +47,7 @@
 namespace tailrace {
 
 // Hands the thread's segment over and returns another one, which is empty and not yet the thread's. Null: the thread has to
-// seal for itself. Signals blocked, table lock not held.
+// seal for itself. Table lock held.
 SegmentHeader *exchange_segment(Thread *t);
 
 // Whether the sealer takes what this process has, now that it ends; told so, then. Table lock held.

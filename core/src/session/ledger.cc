@@ -61,7 +61,7 @@ BufferedBytes bytes_in_buffers() {
   BufferedBytes sum;
   t_sum = &sum;
   each_stream([](OpenFile *f) {
-    auto *s = static_cast<FILE *>(f->stream);
+    auto *s = static_cast<FILE *>(f->stream.load(std::memory_order_relaxed));
     t_sum->unread += unread_bytes(s);
     t_sum->unwritten += unwritten_bytes(s);
   });

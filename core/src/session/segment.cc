@@ -135,6 +135,7 @@ bool leave_segment(Thread *t, int status) {
 
 bool hand_over(Thread *t) {
   take_captured(t);
+  Locked lock(g_session.wiped->table);
   SegmentHeader *next = exchange_segment(t);
   if (next) attach_segment(t, next, 0);
   return next != nullptr;
