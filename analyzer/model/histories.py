@@ -2,7 +2,8 @@
 
 A loop (steering, iterative refinement, checkpoint and restart) writes the same paths again; its rounds are the states
 of those files. A *state* is a version that was written (versions.py). States are numbered by path (the last one of the
-file), over all files that had it. A version that its own writers rewrote before another unit read it is no state:
+file), over all files that had it. A version that its own writers rewrote before another unit read it is no state, nor
+is the empty file that a shell's redirection leaves to the command:
 
     first      the path's first state in the run
     rewritten  the file was truncated and written anew
@@ -56,6 +57,11 @@ def histories(m: Model, classes: Sequence[str] = ("data",)) -> pd.DataFrame:
     rows["writers"] = _writers(m.version[pick & wrote], unit[pick & wrote], len(v))
     rows = rows[(rows["writers"] >= 0) & ~rows["stream"]]
     rows = rows.sort_values(["path", "begin_ns", "version"], kind="stable")
+    empty = (rows["bytes"] == 0) & (rows["read_bytes"] == 0)
+    goes_on = (rows["path"] == rows["path"].shift(-1)) & (rows["file"] == rows["file"].shift(-1))
+    left = empty & goes_on & ~rows["truncated"].shift(-1, fill_value=True)
+    rows["truncated"] |= rows["truncated"].shift(fill_value=False) & left.shift(fill_value=False)
+    rows = rows[~left]
     same = (rows["path"] == rows["path"].shift(-1)) & (rows["writers"] == rows["writers"].shift(-1))
     rows = rows[~same | (rows["read_bytes"] > 0)]
     rows = rows[rows.duplicated("path", keep=False)]

@@ -72,6 +72,18 @@ class TestHistories:
         shown = summary.collect(run)["histories"]
         assert (shown["total"], shown["shown"], len(shown["rows"])) == (3, 2, 4)
 
+    def test_the_empty_file_of_a_redirection_is_no_state(self) -> None:
+        story = Story()
+        for number in (1, 2):
+            story.create("/sorted", task="shell", pid=1)
+            story.write("/sorted", 0, 70, task=f"sort{number}", pid=1 + number)
+            if number == 1:
+                assert len(histories.histories(dataflow.model(story.run()))) == 0
+            story.read("/sorted", 0, 70, task=f"count{number}", pid=10 + number)
+        table = histories.histories(dataflow.model(story.run()))
+        rows = [(r.path, r.state, r.how, r.bytes, r.read_bytes) for r in table.itertuples()]
+        assert rows == [("/sorted", 1, "first", 70, 70), ("/sorted", 2, "rewritten", 70, 70)]
+
     def test_a_run_without_a_loop_has_none(self) -> None:
         story = Story()
         story.create("/a", task="t")
