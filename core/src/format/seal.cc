@@ -82,10 +82,10 @@ class Sealer {
   void put_totals(const TotalsGroup &group, uint32_t i);
   void put_groups();
   void put_groups_of(const Slot &slot, const Function &f);
-  bool knows_context(uint32_t index) const;
   void add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size);
   void add_file_line(NameEntry &name);
   char *put_object(char *p, uint64_t hash);
+  ContextEntry *find_context(uint32_t id);
   void add_context(uint32_t index);
   void use_context(uint32_t id);
   string_view take_members();
@@ -160,16 +160,23 @@ void Sealer::index_names(uint32_t to) {
   }
 }
 
-// An id refers to the last context record before it: after execve the new program image starts at 1 again.
+// Null: no context record of this id was read yet.
+ContextEntry *Sealer::find_context(uint32_t id) {
+  for (uint32_t i = 0; i < context_count_; ++i) {
+    if (s_.contexts[i].id == id) return &s_.contexts[i];
+  }
+  return nullptr;
+}
+
+// An id refers to the last context record before it: after execve the new program image starts at 1 again. Groups, whose
+// context is what its id meant so far, are written before that changes.
 void Sealer::add_context(uint32_t index) {
   uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
+  ContextEntry *entry = find_context(id);
+  if (entry && sums_) put_groups();
+  if (!entry) entry = &s_.contexts[context_count_++];
+  *entry = {id, index, 0};
   if (context_valid_ && context_id_ == id) context_valid_ = false;
-  for (uint32_t i = 0; i < context_count_; ++i) {
-    if (s_.contexts[i].id != id) continue;
-    s_.contexts[i] = {id, index, 0};
-    return;
-  }
-  s_.contexts[context_count_++] = {id, index, 0};
 }
 
 string_view Sealer::text_of(uint32_t index) {
@@ -281,13 +288,7 @@ void Sealer::use_context(uint32_t id) {
   if (context_valid_ && id == context_id_) return;
   context_valid_ = true;
   context_id_ = id;
-  ContextEntry none{0, UINT32_MAX, 0}, *entry = &none;
-  for (uint32_t i = 0; i < context_count_; ++i) {
-    if (s_.contexts[i].id == id) {
-      entry = &s_.contexts[i];
-      break;
-    }
-  }
+  ContextEntry none{0, UINT32_MAX, 0}, *found = find_context(id), *entry = found ? found : &none;
   context_slot_ = entry->slot;
   string_view text = entry->slot == UINT32_MAX ? string_view() : text_of(entry->slot);
   if (entry->listed_in != s_.block_number) {
@@ -506,14 +507,6 @@ void Sealer::put_groups_of(const Slot &slot, const Function &f) {
   }
 }
 
-bool Sealer::knows_context(uint32_t index) const {
-  uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
-  for (uint32_t i = 0; i < context_count_; ++i) {
-    if (s_.contexts[i].id == id) return true;
-  }
-  return false;
-}
-
 void Sealer::end_block(uint32_t next_slot) {
   put_groups();
 
@@ -577,8 +570,8 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     uint32_t mark = segment_.slot(i)->mark.load(std::memory_order_acquire);
     if (mark_epoch(mark) != epoch_) continue;
     uint16_t kind = mark_kind(mark);
-    // Groups are of one thread, and their context is what its id means now.
-    if (kind == kThreadRecord || (kind == kContextRecord && sums_ && knows_context(i))) put_groups();
+    // Groups are of one thread.
+    if (kind == kThreadRecord) put_groups();
     // State that later records need is read even from sealed slots.
     if (kind == kThreadRecord) set_thread(reinterpret_cast<HeadSlot *>(segment_.slot(i))->tid);
     if (kind == kContextRecord) add_context(i);

@@ -36,7 +36,8 @@ struct SealOptions {
   const BlockTarget *target = nullptr;  // null: the segment's own trace file
   bool last = false;          // no block of the segment follows: one is written for the ledger alone, where it must be
   uint64_t sealed_bytes = 0;  // of the process, beside those in its own trace file (format/detail.h)
-  const std::atomic<uint32_t> *canceled = nullptr;  // where it becomes 1, no further block is begun: -ECANCELED
+  // Where it becomes 1, no further block is written: -ECANCELED, and `unwritten` is not the whole number.
+  const std::atomic<uint32_t> *canceled = nullptr;
 };
 
 // Seals the records of [segment.first_slot, used_slots) and appends the blocks to the segment's trace file;
