@@ -2,6 +2,9 @@
 // This file builds members, appends them to a trace file whole or not at all, and walks a file's headers.
 #pragma once
 
+#include <new>
+
+#include "base/sys.h"
 #include "format/journal.h"
 
 namespace tailrace {
@@ -50,6 +53,16 @@ class BlockWalk {
   bool foreign_ = false;
   char buffer_[kFrameBytes + 65536];
 };
+
+// Calls use(walk) for a walk from `offset` on. It has memory of its own, since it is larger than some stacks; without
+// memory nothing is called.
+template <class Use>
+void walk_blocks(int fd, uint64_t file_bytes, uint64_t offset, Use use) {
+  void *memory = sys::allocate_pages(sizeof(BlockWalk));
+  if (!memory) return;
+  use(*new (memory) BlockWalk(fd, file_bytes, offset));
+  sys::munmap(memory, sizeof(BlockWalk));
+}
 
 // The number behind "key": in a header of this writer; false when there is none.
 bool header_number(string_view header, string_view key, uint64_t &value);

@@ -6,19 +6,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <new>
-
 #include "base/sys.h"
+#include "format/checked_file.h"
 
 namespace tailrace {
 namespace {
 
 constexpr string_view kSuffix = ".pfw.gz";
-
-int open_in(int directory, const char *name, int flags) {
-  return static_cast<int>(
-      sys::call(SYS_openat, directory, sys::pointer(name), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-}
 
 void write_host(Writer &out) {
   utsname u;
@@ -46,15 +40,13 @@ bool is_of(const SegmentHeader &segment, string_view header) {
 // A sealer that lives would be writing the block.
 void cut_torn_block(int fd, uint64_t file_bytes, uint64_t offset) {
   if (offset >= file_bytes || sys::flock(fd, LOCK_EX | LOCK_NB) != 0) return;
-  void *memory = sys::allocate_pages(sizeof(BlockWalk));
-  if (!memory) return;
-  auto *walk = new (memory) BlockWalk(fd, file_bytes);
-  BlockPlace place;
-  // Whatever the journal says, no more is cut than what follows the last whole block.
-  while (walk->next(place)) {
-  }
-  if (!walk->foreign() && walk->offset() == offset) sys::ftruncate(fd, static_cast<int64_t>(offset));
-  sys::munmap(memory, sizeof(BlockWalk));
+  walk_blocks(fd, file_bytes, 0, [&](BlockWalk &walk) {
+    BlockPlace place;
+    // Whatever the journal says, no more is cut than what follows the last whole block.
+    while (walk.next(place)) {
+    }
+    if (!walk.foreign() && walk.offset() == offset) sys::ftruncate(fd, static_cast<int64_t>(offset));
+  });
 }
 
 }  // namespace
@@ -70,11 +62,6 @@ void NodeFile::open_directory(const char *trace_directory) {
   int high = high_descriptor(directory_);
   if (high >= 0) sys::close(directory_);
   directory_ = high >= 0 ? high : directory_;
-}
-
-bool NodeFile::is_gone() const {
-  struct statx s;
-  return sys::statx(fd_, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
 }
 
 bool NodeFile::write_name(uint64_t n) {
@@ -107,7 +94,7 @@ int NodeFile::open_next() {
   if (directory_ < 0) return directory_;
   for (uint64_t n = find_free(); fd_ < 0; ++n) {
     if (!write_name(n)) return -ENAMETOOLONG;
-    int fd = open_in(directory_, name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+    int fd = open_regular(name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, directory_);
     if (fd == -EEXIST) continue;
     if (fd < 0) return fd;
     // On a file system without locks no one cuts this file's torn end.
@@ -146,7 +133,7 @@ int NodeFile::write_block(string_view member) {
 }
 
 int NodeFile::append(int journal_fd, SegmentHeader &copy, string_view member, uint32_t next_slot) {
-  bool is_next = fd_ < 0 || (bytes_ > 0 && bytes_ + member.size() > kNodeFileBytes) || is_gone();
+  bool is_next = fd_ < 0 || (bytes_ > 0 && bytes_ + member.size() > kNodeFileBytes) || is_unlinked(fd_);
   int status = is_next ? open_next() : 0;
   if (status < 0) return status;
   copy.plan = {};
@@ -166,21 +153,18 @@ void apply_plan(SegmentHeader &segment, int trace_directory) {
   const BlockPlan &plan = segment.plan;
   string_view name(plan.file, strnlen(plan.file, sizeof plan.file));
   if (plan.epoch != segment.epoch.load() || name.size() == sizeof plan.file || !is_file_name(name)) return;
-  int fd = trace_directory < 0 ? -1 : open_in(trace_directory, plan.file, O_RDWR);
+  int fd = trace_directory < 0 ? -1 : open_regular(plan.file, O_RDWR, trace_directory);
   if (fd < 0) return;
-  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
-  void *memory = sys::allocate_pages(sizeof(BlockWalk));
-  if (memory && bytes > 0) {
-    auto *walk = new (memory) BlockWalk(fd, static_cast<uint64_t>(bytes), plan.offset);
+  auto bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
+  walk_blocks(fd, bytes, plan.offset, [&](BlockWalk &walk) {
     BlockPlace place;
     uint64_t slots;
-    if (!walk->next(place)) {
-      cut_torn_block(fd, static_cast<uint64_t>(bytes), plan.offset);
+    if (!walk.next(place)) {
+      cut_torn_block(fd, bytes, plan.offset);
     } else if (is_of(segment, place.header) && header_number(place.header, "slots", slots)) {
       segment.first_slot.store(static_cast<uint32_t>(slots));
     }
-  }
-  if (memory) sys::munmap(memory, sizeof(BlockWalk));
+  });
   sys::close(fd);
 }
 

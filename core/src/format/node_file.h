@@ -18,13 +18,6 @@ bool write_back(int fd, const SegmentHeader &copy, const Member &member) {
   return sys::call(SYS_pwrite64, fd, sys::pointer(&member), sizeof member, at) == static_cast<long>(sizeof member);
 }
 
-// The same file under a high number: those that the launcher's own descriptors get are as without us, where programs are
-// told them.
-inline int high_descriptor(int fd) {
-  constexpr int kHigh = 256;
-  return static_cast<int>(sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kHigh));
-}
-
 class NodeFile {
  public:
   NodeFile() = default;
@@ -42,7 +35,6 @@ class NodeFile {
   bool write_name(uint64_t n);
   uint64_t find_free();
   int open_next();
-  bool is_gone() const;
   int write_block(string_view member);
   int flush();
 

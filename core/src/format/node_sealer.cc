@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 
 #include "base/sys.h"
+#include "format/checked_file.h"
 #include "format/journal_place.h"
 
 namespace tailrace {

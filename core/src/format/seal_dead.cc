@@ -9,9 +9,8 @@
 #include <sys/file.h>
 #include <sys/vfs.h>
 
-#include <new>
-
 #include "base/sys.h"
+#include "format/checked_file.h"
 #include "format/sealer_board.h"
 #include "format/sealing.h"
 
@@ -93,33 +92,6 @@ bool is_in_use(const SegmentHeader &segment, int read_only_fd) {
   return segment.homeless.load() && is_mapped(read_only_fd);
 }
 
-}  // namespace
-
-// The journal directory is in a place that is writable for all: files of another user are not trusted.
-bool is_owned_by(int fd, unsigned uid) {
-  struct statx s;
-  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
-}
-
-bool is_unlinked(int fd) {
-  struct statx s;
-  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
-}
-
-namespace {
-
-// Opens a file that may be a trap: no link is followed, and a pipe does not wait for its other end. `directory`: the
-// descriptor that a relative path begins at.
-int open_regular(const char *path, int access, int directory = AT_FDCWD) {
-  auto fd = static_cast<int>(
-      sys::call(SYS_openat, directory, sys::pointer(path), access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0));
-  if (fd < 0) return fd;
-  struct statx s;
-  if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &s) == 0 && S_ISREG(s.stx_mode)) return fd;
-  sys::close(fd);
-  return -EINVAL;
-}
-
 // The name that the process of the journal gives to its trace file.
 void write_trace_name(const SegmentHeader &h, Writer &out) {
   write_process_stem(out, h.host_name(), h.pid, h.start_realtime_ns);
@@ -164,17 +136,17 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
 
 // Cuts a torn tail off the trace file of a dead process, and finds how far (segment, epoch) has been sealed into it.
 // False: the file is no trace file, and is left as it is.
-bool take_stock(SegmentHeader &segment, BlockWalk *walk, int fd, uint64_t file_bytes) {
+bool take_stock(SegmentHeader &segment, BlockWalk &walk, int fd, uint64_t file_bytes) {
   BlockPlace place;
-  while (walk->next(place)) {
+  while (walk.next(place)) {
     uint64_t seg, epoch, slots;
     if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
         header_number(place.header, "slots", slots) && seg == segment.segment && epoch == segment.epoch.load()) {
       segment.first_slot.store(static_cast<uint32_t>(slots));
     }
   }
-  if (walk->foreign()) return false;
-  if (walk->offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk->offset()));
+  if (walk.foreign()) return false;
+  if (walk.offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk.offset()));
   return true;
 }
 
@@ -182,13 +154,8 @@ bool reconcile_with_trace_file(SegmentHeader &segment) {
   int fd = open_regular(segment.trace_path, O_RDWR);
   if (fd < 0) return true;
   bool ours = true;
-  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
-  void *memory = sys::allocate_pages(sizeof(BlockWalk));
-  if (memory && bytes > 0) {
-    auto *walk = new (memory) BlockWalk(fd, static_cast<uint64_t>(bytes));
-    ours = take_stock(segment, walk, fd, static_cast<uint64_t>(bytes));
-  }
-  if (memory) sys::munmap(memory, sizeof(BlockWalk));
+  auto bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
+  walk_blocks(fd, bytes, 0, [&](BlockWalk &walk) { ours = bytes == 0 || take_stock(segment, walk, fd, bytes); });
   sys::close(fd);
   return ours;
 }

@@ -66,8 +66,4 @@ class Sealing {
   NodeFile node_file_;
 };
 
-// Whether a process is about to remove, or another sealer has removed, the open file.
-bool is_unlinked(int fd);
-bool is_owned_by(int fd, unsigned uid);
-
 }  // namespace tailrace

@@ -1,0 +1,33 @@
+// See format/checked_file.h.
+#include "format/checked_file.h"
+
+#include <errno.h>
+
+namespace tailrace {
+
+int open_regular(const char *path, int flags, int directory) {
+  auto fd = static_cast<int>(
+      sys::call(SYS_openat, directory, sys::pointer(path), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (fd < 0) return fd;
+  struct statx s;
+  if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &s) == 0 && S_ISREG(s.stx_mode)) return fd;
+  sys::close(fd);
+  return -EINVAL;
+}
+
+bool is_owned_by(int fd, unsigned uid) {
+  struct statx s;
+  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_UID, &s) == 0 && s.stx_uid == uid;
+}
+
+bool is_unlinked(int fd) {
+  struct statx s;
+  return sys::statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
+}
+
+int high_descriptor(int fd) {
+  constexpr int kHigh = 256;
+  return static_cast<int>(sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kHigh));
+}
+
+}  // namespace tailrace
