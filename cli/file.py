@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text
-from tailrace.cli.lines import command_text, lasted, put, since
+from tailrace.cli.lines import command_text, lasted, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option, utf8_output
+from tailrace.cli.options import scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.file_history import Access, Copy, File, FileHistory, Node, Version
@@ -45,7 +44,7 @@ def command(directory: Path, name: str, up: bool, down: bool, hashed: bool, as_j
     """
     history = open_run(directory, strict).file(name, up=up, down=down, hashed=hashed)
     if as_json:
-        utf8_output().write(json.dumps(history.to_json(), indent=1, ensure_ascii=False) + "\n")
+        put_json(history.to_json())
         return
     _print(history)
 
@@ -57,8 +56,8 @@ def _print(history: FileHistory) -> None:
         if number:
             put()
         _file(file, history.t0_ns)
-    if len(history.files) > MOST:
-        put(f"and {count_text(len(history.files) - MOST, 'file')} more: --json has them")
+    hidden = len(history.files) - MOST
+    put_left_out(hidden, f"and {count_text(hidden, 'file')}")
     for title, nodes, mark in (("Made from", history.up, "<-"), ("Used for", history.down, "->")):
         if nodes:
             put()
@@ -102,8 +101,8 @@ def _version(version: Version, continued: bool, first_ns: int | None) -> None:
     for title, accesses in (("written by", version.writers), ("read by", version.readers)):
         for access in accesses[:MOST]:
             _access(title, access, first_ns)
-        if len(accesses) > MOST:
-            put(f"{title} {count_text(len(accesses) - MOST, 'process', 'es')} more: --json has them", 4)
+        hidden = len(accesses) - MOST
+        put_left_out(hidden, f"{title} {count_text(hidden, 'process', 'es')}", 4)
     if not version.readers and not continued:
         put("not read", 4)
 
@@ -140,5 +139,5 @@ def _tree(nodes: list[Node], mark: str) -> None:
         put(f"{lead}{node.name}{size}{digest}{end}", indent)
         if node.kind != "file" and node.command and node.end != "above":
             put(command_text(node.command), indent + 3)
-    if len(nodes) > 2 * MOST:
-        put(f"and {len(nodes) - 2 * MOST} lines more: --json has them", 2)
+    hidden = len(nodes) - 2 * MOST
+    put_left_out(hidden, f"and {hidden} lines", 2)

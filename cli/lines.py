@@ -4,11 +4,14 @@ Invariants: text of a trace is printed with control characters escaped. A line b
 mark of a name, and goes on further to the right. Without a terminal lines have `WIDTH` columns.
 """
 
+import json
 import shutil
 
 import click
 
 from tailrace.analyzer.util.formatting import time_text, visible
+from tailrace.analyzer.util.types import Document
+from tailrace.cli.options import utf8_output
 from tailrace.cli.tables import broken
 
 WIDTH = 80
@@ -22,6 +25,17 @@ def put(text: str = "", indent: int = 0) -> None:
     width = min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)
     for number, piece in enumerate(broken(visible(text), max(width - indent - HANG, LEAST))):
         click.echo((" " * (indent + (HANG if number else 0)) + piece).rstrip())
+
+
+def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
+    """Prints how many rows a list has left out, if any. what: the words before "more"."""
+    if hidden > 0:
+        put(f"{what} more: --json has them", indent)
+
+
+def put_json(document: Document) -> None:
+    """Prints an answer as JSON, in UTF-8 whatever the terminal's encoding is."""
+    utf8_output().write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def since(ns: int | None, first_ns: int | None) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
-from tailrace.cli.lines import command_text, put, since
+from tailrace.cli.lines import command_text, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option, utf8_output
+from tailrace.cli.options import scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.task_profile import Data, Process, TaskProfile
@@ -56,7 +55,7 @@ def command(directory: Path, task: str, as_json: bool, strict: bool) -> None:
     """
     profile = open_run(directory, strict).task(task)
     if as_json:
-        utf8_output().write(json.dumps(profile.to_json(), indent=1, ensure_ascii=False) + "\n")
+        put_json(profile.to_json())
         return
     _head(profile)
     _time(profile)
@@ -167,8 +166,7 @@ def _processes(rows: list[Process], t0_ns: int) -> None:
         shared = ", also of other tasks" if one.shared else ""
         put(f"{one.host}:{one.pid} {span}, {end}{memory}{shared}", 2)
         put(command_text(one.command) if one.command else one.program, 4)
-    if len(rows) > MOST:
-        put(f"and {len(rows) - MOST} more: --json has them", 2)
+    put_left_out(len(rows) - MOST, f"and {len(rows) - MOST}", 2)
 
 
 def _data(title: str, way: str, rows: list[Data]) -> None:
@@ -181,8 +179,7 @@ def _data(title: str, way: str, rows: list[Data]) -> None:
         more = f" and {len(one.others) - 3} more" if len(one.others) > 3 else ""
         version = f" (version {one.version})" if one.version > 1 else ""
         put(f"{one.path}{version}: {bytes_text(one.bytes)} in {count_text(one.calls, 'call')}{others}{more}", 2)
-    if len(rows) > MOST:
-        put(f"and {len(rows) - MOST} more: --json has them", 2)
+    put_left_out(len(rows) - MOST, f"and {len(rows) - MOST}", 2)
 
 
 def _path(profile: TaskProfile) -> None:
