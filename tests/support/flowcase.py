@@ -28,24 +28,8 @@ T0_NS = 1_763_600_000_000_000_000
 MS = 1_000_000
 O_TRUNC_WRITE = 0o1101
 
-STRINGS = (
-    "name",
-    "cat",
-    "host",
-    "path",
-    "file",
-    "ftype",
-    "path2",
-    "file2",
-    "dir",
-    "workflow",
-    "stage",
-    "task",
-    "start",
-    "job",
-    "region",
-)
-INTEGERS = ("offset", "size", "count", "ret", "errno", "flags", "prot", "calls", "span", "rank")
+STRINGS = (*event_fold.TEXTS, "job", "region")
+INTEGERS = (*(name for name in event_fold.NUMBERS if name not in ("ts", "dur", "pid")), "rank")
 
 
 def empty(*columns: str) -> pd.DataFrame:
