@@ -156,7 +156,7 @@ class Parser::Impl {
     if (dir_column_ != nullptr) read_names();
   }
 
-  // The direction of a call is told by its name, so that is read even where it is not asked for.
+  // A line may leave out `dir`, which then follows from the name, so the name is read even where it is not asked for.
   void read_names() {
     name_column_ = column("name");
     if (name_column_ != nullptr) return;
