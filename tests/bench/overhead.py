@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import peers
 from rich.console import Console
@@ -34,6 +35,7 @@ from rich.table import Table
 
 from tailrace.integrations import launcher
 
+Name = TypeVar("Name")
 NATIVE, OURS = "native", "tailrace"
 MEASURES = ("loop", "process", "cpu")
 
@@ -139,7 +141,7 @@ def timed_run(command: Sequence[str], variables: Mapping[str, str], output: Path
     return Run(wall_ns, (usage.ru_utime + usage.ru_stime) * 1e9, output.read_text())
 
 
-def turns(names: Sequence[str], round_number: int) -> list[str]:
+def turns(names: Sequence[Name], round_number: int) -> list[Name]:
     """The variants in the order of this round."""
     # Shuffled, not rotated: what a program leaves behind in the caches costs the next, and that must not be the same.
     return random.Random(round_number).sample(names, len(names))

@@ -1,6 +1,7 @@
 // The program that the benchmarks trace: one kind of I/O call, many times, and the time that the loop of calls took.
 //
-//   reads read FILE CALLS      read(2) of 4 KiB from a file in the page cache, from the start again at its end
+//   reads read FILE CALLS [NS] read(2) of 4 KiB from a file in the page cache, from the start again at its end; NS: computes
+//                              so long before each call
 //   reads threads FILE CALLS   the same by two threads, each with half the calls and a descriptor of its own
 //   reads write FILE CALLS     write(2) of 128 bytes, appended to an empty file
 //   reads open DIR CALLS       open(2) and close(2) of DIR/0, DIR/1, ... DIR/999, over and over; a pair is one call
@@ -41,7 +42,12 @@ static int open_file(const char *path, int flags) {
   return fd;
 }
 
-static void read_blocks(int fd, long calls) {
+static void compute(int64_t ns) {
+  for (int64_t end = now_ns() + ns; now_ns() < end;) {
+  }
+}
+
+static void read_blocks(int fd, long calls, int64_t pause_ns) {
   char block[kBlockBytes];
   struct stat info;
   require(fstat(fd, &info) == 0, "fstat");
@@ -50,7 +56,10 @@ static void read_blocks(int fd, long calls) {
   // Rewound by count: a read that meets the end would be one more event than calls were asked for.
   for (long left = calls; left > 0; left -= blocks) {
     long now = left < blocks ? left : blocks;
-    for (long i = 0; i < now; i++) require(read(fd, block, sizeof block) == kBlockBytes, "read");
+    for (long i = 0; i < now; i++) {
+      if (pause_ns) compute(pause_ns);
+      require(read(fd, block, sizeof block) == kBlockBytes, "read");
+    }
     require(lseek(fd, 0, SEEK_SET) == 0, "lseek");
   }
 }
@@ -82,7 +91,7 @@ struct Half {
 static void *read_half(void *argument) {
   const struct Half *half = argument;
   int fd = open_file(half->path, O_RDONLY);
-  read_blocks(fd, half->calls);
+  read_blocks(fd, half->calls, 0);
   close(fd);
   return NULL;
 }
@@ -101,12 +110,13 @@ static void name_files(const char *directory) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) {
-    fprintf(stderr, "usage: reads read|threads|write|open|stat PATH CALLS\n");
+  if (argc != 4 && argc != 5) {
+    fprintf(stderr, "usage: reads read|threads|write|open|stat PATH CALLS [NS]\n");
     return 2;
   }
   const char *kind = argv[1], *path = argv[2];
   long calls = atol(argv[3]);
+  int64_t pause_ns = argc > 4 ? atol(argv[4]) : 0;
   int reads = strcmp(kind, "read") == 0, writes = strcmp(kind, "write") == 0, threads = strcmp(kind, "threads") == 0;
   int fd = -1;
   if (reads) fd = open_file(path, O_RDONLY);
@@ -115,7 +125,7 @@ int main(int argc, char **argv) {
 
   int64_t start = now_ns();
   if (reads) {
-    read_blocks(fd, calls);
+    read_blocks(fd, calls, pause_ns);
   } else if (writes) {
     write_blocks(fd, calls);
   } else if (threads) {

@@ -42,6 +42,13 @@ inline uint64_t realtime_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
 }
 
+// Of the calling thread.
+inline uint64_t processor_time_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
+}
+
 inline uint64_t read_ticks(ClockKind kind) {
 #if defined(__x86_64__)
   if (__builtin_expect(kind == ClockKind::kTsc, 1)) return __rdtsc();

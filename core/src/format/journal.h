@@ -55,8 +55,11 @@ namespace tailrace {
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
 constexpr uint32_t kJournalVersion = 6 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
-constexpr uint32_t kSegmentSlots = 4096;  // about one block of 1 MiB of JSON
-constexpr uint32_t kFirstSlots = 448;     // what a short process allocates: 7 pages of slots
+#ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
+#define TAILRACE_SEGMENT_SLOTS 4096
+#endif
+constexpr uint32_t kSegmentSlots = TAILRACE_SEGMENT_SLOTS;  // about one block of 1 MiB of JSON
+constexpr uint32_t kFirstSlots = 448;                       // what a short process allocates: 7 pages of slots
 
 // The causes of docs/trace-format.md, "Losses", that the core counts.
 enum class Loss { kNoJournal, kNotWritten, kTorn, kUnnamed, kCount };

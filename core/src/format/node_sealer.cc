@@ -49,12 +49,6 @@ bool find_bell(string_view name, size_t &bell) {
   return true;
 }
 
-uint64_t thread_processor_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000ULL + static_cast<uint64_t>(t.tv_nsec);
-}
-
 }  // namespace
 
 // What a pass found handed over, to be sealed in the order of time.
@@ -290,11 +284,11 @@ void NodeSealer::run() {
     pause(holds_board() ? pause_ns : 10 * kLongestPauseNs);
   }
   if (holds_board()) say_no_sealer();
-  processor_ns_ += thread_processor_ns();
+  processor_ns_ += processor_time_ns();
 }
 
 int NodeSealer::seal_dead(const char *directory) {
-  uint64_t before = thread_processor_ns();
+  uint64_t before = processor_time_ns();
   stopping_.store(0);
   refusing_until_ns_ = 0;
   if (holds_board()) {
@@ -305,7 +299,7 @@ int NodeSealer::seal_dead(const char *directory) {
     drop_board();
   }
   int status = sealing_.seal_dead(directory);
-  processor_ns_ += thread_processor_ns() - before;
+  processor_ns_ += processor_time_ns() - before;
   return status;
 }
 

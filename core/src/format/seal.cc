@@ -13,7 +13,7 @@ namespace tailrace {
 namespace {
 
 constexpr int kEcanceled = 125;
-constexpr uint32_t kNameTableSize = 16384;  // power of two, four times the largest number of slots
+constexpr uint32_t kNameTableSize = 4 * kSegmentSlots;  // a power of two
 
 struct NameEntry {
   uint64_t hash;

@@ -61,6 +61,7 @@ struct SealedJournals {
   uint64_t failed_events = 0;  // in them
   SealTotals totals;
   uint64_t unrecorded_lost[static_cast<int>(Loss::kCount)] = {};  // that no block reports
+  uint64_t writing_ns = 0;  // processor time of writing to files of many processes
 };
 // Returns 0, or -errno when the directory can't be read or isn't this user's; an absent directory is 0. Only journals
 // whose trace file is in `trace_directory` are sealed (empty: in any).
