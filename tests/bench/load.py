@@ -159,13 +159,16 @@ def write_trace(tracer: peers.Tracer, directory: Path, calls: int, scratch: Path
         stage = task % STAGES
         own = directory
         if tracer.name == overhead.OURS:
-            tracer = peers.tailrace_tracer(f"workflow=bench,stage=stage-{stage},task={task},job=4711")
+            tracer = peers.tailrace_tracers(f"workflow=bench,stage=stage-{stage},task={task},job=4711")[0]
         elif tracer.name == "darshan-dxt":
             own = directory / str(task)  # its log has one name
             own.mkdir()
         env = tracer.variables(own, each, peers.plain_environment())
         command = [str(scratch / "reads"), "read", str(scratch / "data"), str(each)]
-        with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process:
+        with (
+            tracer.beside(own, env),
+            subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process,
+        ):
             pass
         if stage == 1:
             pids.append(process.pid)

@@ -1,15 +1,16 @@
-"""What tracing costs the traced program: time added to each call, to the process and to its start; bytes a call.
+"""What tracing costs the traced program: time added to each call, to the process and to its start; bytes; memory.
 
-    python tests/bench/overhead.py [--quick] [--json FILE]
+    python tests/bench/overhead.py [--quick] [--one-core] [--json FILE]
 
     compile reads.c -> rounds of (native, tailrace, peers) -> differences to native of the same round -> tables
 
 Why that is fair: all variants run the same binary on the same files, one after the other in each round, each round in
 another order, so that a machine that slows down slows all of them. What a tracer adds is its time less the native time
 of the same round. `process` is the wall time from posix_spawn to wait, with all that a tracer does at start and exit
-(finding its settings, compressing, writing); `cpu` is the processor time of the same; `loop` is the time from before
-the first call to behind the last, taken by the program itself. No interpreter is started inside any of them. Events are
-counted in what each tracer wrote (peers.py).
+(finding its settings, compressing, writing); `cpu` is the processor time of the same and of what works for the tracer
+beside it (tailrace's sealer, from its start to its end); `loop` is the time from before the first call to behind the
+last, taken by the program itself. No interpreter is started inside any of them. Events are counted in what each tracer
+wrote (peers.py). With --one-core the program, and what works beside it, share one core.
 """
 
 import argparse
@@ -60,7 +61,7 @@ CASES = (
     Case("open", "open and close, 1000 files", "files", ("open", "open64", "openat", "close"), 20_000, 7, events=2),
     Case("stat", "stat, 1000 files", "files", ("stat", "stat64", "__xstat", "newfstatat", "fstatat"), 100_000, 7),
 )
-START = "start"
+START, MEMORY = "start", "memory"
 START_ROUNDS = 200
 DATA_BYTES = 4 << 20
 FILES = 1000  # as in reads.c
@@ -196,15 +197,27 @@ def _run_once(case: Case, tracer: peers.Tracer | None, command: list[str], into:
         if tracer is not None:
             variables = tracer.variables(directory, case.calls, variables)
         try:
-            run = timed_run(command, variables, scratch / "out")
+            run, cpu_ns = _run_beside(tracer, command, directory, variables, scratch)
         except ProgramFailed as failure:
             into.fault = str(failure)
             return
-        for name, total_ns in (("loop", int(run.printed)), ("process", run.wall_ns), ("cpu", run.cpu_ns)):
+        for name, total_ns in (("loop", int(run.printed)), ("process", run.wall_ns), ("cpu", cpu_ns)):
             into.times[name].append(total_ns / case.calls)
         if tracer is not None:
             into.sizes.append(peers.trace_bytes(directory))  # before a reader puts its own files there
             into.events.append(tracer.count(directory, case.names))
+
+
+def _run_beside(
+    tracer: peers.Tracer | None, command: list[str], directory: Path, variables: Mapping[str, str], scratch: Path
+) -> tuple[Run, float]:
+    """The run, and its processor time with that of what worked for the tracer beside it."""
+    if tracer is None:
+        run = timed_run(command, variables, scratch / "out")
+        return run, run.cpu_ns
+    with tracer.beside(directory, variables) as account:
+        run = timed_run(command, variables, scratch / "out")
+    return run, run.cpu_ns + float(account.get("processor_ns", 0))
 
 
 def _reduce(case: str, samples: Mapping[str, Samples], expected: int) -> list[Result]:
@@ -249,27 +262,61 @@ def measure_start(tracers: Sequence[peers.Tracer], rounds: int, scratch: Path) -
     plain = peers.plain_environment()
     program = str(Path(shutil.which("true") or "/bin/true").resolve())
     with trace_directory(scratch) as directory:
+        by_name: dict[str, peers.Tracer | None] = {NATIVE: None, "nothing": None}
         variants = {NATIVE: plain, "nothing": {**plain, "LD_PRELOAD": str(library)}}
+        places = dict.fromkeys(variants, directory)
         for tracer in tracers:
-            place = directory if tracer.name == OURS else directory / tracer.name
-            place.mkdir(exist_ok=True)
-            variants[tracer.name] = tracer.variables(place, 1000, plain)
+            by_name[tracer.name] = tracer
+            places[tracer.name] = directory / tracer.name
+            places[tracer.name].mkdir()
+            variants[tracer.name] = tracer.variables(places[tracer.name], 1000, plain)
         samples = {name: Samples() for name in variants}
         for number in range(rounds):
             for name in turns(list(variants), number):
-                if samples[name].fault is None:
-                    _start_once(program, variants[name], samples[name], scratch)
+                if samples[name].fault is not None:
+                    continue
+                try:
+                    run, cpu_ns = _run_beside(by_name[name], [program], places[name], variants[name], scratch)
+                except ProgramFailed as failure:
+                    samples[name].fault = str(failure)
+                    continue
+                samples[name].times["process"].append(run.wall_ns)
+                samples[name].times["cpu"].append(cpu_ns)
+        for place in places.values():
+            launcher.seal(place)
     return _reduce(START, samples, 0)
 
 
-def _start_once(program: str, variables: Mapping[str, str], into: Samples, scratch: Path) -> None:
-    try:
-        run = timed_run([program], variables, scratch / "out")
-    except ProgramFailed as failure:
-        into.fault = str(failure)
-        return
-    into.times["process"].append(run.wall_ns)
-    into.times["cpu"].append(run.cpu_ns)
+# ---- memory ----
+
+
+def measure_memory(tracers: Sequence[peers.Tracer], calls: int, scratch: Path) -> Table | None:
+    """Peak of resident memory of the read case, MiB: native, and what each tracer adds. None without GNU time.
+
+    GNU time forks from a small process; the peak of a process that was spawned from a large one begins with that one's.
+    """
+    gnu_time = shutil.which("time")
+    if gnu_time is None:
+        return None
+    table = Table(title=f"resident memory, MiB ({calls:,} reads, one thread)", title_justify="left", padding=(0, 0))
+    table.add_column("", no_wrap=True)
+    table.add_column("peak", justify="right")
+    table.add_column("added", justify="right")
+    native = 0.0
+    for tracer in (None, *tracers):
+        with trace_directory(scratch) as directory:
+            plain = peers.plain_environment()
+            variables = plain if tracer is None else tracer.variables(directory, calls, plain)
+            preload = [f"LD_PRELOAD={variables.pop('LD_PRELOAD')}"] if "LD_PRELOAD" in variables else []
+            report = scratch / "memory"
+            command = [gnu_time, "-f", "%M", "-o", str(report), "env", *preload]
+            command += [str(scratch / "reads"), "read", str(scratch / "data"), str(calls)]
+            _run_beside(tracer, command, directory, variables, scratch)
+            peak = int(report.read_text()) / 1024
+            native = native or peak
+            name = NATIVE if tracer is None else tracer.name
+            table.add_row(name, f"{peak:.1f}", "" if tracer is None else f"{peak - native:.1f}")
+    return table
 
 
 # ---- for people ----
@@ -332,6 +379,9 @@ def measure(
         title = f"{case.title}: ns a call, added to native ({case.calls:,} calls, {case.rounds} rounds)"
         console.print(table_of(title, found, 1, 0))
         results += found
+    if MEMORY in asked:
+        memory = measure_memory(tracers, CASES[0].calls, scratch)
+        console.print(memory or "memory: not measured, GNU time is absent")
     if START in asked:
         rounds = 20 if quick else START_ROUNDS
         with console.status("process start"):
@@ -342,13 +392,16 @@ def measure(
 
 
 def main() -> int:
-    kinds = [*(case.kind for case in CASES), START]
+    kinds = [*(case.kind for case in CASES), MEMORY, START]
     parser = argparse.ArgumentParser(description="Measures what tracing costs, with the peers that are here.")
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls, three rounds: does it work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
     parser.add_argument("--dir", type=Path, help="where the files and traces lie meanwhile (default: $TMPDIR)")
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds, metavar="CASE", help=", ".join(kinds))
+    parser.add_argument("--one-core", action="store_true", help="all on one core")
     options = parser.parse_args()
+    if options.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     console = Console(width=None if sys.stdout.isatty() else 160)
     about = machine()

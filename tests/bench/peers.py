@@ -14,19 +14,34 @@ Peers are looked for, never fetched:
 
 import gzip
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tailrace.integrations import environment
+from tailrace.integrations import environment, launcher
 
 TAGS = "workflow=bench-2026-11-20,stage=search,task=17,job=4711"
 _DXT_SEGMENT_BYTES = 64
 """Memory that DXT is given a call; it takes 40 bytes, and a buffer that grows by doubling."""
 
 Variables = Mapping[str, str]
+Account = dict[str, Any]
+
+
+@contextmanager
+def node_sealer(directory: Path, variables: Variables) -> Iterator[Account]:
+    """tailrace's sealer while the block runs, as `tailrace run` has one; what it counted is there once it has ended."""
+    account: Account = {}
+    sealer = launcher.NodeSealer(directory, variables)
+    try:
+        yield account
+    finally:
+        account.update(sealer.finish())
 
 
 @dataclass(frozen=True)
@@ -38,12 +53,15 @@ class Tracer:
         setting: what was asked of it, for people.
         variables: (trace directory, calls that will be made, plain environment) -> environment of the traced program.
         count: (trace directory, names of calls) -> events of these names in the trace; None when no reader is here.
+        beside: (trace directory, environment) -> what works for the tracer while the program runs. It yields a dict
+            that has `processor_ns`, what that took, once the block has ended.
     """
 
     name: str
     setting: str
     variables: Callable[[Path, int, Variables], dict[str, str]]
     count: Callable[[Path, Sequence[str]], int | None]
+    beside: Callable[[Path, Variables], AbstractContextManager[Account]] = lambda directory, variables: nullcontext({})
 
 
 def plain_environment() -> dict[str, str]:
@@ -59,7 +77,7 @@ def trace_bytes(directory: Path) -> int:
 
 def find_tracers() -> tuple[list[Tracer], dict[str, str]]:
     """The tracers that are here, tailrace first, and name -> reason of those that are not."""
-    found, absent = [tailrace_tracer()], dict[str, str]()
+    found, absent = tailrace_tracers(), dict[str, str]()
     for name, finder in (("dftracer", _dftracer), ("darshan", _darshan), ("recorder", _recorder)):
         tracers = finder()
         if isinstance(tracers, str):
@@ -69,29 +87,44 @@ def find_tracers() -> tuple[list[Tracer], dict[str, str]]:
     return found, absent
 
 
-def _count_lines(files: Sequence[Path], names: Sequence[str]) -> int:
+_CALLS = re.compile(rb'"calls":(\d+)')
+
+
+def _count_calls(files: Sequence[Path], names: Sequence[str]) -> int:
+    """The calls of these names; a line of tailrace's may stand for several."""
     needles = [f'"name":"{name}",'.encode() for name in names]
     found = 0
     for path in files:
         with gzip.open(path, "rb") as lines:
-            found += sum(any(needle in line for needle in needles) for line in lines)
+            for line in lines:
+                if any(needle in line for needle in needles):
+                    several = _CALLS.search(line)
+                    found += int(several[1]) if several else 1
     return found
 
 
 # ---- tailrace ----
 
 
-def tailrace_tracer(tags: str = TAGS) -> Tracer:
-    """tailrace as `tailrace run` sets it, with these tags."""
+def tailrace_tracers(tags: str = TAGS) -> list[Tracer]:
+    """tailrace as `tailrace run` has it, the same in totals, and without a sealer; with these tags."""
 
-    def variables(directory: Path, calls: int, plain: Variables) -> dict[str, str]:
-        (directory / "trace").mkdir(exist_ok=True)
-        return environment.task_environment(directory, tags, plain)
+    def variables(detail: str) -> Callable[[Path, int, Variables], dict[str, str]]:
+        def of_run(directory: Path, calls: int, plain: Variables) -> dict[str, str]:
+            (directory / "trace").mkdir(exist_ok=True)
+            return {**environment.task_environment(directory, tags, plain), "TAILRACE_DETAIL": detail}
+
+        return of_run
 
     def count(directory: Path, names: Sequence[str]) -> int:
-        return _count_lines(sorted((directory / "trace").glob("*.pfw.gz")), names)
+        return _count_calls(sorted((directory / "trace").glob("*.pfw.gz")), names)
 
-    return Tracer("tailrace", "as `tailrace run` sets it; four tags", variables, count)
+    full, totals = variables("full"), variables("totals")
+    return [
+        Tracer("tailrace", "as `tailrace run` sets it, its sealer beside; four tags", full, count, node_sealer),
+        Tracer("tailrace-totals", "the same with --detail totals", totals, count, node_sealer),
+        Tracer("tailrace-alone", "without a sealer: each process seals for itself", full, count),
+    ]
 
 
 # ---- DFTracer ----
@@ -124,7 +157,7 @@ def _dftracer() -> list[Tracer] | str:
         }
 
     def count(directory: Path, names: Sequence[str]) -> int:
-        return _count_lines(sorted(directory.glob("*.pfw.gz")), names)
+        return _count_calls(sorted(directory.glob("*.pfw.gz")), names)
 
     return [
         Tracer("dftracer", "all files, metadata (file, size, offset), compressed", variables("1"), count),

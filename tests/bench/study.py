@@ -27,8 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ import peers
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.integrations import environment, launcher
+from tailrace.integrations import environment
 
 UNTRACED, SEALER, ALONE = "untraced", "sealer", "alone"
 WAYS = (UNTRACED, SEALER, ALONE)
@@ -85,20 +85,6 @@ def _children_cpu_ns() -> float:
     return (usage.ru_utime + usage.ru_stime) * 1e9
 
 
-@contextmanager
-def _sealer(cell: Cell, directory: Path, variables: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What the sealer has counted, once the block has ended; empty without one."""
-    account: dict[str, Any] = {}
-    if cell.way != SEALER:
-        yield account
-        return
-    sealer = launcher.NodeSealer(directory, variables)
-    try:
-        yield account
-    finally:
-        account.update(sealer.finish())
-
-
 def measure(cell: Cell, scratch: Path) -> dict[str, Any]:
     """One run: ns a call of wall time, of the processes' time, of the sealer's and of its writing."""
     command = [str(scratch / "reads"), "read", str(scratch / "data"), str(cell.calls), str(cell.pause_ns)]
@@ -109,7 +95,8 @@ def measure(cell: Cell, scratch: Path) -> dict[str, Any]:
             variables = environment.task_environment(directory, peers.TAGS, variables)
         if cell.library is not None and cell.way != UNTRACED:
             variables["LD_PRELOAD"] = str(cell.library)
-        with _sealer(cell, directory, variables) as account:
+        beside = peers.node_sealer(directory, variables) if cell.way == SEALER else nullcontext(dict[str, Any]())
+        with beside as account:
             cpu, start = _children_cpu_ns(), time.perf_counter_ns()
             started = [
                 subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) for _ in range(cell.processes)
@@ -139,7 +126,7 @@ def split(samples: pd.DataFrame) -> pd.DataFrame:
     """
     keys = ["experiment", "level", "repeat"]
     bare = samples[samples.way == UNTRACED].set_index(keys)[["wall", "processes"]]
-    traced = samples[samples.way != UNTRACED].join(bare, on=keys, rsuffix="_bare")
+    traced = samples[samples.way != UNTRACED].join(bare.add_suffix("_bare"), on=keys)
     traced["recording"] = traced.processes - traced.processes_bare
     traced["added"] = traced.recording + traced.sealing
     traced["sealing"] -= traced.writing
