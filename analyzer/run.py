@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import engine, headers, ledger, loader, problems, schema, usage
+from tailrace.analyzer.store import conditions, engine, headers, ledger, loader, problems, schema, usage
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -149,7 +149,7 @@ class Run:
             columns: names from `self.columns`; None for all.
             t0: keep calls that ended at or after it, ns since the epoch.
             t1: keep calls that started before it.
-            **where: column=value, column=[values] or column=loader.Glob("*.nc"); "" is null. For a free tag:
+            **where: column=value, column=[values] or column=conditions.Glob("*.nc"); "" is null. For a free tag:
                 **{"tag.try": "0"}. `path` is any name of a file (`find_files`): its events are those under all its
                 names, as the first or the second file of a call.
 
@@ -195,14 +195,14 @@ class Run:
 
     def _reading(
         self, columns: Sequence[str] | None, t0: int | None, t1: int | None, where: dict[str, Any]
-    ) -> tuple[list[str], loader.Where]:
+    ) -> tuple[list[str], conditions.Where]:
         """The columns and checked predicates of `events`."""
-        predicates = loader.where(t0, t1, **where)
+        predicates = conditions.where(t0, t1, **where)
         names = list(self.columns if columns is None else columns)
         self._check(names, predicates)
         return names, self._with_files(predicates)
 
-    def _check(self, names: list[str], predicates: loader.Where) -> None:
+    def _check(self, names: list[str], predicates: conditions.Where) -> None:
         for name in [*names, *predicates.columns()]:
             if schema.column(name).name not in self.columns:
                 raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
@@ -216,12 +216,12 @@ class Run:
     def _kinds(self) -> set[str]:
         return {str(kind) for (kind,) in self._catalogue.rows("SELECT DISTINCT kind FROM files")}
 
-    def _check_values(self, name: str, table: str, wanted: list[loader.Wanted]) -> None:
+    def _check_values(self, name: str, table: str, wanted: list[conditions.Wanted]) -> None:
         query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name}"
         known = [value for (value,) in self._catalogue.rows(query)]
         for value in wanted:
-            if value not in known and not (isinstance(value, loader.Glob) and any(value.fits(known))):
-                text = value.pattern if isinstance(value, loader.Glob) else value
+            if value not in known and not (isinstance(value, conditions.Glob) and any(value.fits(known))):
+                text = value.pattern if isinstance(value, conditions.Glob) else value
                 shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
                 raise QueryError(f"{self.path}: there is no {name} {text!r}; there is {shown or 'none'}")
 
@@ -236,10 +236,10 @@ class Run:
 
     def _names_of_no_file(self) -> set[str]:
         """The names in calls that met no file: failed opens, files that were searched for."""
-        parts = loader.parts(self._catalogue, loader.Files.COLUMNS, loader.Where(), mount_rows(self.meta))
+        parts = loader.parts(self._catalogue, conditions.Files.COLUMNS, conditions.Where(), mount_rows(self.meta))
         return set().union(*engine.compute([partial(_unmet, part) for part in parts]))
 
-    def find_files(self, name: str | loader.Glob) -> pd.DataFrame:
+    def find_files(self, name: str | conditions.Glob) -> pd.DataFrame:
         """The files of a name or pattern: file (identity), path (its last name), ftype, found (that one of its names by
         which it was found), how (whole, relative, ending, link).
 
@@ -252,7 +252,7 @@ class Run:
         """
         return self._file_names.find(name)
 
-    def _with_files(self, predicates: loader.Where) -> loader.Where:
+    def _with_files(self, predicates: conditions.Where) -> conditions.Where:
         """The predicates with the files that the values of `path` name, in place of these."""
         values = tuple((name, wanted) for name, wanted in predicates.values if name != "path")
         if len(values) == len(predicates.values):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tailrace.analyzer.run import Run
-    from tailrace.analyzer.store.loader import Glob
+    from tailrace.analyzer.store.conditions import Glob
 
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
@@ -242,12 +242,12 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _values(given: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
     """The accepted values of each column: all values given for it, by any option."""
-    from tailrace.analyzer.store import loader, schema
+    from tailrace.analyzer.store import conditions, schema
 
     out: dict[str, list[Any]] = {}
     for name, value in given:
         pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
-        out.setdefault(name, []).append(loader.Glob(value) if pattern else value)
+        out.setdefault(name, []).append(conditions.Glob(value) if pattern else value)
     return out
 
 

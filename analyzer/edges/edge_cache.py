@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from tailrace.analyzer.edges import edge_table, event_fold, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
-from tailrace.analyzer.store import loader
+from tailrace.analyzer.store import conditions, loader
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
@@ -41,12 +41,12 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     Raises:
         RunError: the trace can't be read. A reader's errors pass through.
     """
-    found = loader.blocks(catalogue, loader.Where())
+    found = loader.blocks(catalogue, conditions.Where())
     kept, upto = _load(catalogue)
     new = [block for block in found if block[2] >= upto.get(block[0], 0)]
     if kept is not None and not new:
         return identities.resolve(kept)
-    table = event_fold.reduce(loader.parts(catalogue, event_fold.COLUMNS, loader.Where(), mounts, new))
+    table = event_fold.reduce(loader.parts(catalogue, event_fold.COLUMNS, conditions.Where(), mounts, new))
     if kept is not None:
         table = edge_table.combine([kept, table])
     for file, _, offset, member_bytes, *_ in found:

@@ -1,6 +1,6 @@
 """Files by any of their names.
 
-    FileNames(edge table, working directory of the run).choose(["a.nc"]) -> loader.Files, a predicate on events
+    FileNames(edge table, working directory of the run).choose(["a.nc"]) -> conditions.Files, a predicate on events
 
 A file is one identity, or one use of it (identities.py); its names are those under which events met it (before and
 after a rename, hard links), and those that it got when a directory above it was renamed. A name is searched for in this
@@ -31,7 +31,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
-from tailrace.analyzer.store.loader import Files, Glob, Wanted
+from tailrace.analyzer.store.conditions import Files, Glob, Wanted
 from tailrace.analyzer.util.types import Ints
 from tailrace.errors import QueryError
 

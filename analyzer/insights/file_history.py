@@ -32,7 +32,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
-from tailrace.analyzer.store.loader import Glob
+from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.types import Ints, Row

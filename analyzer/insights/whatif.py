@@ -23,7 +23,7 @@ from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
-from tailrace.analyzer.store.loader import Glob
+from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import tailrace
 from support.commands import TracedCommand
 from support.truth import read_run
-from tailrace.analyzer.store.loader import Glob
+from tailrace.analyzer.store.conditions import Glob
 from tailrace.cli import query
 from tailrace.errors import QueryError
 

@@ -16,7 +16,7 @@ from support.commands import TAILRACE
 from support.node_files import gather, without_sealer
 from tailrace.analyzer import exports, summary
 from tailrace.analyzer.run import Run
-from tailrace.analyzer.store.loader import Glob
+from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util.table_columns import TABLES
 from tailrace.integrations import launcher
 

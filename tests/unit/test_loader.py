@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from tailrace import _native
-from tailrace.analyzer.store import loader, schema
+from tailrace.analyzer.store import conditions, loader, schema
 from tailrace.errors import QueryError, TraceError
 
 CM1 = Path(__file__).parents[3] / "shared" / "data" / "dftracer-cm1"
@@ -92,10 +92,10 @@ def test_a_projection_is_pushed_down(run: Any, read: list[tuple[int, list[str]]]
         ({"stage": ["", "a"]}, 7, 3),
         ({"task": "a-2"}, 1, 1),
         ({"stage": "b", "task": "a-2"}, 0, 0),  # no context has both
-        ({"stage": loader.Glob("[ab]*")}, 9, 4),
+        ({"stage": conditions.Glob("[ab]*")}, 9, 4),
         ({"tag.try": "1"}, 1, 1),
         ({"pid": 8}, 0, 1),  # the header has 8, the lines 7: headers exclude blocks, rows decide
-        ({"host": loader.Glob("node*")}, 12, 4),
+        ({"host": conditions.Glob("node*")}, 12, 4),
         ({"name": "write"}, 1, 4),
         ({"size": [2, 7]}, 2, 4),
         ({"offset": 0}, 0, 4),
@@ -142,7 +142,7 @@ def test_partitions_are_balanced_and_lose_nothing(tmp_path: Path, monkeypatch: p
     run = tailrace.open(tw.make_run(tmp_path / "run", files))
     raw = run.info()["raw_bytes"]
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", raw // 6)
-    parts = loader.partitions(run._catalogue, loader.Where())
+    parts = loader.partitions(run._catalogue, conditions.Where())
     sizes = [sum(file.events for file in part) for part in parts]
     assert len(parts) in (6, 7) and sum(sizes) == 5 * (5 + 6 + 7 + 8) and max(sizes) <= 2 * sum(sizes) / 6
     frame = run.events()
@@ -194,8 +194,8 @@ def test_a_damaged_block_costs_that_block(tmp_path: Path) -> None:
 def test_a_worker_elsewhere_does_not_leave_out_what_nobody_would_see(tmp_path: Path) -> None:
     data = stage_block("a", 0) + stage_block("b", 10, events=4)
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": data}))
-    reading = loader.Reading(("name",), loader.Where(), (), opened_in=("another", 1))
-    (part,) = loader.partitions(run._catalogue, loader.Where())
+    reading = loader.Reading(("name",), conditions.Where(), (), opened_in=("another", 1))
+    (part,) = loader.partitions(run._catalogue, conditions.Where())
     with pytest.raises(TraceError, match=r"n-7-1.*events"):
         loader.read_partition(part, reading=reading)
 

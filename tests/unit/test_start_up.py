@@ -12,7 +12,7 @@ import pytest
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.edges import event_fold
-from tailrace.analyzer.store import engine, loader, query, usage
+from tailrace.analyzer.store import conditions, engine, loader, query, usage
 
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2")
 PROGRAM = """
@@ -77,7 +77,7 @@ WHERE: list[dict[str, Any]] = [
     {},
     {"stage": "a"},
     {"stage": ["a", ""]},
-    {"task": loader.Glob("t*")},
+    {"task": conditions.Glob("t*")},
     {"pid": 8},
     {"tag.try": "1"},
     {"rank": ""},
