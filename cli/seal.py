@@ -9,7 +9,7 @@ from tailrace.analyzer.util.formatting import count_text, visible
 from tailrace.cli.opening import lines
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, UsageError
-from tailrace.integrations import launcher, recovery, rundir
+from tailrace.integrations import launcher, manifest, recovery, rundir
 
 
 @click.command()
@@ -44,6 +44,7 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
     summary = launcher.Summary(alive=len(launcher.unsealed_pids(run_dir)))
     summary.lost.update(account["unrecorded_lost"])
     launcher.add_blocks(summary, run_dir, before)
+    manifest.add(run_dir, launcher.trace_sizes(run_dir))
     if account["failed"]:
         raise CoreError(launcher.unsealed_message(account, run_dir))
     click.echo(visible(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}"))

@@ -23,7 +23,7 @@ from typing import Any, TypedDict, cast
 
 from tailrace import context
 from tailrace.errors import TailraceError, TraceError
-from tailrace.integrations import environment, programs
+from tailrace.integrations import environment, manifest, programs
 from tailrace.integrations.messages import say
 
 NOT_EXECUTABLE = 126
@@ -97,6 +97,7 @@ def run_traced(command: Sequence[str], run_dir: Path, tags: str = "") -> tuple[i
         else:
             summary.alive = len(unsealed_pids(run_dir, env))
         add_blocks(summary, run_dir, before)
+        manifest.add(run_dir, trace_sizes(run_dir))
     except (TailraceError, OSError, RuntimeError, ValueError) as error:
         summary.fault = summary.fault or f"the trace in {run_dir} is incomplete: {error}"
     return code, summary

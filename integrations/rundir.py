@@ -13,6 +13,7 @@ import os
 import platform
 import pwd
 import re
+import shutil
 import socket
 import stat
 import sys
@@ -110,6 +111,7 @@ def _drop_leftovers(directory: Path, began: int) -> None:
                 file.unlink(missing_ok=True)
                 dropped |= found
     if dropped:
+        shutil.rmtree(directory / "manifest", ignore_errors=True)
         processes = "a process" if len(dropped) == 1 else f"{len(dropped)} processes"
         say(f"dropped the unsealed events of {processes} of an earlier run in {directory}, which was removed")
 

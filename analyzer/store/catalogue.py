@@ -117,7 +117,8 @@ def open_catalogue(directory: str | os.PathLike[str]) -> Catalogue:
     where = layout(directory)
     try:
         published = _place(where)
-        traces, others = where.traces(), where.others()
+        others = where.others()  # first: the files that a manifest names were written before
+        traces = where.traces()
         if published is not None and (connection := _open_if_fresh(published, [*traces, *others])) is not None:
             return Catalogue(where, connection)
         return Catalogue(where, _rebuild(published, traces, others))

@@ -17,15 +17,15 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from tailrace.analyzer.store import declared_tables, headers
+from tailrace.analyzer.store import declared_tables, headers, missing
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
-from tailrace.analyzer.store.layout import ACCOUNTS, Source
+from tailrace.analyzer.store.layout import ACCOUNTS, MANIFEST, Source
 from tailrace.analyzer.util import memory, no_journal, ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 14
+VERSION = 15
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -36,7 +36,7 @@ INTEGER, exe TEXT, argv TEXT,
   began INTEGER, ended INTEGER, counted INTEGER, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
-  uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER, totals INTEGER, calls INTEGER);
+  uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER, number INTEGER, totals INTEGER, calls INTEGER);
 CREATE INDEX blocks_file ON blocks (file_id);
 CREATE INDEX blocks_sealed ON blocks (process_id, seg, epoch, slots);
 CREATE INDEX blocks_time ON blocks (t0, t1);
@@ -85,7 +85,7 @@ def _schema() -> list[tuple[str, str, str | None]]:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    for statement in (TABLES + declared_tables.TABLES).split(";"):
+    for statement in (TABLES + missing.TABLES + declared_tables.TABLES).split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -113,7 +113,7 @@ _PROCESS = (
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
 )
-_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_BLOCK = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
 _REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
@@ -181,6 +181,7 @@ class _Filler:
         given = {source.name: source.stamp for source in others}
         if given != {name: stamp for name, stamp in self._known.items() if name not in known}:
             self._others(others)
+        missing.note(self._db)
         self._db.execute("DELETE FROM sources")
         rows = ((source.name, *source.stamp) for source in [*traces, *others])
         self._db.executemany("INSERT INTO sources VALUES (?, ?, ?, ?)", rows)
@@ -281,14 +282,14 @@ class _Filler:
         process_id, block_id = self._process(header), self._next_id("blocks")
         place = (header.offset, header.member_bytes, header.raw)
         if self._is_copy(process_id, header):
-            self._put(_BLOCK, block_id, file_id, process_id, *place, *[0] * 7, None, None, None, 0, 0)
+            self._put(_BLOCK, block_id, file_id, process_id, *place, *[0] * 7, None, None, None, None, 0, 0)
             self._put(_LOSS, name, process_id, "copied", "blocks", 1, "")
             return
         figures = (header.events, header.t0, header.t1, header.read, header.written, *header.uncounted)
         sealed = header.sealed or (None, None, None)
         totals, of_events = header.totals
         calls = max(header.events - totals, 0) + of_events  # as many events as under full detail
-        self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *sealed, totals, calls)
+        self._put(_BLOCK, block_id, file_id, process_id, *place, *figures, *sealed, header.number, totals, calls)
         for child in header.reaped:
             ends = (child.pid, child.status, child.read, child.written)
             self._put(_REAPED, name, process_id, header.host, *ends, header.t1)
@@ -353,6 +354,10 @@ class _Filler:
                 self._put(_LOSS, source.name, 0, "refused", "files", 1, f"{source.path}: {source.obstacle}")
             elif source.name == "run.json":
                 self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(self._object_in(source)),))
+        self._db.execute("DELETE FROM manifest")
+        for source in others:
+            if source.name.startswith(f"{MANIFEST}/") and not source.obstacle:
+                self._manifest(source)
         self._db.execute("DELETE FROM reaped WHERE process_id IS NULL")
         self._db.execute("DELETE FROM untraced WHERE file LIKE ? || '/%'", (ACCOUNTS,))
         for source in others:
@@ -386,6 +391,15 @@ class _Filler:
     def _damaged(self, source: Source, problem: str) -> None:
         said = problem if problem.startswith(source.place) else f"{source.path}: {problem}"
         self._put(_LOSS, source.name, 0, "damaged", "files", 1, said)
+
+    def _manifest(self, source: Source) -> None:
+        try:
+            damaged = missing.add(self._db, source.name, ownership.read_regular(source.path, ownership.JSON_LIMIT))
+        except OSError as error:
+            self._damaged(source, error.strerror or str(error))
+        else:
+            if damaged:
+                self._damaged(source, f"{damaged:,} damaged lines: a trace file that is gone may not be missed")
 
     def _launched(self, source: Source) -> None:
         """Adds the accounts of a file: the one that `tailrace run` wrote at its command's end, or those of the tasks of

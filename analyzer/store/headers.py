@@ -91,6 +91,8 @@ class Header:
     untraced: tuple[Untraced, ...] = ()
     sealed: tuple[int, int, int] | None = None
     """seg, epoch and slots, None where the header lacks one: no two blocks of a process have the same."""
+    number: int | None = None
+    """How many blocks its segment had before; None where the header lacks it (version 1)."""
     totals: tuple[int, int] = (0, 0)
     """Lines of totals, and the events that they stand for."""
 
@@ -204,6 +206,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         reaped=tuple(filter(None, map(_reaped, reaped))) if isinstance(reaped, list) else (),
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
         sealed=_sealed(values),
+        number=min(_natural(values, "block"), 2**32) if "block" in values else None,
         totals=pair(values.get("totals")) or (0, 0),
     )
 

@@ -1,6 +1,7 @@
-"""The places of a run's files: trace files, run.json, declared files and the launchers' accounts.
+"""The places of a run's files: trace files, run.json, declared files, the launchers' accounts, the sealers' manifest.
 
-DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json; or DIR/*.pfw.gz of DFTracer
+DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json, DIR/manifest/*.jsonl; or DIR/*.pfw.gz of
+DFTracer
 
 Invariants: of tailrace's runs only regular files of the run's owner are read, and no link is followed, since whoever
 made the directory may have put anything in it. What is refused is named, never passed over.
@@ -17,6 +18,8 @@ from tailrace.errors import NotARunError
 
 ACCOUNTS = "accounts"
 """The folder of the launchers' accounts."""
+MANIFEST = "manifest"
+"""The folder of what sealers say of the trace files they wrote."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,10 @@ class Layout:
         return self._sources(self.trace, (".pfw.gz", ".pfw"))
 
     def others(self) -> list[Source]:
-        """run.json, the declared files and the launchers' accounts, by name."""
+        """run.json, the declared files, the launchers' accounts and the manifest, by name."""
         if not self.owned:
             return []
-        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"))
+        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"), (MANIFEST, ".jsonl"))
         found = [source for name, end in folders for source in self._sources(self.directory / name, (end,))]
         return found + [source for source in self._sources(self.directory, (".json",)) if source.name == "run.json"]
 

@@ -59,6 +59,8 @@ DAMAGED = {
     "refused": "is refused: a link, a special file or another user's",
     "vanished": "vanished while the run was read",
     "empty": "is empty",
+    "missing": "lacks blocks that were written",
+    "gone": "is gone",
 }
 """What is wrong with a trace file without a readable block, by the cause of the loss."""
 LEFT_OUT = OBSTACLES["left_out"]
@@ -119,13 +121,25 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
 
 def lossy_ids(catalogue: Catalogue) -> set[int]:
     """The ids of the processes that lost something, or that have blocks in a trace file which lost something of an
-    unknown process."""
+    unknown process, or whose node has lost a file."""
     rows = catalogue.rows(
         "SELECT process_id FROM losses WHERE process_id <> 0 AND count > 0 AND cause <> 'copied' UNION"
         " SELECT b.process_id FROM blocks b JOIN files f ON f.id = b.file_id"
         " WHERE f.file IN (SELECT file FROM losses WHERE process_id = 0 AND count > 0)"
     )
-    return {int(key) for (key,) in rows}
+    return {int(key) for (key,) in rows} | _of_lost_files(catalogue)
+
+
+def _of_lost_files(catalogue: Catalogue) -> set[int]:
+    """The processes that may have had blocks in a trace file that is gone, by its name."""
+    gone = catalogue.rows("SELECT file FROM losses WHERE cause = 'missing' AND unit = 'files'")
+    if not gone:
+        return set()
+    stems = {str(file).removeprefix("trace/").removesuffix(".pfw.gz") for (file,) in gone}
+    of_hosts = {stem.rpartition(".")[0] for stem in stems if "-" not in stem}
+    rows = catalogue.rows("SELECT id, host, pid, start FROM processes")
+    named = ((key, re.sub(r"[^A-Za-z0-9._]", "_", host), pid, start) for key, host, pid, start in rows)
+    return {int(key) for key, host, pid, start in named if host in of_hosts or f"{host}-{pid}-{start}" in stems}
 
 
 def totals(rows: Sequence[Row] | pd.DataFrame) -> dict[str, Any]:
@@ -228,8 +242,11 @@ def _damaged(catalogue: Catalogue) -> Damaged:
     """The trace files that may have had all blocks of a process: a process's of which nothing can be read, a node's
     of which anything can't be."""
     query = (
-        "SELECT f.file, coalesce(l.cause, 'empty'), EXISTS (SELECT 1 FROM blocks b WHERE b.file_id = f.id) FROM files f"
-        " LEFT JOIN losses l ON l.file = f.file AND l.process_id = 0 GROUP BY f.file ORDER BY f.file"
+        "SELECT f.file AS file, CASE WHEN l.cause = 'missing' AND l.unit = 'files' THEN 'empty'"
+        " ELSE coalesce(l.cause, 'empty') END, EXISTS (SELECT 1 FROM blocks b WHERE b.file_id = f.id)"
+        " FROM files f LEFT JOIN losses l ON l.file = f.file AND l.process_id = 0 GROUP BY f.file"
+        " UNION SELECT file, 'gone', 0 FROM losses WHERE cause = 'missing' AND unit = 'files'"
+        " AND file NOT IN (SELECT file FROM files) ORDER BY file"
     )
     of_processes: dict[str, str] = {}
     of_nodes: dict[str, str] = {}

@@ -28,6 +28,7 @@ LOSSES = {
     "damaged": "damaged",
     "unreadable": "that can't be read",
     "vanished": "that vanished while the run was read",
+    "missing": "missing, which were written",
     "copied": "that are copies of others, counted once",
 }
 """cause -> words; any other cause is shown by its name."""

@@ -47,7 +47,13 @@ def files_of_their_own(run_traced: TracedCommand) -> Iterator[None]:
 
 @pytest.mark.usefixtures("files_of_their_own")
 @pytest.mark.parametrize(
-    ("damage", "words"), [(text, "is no trace"), (cut, "is cut off within its first block"), (empty, "is empty")]
+    ("damage", "words"),
+    [
+        (text, "is no trace"),
+        (cut, "is cut off within its first block"),
+        (empty, "is empty"),
+        (Path.unlink, "is gone"),
+    ],
 )
 @pytest.mark.parametrize("whose", ["wc", "sh"])
 def test_a_damaged_trace_file_is_no_process_without_settings(
@@ -60,6 +66,7 @@ def test_a_damaged_trace_file_is_no_process_without_settings(
     assert f"its trace file trace/{path.name} {words}" in coverage["cause"].tolist()
     shown = cli("info", run_traced.run).stdout
     assert "started without" not in shown and words in shown
+    assert path.name in tailrace.open(run_traced.run).problems[0]
 
 
 @pytest.mark.parametrize("content", ['{"format": 1, "run_id', "[]", ""])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from support import counted
+from support import counted, reader
 from support.commands import TracedCommand
 from support.counted import Node
 from support.harm import Program
@@ -41,6 +41,7 @@ def blocks(run: Path) -> dict[str, list[dict[str, object]]]:
         headers, torn, cause, _ = _native.scan_blocks(str(path), 0)
         assert not torn, f"{path}: {torn} bytes are torn: {cause}"
         found[path.name] = [json.loads(text) for _, _, text in headers]
+    assert not reader.gaps(str(run / "trace" / name) for name in found)
     return found
 
 

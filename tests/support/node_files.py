@@ -43,6 +43,7 @@ def gather(run: Path, rotate_bytes: int, keeps: Callable[[str, int], bool] = lam
             name = trace / f"{host}.{at[host]}.pfw.gz"
         _append(name, block)
     shutil.rmtree(aside)
+    shutil.rmtree(run / "manifest", ignore_errors=True)
 
 
 def _blocks(path: Path, trace: Path, keeps: Callable[[str, int], bool]) -> Iterator[Chunk]:

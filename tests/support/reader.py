@@ -75,6 +75,18 @@ def scan_blocks(path: str, start_offset: int = 0, most: int = 0) -> tuple[list[t
     return blocks, torn, cause, problem
 
 
+def gaps(paths: Iterable[str]) -> list[tuple[Any, ...]]:
+    """(host, pid, start, seg, the numbers of its blocks) of each segment of which the files lack a block that was
+    written before another one."""
+    numbers: dict[tuple[Any, ...], set[int]] = {}
+    for path in paths:
+        for _, _, text in scan_blocks(path)[0]:
+            header = json.loads(text.decode("utf-8", "replace"), strict=False)
+            segment = tuple(header[key] for key in ("host", "pid", "start", "seg"))
+            numbers.setdefault(segment, set()).add(header["block"])
+    return [(*key, *sorted(found)) for key, found in numbers.items() if found != set(range(len(found)))]
+
+
 def _contents(path: str) -> bytes:
     try:
         return Path(path).read_bytes()

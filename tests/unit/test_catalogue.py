@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,43 @@ def test_a_block_that_comes_twice_counts_once(tmp_path: Path) -> None:
     assert "2 blocks that are copies of others, counted once (trace/n-7-1" in run.problems[0]
     (directory / "trace" / "n-7-1.pfw.gz").unlink()
     assert len(tailrace.open(directory).read(["name"])) == 1 and tailrace.open(directory).problems == []
+
+
+def test_a_block_that_others_of_its_segment_came_after_is_missed(tmp_path: Path) -> None:
+    """In whatever order and file they are, and where one comes twice."""
+    one, two, three, four = (
+        tw.block([tw.event(ts_us=tw.T0_US + n)], {"seg": 0, "epoch": 1, "slots": n + 1, "block": n}) for n in range(4)
+    )
+    other = tw.block([tw.event(pid=8, ts_us=tw.T0_US + 9)], {"pid": 8, "block": 0})
+    directory = tw.make_run(tmp_path / "run", {"node_1.0": one + four + other, "node_1-7-1": three + three})
+    run = tailrace.open(directory)
+    assert run.losses[["cause", "unit", "count"]].values.tolist() == [["copied", "blocks", 1], ["missing", "blocks", 1]]
+    assert "1 blocks missing, which were written" in run.problems[1]
+    (directory / "trace" / "node_1-7-1.pfw.gz").write_bytes(three + two)
+    assert tailrace.open(directory).problems == []
+
+
+def test_a_file_of_the_manifest_that_is_gone_is_missed(tmp_path: Path) -> None:
+    block = tw.block([tw.event()], {"block": 0})
+    directory = tw.make_run(tmp_path / "run", {"node_1.0": block, "node_1-7-1": block[:0], "node_1-8-1": block[:0]})
+    folder = directory / "manifest"
+    folder.mkdir()
+
+    def line(text: bytes) -> bytes:
+        return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
+
+    whole = line(b'{"file":"node_1.0.pfw.gz","blocks":1') + line(b'{"file":"node_1-7-1.pfw.gz"')
+    (folder / "node_1.jsonl").write_bytes(whole + line(b'{"file":"node_1.0.pfw.gz","blocks":3') + b'{"file":"torn')
+    (folder / "node_2.jsonl").write_bytes(line(b'{"file":"node_2.0.pfw.gz","blocks":7'))
+    found = tailrace.open(directory).losses
+    assert found[["file", "cause", "unit", "count"]].values.tolist() == [
+        ["trace/node_1-7-1.pfw.gz", "missing", "files", 1],
+        ["trace/node_1.0.pfw.gz", "missing", "blocks", 2],
+        ["trace/node_2.0.pfw.gz", "missing", "files", 1],
+    ]
+    assert found["problem"][2] == "trace/node_2.0.pfw.gz, which manifest/node_2.jsonl has with 7 blocks, is gone"
+    (folder / "node_2.jsonl").write_bytes(whole.replace(b"1.0", b"9.0"))
+    assert tailrace.open(directory).problems[0].startswith("1 file damaged: ")
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -118,6 +118,7 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate
   number("seg", segment.segment);
   number("epoch", segment.epoch.load(std::memory_order_relaxed));
   number("slots", next_slot);
+  number("block", segment.blocks.load(std::memory_order_relaxed));
   number("read", read_);
   number("written", written_);
   if (totals_lines_) {

@@ -31,7 +31,7 @@
 // Order of writes:
 //   file         header, then `magic` (release): a file without it is not read
 //   record       the names and the context that it refers to, then its fields, then its `mark` (release)
-//   seal         blocks appended to the trace file, then `first_slot`. Where the process dies in between, the sealer
+//   seal         blocks appended to the trace file, then `blocks` and `first_slot`. Where the process dies in between, the sealer
 //                finds the block by its header (segment, epoch, slots), so no record is sealed twice
 //   next epoch   clock map, thread, `first_slot` 0, then a higher `epoch`: this empties the segment, nothing is erased
 //   hand-over    session/hand_over.h
@@ -53,7 +53,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 6 ^ table_number();
+constexpr uint32_t kJournalVersion = 7 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -174,7 +174,8 @@ struct SegmentHeader {
   uint64_t until_ticks;                 // where the clock map of a handed segment's epoch ends; 0: it was not handed
   uint64_t until_ns;
   BlockPlan plan;
-  uint64_t pid_namespace;  // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
+  std::atomic<uint32_t> blocks;  // of the segment so far, in whatever file
+  uint64_t pid_namespace;        // of `pid`: the inode of /proc/PID/ns/pid; 0: unknown
   std::atomic<uint64_t> lost[static_cast<int>(Loss::kCount)];
   Ledger ledger;
   uint32_t host_bytes;

@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "format/checked_file.h"
+#include "format/crc32.h"
 
 namespace tailrace {
 namespace {
@@ -52,6 +53,7 @@ void cut_torn_block(int fd, uint64_t file_bytes, uint64_t offset) {
 }  // namespace
 
 NodeFile::~NodeFile() {
+  add_to_manifest();
   if (fd_ >= 0) sys::close(fd_);
   if (directory_ >= 0) sys::close(directory_);
 }
@@ -88,7 +90,33 @@ uint64_t NodeFile::find_free() {
   return free;
 }
 
+// One line in one write(2): other sealers of the node may append at the same time, those of other nodes have files of
+// their own.
+void NodeFile::add_to_manifest() {
+  if (fd_ < 0 || blocks_ == noted_blocks_) return;
+  char path[sizeof name_ + 32], line[sizeof name_ + 128];
+  Writer p(path, sizeof path), w(line, sizeof line);
+  write_host(p << "../manifest/");
+  p << ".jsonl";
+  (w << "{\"file\":").json(name_);
+  (w << ",\"blocks\":").number(static_cast<int64_t>(blocks_));
+  uint32_t crc = crc32_of(line, w.size());
+  (w << ",\"crc\":\"").hex(crc, 8) << "\"}\n";
+  p.c_str();
+  if (p.overflowed() || w.overflowed()) return;
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND;
+  int fd = open_regular(path, kFlags, directory_);
+  if (fd == -ENOENT) {
+    sys::call(SYS_mkdirat, directory_, sys::pointer("../manifest"), 0700);
+    fd = open_regular(path, kFlags, directory_);
+  }
+  if (fd < 0) return;
+  if (sys::write(fd, line, w.size()) == static_cast<long>(w.size())) noted_blocks_ = blocks_;
+  sys::close(fd);
+}
+
 int NodeFile::open_next() {
+  add_to_manifest();
   if (fd_ >= 0) sys::close(fd_);
   fd_ = -1;
   if (directory_ < 0) return directory_;
@@ -100,7 +128,7 @@ int NodeFile::open_next() {
     // On a file system without locks no one cuts this file's torn end.
     sys::flock(fd, LOCK_EX | LOCK_NB);
     fd_ = fd;
-    bytes_ = 0;
+    bytes_ = blocks_ = noted_blocks_ = 0;
   }
   return 0;
 }
@@ -143,10 +171,22 @@ int NodeFile::append(int journal_fd, SegmentHeader &copy, string_view member, ui
   if (!write_back(journal_fd, copy, copy.plan)) return -EIO;
   status = write_block(member);
   if (status < 0) return status;
+  ++blocks_;
+  copy.blocks.fetch_add(1);
+  write_back(journal_fd, copy, copy.blocks);
   copy.first_slot.store(next_slot);
   // Where this fails the plan still tells that the block is written.
   write_back(journal_fd, copy, copy.first_slot);
   return 0;
+}
+
+void go_on_behind(SegmentHeader &segment, string_view header) {
+  uint64_t slots, block;
+  if (!header_number(header, "slots", slots)) return;
+  segment.first_slot.store(static_cast<uint32_t>(slots));
+  if (header_number(header, "block", block) && block >= segment.blocks.load()) {
+    segment.blocks.store(static_cast<uint32_t>(block) + 1);
+  }
 }
 
 void apply_plan(SegmentHeader &segment, int trace_directory) {
@@ -158,11 +198,10 @@ void apply_plan(SegmentHeader &segment, int trace_directory) {
   auto bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
   walk_blocks(fd, bytes, plan.offset, [&](BlockWalk &walk) {
     BlockPlace place;
-    uint64_t slots;
     if (!walk.next(place)) {
       cut_torn_block(fd, bytes, plan.offset);
-    } else if (is_of(segment, place.header) && header_number(place.header, "slots", slots)) {
-      segment.first_slot.store(static_cast<uint32_t>(slots));
+    } else if (is_of(segment, place.header)) {
+      go_on_behind(segment, place.header);
     }
   });
   sys::close(fd);

@@ -28,6 +28,9 @@ class NodeFile {
   // To be called first, while the path leads to the run: somebody may put another directory in its place later.
   void open_directory(const char *trace_directory);
   int directory() const { return directory_; }
+  // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it is
+  // gone. To be called when the sealer ends; a sealer that is killed adds nothing.
+  void add_to_manifest();
   // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to.
   int append(int journal_fd, SegmentHeader &copy, string_view member, uint32_t next_slot);
 
@@ -40,11 +43,14 @@ class NodeFile {
 
   int directory_ = -2;  // -errno: there is none
   int fd_ = -1;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, blocks_ = 0, noted_blocks_ = 0;
   char name_[sizeof BlockPlan{}.file] = {};
 };
 
 constexpr uint64_t kNodeFileBytes = 1ULL << 30;
+
+// Sets how far the segment is sealed to what the header of a block of its present epoch says.
+void go_on_behind(SegmentHeader &segment, string_view header);
 
 // Where the journal's plan for its present epoch was carried out, sets first_slot behind the block; a torn block there is
 // cut off if its sealer is dead.

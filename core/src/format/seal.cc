@@ -543,6 +543,8 @@ void Sealer::end_block(uint32_t next_slot) {
     unwritten_ += summary_.records();
     return;
   }
+  // A target has stored both.
+  if (!options_.target) segment_.blocks.fetch_add(1, std::memory_order_relaxed);
   segment_.first_slot.store(next_slot, std::memory_order_release);
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     if (lost[i]) segment_.lost[i].fetch_sub(lost[i], std::memory_order_relaxed);

@@ -139,10 +139,10 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
 bool take_stock(SegmentHeader &segment, BlockWalk &walk, int fd, uint64_t file_bytes) {
   BlockPlace place;
   while (walk.next(place)) {
-    uint64_t seg, epoch, slots;
+    uint64_t seg, epoch;
     if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
-        header_number(place.header, "slots", slots) && seg == segment.segment && epoch == segment.epoch.load()) {
-      segment.first_slot.store(static_cast<uint32_t>(slots));
+        seg == segment.segment && epoch == segment.epoch.load()) {
+      go_on_behind(segment, place.header);
     }
   }
   if (walk.foreign()) return false;
@@ -320,6 +320,7 @@ Outcome Sealing::seal_handed(int directory, const char *name, unsigned uid) {
     for (auto &lost : segment.lost) lost.store(0);
     outcome = seal_copy(fd, trace_directory_bytes_ == 0, false);
     if (outcome == Outcome::kSealed) {
+      write_back(fd, segment, segment.blocks);  // a plan that was carried out before may have told it
       segment.first_slot.store(segment.allocated_slots.load());
       write_back(fd, segment, segment.first_slot);
       segment.holding.store(kSpare);
@@ -454,7 +455,9 @@ int Sealing::seal_dead(const char *directory) {
     w << string_view(directory) << '/' << name;
     sys::unlink(w.c_str());
   };
-  return is_ready() ? seal_all(directory, sys::geteuid(), seal_announced) : -ENOMEM;
+  int status = is_ready() ? seal_all(directory, sys::geteuid(), seal_announced) : -ENOMEM;
+  node_file_.add_to_manifest();
+  return status;
 }
 
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {

@@ -29,6 +29,7 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   s->from_ns = now.monotonic_ns;
   s->first_tid = tid;
   s->epoch.store(1, std::memory_order_relaxed);
+  s->blocks.store(0, std::memory_order_relaxed);
   s->host_bytes = static_cast<uint32_t>(strlen(g.host));
   memcpy(s->host, g.host, s->host_bytes);
   s->path_bytes = static_cast<uint32_t>(strlen(g.trace_path));

@@ -85,6 +85,21 @@ TEST_F(NodeSealerTest, WhatIsHandedOverIsSealedAndGivenBack) {
   EXPECT_EQ(look(sealing), Outcome::kAlive);
 }
 
+TEST_F(NodeSealerTest, AFileIsInTheManifestOnceItsSealerEnds) {
+  {
+    Sealing sealing(trace_, result_);
+    ASSERT_EQ(seal(sealing), Outcome::kSealed);
+    EXPECT_NE(access((directory_ / "manifest").c_str(), F_OK), 0);
+    ASSERT_EQ(sealing.seal_dead((directory_ / "tailrace-none").c_str()), 0);
+  }
+  std::string name = file(0).substr(trace_.size() + 1), host = name.substr(0, name.size() - strlen(".0.pfw.gz"));
+  std::string line = read_file(directory_ / ("manifest/" + host + ".jsonl"));
+  std::string text = "{\"file\":\"" + name + "\",\"blocks\":1";
+  char crc[9];
+  snprintf(crc, sizeof crc, "%08x", crc32_of(text.data(), text.size()));
+  EXPECT_EQ(line, text + ",\"crc\":\"" + crc + "\"}\n") << "once, though the sealer has ended, too";
+}
+
 TEST_F(NodeSealerTest, LossesAreTheProcesssToReport) {
   header().lost[static_cast<int>(Loss::kNoJournal)].store(3);
   Sealing sealing(trace_, result_);
@@ -96,12 +111,14 @@ TEST_F(NodeSealerTest, LossesAreTheProcesssToReport) {
 TEST_F(NodeSealerTest, ABlockThatASealerHadWrittenBeforeItDiedIsNotWrittenAgain) {
   { ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed); }
   hand_over();  // as if it had died before it said so
+  header().blocks.store(0);
   header().claimed.store(1);
   Sealing next(trace_, result_);
   ASSERT_EQ(seal(next), Outcome::kSealed);
   EXPECT_EQ(header().holding.load(), kSpare);
   EXPECT_EQ(read_blocks(file(0)).size(), 1u);
   EXPECT_EQ(bytes(1), -1) << "nothing was left to write";
+  EXPECT_EQ(header().blocks.load(), 1u);
 }
 
 TEST_F(NodeSealerTest, ATornBlockIsCutAndWrittenAnewOnceItsSealerIsDead) {
@@ -163,6 +180,8 @@ TEST_F(NodeSealerTest, AnEmptiedSegmentsLedgerHasABlockOfItsOwnAtTheEnd) {
   ASSERT_EQ(sealing.seal_one(directory_fd_, kName, geteuid()), Outcome::kSealed);
   auto blocks = read_blocks(file(0));
   ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(number(blocks[0], "block"), 0u);
+  EXPECT_EQ(number(blocks[1], "block"), 1u);
   EXPECT_EQ(number(blocks[1], "events"), 0u);
   EXPECT_EQ(number(blocks[1], "done"), 4711u);
 }

@@ -428,12 +428,15 @@ TEST_F(Seal, RecordsSealedBeforeTheProcessDiedAreNotSealedAgain) {
     for (int i = 0; i < 10; ++i) s.event(Fn::f_fsync, 0, 0, 1);
     ASSERT_EQ(s.seal(), 0);
     s.header()->first_slot.store(0);  // the process died before it stored its progress
+    s.header()->blocks.store(0);
     s.event(Fn::f_fdatasync, 0, 0, 1);
   }
   SealedJournals result;
   ASSERT_EQ(seal_dead_journals(directory_.path().c_str(), result), 0);
   auto blocks = read_blocks(trace_);
   ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(number(blocks[0], "block"), 0u);
+  EXPECT_EQ(number(blocks[1], "block"), 1u);
   EXPECT_EQ(number(blocks[1], "events"), 1u);
   EXPECT_EQ(count(blocks[1].json, "\"stage\":\"s\""), 1) << "state is read from slots that are sealed already";
 }

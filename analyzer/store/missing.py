@@ -1,0 +1,80 @@
+"""What of a run's trace is missing without a trace of it: blocks that others of their segment came after, and files and
+blocks that a manifest has (docs/trace-format.md, "The manifest").
+
+Invariant: what is missing both ways counts once. Two segments of one number hide a gap, and make none.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+
+from tailrace.analyzer.store import headers
+from tailrace.analyzer.util.formatting import clean
+
+TABLES = "CREATE TABLE manifest (file TEXT PRIMARY KEY, blocks INTEGER, place TEXT);"
+"""place: the manifest."""
+
+_LINE = (
+    "INSERT INTO manifest VALUES (?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET blocks = max(coalesce(blocks, excluded.blocks), coalesce(excluded.blocks, blocks))"
+)
+_GAPS = (
+    "INSERT INTO losses SELECT min(f.file), g.process_id, 'missing', 'blocks', sum(g.gap), '' FROM"
+    " (SELECT process_id, min(file_id) AS file_id, max(number) + 1 - count(DISTINCT number) AS gap FROM blocks"
+    " WHERE number IS NOT NULL GROUP BY process_id, seg) g JOIN files f ON f.id = g.file_id WHERE g.gap > 0"
+    " GROUP BY g.process_id"
+)
+_KNOWN = (
+    "SELECT m.file, m.place, m.blocks, f.id, (SELECT count(*) FROM blocks b WHERE b.file_id = f.id),"
+    " EXISTS (SELECT 1 FROM losses l WHERE l.file = m.file)"
+    " FROM manifest m LEFT JOIN files f ON f.file = m.file ORDER BY m.file"
+)
+_LOSS = "INSERT INTO losses VALUES (?, 0, 'missing', ?, ?, ?)"
+
+
+def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
+    """Adds the lines of a manifest; returns how many are damaged. The last one may be cut off by its writer's death."""
+    damaged = 0
+    for line in text.splitlines(keepends=True):
+        row = _parsed(line)
+        if row is not None:
+            connection.execute(_LINE, (f"trace/{row[0]}", row[1], place))
+        elif line.endswith(b"\n"):
+            damaged += 1
+    return damaged
+
+
+def _parsed(line: bytes) -> tuple[str, int | None] | None:
+    """A trace file's name and number of blocks (None: not counted); None where the line is damaged."""
+    text, _, rest = line.partition(b',"crc":"')
+    if rest.rstrip() != b'%08x"}' % zlib.crc32(text):
+        return None
+    try:
+        row = json.loads(text + b"}")
+        file, blocks = row["file"], headers.whole(row.get("blocks"))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    if not isinstance(file, str) or (blocks is not None and not 0 <= blocks < 2**32):
+        return None
+    return clean(file), blocks
+
+
+def note(connection: sqlite3.Connection) -> None:
+    """Makes losses of what is missing now."""
+    connection.execute("DELETE FROM losses WHERE cause = 'missing' AND unit IN ('blocks', 'files')")
+    connection.execute(_GAPS)
+    of_gaps = "SELECT coalesce(sum(count), 0) FROM losses WHERE cause = 'missing' AND unit = 'blocks'"
+    (gaps,) = connection.execute(of_gaps).fetchone()
+    for file, place, blocks, file_id, found, is_said in connection.execute(_KNOWN).fetchall():
+        if file_id is None:
+            how_many = f" with {blocks:,} blocks" if blocks else ""
+            connection.execute(_LOSS, (file, "files", 1, f"{file}, which {place} has{how_many}, is gone"))
+        elif blocks is None and not found and not is_said:
+            connection.execute(_LOSS, (file, "files", 1, f"{file}, which {place} has, is empty"))
+        elif blocks is not None and blocks > found:
+            # The gaps don't tell from which file their blocks are.
+            if beyond := max(0, blocks - found - gaps):
+                connection.execute(_LOSS, (file, "blocks", beyond, ""))
+            gaps = max(0, gaps - (blocks - found))
