@@ -20,6 +20,7 @@ from tailrace.analyzer.store import conditions, engine, headers, ledger, loader,
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
+from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Graph, SqlRow
 from tailrace.errors import QueryError
@@ -149,7 +150,8 @@ class Run:
             columns: names from `self.columns`; None for all.
             t0: keep calls that ended at or after it, ns since the epoch.
             t1: keep calls that started before it.
-            **where: column=value, column=[values] or column=conditions.Glob("*.nc"); "" is null. For a free tag:
+            **where: column=value, column=[values], or of tailrace.analyzer.store.conditions Glob("*.nc"),
+                Between(low, high), Not((value,)), AllOf((Between(1), Not((5,)))); "" is null. For a free tag:
                 **{"tag.try": "0"}. `path` is any name of a file (`find_files`): its events are those under all its
                 names, as the first or the second file of a call.
 
@@ -193,6 +195,39 @@ class Run:
         of `events`."""
         return loader.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
 
+    def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[loader.Block]:
+        """The blocks of the trace that can hold an event that matches, by their headers. Arguments and errors are those
+        of `events`."""
+        return loader.blocks(self._catalogue, self._reading((), t0, t1, where)[1])
+
+    def totals(
+        self,
+        by: Sequence[str] = (),
+        aggs: Sequence[str] = ("count",),
+        *,
+        t0: int | None = None,
+        t1: int | None = None,
+        **where: Any,
+    ) -> pd.DataFrame:
+        """Totals of the matching events, one row a group, as `tailrace query` prints them.
+
+        Args:
+            by: columns, and ranges of them: "stage", "size:log2", "offset:1MiB", "time:1s".
+            aggs: "count", "sum:size", "share:size", "rate:size", "ratio:size/count", "p95:dur", ...
+            t0: as in `events`.
+            t1: as in `events`.
+            **where: as in `events`.
+
+        Returns:
+            The frame of tailrace.analyzer.store.query.aggregate.
+
+        Raises:
+            QueryError: there is no such column, aggregate, file, stage, task, job, workflow, rank, host, pid or start.
+        """
+        from tailrace.analyzer.store import figures, query
+
+        return query.aggregate(self, by, [figures.parse(text) for text in aggs], t0=t0, t1=t1, **where)
+
     def _reading(
         self, columns: Sequence[str] | None, t0: int | None, t1: int | None, where: dict[str, Any]
     ) -> tuple[list[str], conditions.Where]:
@@ -208,22 +243,23 @@ class Run:
                 raise QueryError(f"the run has no column {name!r}; it has {', '.join(self.columns)}")
         for name, wanted in predicates.values:
             if name in schema.TAGS:
-                self._check_values(name, "contexts", [value for value in wanted if value != ""])
+                self._check_values(name, "contexts", conditions.named(wanted))
             elif name in PROCESS and self._kinds == {headers.TAILRACE}:  # DFTracer's files may have several of each
-                self._check_values(name, "processes", [value for value in wanted if value != ""])
+                self._check_values(name, "processes", conditions.named(wanted))
 
     @cached_property
     def _kinds(self) -> set[str]:
         return {str(kind) for (kind,) in self._catalogue.rows("SELECT DISTINCT kind FROM files")}
 
-    def _check_values(self, name: str, table: str, wanted: list[conditions.Wanted]) -> None:
+    def _check_values(self, name: str, table: str, wanted: list[str | int | conditions.Glob]) -> None:
         query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name}"
         known = [value for (value,) in self._catalogue.rows(query)]
         for value in wanted:
             if value not in known and not (isinstance(value, conditions.Glob) and any(value.fits(known))):
                 text = value.pattern if isinstance(value, conditions.Glob) else value
                 shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
-                raise QueryError(f"{self.path}: there is no {name} {text!r}; there is {shown or 'none'}")
+                near = nearest.hint(str(text), map(str, known))
+                raise QueryError(f"{self.path}: there is no {name} {text!r}{near}; there is {shown or 'none'}")
 
     # ---- files by name ----
 
@@ -254,11 +290,15 @@ class Run:
 
     def _with_files(self, predicates: conditions.Where) -> conditions.Where:
         """The predicates with the files that the values of `path` name, in place of these."""
-        values = tuple((name, wanted) for name, wanted in predicates.values if name != "path")
-        if len(values) == len(predicates.values):
+        paths = [wanted for name, wanted in predicates.values if name == "path"]
+        if not paths:
             return predicates
-        names = [value for name, wanted in predicates.values if name == "path" for value in wanted]
-        return replace(predicates, values=values, files=self._file_names.choose(names))
+        values = tuple((name, wanted) for name, wanted in predicates.values if name != "path")
+        wanted = [one for several in paths for one in several]
+        unwanted = [value for one in wanted if isinstance(one, conditions.Not) for value in one.values]
+        names = [one for one in wanted if not isinstance(one, conditions.Not)]
+        files, without = (self._file_names.choose(some) if some else None for some in (names, unwanted))
+        return replace(predicates, values=values, files=files, without=without)
 
     # ---- tables ----
 
@@ -484,6 +524,12 @@ class Run:
         """When the first event began; None in a run without events."""
         ((first,),) = self._catalogue.rows("SELECT min(t0) FROM blocks WHERE events > 0")
         return None if first is None else int(first)
+
+    @cached_property
+    def t1_ns(self) -> int | None:
+        """When the last event ended; None in a run without events."""
+        ((last,),) = self._catalogue.rows("SELECT max(t1) FROM blocks WHERE events > 0")
+        return None if last is None else int(last)
 
     def stage_rows(self) -> list[usage.Stage]:
         """The rows of `stages` as plain values, without loading pandas."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import isfinite
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tailrace.analyzer.run import Run
-    from tailrace.analyzer.store.conditions import Glob
+    from tailrace.analyzer.store.conditions import Between, Glob
+    from tailrace.analyzer.store.schema import Column
 
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
@@ -54,8 +56,9 @@ def _filters(function: Any) -> Any:
     "--where",
     "pairs",
     multiple=True,
-    metavar="COLUMN=VALUE",
-    help="Any other column, as in tag.try=0. May be repeated.",
+    metavar="CONDITION",
+    help="A condition on any column, with = != < <= > >= and units, as in tag.try=0, 'size<4KiB', 'dur>10ms',"
+    " 'name!=read'. May be repeated: values of one column that = gives are alternatives, all else must hold.",
 )
 @click.option(
     "--since", type=float, metavar="S", help="Only calls that end at or after this time, in s from the first event."
@@ -63,13 +66,20 @@ def _filters(function: Any) -> Any:
 @click.option(
     "--until", type=float, metavar="S", help="Only calls that begin before this time, in s from the first event."
 )
-@click.option("--by", metavar="COLUMN[,...]", help="Group by these columns.")
+@click.option(
+    "--by",
+    metavar="KEY[,...]",
+    help="Group by these columns, by ranges of a column (size:log2, offset:1MiB), or by time (time:1s), in which sums"
+    " share a call that covers several ranges.",
+)
 @click.option(
     "--agg",
     "aggs",
     multiple=True,
     metavar="HOW[:COLUMN]",
-    help="count, or sum, mean, min, max, nunique, p50, p95, p99 of a column. Default: count. May be repeated.",
+    help="count, or sum, mean, min, max, nunique, p50, p95, p99 of a column; share: of the whole, of events or of a"
+    " column's sum; rate: a column's sum per second in calls, by time per second; ratio:A/B: of two sums. Default:"
+    " count. May be repeated.",
 )
 @click.option("--columns", metavar="COLUMN[,...]", help="Print the events with these columns, not totals.")
 @click.option("--sort", metavar="COLUMN", help="Sort by this column, descending; -COLUMN: ascending.")
@@ -82,6 +92,7 @@ def _filters(function: Any) -> Any:
     "Default: by the ending of the output's name, else table.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. Default: standard output.")
+@click.option("--explain", is_flag=True, help="Read nothing, and print which blocks of the trace would be read.")
 @scheduler_option
 @strict_option
 def command(
@@ -96,6 +107,7 @@ def command(
     limit: int | None,
     form: str | None,
     output: Path | None,
+    explain: bool,
     strict: bool,
     **filters: tuple[str, ...],
 ) -> None:
@@ -103,7 +115,10 @@ def command(
 
     A text filter with *, ? or [ is a pattern and also matches itself literally. An empty text selects events without
     a value. Sums and means of bytes and times are of system calls; --where cat=HDF5 or --by cat gives those of
-    HDF5 and MPI-IO, which are recorded again as system calls. Example:
+    HDF5 and MPI-IO, which are recorded again as system calls. Examples: bandwidth over time;
+    where the bytes of a stage go.
+
+    tailrace query DIR --by time:1s,stage --agg rate:size --where dir=r
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
     """
@@ -113,53 +128,100 @@ def command(
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
     run = open_run(directory, strict)
-    given = [*_pairs(pairs), *((name, value) for name, values in filters.items() for value in values)]
-    values = _values(given)
-    for name in values.get("path", ()):
-        _explain(run, name)
-    where = {**values, **_times(run, since, until)}
-    if columns is None and output is None and _write_counts(run, _names(by), aggs, sort, limit, where, form):
+    where = {**_conditions(pairs, filters), **_times(run, since, until)}
+    for name in _texts(where.get("path")):
+        _tell_files(run, name)
+    _tell_totals(run, where)
+    asked = _Asked(run, _names(by if columns is None else columns), aggs, columns is None)
+    if explain:
+        _explain(asked, where)
         return
-    keys = _names(by if columns is None else columns)
-    _write(_pieces(run, by, aggs, columns, sort, limit, where), form, output, keys)
+    if columns is None and output is None and _write_counts(asked, sort, limit, where, form):
+        return
+    _write(_pieces(asked, sort, limit, where), form, output, asked)
 
 
-def _write_counts(
-    run: Run,
-    by: list[str],
-    aggs: tuple[str, ...],
-    sort: str | None,
-    limit: int | None,
-    where: dict[str, Any],
-    form: str,
-) -> bool:
+class _Asked:
+    """What is asked of a run: groups (columns, where `totals` is False) and aggregates. Raises QueryError."""
+
+    def __init__(self, run: Run, names: list[str], aggs: Sequence[str], totals: bool) -> None:
+        from tailrace.analyzer.store import figures, group_keys, query
+
+        self.run, self.names, self.totals = run, names, totals
+        self.aggregates = list(dict.fromkeys(map(figures.parse, aggs or ("count",)))) if totals else []
+        self.keys = query.keys_of(run, names) if totals else [group_keys.parse(name, None) for name in names]
+
+    def heads(self, names: Iterable[object]) -> list[str]:
+        """The names of columns of the result, with their units."""
+        return [f"{name} ({unit})" if (unit := self.unit(name)) else str(name) for name in names]
+
+    def unit(self, name: object) -> str:
+        """The unit of a column of the result, "" where it has none."""
+        from tailrace.analyzer.store import query
+
+        return query.unit(str(name), self.keys, self.aggregates)
+
+
+def _write_counts(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any], form: str) -> bool:
     """Prints totals that block headers have; False where events have to be read. Without pandas, whose import takes
     longer than the answer."""
     from tailrace.analyzer.store import query
 
-    wanted = list(dict.fromkeys(query.parse_aggregate(text) for text in aggs or ("count",)))
-    rows = query.counted(run, by, wanted, **where) if form in _PLAIN_FORMS else None
+    rows = query.counted(asked.run, asked.names, asked.aggregates, **where) if form in _PLAIN_FORMS else None
     if rows is None:
         return False
-    names = query.labels(by, wanted)
-    if not rows or (not by and rows[0][0] == 0):
-        say(NOTHING)
+    names = query.labels(asked.names, asked.aggregates)
+    if not rows or (not asked.names and rows[0][0] == 0):
+        _say_nothing(where)
     rows = query.sorted_rows(rows, names, sort)[:limit]
-    _PLAIN_FORMS[form](names, rows, by)
+    _PLAIN_FORMS[form](names, rows, asked)
     return True
 
 
-def _plain_table(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+def _say_nothing(where: dict[str, Any]) -> None:
+    from tailrace import _native
+    from tailrace.analyzer.util import nearest
+
+    known = _native.meanings()[0]
+    said = [name for name in _texts(where.get("name")) if isinstance(name, str) and name not in known]
+    say(NOTHING + (nearest.hint(said[0], known) if said else ""))
+
+
+def _explain(asked: _Asked, where: dict[str, Any]) -> None:
+    """Prints which blocks can hold an event that matches."""
+    from tailrace.analyzer.store import query
+    from tailrace.analyzer.util.formatting import bytes_text, count_text
     from tailrace.cli.tables import render
 
-    render(_heads(names, keys), rows)
+    every, found = asked.run.blocks(), asked.run.blocks(**where)
+    if asked.totals and query.counted(asked.run, asked.names, asked.aggregates, **where) is not None:
+        click.echo(f"No block is read: the headers of {count_text(len(found), 'block')} have the answer.")
+        return
+    read, whole = sum(block[3] for block in found), sum(block[3] for block in every)
+    others = "; the headers of the others rule them out" if len(found) < len(every) else ""
+    click.echo(
+        f"{len(found):,} of {count_text(len(every), 'block')} would be read, {bytes_text(read)} of"
+        f" {bytes_text(whole)}{others}."
+    )
+    rows: dict[str, list[int]] = {}
+    for file, _, _, member_bytes, _, events in found:
+        row = rows.setdefault(file, [0, 0, 0])
+        row[:] = row[0] + 1, row[1] + events, row[2] + member_bytes
+    if rows:
+        render(["trace file", "blocks", "events", "bytes"], [[file, *row] for file, row in rows.items()])
 
 
-def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+def _plain_table(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
+    from tailrace.cli.tables import render
+
+    render(asked.heads(names), rows)
+
+
+def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
     csv.writer(utf8_output(), lineterminator="\n").writerows([names, *rows])
 
 
-def _plain_json(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) -> None:
+def _plain_json(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
     lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in rows)
     # pandas, which writes all other tables, escapes slashes.
     utf8_output().write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
@@ -168,7 +230,19 @@ def _plain_json(names: list[str], rows: list[tuple[Any, ...]], keys: list[str]) 
 _PLAIN_FORMS = {"table": _plain_table, "csv": _plain_csv, "json": _plain_json}
 
 
-def _explain(run: Run, name: str | Glob) -> None:
+def _tell_totals(run: Run, where: dict[str, Any]) -> None:
+    """Says on standard error that a condition leaves out what has no figures of each call."""
+    from tailrace.analyzer.store import conditions
+    from tailrace.analyzer.util.formatting import count_text
+
+    if conditions.where(**where).needs_each and (totals := run.info()["totals"]):
+        say(
+            f"{count_text(totals, 'line')} of totals (--detail) can't be selected by the size, time or result of a"
+            " call, and are left out; --by size:log2 and dur:log2 count their calls"
+        )
+
+
+def _tell_files(run: Run, name: str | Glob) -> None:
     """Says on standard error which files a name means, where that is not plain. Raises QueryError where none is."""
     from tailrace.analyzer.edges import file_names
     from tailrace.analyzer.util.formatting import count_text
@@ -189,66 +263,95 @@ def _explain(run: Run, name: str | Glob) -> None:
     say(f"{name} is {note}")
 
 
-def _pieces(
-    run: Any,
-    by: str | None,
-    aggs: tuple[str, ...],
-    columns: str | None,
-    sort: str | None,
-    limit: int | None,
-    where: dict[str, Any],
-) -> Iterator[pd.DataFrame]:
-    from tailrace.analyzer.store import query
+def _pieces(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any]) -> Iterator[pd.DataFrame]:
+    from tailrace.analyzer.store import figures, query
 
-    if columns is not None:
+    if not asked.totals:
         some = False
-        for piece in query.rows(run, _names(columns), sort, limit, **where):
+        for piece in query.rows(asked.run, asked.names, sort, limit, **where):
             some = some or len(piece) > 0
             yield piece
         if not some and limit != 0:
-            say(NOTHING)
+            _say_nothing(where)
         return
-    wanted = [query.parse_aggregate(text) for text in aggs or ("count",)]
-    count = query.Aggregate("count", None)
-    table = query.aggregate(run, _names(by), list(dict.fromkeys([*wanted, count])), **where)
+    wanted, count = asked.aggregates, figures.COUNT
+    table = query.aggregate(asked.run, asked.names, list(dict.fromkeys([*wanted, count])), **where)
     if totals := table.attrs.get("totals"):
         from tailrace.analyzer.util.formatting import count_text
 
         say(
             f"{count_text(totals, 'line')} of totals (--detail) count as one call each where a figure needs each call:"
-            " min, max, nunique and percentiles of sizes and times are of those lines' sums"
+            " min, max, nunique and percentiles of sizes and times are of those lines' sums; ranges of sizes and"
+            " times have the number of their calls, their sums are in the row without a range"
         )
+    if shared := table.attrs.get("shared"):
+        from tailrace.analyzer.util.formatting import count_text
+
+        say(f"{count_text(shared, 'line')} of totals (--detail): bytes are spread evenly over each burst of accesses")
     if left := table.attrs.get("left_out"):
         layers = ", ".join(left)
         say(f"without the calls of {layers}, whose bytes and times are in the system calls; --by cat shows them")
-    if table.empty or (not by and table[count.label].iat[0] == 0):
-        say(NOTHING)
+    if table.empty or (not asked.names and table[count.label].iat[0] == 0):
+        _say_nothing(where)
     if count not in wanted:
-        table = table.drop(columns="events" if count.label in _names(by) else count.label)
+        table = table.drop(columns="events" if count.label in asked.names else count.label)
     table = query.ordered(table, sort)
     yield table if limit is None else table.head(limit)
 
 
-def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Columns and values of `--where`. Raises UsageError, QueryError."""
-    from tailrace.analyzer.store import schema
-
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--where {pair!r} has no '=': write it as COLUMN=VALUE")
-        yield schema.column(name).name, value
+_CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 
 
-def _values(given: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
-    """The accepted values of each column: all values given for it, by any option."""
+def _conditions(pairs: Iterable[str], filters: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    """What `--where` and the options ask of each column. Raises UsageError, QueryError."""
     from tailrace.analyzer.store import conditions, schema
 
-    out: dict[str, list[Any]] = {}
-    for name, value in given:
-        pattern = schema.column(name).kind == schema.TEXT and _PATTERN & set(value)
-        out.setdefault(name, []).append(conditions.Glob(value) if pattern else value)
-    return out
+    equal: dict[str, list[Any]] = {}
+    others: dict[str, list[Any]] = {}
+    options = [(schema.column(name), "=", value) for name, values in filters.items() for value in values]
+    for column, operator, value in [*map(_condition, pairs), *options]:
+        pattern = column.kind == schema.TEXT and _PATTERN & set(value)
+        wanted = conditions.Glob(value) if pattern else value
+        if operator == "=":
+            equal.setdefault(column.name, []).append(wanted)
+        elif operator == "!=":
+            others.setdefault(column.name, []).append(conditions.Not((wanted,)))
+        else:
+            bound = _bound(column, operator, value)
+            others.setdefault(column.name, []).append(bound)
+    return {
+        name: conditions.AllOf((*([equal[name]] if name in equal else []), *others.get(name, [])))
+        if name in others
+        else equal[name]
+        for name in dict.fromkeys([*equal, *others])
+    }
+
+
+def _condition(text: str) -> tuple[Column, str, str]:
+    from tailrace.analyzer.store import schema
+
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--where {text!r} is no condition: write it as COLUMN=VALUE, or with != < <= > >=")
+    return schema.column(match[1].strip()), match[2], match[3]
+
+
+def _bound(column: Column, operator: str, value: str) -> Between:
+    from tailrace.analyzer.store import conditions, schema
+    from tailrace.analyzer.util import quantities
+
+    if column.kind == schema.TEXT:
+        raise UsageError(f"--where {column.name}{operator}{value}: text has no order: use = or !=")
+    number = quantities.whole(value, column.unit)
+    if operator in (">", ">="):
+        return conditions.Between(number + (operator == ">"), None)
+    return conditions.Between(None, number + (operator == "<="))
+
+
+def _texts(value: Any) -> list[Any]:
+    """The names and patterns that a value of `where` asks for."""
+    parts = getattr(value, "conditions", [value] if value is not None else [])
+    return [one for part in parts if isinstance(part, list) for one in part]
 
 
 def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]:
@@ -267,7 +370,7 @@ def _names(text: str | None) -> list[str]:
 _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
 
 
-def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys: Sequence[str]) -> None:
+def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked: _Asked) -> None:
     from tailrace.analyzer.util.published import published
 
     # A fault in the query is raised before the output file is created.
@@ -277,7 +380,7 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys:
         if form == "table":
             import pandas as pd
 
-            _render(pd.concat(pieces, ignore_index=True), keys)
+            _render(pd.concat(pieces, ignore_index=True), asked)
         else:
             file = utf8_output()
             _TEXTS[form](map(_shown, pieces) if file.isatty() else pieces, file)
@@ -285,7 +388,7 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys:
     try:
         with published(output) as place:
             if form == "parquet":
-                _parquet(pieces, place, keys)
+                _parquet(pieces, place, asked)
             else:
                 with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
                     _TEXTS[form](pieces, file)
@@ -293,17 +396,10 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, keys:
         raise UsageError(f"can't write {output}: {error.strerror or error}") from error
 
 
-def _render(table: pd.DataFrame, keys: Sequence[str]) -> None:
+def _render(table: pd.DataFrame, asked: _Asked) -> None:
     from tailrace.cli.tables import render
 
-    render(_heads(table.columns, keys), table.astype(object).to_numpy().tolist())
-
-
-def _heads(names: Iterable[object], keys: Sequence[str]) -> list[str]:
-    """The names of columns, with their units."""
-    from tailrace.analyzer.store import query
-
-    return [f"{name} ({unit})" if (unit := query.unit(str(name), keys)) else str(name) for name in names]
+    render(asked.heads(table.columns), table.astype(object).to_numpy().tolist())
 
 
 def _shown(piece: pd.DataFrame) -> pd.DataFrame:
@@ -351,17 +447,13 @@ _TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {
 }
 
 
-def _parquet(pieces: Iterator[pd.DataFrame], place: Path, keys: Sequence[str]) -> None:
+def _parquet(pieces: Iterator[pd.DataFrame], place: Path, asked: _Asked) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from tailrace.analyzer.store import query
-
     first = next(pieces)
     # A column of objects is text, also in a piece where all its values are null.
-    fields = [
-        pa.field(name, _arrow_type(first[name]), metadata={"unit": query.unit(str(name), keys)}) for name in first
-    ]
+    fields = [pa.field(name, _arrow_type(first[name]), metadata={"unit": asked.unit(name)}) for name in first]
     with pq.ParquetWriter(place, pa.schema(fields)) as writer:
         for piece in chain([first], pieces):
             writer.write_table(pa.Table.from_pandas(piece, schema=writer.schema, preserve_index=False))

@@ -1,8 +1,9 @@
 """Which events are asked for: predicates on rows, checked against the columns, and applied to frames.
 
-    where(stage="a", size=...) -> Where -> the loader's choice of blocks -> Where.rows(frame), exact
+    where(stage="a", size=Between(None, 4096)) -> Where -> the loader's choice of blocks -> Where.rows(frame), exact
 
-Invariants: a predicate is on values as `schema` has them; "" is null.
+Invariants: a predicate is on values as `schema` has them; "" is null. A line of totals has sums of sizes and times, so
+predicates on these (schema.EACH) leave it out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tailrace.analyzer.store import schema
+from tailrace.analyzer.util import quantities
 from tailrace.analyzer.util.lazy import lazy
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Ints, SqlValue
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -39,7 +41,39 @@ class Glob:
         return [text == self.pattern or match(text) is not None for text in texts]
 
 
-Wanted = str | int | Glob
+@dataclass(frozen=True)
+class Between:
+    """The numbers from `low` on (None: any) and below `high`, in place of a value of a column of numbers."""
+
+    low: int | None = None
+    high: int | None = None
+
+    def rows(self, column: pd.Series) -> Bools:
+        """Whether each value is one of them; a null is not."""
+        values = column.fillna(0).to_numpy(dtype=np.int64)
+        keep: Bools = column.notna().to_numpy(copy=True)
+        if self.low is not None:
+            keep &= values >= self.low
+        if self.high is not None:
+            keep &= values < self.high
+        return keep
+
+
+@dataclass(frozen=True)
+class Not:
+    """All but these values; nulls are kept unless "" is one of the values."""
+
+    values: tuple[str | int | Glob, ...]
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Several conditions on one column, all of which must hold."""
+
+    conditions: tuple[object, ...]
+
+
+Wanted = str | int | Glob | Between | Not
 
 
 @dataclass(frozen=True)
@@ -79,8 +113,9 @@ class Where:
     """Predicates on rows, all of which must hold.
 
     Args:
-        values: column -> allowed values; "" is null.
+        values: column -> allowed values, one of which must fit; "" is null. A column may come several times.
         files: the calls on these files; `Run.events` makes it of the values of `path`.
+        without: no calls on these files.
         t0: keeps calls that ended at or after it (ns since the epoch).
         t1: keeps calls that started before it.
     """
@@ -89,11 +124,19 @@ class Where:
     t0: int | None = None
     t1: int | None = None
     files: Files | None = None
+    without: Files | None = None
+
+    @property
+    def needs_each(self) -> bool:
+        """Whether no line of totals can match, since a predicate is on the size, time, ... of each call."""
+        return any(_needs_each(name, wanted) for name, wanted in self.values)
 
     def columns(self) -> list[str]:
         """The columns that the predicates need."""
         times = ["ts"] * (self.t1 is not None or self.t0 is not None) + ["dur", "span"] * (self.t0 is not None)
-        return [*times, *(name for name, _ in self.values), *(Files.COLUMNS if self.files else ())]
+        each = ["lines"] if self.needs_each else []
+        files = Files.COLUMNS if self.files or self.without else ()
+        return [*times, *(name for name, _ in self.values), *each, *files]
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of `frame` that match."""
@@ -104,8 +147,12 @@ class Where:
             keep &= frame["ts"].to_numpy() < self.t1
         for name, wanted in self.values:
             keep &= _matches(frame[name], wanted)
+            if _needs_each(name, wanted):
+                keep &= frame["lines"].to_numpy() == 1
         if self.files is not None:
             keep &= self.files.rows(frame)
+        if self.without is not None:
+            keep &= ~self.without.rows(frame)
         return frame if keep.all() else frame[keep].reset_index(drop=True)
 
 
@@ -115,16 +162,52 @@ def ends(frame: pd.DataFrame) -> Ints:
     return over
 
 
+def named(wanted: Iterable[Wanted]) -> list[str | int | Glob]:
+    """The values and patterns in them, which should exist."""
+    found: list[str | int | Glob] = []
+    for one in wanted:
+        values = one.values if isinstance(one, Not) else () if isinstance(one, Between) else (one,)
+        found += [value for value in values if value != ""]
+    return found
+
+
+def all_plain(wanted: Iterable[Wanted]) -> bool:
+    """Whether all are values, which SQL can compare."""
+    return not any(isinstance(one, Glob | Between | Not) for one in wanted)
+
+
+def fits(value: SqlValue, wanted: Iterable[Wanted]) -> bool:
+    """Whether one value is wanted; None and "" are null."""
+    return any(_fits(value, one) for one in wanted)
+
+
+def _fits(value: SqlValue, one: Wanted) -> bool:
+    if isinstance(one, Not):
+        return not fits(value, one.values)
+    if value is None or value == "":
+        return one == ""
+    if isinstance(one, Between):
+        return (
+            isinstance(value, int) and (one.low is None or value >= one.low) and (one.high is None or value < one.high)
+        )
+    return one.fits([str(value)])[0] if isinstance(one, Glob) else value == one
+
+
+def _needs_each(name: str, wanted: tuple[Wanted, ...]) -> bool:
+    """Whether a predicate is on the value of each call, which a line of totals does not have."""
+    return name in schema.EACH - {"ts"} and any(one != "" for one in wanted)
+
+
 def where(t0: int | None = None, t1: int | None = None, **values: object) -> Where:
-    """A `Where` of column=value or column=[values]; None is no predicate. Raises QueryError on a bad column or
-    value."""
+    """A `Where` of column=value, column=[values], column=Between(...), column=Not(...) or column=AllOf(...); None is no
+    predicate. Raises QueryError on a bad column or value."""
     predicates = []
     for name, value in values.items():
-        if value is None:
-            continue
         spec = schema.column(name)
-        many = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        predicates.append((name, tuple(_checked(spec, one) for one in many)))
+        for condition in value.conditions if isinstance(value, AllOf) else (value,):
+            if condition is not None:
+                many = condition if isinstance(condition, list | tuple | set | frozenset) else [condition]
+                predicates.append((name, tuple(_checked(spec, one) for one in many)))
     for name, bound in (("t0", t0), ("t1", t1)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer)):
             raise QueryError(f"{name} must be whole ns since the epoch, not {bound!r}")
@@ -132,17 +215,42 @@ def where(t0: int | None = None, t1: int | None = None, **values: object) -> Whe
 
 
 def _checked(spec: schema.Column, value: object) -> Wanted:
+    if isinstance(value, Not):
+        return Not(tuple(_plain(spec, one) for one in value.values))
+    if isinstance(value, Between):
+        if spec.kind == schema.TEXT:
+            raise QueryError(f"column {spec.name} is text, which has no order: use = or !=")
+        return value
+    return _plain(spec, value)
+
+
+def _plain(spec: schema.Column, value: object) -> str | int | Glob:
     if spec.kind == schema.TEXT:
         return value if isinstance(value, Glob) else str(value)
+    if spec.nullable and value == "":
+        return ""
+    if isinstance(value, int | np.integer):
+        return int(value)
     try:
-        return int(value) if isinstance(value, int | np.integer) else int(str(value))
-    except ValueError:
-        raise QueryError(f"column {spec.name} holds whole numbers, {value!r} is none") from None
+        return quantities.whole(str(value), spec.unit)
+    except QueryError as error:
+        raise QueryError(f"column {spec.name}: {error}") from None
 
 
 def _matches(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
+    keep: Bools = _equal(column, tuple(one for one in wanted if not isinstance(one, Between | Not)))
+    for one in wanted:
+        if isinstance(one, Between):
+            keep = keep | one.rows(column)
+        elif isinstance(one, Not):
+            keep = keep | ~_equal(column, one.values)
+    return keep
+
+
+def _equal(column: pd.Series, wanted: tuple[Wanted, ...]) -> Bools:
     if not isinstance(column.dtype, pd.CategoricalDtype):
-        return column.isin(list(wanted)).to_numpy(dtype=bool)
+        equal: Bools = column.isin([one for one in wanted if one != ""]).to_numpy(dtype=bool)
+        return equal | column.isna().to_numpy() if "" in wanted else equal
     categories = column.cat.categories
     plain = {value for value in wanted if isinstance(value, str)}
     fits = [value.fits(categories) for value in wanted if isinstance(value, Glob)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tailrace import _native
 from tailrace.analyzer.store import dftracer, engine, headers, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
-from tailrace.analyzer.store.conditions import Glob, Where, ends
+from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util.lazy import lazy
@@ -82,7 +82,7 @@ def blocks(catalogue: Catalogue, predicates: Where) -> list[Block]:
         )
         parameters += context_parameters
     for name, wanted in predicates.values:
-        if name in PROCESS and not any(isinstance(value, Glob) for value in wanted):
+        if name in PROCESS and all_plain(wanted):
             # DFTracer's files may hold several hosts; a block of tailrace's has one.
             tests.append(f"(f.kind <> 'tailrace' OR p.{name} IN (SELECT value FROM json_each(?)))")
             parameters.append(json.dumps(list(wanted)))
@@ -102,7 +102,7 @@ def _context_tests(predicates: Where) -> tuple[list[str], list[SqlValue]]:
     """SQL tests on a row of contexts, with their parameters."""
     tests, parameters = [], list[SqlValue]()
     for name, wanted in predicates.values:
-        if any(isinstance(value, Glob) for value in wanted):
+        if not all_plain(wanted):
             continue
         if name in schema.TAGS:
             value = f"c.{name}"
@@ -138,7 +138,7 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
     in headers."""
     found = blocks(catalogue, predicates)
     named = [name for name, _ in predicates.values]
-    if predicates.files or not all(_in_headers(name) for name in (*by, *named)):
+    if predicates.files or predicates.without or not all(_in_headers(name) for name in (*by, *named)):
         return Counts({}, found)
     rows = catalogue.rows(
         "SELECT f.file, b.offset, f.kind, b.calls, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task,"
@@ -146,7 +146,6 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
         " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0"
     )
     places = {(block[0], block[2]): block for block in found}
-    tests = [(name, wanted, [one for one in wanted if isinstance(one, Glob)]) for name, wanted in predicates.values]
     kinds: dict[tuple[str, int], set[tuple[SqlValue, ...] | None]] = {}
     events: dict[tuple[str, int], int] = {}
     for file, offset, kind, calls, t0, t1, host, pid, start, *tags, free in rows:
@@ -161,7 +160,7 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
         held = kinds.setdefault(place, set())
         if not whole:
             held.update((("",), None))  # two groups: its events have to be read
-        elif all(_is_wanted(values.get(name), plain, globs) for name, plain, globs in tests):
+        elif all(fits(values.get(name), wanted) for name, wanted in predicates.values):
             held.add(tuple(values.get(name) for name in by))
         else:
             held.add(None)
@@ -183,12 +182,6 @@ def _in_headers(name: str) -> bool:
 def _inside(t0: int, t1: int, predicates: Where) -> bool:
     """Whether all events of a block lie in the time asked for."""
     return (predicates.t0 is None or t0 >= predicates.t0) and (predicates.t1 is None or t1 < predicates.t1)
-
-
-def _is_wanted(value: SqlValue, plain: Container[object], globs: Sequence[Glob]) -> bool:
-    if value is None or value == "":
-        return "" in plain
-    return value in plain or any(glob.fits([str(value)])[0] for glob in globs)
 
 
 def _weight(block: Block) -> int:
@@ -373,6 +366,14 @@ class EventSource(Protocol):
 
 class CountedSource(EventSource, Protocol):
     """A source of events whose block headers can be counted: `Run`."""
+
+    @property
+    def t0_ns(self) -> int | None:
+        """The time of the first event, ns since the epoch."""
+
+    @property
+    def t1_ns(self) -> int | None:
+        """When the last event ended."""
 
     def counts(self, by: Sequence[str] = (), **where: Any) -> Counts:
         """The number of events by columns, from headers; see `Run.counts`."""

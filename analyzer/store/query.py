@@ -1,4 +1,5 @@
-"""Totals of events grouped by columns, in one pass over the partitions that can match; and the events themselves.
+"""Totals of events grouped by columns and ranges (group_keys.py), in one pass over the partitions that can match; and
+the events themselves.
 
     counted:   block headers -> counts by what a whole block shares (stage, task, host, ...): no event is read
     aggregate: partition -> partial table (one row per group) -> one table
@@ -9,24 +10,24 @@ partition by partition. `nunique` and percentiles need the values, so only these
 matching rows. Aggregates ignore nulls, as in pandas; only `count` counts events.
 
 A line of totals stands for several events (`lines`): `count` counts these, and a mean divides by them. Its `size`,
-`count`, `dur` and `calls` are sums, so other aggregates of `EACH` need lines of full detail (`attrs["totals"]`).
+`count`, `dur` and `calls` are sums, so other aggregates of `schema.EACH` need lines of full detail (`attrs["totals"]`).
 
 A sum counts a byte once. The calls of HDF5 and MPI-IO (`schema.UPPER_LAYERS`) are recorded again as the system calls
-below them, so a sum or mean of `LAYERED` is of the system calls, and of one layer where only its calls were asked for
-(by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
+below them, so a sum or mean of `figures.LAYERED` is of the system calls, and of one layer where only its calls were
+asked for (by category, name, object). `--by cat` or `--by name` keeps the layers apart; a sum over several is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import engine, schema
+from tailrace.analyzer.store import engine, figures, group_keys, schema
+from tailrace.analyzer.store.figures import COUNT, Aggregate
 from tailrace.analyzer.store.loader import CountedSource, EventSource, Part
-from tailrace.analyzer.util import grouping
+from tailrace.analyzer.util import grouping, nearest
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Array, Ints, SqlValue
 from tailrace.errors import QueryError
@@ -35,86 +36,43 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from pandas.api.extensions import ExtensionArray
-    from pandas.api.typing import SeriesGroupBy
 else:
     np = lazy("numpy")
     pd = lazy("pandas")
 
-_FOLDED: dict[str, dict[str, str]] = {
-    # aggregate -> partial column -> its fold
-    "sum": {"sum": "sum"},
-    "min": {"min": "min"},
-    "max": {"max": "max"},
-    "mean": {"sum": "sum", "count": "sum"},
-}
-_GATHERED: dict[str, Callable[[SeriesGroupBy[Any, Any]], pd.Series]] = {
-    "nunique": lambda groups: groups.nunique(),
-    "p50": lambda groups: groups.quantile(0.50),
-    "p95": lambda groups: groups.quantile(0.95),
-    "p99": lambda groups: groups.quantile(0.99),
-}
-_ZERO = ("count", "sum", "nunique")
-"""Aggregates that are 0 without rows; the others are null."""
-AGGREGATES = ("count", *_FOLDED, *_GATHERED)
-LAYERED = frozenset({"size", "count", "calls", "dur"})
-"""What the calls of a layer and the system calls below them both have."""
-EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
-"""Columns that have a value for each call only under full detail."""
-_LAYER = "_layer"
+_LAYER = group_keys.Key("_layer", group_keys.COLUMN, "cat")
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    """One figure per group: `how` of AGGREGATES over `column`; the column is None for a plain count of events."""
-
-    how: str
-    column: str | None
-
-    @property
-    def label(self) -> str:
-        """The name of its column in the result: `count`, `sum_size`."""
-        return self.how if self.column is None else f"{self.how}_{self.column}"
+def unit(label: str, keys: Sequence[group_keys.Key], asked: Sequence[Aggregate]) -> str:
+    """The unit of a column of a result, "" where it has none."""
+    units = [key.unit for key in keys if key.label == label] + [a.unit for a in asked if a.label == label]
+    return units[0] if units else ""
 
 
-COUNT = Aggregate("count", None)
-
-
-def unit(label: str, keys: Sequence[str]) -> str:
-    """The unit of a column of a result, "" where it has none. keys: those of its columns that are columns of events."""
-    if label in keys:
-        return schema.column(label).unit
-    how, _, name = label.partition("_")
-    return schema.column(name).unit if name and how != "nunique" else ""
-
-
-def parse_aggregate(text: str) -> Aggregate:
-    """`count`, or `how:column` as in `sum:size`. Raises QueryError with the valid aggregates."""
-    how, _, name = text.partition(":")
-    if how not in AGGREGATES:
-        raise QueryError(f"there is no aggregate {how!r}; there are {', '.join(AGGREGATES)}")
-    if how == "count":
-        if name:
-            raise QueryError(f"count counts events and takes no column: write count instead of {text!r}")
-        return Aggregate(how, None)
-    if not name:
-        raise QueryError(f"the aggregate {how} needs a column, as in {how}:size")
-    if schema.column(name).kind == schema.TEXT and how != "nunique":
-        raise QueryError(f"column {name} is text, so it can only be counted: nunique:{name}")
-    return Aggregate(how, name)
+def keys_of(run: CountedSource, by: Sequence[str]) -> list[group_keys.Key]:
+    """What `by` names. Raises QueryError."""
+    parse = group_keys.parse
+    keys = [parse(text, run.t0_ns, run.t1_ns) if ":" in text else parse(text) for text in by]
+    if sum(key.kind == group_keys.TIMES for key in keys) > 1:
+        raise QueryError("--by has time twice")
+    return keys
 
 
 def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
-    """One row per group of matching events, sorted by `by` (null text first, null numbers last): the columns `by`, then
+    """One row per group of matching events, sorted by `by` (null text first, null numbers last): the keys `by`, then
     `Aggregate.label` of each aggregate.
 
     Args:
         run: the run.
-        by: columns to group by; nulls form a group. Empty for one row in all.
+        by: what to group by (group_keys.parse); nulls form a group. Empty for one row in all. A range is named by its
+            least value, a range of time by when it begins, in s from the run's first event. Sums of time ranges share
+            the calls that cover several.
         aggregates: the figures.
         **where: as in `Run.events`.
 
     Returns:
-        `attrs["totals"]`: how many lines of totals are in figures that need a value for each call. `attrs["left_out"]`:
+        `attrs["totals"]`: how many lines of totals are in figures that need a value for each call; `attrs["shared"]`:
+        how many were spread over ranges of time. `attrs["left_out"]`:
         the layers whose events are not in a sum, since they are recorded again below.
         Text columns of `by` as objects (None: null); counts and sums Int64, means and percentiles Float64. The number
         of events is called `events` where `by` has the column `count`.
@@ -123,16 +81,17 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
         QueryError: a column, stage, task or job isn't there; a sum over several layers was asked for. TraceError: a
         block is damaged.
     """
+    keys = keys_of(run, by)
     rows = counted(run, by, aggregates, **where)
     if rows is not None:
         return _of_rows(rows, by, aggregates)
-    summed = any(a.how in ("sum", "mean") and a.column in LAYERED for a in aggregates)
+    summed = any(a.how in figures.SUMMING and {a.column, a.per} & figures.LAYERED for a in aggregates)
     if not summed or {"cat", "name"} & set(by):
-        return _aggregate(run, by, aggregates, where)
-    table = _aggregate(run, [*by, _LAYER], aggregates, where)
+        return _aggregate(run, keys, aggregates, where)
+    table = _aggregate(run, [*keys, _LAYER], aggregates, where)
     if table.empty:
-        return _aggregate(run, by, aggregates, where)
-    layers = sorted(table[_LAYER].fillna("").unique())
+        return _aggregate(run, keys, aggregates, where)
+    layers = sorted(table[_LAYER.label].fillna("").unique())
     if len(layers) > 1 and {"cat", "name"} & where.keys():
         shown = ", ".join(layer or "system calls" for layer in layers)
         raise QueryError(
@@ -140,8 +99,11 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
             " cat to --by, or ask for one layer, as in --where cat=POSIX"
         )
     # By an upper layer's own columns (object) only its calls are found.
-    picked = table[table[_LAYER].fillna("") == layers[0]].drop(columns=_LAYER).reset_index(drop=True)
-    picked.attrs.update(left_out=layers[1:], totals=table.attrs["totals"])
+    picked = table[table[_LAYER.label].fillna("") == layers[0]].drop(columns=_LAYER.label).reset_index(drop=True)
+    for a in aggregates:
+        if a.how == "share":  # the layers left out were in the whole
+            picked[a.label] = picked[a.label] / picked[a.label].sum()
+    picked.attrs.update(table.attrs, left_out=layers[1:])
     result: pd.DataFrame = picked
     return result
 
@@ -150,7 +112,7 @@ def counted(
     run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any
 ) -> list[tuple[SqlValue, ...]] | None:
     """The rows of `aggregate`, where block headers suffice for all of them; else None. Imports no pandas."""
-    if any(a != COUNT for a in aggregates):
+    if any(a != COUNT for a in aggregates) or any(":" in name for name in by):
         return None
     found = run.counts(by, **where)
     if found.rest:
@@ -196,24 +158,29 @@ def labels(by: Sequence[str], aggregates: Sequence[Aggregate]) -> list[str]:
 
 
 def _aggregate(
-    run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], where: dict[str, Any]
+    run: CountedSource, keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate], where: dict[str, Any]
 ) -> pd.DataFrame:
-    """`aggregate` over all matching events; `by` may have `_LAYER`, the layer of an event, null for system calls."""
-    values = [a.column for a in aggregates if a.column is not None]
-    columns = list(dict.fromkeys(["cat" if name == _LAYER else name for name in [*by, *values, "lines"]]))
-    known = run.counts(by, **where) if all(a == COUNT for a in aggregates) else None
+    """`aggregate` over all matching events; `keys` may have `_LAYER`, the layer of an event, null for system calls."""
+    values = [name for a in aggregates for name in (a.column, *(name for _, name in a.pieces())) if name is not None]
+    columns = list(dict.fromkeys([*(name for key in keys for name in key.columns), *values, "lines"]))
+    by = [key.slot for key in keys]
+    plain = all(key.kind == group_keys.COLUMN for key in keys)
+    known = run.counts(by, **where) if plain and all(a == COUNT for a in aggregates) else None
     parts = run.parts(columns=columns, blocks=None if known is None else known.rest, **where)
-    found = engine.compute([partial(_partial, part, tuple(by), tuple(aggregates)) for part in parts])
+    found = engine.compute([partial(_partial, part, tuple(keys), tuple(aggregates)) for part in parts])
     folded = [pd.DataFrame() if known is None else _keyed(known.groups, by), *(part for part, _, _ in found)]
     gathered = [values for _, values, _ in found]
-    table = _fold(pd.concat(folded, ignore_index=True), list(by))
+    table = _fold(pd.concat(folded, ignore_index=True), by)
     for a in aggregates:
-        if a.how in _GATHERED:
+        if a.how in figures.GATHERED:
             rows = pd.concat([part[a] for part in gathered] or [pd.DataFrame()], ignore_index=True)
-            table[a.label] = _finish_gathered(table, rows, list(by), a)
-    finished = _finished(table, list(by), aggregates)
-    needs_each = any(a.column in EACH and a.how not in ("sum", "mean", "count") for a in aggregates)
-    finished.attrs["totals"] = sum(totals for _, _, totals in found) if needs_each else 0
+            table[a.label] = _finish_gathered(table, rows, by, a)
+    finished = _finished(table, keys, aggregates)
+    needs_each = any(a.column in schema.EACH and a.how not in ("count", *figures.SUMMING) for a in aggregates)
+    ranges_each = any(key.kind in (group_keys.POWERS, group_keys.WIDTHS) and key.column in schema.EACH for key in keys)
+    finished.attrs["totals"] = sum(totals for _, _, totals in found) if needs_each or ranges_each else 0
+    timed = any(key.kind == group_keys.TIMES for key in keys)
+    finished.attrs["shared"] = sum(totals for _, _, totals in found) if timed else 0
     return finished
 
 
@@ -288,42 +255,71 @@ def ordered(table: pd.DataFrame, sort: str | None) -> pd.DataFrame:
 def _direction(sort: str, names: Sequence[str]) -> tuple[bool, str]:
     up, name = sort.startswith("-"), sort.removeprefix("-").replace(":", "_")
     if name not in names:
-        raise QueryError(f"the result has no column {name!r} to sort by; it has {', '.join(names)}")
+        near = nearest.hint(name, names)
+        raise QueryError(f"the result has no column {name!r} to sort by{near}; it has {', '.join(names)}")
     return up, name
 
 
 _Gathered = dict[Aggregate, "pd.DataFrame"]
 
 
-def _partial(part: Part, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> tuple[pd.DataFrame, _Gathered, int]:
+def _partial(
+    part: Part, keys: tuple[group_keys.Key, ...], aggregates: tuple[Aggregate, ...]
+) -> tuple[pd.DataFrame, _Gathered, int]:
     """The folded figures of one partition, the values of the gathered columns, and the number of lines of totals."""
     frame = part()
     if not len(frame):
         return pd.DataFrame(), {a: pd.DataFrame() for a in aggregates}, 0
-    if _LAYER in by:
-        frame[_LAYER] = _layers(frame["cat"])
+    if _LAYER in keys:
+        frame[_LAYER.slot] = _layers(frame["cat"])
+    totals = int((frame["lines"].to_numpy() > 1).sum())
+    shared = list(dict.fromkeys(name for a in aggregates for piece, name in a.pieces() if piece == figures.SUM))
+    found = [_grouped(piece, tuple(key.slot for key in keys), aggregates) for piece in _widened(frame, keys, shared)]
+    tables, values = zip(*found, strict=True)
+    gathered = {a: pd.concat([of[a] for of in values], ignore_index=True) for a in values[0]}
+    return pd.concat(tables, ignore_index=True), gathered, totals
+
+
+def _widened(frame: pd.DataFrame, keys: tuple[group_keys.Key, ...], shared: Sequence[str]) -> Iterable[pd.DataFrame]:
+    plain = all(key.kind == group_keys.COLUMN for key in keys)
+    return [frame] if plain else group_keys.widened(frame, keys, shared)
+
+
+def _grouped(
+    frame: pd.DataFrame, by: tuple[str, ...], aggregates: tuple[Aggregate, ...]
+) -> tuple[pd.DataFrame, _Gathered]:
+    """The folded figures of rows, and the values of the gathered columns."""
     code, first = _groups(frame, by)
     keys = {f"by:{name}": _key(frame[name], first) for name in by} or {"by:": pd.Series([0])}
+    begins = frame[group_keys.FIRST].to_numpy() if group_keys.FIRST in frame else None
     lines = frame["lines"].to_numpy(dtype=np.int64)
-    totals = int((lines > 1).sum())
+    lines = lines if begins is None else np.where(begins, lines, 0)
     out: dict[str, Any] = {**keys, "count": _summed(lines, code, len(first))}
-    groups = frame.groupby(code, sort=True)
-    for a in aggregates:
-        for piece in _FOLDED.get(a.how, ()) if a.column is not None else ():
-            if piece == "count":
-                known = np.where(frame[str(a.column)].notna().to_numpy(), lines, 0)
-                out[f"{piece}:{a.column}"] = _summed(known, code, len(first))
-            else:
-                out[f"{piece}:{a.column}"] = getattr(groups[str(a.column)], piece)().array
+    calls = frame if begins is None else frame[begins]
+    groups = {"sum": frame.groupby(code, sort=True)}
+    groups["whole"] = groups["sum"] if begins is None else calls.groupby(code[begins], sort=True)
+    for piece, name in dict.fromkeys(pair for a in aggregates for pair in a.pieces()):
+        if piece == figures.KNOWN:
+            known = np.where(frame[name].notna().to_numpy(), lines, 0)
+            column: Any = _summed(known, code, len(first))
+        elif piece == figures.SUM:
+            shared = group_keys.SHARED + name
+            column = groups["sum"][shared if shared in frame else name].sum().array
+        else:
+            of = groups["whole"][name]
+            made = of.sum() if piece == figures.WHOLE else of.min() if piece == "min" else of.max()
+            column = made.reindex(range(len(first))).array
+        out[f"{piece}:{name}"] = column
     gathered: _Gathered = {}
     for a in aggregates:
-        if a.how in _GATHERED and a.column is not None:
-            rows = pd.DataFrame({"_code": code, "_value": frame[a.column].array}).dropna(subset="_value")
+        if a.how in figures.GATHERED and a.column is not None:
+            codes = code if begins is None else code[begins]
+            rows = pd.DataFrame({"_code": codes, "_value": calls[a.column].array}).dropna(subset="_value")
             rows = rows.drop_duplicates() if a.how == "nunique" else rows
-            of = rows.pop("_code").to_numpy()
+            of_rows = rows.pop("_code").to_numpy()
             values = _plain(rows["_value"]).array
-            gathered[a] = pd.DataFrame({**{name: key.array[of] for name, key in keys.items()}, "_value": values})
-    return pd.DataFrame(out), gathered, totals
+            gathered[a] = pd.DataFrame({**{name: key.array[of_rows] for name, key in keys.items()}, "_value": values})
+    return pd.DataFrame(out), gathered
 
 
 def _summed(values: Ints, code: Ints, groups: int) -> Ints:
@@ -405,9 +401,7 @@ def _fold(parts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     if parts.empty:
         empty: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in [*names, "count"]})
         return empty
-    how = {
-        c: "sum" if c == "count" else c.split(":")[0].replace("count", "sum") for c in parts.columns if c not in names
-    }
+    how = {column: figures.FOLDS[column.partition(":")[0]] for column in parts.columns if column not in names}
     table: pd.DataFrame = parts.groupby(names, dropna=False, as_index=False).agg(how)
     return table
 
@@ -416,33 +410,21 @@ def _finish_gathered(table: pd.DataFrame, rows: pd.DataFrame, by: list[str], a: 
     if rows.empty:
         return pd.array([0 if a.how == "nunique" else None] * len(table), dtype="Float64")
     names = _key_names(by)
-    figures = _GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
-    figure = table[names].merge(figures, on=names, how="left")["_figure"].astype("Float64")
-    values: ExtensionArray = (figure.fillna(0) if a.how == "nunique" else figure).array
-    return values
+    values = figures.GATHERED[a.how](rows.groupby(names, dropna=False)["_value"]).rename("_figure").reset_index()
+    figure = table[names].merge(values, on=names, how="left")["_figure"].astype("Float64")
+    column: ExtensionArray = (figure.fillna(0) if a.how == "nunique" else figure).array
+    return column
 
 
-def _finished(table: pd.DataFrame, by: list[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
+def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
     out: dict[str, pd.Series | ExtensionArray] = {}
-    for name in by:
-        out[name] = _unkey(table[f"by:{name}"])
+    for key in keys:
+        value = _unkey(table[f"by:{key.slot}"])
+        out[key.label] = value if key.kind != group_keys.TIMES else value.astype("Float64") * key.width / 1e9
+    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
     for a in aggregates:
-        out["events" if a.label in by else a.label] = _figure(table, a)
-    if not by and table.empty:  # no event matches
-        out = {a.label: pd.array([0 if a.how in _ZERO else None], dtype="Int64") for a in aggregates}
+        out["events" if a.label in out else a.label] = a.finish(table, width)
+    if not keys and table.empty:  # no event matches
+        out = {a.label: pd.array([0 if a.how in figures.ZERO else None], dtype="Int64") for a in aggregates}
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
     return result
-
-
-def _figure(table: pd.DataFrame, a: Aggregate) -> pd.Series | ExtensionArray:
-    if table.empty:
-        return pd.array([], dtype="Int64")
-    if a.how == "count":
-        return table["count"].astype("Int64")
-    if a.how == "mean":
-        count = table[f"count:{a.column}"].astype("Int64")
-        mean: pd.Series = table[f"sum:{a.column}"].astype("Float64") / count.where(count > 0)
-        return mean
-    if a.how == "nunique":
-        return table[a.label].astype("Int64")
-    return table[a.label] if a.how in _GATHERED else table[f"{a.how}:{a.column}"].astype("Int64")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace import _native
+from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Array
 from tailrace.errors import QueryError
@@ -102,6 +103,8 @@ COLUMNS = (
     ),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
+EACH = frozenset({"size", "count", "calls", "dur", "offset", "ret", "ts"})
+"""Columns that have a value for each call only under full detail: a line of totals has their sums, or none."""
 
 _UPPER = _native.bits()["upper"]
 UPPER_LAYERS = frozenset(
@@ -117,7 +120,10 @@ def column(name: str) -> Column:
         return BY_NAME[name]
     if name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX):
         return Column(name, TEXT, True, "", "free tag")
-    raise QueryError(f"there is no column {name!r}; there are {', '.join(BY_NAME)} and {TAG_PREFIX}<key>")
+    raise QueryError(
+        f"there is no column {name!r}{nearest.hint(name, BY_NAME)}; there are {', '.join(BY_NAME)} and"
+        f" {TAG_PREFIX}<key>"
+    )
 
 
 def arrow_schema(names: Iterable[str]) -> pa.Schema:

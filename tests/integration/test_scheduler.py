@@ -21,6 +21,7 @@ distributed = pytest.importorskip("distributed", reason="needs pip install 'tail
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.store import engine, loader, query
+from tailrace.analyzer.store.figures import parse as parse_aggregate
 
 
 class Cluster:
@@ -159,7 +160,7 @@ def test_a_wrong_scheduler_is_one_line(runs: Path, options: list[str], variables
 def test_a_killed_worker_changes_nothing(cluster: Cluster, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
     run = tailrace.open(runs / "one")
-    figures = [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path")]
+    figures = [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path")]
     here = query.aggregate(run, ["stage", "name"], figures)
     edges = run.edges()
     with cluster.client.as_current():

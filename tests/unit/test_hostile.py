@@ -18,6 +18,7 @@ from tailrace.analyzer import exports, summary
 from tailrace.analyzer.insights import run_comparison
 from tailrace.analyzer.report import html, terminal
 from tailrace.analyzer.store import query
+from tailrace.analyzer.store.figures import parse as parse_aggregate
 from tailrace.errors import TailraceError
 
 NUMBERS = st.sampled_from([0, -1, 1, 4096, 2**31, 2**62, 2**63 - 1, -(2**63)])
@@ -76,7 +77,7 @@ def run_of(directory: Path, blocks: list[Any]) -> Path:
 def test_any_value_is_analysed_without_an_error(tmp_path_factory: pytest.TempPathFactory, blocks: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("hostile")
     run = tailrace.open(run_of(folder / "run", blocks))
-    figures = [query.parse_aggregate(text) for text in ("count", "mean:size", "p50:size", "nunique:path")]
+    figures = [parse_aggregate(text) for text in ("count", "mean:size", "p50:size", "nunique:path")]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         run.info(), run.stages, run.tasks, run.processes, run.waits

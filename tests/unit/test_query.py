@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.store import engine, loader, query
+from tailrace.analyzer.store.figures import ALL, COUNT
+from tailrace.analyzer.store.figures import parse as parse_aggregate
 from tailrace.cli import info as info_command
 from tailrace.cli import query as query_command
 from tailrace.errors import QueryError, TailraceError, TraceError, UsageError
@@ -63,8 +65,9 @@ def rows_of(*args: Any) -> list[dict[str, Any]]:
 
 
 def test_every_aggregate_by_hand(run: Any) -> None:
-    names = ["count", *(f"{how}:size" for how in query.AGGREGATES if how != "count"), "nunique:path"]
-    table = query.aggregate(run, ["stage"], [query.parse_aggregate(name) for name in names])
+    one = [how for how in ALL if how not in ("count", "ratio")]
+    names = ["count", *(f"{how}:size" for how in one), "ratio:size/calls", "nunique:path"]
+    table = query.aggregate(run, ["stage"], [parse_aggregate(name) for name in names])
     none, a, b = table.where(table.notna(), None).to_dict("records")
     assert list(table.columns) == ["stage", *(name.replace(":", "_") for name in names)]
     assert a == {
@@ -74,6 +77,9 @@ def test_every_aggregate_by_hand(run: Any) -> None:
         "min_size": 5,
         "max_size": 30,
         "mean_size": 15.0,
+        "share_size": pytest.approx(0.9),
+        "rate_size": pytest.approx(45 / (3 * 1250e-9)),
+        "ratio_size/calls": 15.0,
         "nunique_size": 3,
         "p50_size": 10.0,
         "p95_size": pytest.approx(28.0),
@@ -86,13 +92,13 @@ def test_every_aggregate_by_hand(run: Any) -> None:
 
 def test_no_groups_is_one_row(run: Any) -> None:
     table = query.aggregate(
-        run, [], [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p50:size")]
+        run, [], [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p50:size")]
     )
     assert table.to_dict("records") == [{"count": 6, "sum_size": 50, "nunique_path": 2, "p50_size": 5.0}]
 
 
 def test_no_events_are_no_groups(run: Any) -> None:
-    aggregates = [query.parse_aggregate(text) for text in ("count", "sum:size", "p50:size", "nunique:path")]
+    aggregates = [parse_aggregate(text) for text in ("count", "sum:size", "p50:size", "nunique:path")]
     grouped = query.aggregate(run, ["path", "pid"], aggregates, name="none")
     assert grouped.empty and list(grouped.columns) == ["path", "pid", "count", "sum_size", "p50_size", "nunique_path"]
     (total,) = query.aggregate(run, [], aggregates, name="none").to_dict("records")
@@ -100,7 +106,7 @@ def test_no_events_are_no_groups(run: Any) -> None:
 
 
 def test_a_group_without_values(run: Any) -> None:
-    aggregates = [query.parse_aggregate(f"{how}:errno") for how in ("sum", "min", "mean", "nunique", "p95")]
+    aggregates = [parse_aggregate(f"{how}:errno") for how in ("sum", "min", "mean", "nunique", "p95")]
     table = query.aggregate(run, ["stage"], aggregates)
     assert len(table) == 3 and table["nunique_errno"].tolist() == [0, 0, 0] and table["min_errno"].isna().all()
     assert table["mean_errno"].isna().all() and table["p95_errno"].isna().all()
@@ -126,7 +132,7 @@ def test_totals_do_not_depend_on_partitions(
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
     run = write_run(tmp_path_factory.mktemp("run") / "run", rows, per_block)
     got = query.aggregate(
-        run, ["stage", "path"], [query.parse_aggregate(t) for t in ("count", "sum:size", "max:size", "p50:size")]
+        run, ["stage", "path"], [parse_aggregate(t) for t in ("count", "sum:size", "max:size", "p50:size")]
     )
     groups: dict[Any, list[int]] = {}
     for stage, path, size, _ in rows:
@@ -153,7 +159,7 @@ def test_totals_do_not_depend_on_partitions(
 )
 def test_a_bad_aggregate_is_explained(text: str, words: str) -> None:
     with pytest.raises(QueryError, match=words):
-        query.parse_aggregate(text)
+        parse_aggregate(text)
 
 
 # ---- the command ----
@@ -392,7 +398,7 @@ class TestLayers:
         return tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)}))
 
     def total(self, run: tailrace.Run, by: list[str] | None = None, **where: Any) -> list[list[Any]]:
-        figures = [query.parse_aggregate(text) for text in ("sum:size", "count")]
+        figures = [parse_aggregate(text) for text in ("sum:size", "count")]
         rows: list[list[Any]] = query.aggregate(run, by or [], figures, **where).to_numpy().tolist()
         return rows
 
@@ -406,7 +412,7 @@ class TestLayers:
     def test_a_mixed_sum_is_refused(self, run: tailrace.Run) -> None:
         with pytest.raises(QueryError, match="of system calls, HDF5 can't be added"):
             self.total(run, cat=["HDF5", "POSIX"])
-        assert query.aggregate(run, [], [query.Aggregate("count", None)])["count"].tolist() == [4], "events may be"
+        assert query.aggregate(run, [], [COUNT])["count"].tolist() == [4], "events may be"
 
     def test_nothing_is_still_a_row(self, run: tailrace.Run) -> None:
         assert self.total(run, cat="STDIO") == [[0, 0]]

@@ -13,6 +13,8 @@ import tailrace
 from support import trace_writer as tw
 from tailrace.analyzer.edges import event_fold
 from tailrace.analyzer.store import conditions, engine, loader, query, usage
+from tailrace.analyzer.store.figures import COUNT
+from tailrace.analyzer.store.figures import parse as parse_aggregate
 
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2")
 PROGRAM = """
@@ -92,7 +94,7 @@ def test_counts_from_headers_are_those_of_the_events(directory: Path, where: dic
     run = tailrace.open(directory)
     events = run.read(**where)
     for by in BY:
-        table = query.aggregate(run, by, [query.COUNT], **where)
+        table = query.aggregate(run, by, [COUNT], **where)
         if by:
             plain = events[by].astype(object).where(events[by].notna(), None)
             wanted = plain.groupby(by, dropna=False).size().to_dict()
@@ -108,17 +110,17 @@ def test_counts_from_headers_are_those_of_the_events(directory: Path, where: dic
 def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "read_partition", lambda *_, **__: pytest.fail("events were read"))
     run = tailrace.open(directory)
-    assert query.counted(run, ["pid"], [query.COUNT]) == [(7, 11), (8, 11), (9, 11)]
-    assert query.counted(run, ["stage"], [query.COUNT], stage="c") == [("c", 3)]
-    assert query.counted(run, [], [query.COUNT], task="t1", pid=7) == [(0,)]
-    assert query.counted(run, ["stage"], [query.COUNT]) is None, "blocks mix stages"
-    assert query.counted(run, ["pid"], [query.parse_aggregate("sum:size")]) is None
+    assert query.counted(run, ["pid"], [COUNT]) == [(7, 11), (8, 11), (9, 11)]
+    assert query.counted(run, ["stage"], [COUNT], stage="c") == [("c", 3)]
+    assert query.counted(run, [], [COUNT], task="t1", pid=7) == [(0,)]
+    assert query.counted(run, ["stage"], [COUNT]) is None, "blocks mix stages"
+    assert query.counted(run, ["pid"], [parse_aggregate("sum:size")]) is None
 
 
 def test_threads_and_dask_give_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
     run = tailrace.open(directory)
-    aggregates = [query.parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p95:dur", "mean:size")]
+    aggregates = [parse_aggregate(text) for text in ("count", "sum:size", "nunique:path", "p95:dur", "mean:size")]
 
     def answers() -> list[pd.DataFrame]:
         edges = event_fold.build(run)
