@@ -31,6 +31,7 @@ COMMANDS = {
     "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),
     "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),
     "seal": ("tailrace.cli.seal", "Recover records of killed processes on this node."),
+    "compact": ("tailrace.cli.compact", "Rewrite the trace files of a finished run to fewer and smaller ones."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),

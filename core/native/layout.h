@@ -36,6 +36,9 @@ enum Seen : uint16_t {
   kGivesSize = 512,
   kGivesErrno = 1024,
   kGivesCalls = 2048,
+  kGivesOffset = 4096,
+  kGivesFollows = 8192,
+  kHasOffset = 16384,
 };
 constexpr uint16_t kNeedsAll = 63;
 

@@ -39,6 +39,9 @@ struct FileName {
   // Indices in the columns path, path2, file, file2, ftype; kUnused until an event needs one.
   static constexpr int32_t kUnused = -2;
   int32_t index[5] = {kUnused, kUnused, kUnused, kUnused, kUnused};
+  // Where the last line of the block with an offset and a size on this file ended.
+  bool has_end = false;
+  int64_t end = 0;
 };
 
 // An open-addressing table from hash to entry; a hash defined twice keeps the last definition.

@@ -57,6 +57,7 @@ class Parser::Impl {
   void block(std::string_view text, const BlockHeader &header) {
     names_.begin_block(header.host);
     completes_ = header.version >= kLeanVersion && (ret_column_ != nullptr || count_column_ != nullptr || dir_column_);
+    follows_ = header.version >= kLeanVersion && offset_column_ != nullptr;
     const size_t first_row = rows_;
     uint64_t lines = 0;
     const char *p = text.data();
@@ -141,7 +142,10 @@ class Parser::Impl {
     if (dur_column_ != nullptr) top_["dur"].action = Action::kDur;
     if (ts_column_ != nullptr) args_["ns"].action = Action::kNs;
     if (host_column_ != nullptr) args_["hhash"].action = Action::kHost;
-    if (file_columns_[0] || file_columns_[2] || file_columns_[4]) args_["fhash"].action = Action::kFile;
+    offset_column_ = column("offset");
+    if (file_columns_[0] || file_columns_[2] || file_columns_[4] || offset_column_) {
+      args_["fhash"].action = Action::kFile;
+    }
     if (file_columns_[1] || file_columns_[3]) args_["fhash2"].action = Action::kFile2;
     if (file_columns_[0]) args_["path"].action = Action::kPath;
     ret_column_ = column("ret");
@@ -153,6 +157,9 @@ class Parser::Impl {
     args_["size"].gives = kGivesSize;
     args_["errno"].gives = kGivesErrno;
     args_["calls"].gives = kGivesCalls;
+    args_["offset"].seen = kHasOffset;
+    args_["offset"].gives = kGivesOffset;
+    args_["follows"].gives = kGivesFollows;
     if (dir_column_ != nullptr) read_names();
   }
 
@@ -195,7 +202,20 @@ class Parser::Impl {
       file_columns_[0]->set_index(rows_, file_columns_[0]->dictionary().index_of(text_of(path_, &scratch_)));
     }
     if (completes_) complete();
+    if (follows_ && file_ != nullptr && (seen_ & kGivesSize) != 0) follow();
     ++rows_;
+  }
+
+  // Sets the offset of a line that begins where the one before on its file ended.
+  void follow() {
+    if ((seen_ & (kGivesFollows | kHasOffset)) == kGivesFollows && file_->has_end) {
+      offset_column_->set_int(rows_, file_->end);
+      offset_ = file_->end;
+    } else if ((seen_ & kGivesOffset) == 0) {
+      return;
+    }
+    file_->has_end = true;
+    file_->end = saturating_sum(offset_, size_);
   }
 
   // Sets what the line leaves out because its other fields tell it (docs/trace-format.md, "What a line leaves out").
@@ -233,6 +253,7 @@ class Parser::Impl {
   const char *event(const char *p) {
     ts_ns_ = dur_ns_ = rest_ns_ = 0;
     has_path_ = false;
+    file_ = nullptr;
     seen_ = 0;
     recorded_.first = nullptr;
     Edge *edge = next_edge(layouts_.start(), &p);
@@ -420,7 +441,7 @@ class Parser::Impl {
         if (action == Action::kHost) {
           host_column_->set_index(rows_, edge->last_index);
         } else {
-          names_.set_file(edge->last_file, action == Action::kFile2, rows_);
+          set_file(edge);
         }
         return p + edge->last_bytes;
       }
@@ -445,7 +466,7 @@ class Parser::Impl {
       case Action::kFile:
       case Action::kFile2:
         edge->last_file = names_.file(HashKey::of(text_of(value, &scratch_)));
-        names_.set_file(edge->last_file, edge->use.action == Action::kFile2, rows_);
+        set_file(edge);
         break;
       case Action::kHost:
         edge->last_index = names_.host_of(HashKey::of(text_of(value, &scratch_)));
@@ -461,6 +482,12 @@ class Parser::Impl {
     }
     remember(edge, p, repeats ? value.text.size() + 1 : 0);
     return end + 1;
+  }
+
+  void set_file(const Edge *edge) {
+    const bool second = edge->use.action == Action::kFile2;
+    if (!second) file_ = edge->last_file;
+    names_.set_file(edge->last_file, second, rows_);
   }
 
   void remember(Edge *edge, const char *p, size_t bytes) {
@@ -514,6 +541,7 @@ class Parser::Impl {
   void give(const KeyUse &use, int64_t value) {
     seen_ |= use.gives;
     if (use.gives == kGivesSize) size_ = value;
+    if (use.gives == kGivesOffset) offset_ = value;
   }
 
   static bool is_whole(std::string_view number) { return number.find_first_of(".eE") == std::string_view::npos; }
@@ -581,16 +609,19 @@ class Parser::Impl {
   Column *count_column_ = nullptr;
   Column *dir_column_ = nullptr;
   Column *name_column_ = nullptr;  // only with dir_column_
+  Column *offset_column_ = nullptr;
   std::unique_ptr<Column> own_names_;
   std::vector<int32_t> told_directions_;
   bool completes_ = false;  // the block's lines leave out what others tell
+  bool follows_ = false;    // its lines may leave out an offset
 
   Layouts layouts_;
   size_t rows_ = 0;
   std::string scratch_;
 
   // The line being read.
-  int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0, size_ = 0;
+  int64_t ts_ns_ = 0, rest_ns_ = 0, dur_ns_ = 0, size_ = 0, offset_ = 0;
+  FileName *file_ = nullptr;
   bool has_path_ = false;
   Value path_;
   uint16_t seen_ = 0;  // Seen

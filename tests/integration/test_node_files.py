@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +171,34 @@ def test_a_nodes_file_is_read_while_it_grows(copy: Path, wanted: dict[str, Any])
         tailrace.open(copy).edges()
     assert len(whole) <= 2
     assert_same(answers(copy), wanted)
+
+
+def test_no_answer_changes_when_a_run_is_compacted(
+    copy: Path, wanted: dict[str, Any], tmp_path: Path, cli: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    drawn = timeline(copy, tmp_path / "timeline")
+    files = {path.name: path.stat().st_size for path in (copy / "trace").iterdir()}
+    said = cli("compact", copy, "--level", 9)
+    assert said.returncode == 0 and said.stderr == "", said
+    compacted = {path.name: path.stat().st_size for path in (copy / "trace").iterdir()}
+    assert not [name for name in compacted if "-" in name] and len(compacted) <= 2
+    assert sum(compacted.values()) < 0.9 * sum(files.values())
+    assert f"{len(files)} files with " in said.stdout and f" to {len(compacted)} file" in said.stdout
+    found = answers(copy)
+    sizes = ("compressed_bytes", "raw_bytes", "blocks")
+    assert all(found["info"].pop(key) < wanted["info"][key] for key in sizes)
+    assert_same(found, {**wanted, "info": {key: wanted["info"][key] for key in wanted["info"] if key not in sizes}})
+    assert timeline(copy, tmp_path / "timeline") == drawn
+
+
+def test_a_run_that_still_runs_is_not_compacted(
+    tmp_path: Path, cli: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    words = [*TAILRACE, "run", "-q", "-o", str(tmp_path / "run"), "--", "sh", "-c", "cat /dev/null; echo on; read line"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stdout.readline() == "on\n"
+        said = cli("compact", tmp_path / "run")
+        assert said.returncode == 1
+        assert "still running" in said.stderr and "is not compacted, since not all of it is sealed" in said.stderr
+        running.communicate("\n")
+    assert cli("compact", tmp_path / "run").returncode == 0

@@ -372,18 +372,33 @@ def _with_tags(specs: list[schema.Column], events: list[tuple[dict[str, Any], _B
     return [*schema.COLUMNS, *(schema.column(name) for name in sorted(known, key=str.encode))]
 
 
+def _follow(args: dict[str, Any], block: _Block, ends: dict[str, int]) -> None:
+    """Puts the offset into a line that says that it follows on from the one before on its file."""
+    fhash = args.get("fhash")
+    if not isinstance(fhash, str) or fhash not in block.files or not _is_whole(args.get("size")):
+        return
+    if _is_whole(args.get("follows")) and "offset" not in args and fhash in ends:
+        args["offset"] = _Number(str(ends[fhash]))
+    if _is_whole(args.get("offset")):
+        ends[fhash] = _clamped(_clamped(int(args["offset"].text)) + _clamped(int(args["size"].text)))
+
+
 def _events(header: dict[str, Any], raw: bytes, mounts: Sequence[Mount]) -> Iterable[tuple[dict[str, Any], _Block]]:
     """The event lines of a block, each with the names as they are known when it comes."""
     block = _Block(header["v"], str(header.get("host", "")), str(header.get("start", "")), mounts)
     lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
     count = 0
+    ends: dict[str, int] = {}
     for number, text in enumerate(lines, 1):
         line = _parse(text)
         if line.get("ph") == "M" and line.get("name") in ("FH", "HH") and isinstance(line.get("args"), dict):
             block = _Block(block.version, block.host, block.start, mounts, dict(block.files), dict(block.hosts))
             block.name(line["name"], line["args"])
+            ends.pop(line["args"]["value"], None)
         if line.get("ph") != "X":
             continue
+        if block.version >= 2 and isinstance(line.get("args"), dict):
+            _follow(line["args"], block, ends)
         if any(line.get(key) is None for key in ("name", "cat", "ts", "pid", "tid")):
             raise _Fault(f"line {number}: an event lacks one of name, cat, ts, pid, tid")
         count += 1
