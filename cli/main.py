@@ -27,6 +27,8 @@ COMMANDS = {
     "file": ("tailrace.cli.file", "Show a file's history: versions, writers, readers, what it was made from."),
     "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),
     "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),
+    "index": ("tailrace.cli.index", "Add runs to a store, which answers questions about all of them."),
+    "sql": ("tailrace.cli.sql", "Print the answer of an SQL query over a store of runs."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
     "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),
     "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),

@@ -14,6 +14,7 @@ from tailrace.integrations.recovery import Recovered, recover
 
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run
+    from tailrace.analyzer.runstore.store import Store
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -42,6 +43,12 @@ def open_run(directory: Path, strict: bool | None = None) -> "Run":
     if strict is not None:
         _say_problems(run, strict)
     return run
+
+
+def say_store_problems(store: "Store") -> None:
+    """Says on stderr what of a store is not in its tables."""
+    for text in store.problems:
+        say(f"incomplete: {text}")
 
 
 def _say_problems(run: "Run", strict: bool) -> None:

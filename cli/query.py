@@ -20,6 +20,7 @@ from tailrace.integrations.messages import say
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from tailrace.analyzer.run import Run
     from tailrace.analyzer.store.conditions import Between, Glob
@@ -122,9 +123,7 @@ def command(
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
     """
-    form = form or _FORMS.get(output.suffix.lower() if output else "", "table")
-    if form == "parquet" and output is None:
-        raise UsageError("parquet is a binary format: name the output file with -o FILE")
+    form = form_of(form, output)
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
     run = open_run(directory, strict)
@@ -365,6 +364,47 @@ def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]
 
 def _names(text: str | None) -> list[str]:
     return [name for name in (text or "").split(",") if name]
+
+
+def form_of(form: str | None, output: Path | None) -> str:
+    """The chosen output format, else that of the output's name. Raises UsageError."""
+    form = form or _FORMS.get(output.suffix.lower() if output else "", "table")
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is a binary format: name the output file with -o FILE")
+    return form
+
+
+def write_answer(table: pa.Table, form: str | None, output: Path | None) -> None:
+    """Writes the answer of an SQL query. Raises UsageError."""
+    import pandas as pd
+    import pyarrow as pa
+
+    form = form_of(form, output)
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        from tailrace.analyzer.util.published import published
+
+        assert output is not None
+        try:
+            with published(output) as place:
+                pq.write_table(table, place)
+        except OSError as error:
+            raise UsageError(f"can't write {output}: {error.strerror or error}") from error
+        return
+    kinds = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame = table.to_pandas(types_mapper=kinds.get)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_nested(column.type) and form != "json":
+            values = column.to_pylist()
+            texts = [None if value is None else json.dumps(value, ensure_ascii=False, default=str) for value in values]
+            frame[name] = pd.Series(texts, dtype=object)
+    if form == "table":
+        from tailrace.cli.tables import render
+
+        render([str(name) for name in frame.columns], frame.astype(object).to_numpy().tolist())
+        return
+    _write(iter([frame]), form, output, list(frame.columns))
 
 
 _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}

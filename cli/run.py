@@ -13,6 +13,7 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.options import canonical_tags, tag_option
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations.indexing import index_at_end
 from tailrace.integrations.messages import say
 
 
@@ -60,6 +61,8 @@ def command(output: Path | None, tags: tuple[str, ...], detail: str | None, quie
         say(f"not traced: {error}")
         return launcher.run_command(cmd, os.environ)
     code, summary = launcher.run_traced(cmd, run_dir, canonical)
+    if surrounding is None:
+        index_at_end(run_dir)
     if summary.fault is not None:
         say(" ".join(summary.fault.split()))
     if not quiet:

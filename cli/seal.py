@@ -10,6 +10,7 @@ from tailrace.cli.opening import lines
 from tailrace.cli.run import describe
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations import launcher, manifest, recovery, rundir
+from tailrace.integrations.indexing import index_at_end
 
 
 @click.command()
@@ -48,6 +49,8 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
     if account["failed"]:
         raise CoreError(launcher.unsealed_message(account, run_dir))
     click.echo(visible(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}"))
+    if not summary.alive:
+        index_at_end(run_dir)
 
 
 def _seal_all(remove: bool) -> None:

@@ -237,7 +237,7 @@ def _as_user(user: int, directories: list[Path], remove: bool) -> list[Recovered
         code = 1
         try:
             os.close(reading)
-            _become(user)
+            become(user)
             results = [asdict(result) for result in _seal_users(directories, remove)]
             with os.fdopen(writing, "w") as pipe:
                 json.dump(results, pipe)
@@ -274,7 +274,7 @@ def _end(child: int, seconds: float) -> int | None:
     return None
 
 
-def _become(user: int) -> None:
+def become(user: int) -> None:
     """Gives up all rights but those of the user, for good."""
     try:
         entry = pwd.getpwuid(user)

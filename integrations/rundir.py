@@ -249,7 +249,27 @@ def _description(command: Sequence[str], tags: str) -> dict[str, Any]:
         "versions": {"tailrace": tailrace.__version__, "python": platform.python_version()},
         "mounts": mounts(),
         **_chosen_journal_directory(),
+        **_batch_job(),
     }
+
+
+_BATCH = {
+    "slurm": ("SLURM_JOB_ID", "SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION"),
+    "pbs": ("PBS_JOBID", "PBS_ACCOUNT", "PBS_QUEUE"),
+    "lsf": ("LSB_JOBID", "LSB_PROJECT_NAME", "LSB_QUEUE"),
+    "flux": ("FLUX_JOB_ID", "", ""),
+}
+"""Batch system -> its variables with the job, the account and the queue; "" where it has none."""
+
+
+def _batch_job() -> dict[str, dict[str, str]]:
+    """The job of the batch system in which this process runs; the innermost where Flux runs in another's."""
+    for system in ("flux", "slurm", "pbs", "lsf"):
+        values = [os.environ.get(name, "") if name else "" for name in _BATCH[system]]
+        if values[0]:
+            names = ("job", "account", "queue")
+            return {"batch": {"system": system, **{n: v for n, v in zip(names, values, strict=True) if v}}}
+    return {}
 
 
 def _chosen_journal_directory() -> dict[str, str]:

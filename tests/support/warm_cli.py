@@ -24,7 +24,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, cast
 
-COMMANDS = {"compare", "declare", "export", "file", "graph", "info", "query", "report"}
+COMMANDS = {"compare", "declare", "export", "file", "graph", "index", "info", "query", "report", "sql"}
 _ENCODING = ("PYTHONIOENCODING", "PYTHONUTF8")
 """Variables of a start that are followed here: standard streams have this encoding."""
 _LARGEST_REQUEST = 200_000

@@ -6,6 +6,7 @@
     run.events(stage="align")             # Dask DataFrame; reads only that stage's blocks
     run.dataflow(level="stage")           # networkx.MultiDiGraph
     run.report("report.html")
+    store = tailrace.open_store("STORE")  # many runs: docs/store.md
 
 The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without loading Dask.
 `__version__` is the one place of the version: pyproject.toml and CMake read it here.
@@ -18,11 +19,17 @@ from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run, open
+    from tailrace.analyzer.runstore.store import Store, open_store
 
 __version__ = "0.1.0"
-__all__ = ["Run", "TailraceError", "__version__", "open"]
+__all__ = ["Run", "Store", "TailraceError", "__version__", "open", "open_store"]
 
-_LAZY = {"open": "tailrace.analyzer.run", "Run": "tailrace.analyzer.run"}
+_LAZY = {
+    "open": "tailrace.analyzer.run",
+    "Run": "tailrace.analyzer.run",
+    "open_store": "tailrace.analyzer.runstore.store",
+    "Store": "tailrace.analyzer.runstore.store",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,294 @@
+"""A store of runs, opened: its tables as Arrow datasets and as views for SQL.
+
+    store = tailrace.open_store("STORE")
+    store.add(tailrace.open("RUN"))
+    store.sql("select user, sum(read_bytes) from runs group by user")
+
+Invariants: a Store is the state of the directory when it was opened; where files were merged since, it looks again. SQL
+sees the tables alone: no file, no network, no extension. A part that can't be read is left out and named (`problems`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tailrace.analyzer.runstore import parts
+from tailrace.analyzer.runstore.columns import PLACE, TABLES, arrow_schema
+from tailrace.analyzer.runstore.entries import Current, current
+from tailrace.analyzer.runstore.parts import Entry, Part
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.lazy import lazy
+from tailrace.errors import QueryError, RunError, TailraceError, UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+else:
+    pa = lazy("pyarrow")
+    ds = lazy("pyarrow.dataset")
+
+_ATTEMPTS = 5
+_Result = TypeVar("_Result")
+
+
+def open_store(path: str | os.PathLike[str], create: bool = False, shared: bool = False) -> Store:
+    """Opens a store of runs.
+
+    Args:
+        path: its directory.
+        create: make it where there is none.
+        shared: make it one to which every user may add his runs; what others may read of them is what they may read of
+            the runs.
+
+    Raises:
+        RunError: there is no store, or none of this format; UsageError: it can't be made.
+    """
+    if create:
+        parts.create(Path(path), shared)
+    return Store(Path(path))
+
+
+class Store:
+    """A store. Make it with `tailrace.open_store`.
+
+    Attributes:
+        path: its directory.
+        shared: whether every user may add runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shared = parts.check(path)
+        self._damaged: dict[Path, str] = {}
+
+    def __repr__(self) -> str:
+        return f"tailrace.open_store({str(self.path)!r})"
+
+    # ---- adding ----
+
+    def knows(self, directory: str | os.PathLike[str], run: AnalyzedRun) -> bool:
+        """Whether the run is in the store, as it is now, for those who may read it now."""
+        from tailrace.analyzer.runstore import rows
+
+        access = parts.access_of(Path(directory), self.shared)
+        known = self.current.newest.get((access.uid, rows.run_key(run)))
+        if known is None or known.state != rows.state_of(directory):
+            return False
+        return any(part.access == access and known in entries for part, entries in self.current.of.items())
+
+    def add(self, run: AnalyzedRun) -> str:
+        """Adds a run as it is now; it counts once, whatever was added of it before. Returns its id. Raises RunError,
+        OSError."""
+        from tailrace.analyzer.runstore import rows
+
+        state, access = rows.state_of(run.path), parts.access_of(run.path, self.shared)
+        tables = rows.rows_of(run)
+        entry = Entry(rows.run_key(run), time.time_ns(), state)
+        overview = tables["runs"].to_pylist()[0]
+        day = parts.day_of(overview["created_ns"] or overview["t0_ns"])
+        stamped = {name: _stamped(table, entry) for name, table in tables.items()}
+        for attempt in range(_ATTEMPTS):
+            try:
+                place = parts.place_of(self.path, access, day)
+                with parts.publishing(place, entry.name, access) as scratch:
+                    parts.write(scratch, stamped)
+                break
+            except FileNotFoundError:  # a compaction removed the empty day
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        return entry.run
+
+    # ---- reading ----
+
+    @cached_property
+    def current(self) -> Current:
+        """The parts and entries that count."""
+        return self._looked[1]
+
+    @cached_property
+    def _looked(self) -> tuple[parts.Listing, Current]:
+        for attempt in range(_ATTEMPTS):
+            listed = parts.listing(self.path)
+            try:
+                return listed, current(part for part in listed.parts if part.path not in self._damaged)
+            except FileNotFoundError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    def refresh(self) -> None:
+        """Looks at the directory again."""
+        for name in ("current", "_looked"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def problems(self) -> list[str]:
+        """What of the store is not in its tables, a sentence each."""
+        listed, known = self._looked
+        found = [f"left out, {text}" for text in listed.refused]
+        damaged = {**{part.path: why for part, why in known.damaged.items()}, **self._damaged}
+        found += [f"{path} is left out: {why}" for path, why in sorted(damaged.items())]
+        if listed.hidden:
+            found.append(
+                f"runs are left out that you may not read, in {count_text(listed.hidden, 'folder')} of {self.path}/data"
+            )
+        return found
+
+    def files(self, table: str) -> list[str]:
+        """The Parquet files of a table, for Dask and other readers. Raises RunError where they alone don't give the
+        table: `tailrace index STORE --compact` makes them do so."""
+        if self.current.some():
+            raise RunError(
+                f"{self.path}: files have rows that no longer count: run `tailrace index {self.path} --compact`"
+            )
+        return [str(part.table(table)) for part in self.current.whole() if table in part.tables()]
+
+    def read(self, table: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
+        """Rows of a table, with the columns of docs/store.md. where: a filter of pyarrow.dataset."""
+
+        def reading() -> pa.Table:
+            found = []
+            for data, out in self._datasets(table):
+                wanted = list(columns) if columns is not None else None
+                pick = where
+                if out:
+                    counts = ~ds.field("entry").isin(sorted(out))
+                    pick = counts if where is None else where & counts
+                found.append(data.to_table(columns=wanted, filter=pick))
+            return pa.concat_tables(found)
+
+        return self._steady(reading)
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """A whole table as a pandas frame."""
+        found: pd.DataFrame = self.read(table).to_pandas()
+        return found
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """The answer of a query over the views runs, stages, tasks, processes, files, versions, edges and findings.
+        Raises QueryError."""
+
+        def asking() -> pa.Table:
+            with self._connected() as connection:
+                found = connection.sql(query, params=list(parameters) or None)
+                if found is None:
+                    raise QueryError("the statement has no result: give a select")
+                return _with_integers(found.to_arrow_table())
+
+        return self._steady(asking)
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise UsageError("SQL over a store needs DuckDB: pip install 'tailrace[store]'") from error
+        connection = duckdb.connect(
+            ":memory:",
+            config={
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
+                "temp_directory": "",
+            },
+        )
+        for table in TABLES:
+            sources = []
+            for number, (data, out) in enumerate(self._datasets(table)):
+                source = f"part_{number}_of_{table}"
+                connection.register(source, data)
+                picked = ""
+                if out:
+                    connection.register(f"out_of_{source}", pa.table({"entry": pa.array(sorted(out), pa.string())}))
+                    picked = f" WHERE entry NOT IN (SELECT entry FROM out_of_{source})"
+                sources.append(f"SELECT * FROM {source}{picked}")
+            connection.execute(f"CREATE VIEW {table} AS {' UNION ALL '.join(sources)}")
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    def _datasets(self, table: str) -> Iterator[tuple[ds.Dataset, set[str]]]:
+        """Datasets whose rows are those of the table but for entries that don't count."""
+        yield self._dataset(table, self.current.whole()), set()
+        for part, out in self.current.some().items():
+            yield self._dataset(table, [part]), out
+
+    def _dataset(self, table: str, of: Sequence[Part]) -> ds.Dataset:
+        import pyarrow.fs
+
+        form = ds.ParquetFileFormat()
+        system = pyarrow.fs.LocalFileSystem()
+        fragments = []
+        for part in of:
+            if table in part.tables():
+                place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
+                path = str(part.table(table))
+                fragments.append(form.make_fragment(path, system, partition_expression=place))
+        return ds.FileSystemDataset(fragments, arrow_schema(table, placed=True), form, system)
+
+    def _steady(self, reading: Callable[[], _Result]) -> _Result:
+        """The result of `reading`, again where parts were merged meanwhile, and without those that are damaged."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return reading()
+            except TailraceError:
+                raise
+            except Exception as error:
+                fresh = set(self.current.of)
+                self.refresh()
+                gone = set(self.current.of) != fresh
+                damaged = [] if gone else self._weed()
+                if attempt + 1 < _ATTEMPTS and (gone or damaged):
+                    continue
+                raise QueryError(f"{self.path}: {str(error).strip()}") from error
+        raise AssertionError
+
+    def _weed(self) -> list[Part]:
+        """Leaves out the parts that can't be read, and returns them: after something went wrong."""
+        from tailrace.analyzer.runstore.compaction import read
+
+        found = []
+        for part in self.current.of:
+            try:
+                for table in part.tables():
+                    read(part, table)
+            except FileNotFoundError:
+                continue
+            except Exception as error:  # of any kind: it is another user's file
+                self._damaged[part.path] = " ".join(str(error).split())[:200]
+                found.append(part)
+        if found:
+            self.refresh()
+        return found
+
+
+def _with_integers(table: pa.Table) -> pa.Table:
+    """The sums of integers, which DuckDB makes of 128 bits, as integers of 64 bits where they fit."""
+    for at, column in enumerate(table.columns):
+        if pa.types.is_decimal(column.type) and column.type.scale == 0:
+            with suppress(pa.ArrowInvalid):
+                table = table.set_column(at, table.column_names[at], column.cast(pa.int64()))
+    return table
+
+
+def _stamped(table: pa.Table, entry: Entry) -> pa.Table:
+    """The rows as those of an entry."""
+    at = table.schema.get_field_index("entry")
+    stamped = table.set_column(at, table.schema.field(at), pa.array([entry.name] * table.num_rows, pa.string()))
+    if "indexed_ns" in stamped.column_names:
+        at = table.schema.get_field_index("indexed_ns")
+        times = pa.array([entry.indexed_ns] * table.num_rows, pa.int64())
+        stamped = stamped.set_column(at, table.schema.field(at), times)
+    return stamped
+
+
+__all__ = ["PLACE", "Store", "open_store"]

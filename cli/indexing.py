@@ -1,0 +1,153 @@
+"""Indexing runs into a store: for `tailrace index`, and at the end of a run where TAILRACE_STORE names a store.
+
+Invariants: a run that can't be indexed is named and counted, and stops no other. As root, with a store that is shared,
+each user's runs are opened and written by a process with that user's rights alone, as `tailrace seal --all` does it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tailrace.analyzer.runstore.store import Store
+from tailrace.analyzer.util.formatting import count_text
+from tailrace.errors import TailraceError
+from tailrace.integrations.messages import say
+from tailrace.integrations.recovery import become
+
+_MARKS = ("run.json", "trace")
+
+
+@dataclass
+class Indexed:
+    """What became of runs: indexed, already there as they are, left out (path and reason)."""
+
+    added: int = 0
+    known: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+    def join(self, other: Indexed) -> None:
+        """Adds another result."""
+        self.added += other.added
+        self.known += other.known
+        self.failed += other.failed
+
+    def text(self) -> str:
+        """In words."""
+        parts = [f"{count_text(self.added, 'run')} indexed"]
+        if self.known:
+            parts.append(f"{self.known:,} already there")
+        if self.failed:
+            parts.append(f"{len(self.failed):,} left out")
+        return ", ".join(parts)
+
+
+def index(store: Path, directories: Sequence[Path]) -> Indexed:
+    """Adds runs to a store. Raises RunError when there is none."""
+    opened = Store(store)
+    if os.geteuid() != 0 or not opened.shared:
+        return _index(opened, directories)
+    found = Indexed()
+    of: dict[int, list[Path]] = {}
+    for directory in directories:
+        with suppress(OSError):
+            of.setdefault(directory.stat().st_uid, []).append(directory)
+            continue
+        of.setdefault(0, []).append(directory)
+    for owner, runs in sorted(of.items()):
+        found.join(_index(opened, runs) if owner == 0 else _index_as(owner, store, runs))
+    return found
+
+
+def _index(store: Store, directories: Iterable[Path]) -> Indexed:
+    found = Indexed()
+    for directory in directories:
+        try:
+            found.added, found.known = _add(store, directory, found.added, found.known)
+        except (TailraceError, OSError, MemoryError, RecursionError, ValueError, ArithmeticError, LookupError) as error:
+            why = " ".join(str(error).split()).removeprefix(f"{directory}: ") or type(error).__name__
+            found.failed.append((str(directory), why))
+            say(f"{directory} is left out: {why}")
+    return found
+
+
+def _add(store: Store, directory: Path, added: int, known: int) -> tuple[int, int]:
+    from tailrace.cli.opening import open_run
+
+    run = open_run(directory)
+    if store.knows(directory, run):
+        return added, known + 1
+    store.add(run)
+    return added + 1, known
+
+
+def _index_as(user: int, store: Path, directories: Sequence[Path]) -> Indexed:
+    """`_index` by a process of that user."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reading)
+            become(user)
+            found = _index(Store(store), directories)
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(asdict(found), pipe)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    try:
+        content = json.loads(text) if status == 0 else {}
+        return Indexed(int(content["added"]), int(content["known"]), [(str(a), str(b)) for a, b in content["failed"]])
+    except (ValueError, LookupError, TypeError):
+        say(f"the runs of user {user} could not be indexed")
+        return Indexed(failed=[(str(directory), f"indexing as user {user} failed") for directory in directories])
+
+
+# --- a tree of runs --------------------------------------------------------------------------------------------------
+
+
+def runs_below(tree: Path) -> Iterator[Path]:
+    """The run directories in a tree, without following links. What can't be listed is passed over."""
+    for folder, folders, files in os.walk(tree, followlinks=False):
+        if _MARKS[0] in files and _MARKS[1] in folders:
+            folders.clear()
+            yield Path(folder)
+        else:
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def last_change(directory: Path) -> float:
+    """When a file of the run changed last, s since the epoch. Raises OSError."""
+    places = [directory / name for name in ("run.json", "trace", "declared", "accounts")]
+    newest = 0.0
+    for place in places:
+        with suppress(FileNotFoundError):
+            newest = max(newest, place.stat(follow_symlinks=False).st_mtime)
+            if place.is_dir():
+                times = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(place))
+                newest = max(newest, *times, 0.0)
+    return newest
+
+
+def finished(tree: Path, quiet_s: float, seen: dict[Path, float]) -> Iterator[Path]:
+    """The runs below that have not changed for `quiet_s` seconds, and have since they were seen last."""
+    now = time.time()
+    for directory in runs_below(tree):
+        with suppress(OSError):
+            changed = last_change(directory)
+            if now - changed >= quiet_s and seen.get(directory) != changed:
+                seen[directory] = changed
+                yield directory

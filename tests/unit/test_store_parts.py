@@ -1,0 +1,293 @@
+"""The files of a store: every entry counts once, wherever indexers and compactions are killed or meet each other."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tailrace.analyzer.runstore import compaction, parts
+from tailrace.analyzer.runstore.columns import arrow_schema
+from tailrace.analyzer.runstore.entries import current
+from tailrace.analyzer.runstore.parts import Access, Entry
+from tailrace.analyzer.runstore.store import Store, open_store
+from tailrace.errors import RunError, UsageError
+
+DAY = "2026-11-20"
+
+
+def put(store: Path, number: int, indexed_ns: int = 1, day: str = DAY, access: Access | None = None) -> Entry:
+    """An entry of the run `number`, whose `events` are its time of indexing."""
+    entry = Entry(f"{number:032x}", indexed_ns, secrets.token_hex(8))
+    access = access or Access(os.geteuid())
+    row = {"run": entry.run, "entry": entry.name, "indexed_ns": indexed_ns, "events": indexed_ns}
+    with parts.publishing(parts.place_of(store, access, day), entry.name, access) as scratch:
+        parts.write(scratch, {"runs": pa.Table.from_pylist([row], schema=arrow_schema("runs"))})
+    return entry
+
+
+def seen(store: Path) -> Counter[tuple[int, int]]:
+    """(run, time of indexing) -> rows."""
+    rows = Store(store).read("runs", ["run", "events"]).to_pylist()
+    return Counter((int(row["run"], 16), row["events"]) for row in rows)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Four runs, one of them indexed twice."""
+    parts.create(tmp_path / "store")
+    for number in range(4):
+        put(tmp_path / "store", number)
+    put(tmp_path / "store", 3, indexed_ns=2)
+    return tmp_path / "store"
+
+
+EXPECTED = Counter({(n, 2 if n == 3 else 1): 1 for n in range(4)})
+
+
+def at_step(step: int, act: Callable[[], None], work: Callable[[], object]) -> bool:
+    """Runs `work` in this process and calls `act` before its step-th change of a name; False when it has fewer."""
+    count = 0
+    rename, rmtree = Path.rename, shutil.rmtree
+
+    def counting() -> None:
+        nonlocal count
+        count += 1
+        if count == step:
+            act()
+
+    def renaming(path: Path, target: Path) -> Path:
+        counting()
+        return rename(path, target)
+
+    def removing(path: Path, ignore_errors: bool = False) -> None:
+        counting()
+        rmtree(path, ignore_errors)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", renaming)
+        patch.setattr(shutil, "rmtree", removing)
+        work()
+    return count >= step
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Runs `work` in a process that is killed before its step-th change of a name; False when it ended before."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            at_step(step, lambda: os.kill(os.getpid(), signal.SIGKILL), work)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_compaction_that_is_killed_anywhere_loses_and_doubles_nothing(store: Path, tmp_path: Path) -> None:
+    assert seen(store) == EXPECTED
+    step = 1
+    while True:
+        copy = tmp_path / f"copy{step}"
+        shutil.copytree(store, copy)
+        if not killed_at(step, lambda copy=copy: compaction.compact(copy)):
+            break
+        assert seen(copy) == EXPECTED, step
+        killed_at(2, lambda copy=copy: compaction.compact(copy))
+        put(copy, 9)
+        assert seen(copy) == EXPECTED + Counter({(9, 1): 1}), step
+        compaction.compact(copy)
+        assert seen(copy) == EXPECTED + Counter({(9, 1): 1}), step
+        assert len(current(parts.listing(copy).parts).of) == 1
+        step += 1
+    assert step > 8  # one part published, five removed
+
+
+def test_compactions_and_indexers_that_meet_lose_and_double_nothing(store: Path, tmp_path: Path) -> None:
+    step, more = 1, EXPECTED + Counter({(9, 1): 1})
+    while True:
+        copy = tmp_path / f"copy{step}"
+        shutil.copytree(store, copy)
+
+        def meanwhile(copy: Path = copy) -> None:
+            assert seen(copy) == EXPECTED
+            put(copy, 9)
+            killed_at(3, lambda: compaction.compact(copy))
+            assert seen(copy) == more
+            compaction.compact(copy)
+            assert seen(copy) == more
+
+        if not at_step(step, meanwhile, lambda copy=copy: compaction.compact(copy)):
+            break
+        assert seen(copy) == more, step
+        compaction.compact(copy)
+        assert seen(copy) == more, step
+        step += 1
+    assert step > 8
+
+
+def test_a_listing_while_parts_are_merged_misses_none(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that was published behind the reader replaces one before him."""
+    listed = parts._listed
+    calls = []
+
+    def slow(path: Path) -> parts.Listing:
+        found = listed(path)
+        calls.append(len(found.parts))
+        if len(calls) == 1:  # the reader has passed the place of the new part, and not that of the old ones
+            compaction.compact(store)
+            return parts.Listing(found.parts[:2])
+        return found
+
+    monkeypatch.setattr(parts, "_listed", slow)
+    assert seen(store) == EXPECTED
+    assert len(calls) > 2
+
+
+def test_a_reader_looks_again_when_its_parts_were_merged(store: Path) -> None:
+    opened = Store(store)
+    assert len(opened.current.of) == 5
+    compaction.compact(store)
+    assert opened.sql("select count(*) as n, sum(events) as e from runs").to_pylist() == [{"n": 4, "e": 5}]
+
+
+def test_a_part_of_garbage_is_named_and_left_out(store: Path) -> None:
+    for number, name in ((20, "runs.parquet"), (21, "edges.parquet")):
+        entry = put(store, number)
+        place = parts.place_of(store, Access(os.geteuid()), DAY) / entry.name
+        (place / name).write_bytes(b"PAR1 no such thing PAR1")
+    opened = Store(store)
+    assert opened.sql("select count(*) as n from runs").to_pylist()[0]["n"] in (4, 5)
+    assert opened.sql("select count(*) as n from edges").to_pylist() == [{"n": 0}]
+    assert seen(store) - Counter({(21, 1): 1}) == EXPECTED
+    assert sum("left out" in text for text in opened.problems) == 2
+    with pytest.raises(Exception, match="edges|runs"):
+        compaction.compact(store)
+
+
+def test_days_and_sizes_expire_from_the_oldest(store: Path) -> None:
+    put(store, 40, day="2026-01-02")
+    put(store, 41, day="2026-02-02")
+    assert compaction.expire(store, "2026-02-01", None)[0] == 1
+    assert seen(store) == EXPECTED + Counter({(41, 1): 1})
+    size = sum(path.stat().st_size for path in store.rglob("day=2026-11-20/*/*.parquet"))
+    assert compaction.expire(store, None, size)[0] == 1
+    assert seen(store) == EXPECTED
+    assert compaction.expire(store, None, 0)[0] == 4
+    assert not seen(store)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from read_csv('/etc/passwd')",
+        "select * from '/etc/passwd'",
+        "copy (select 1) to 'x.csv'",
+        "attach 'x.db'",
+        "load httpfs",
+        "set enable_external_access = true",
+        "select * from glob('/etc/*')",
+        "export database 'x'",
+    ],
+)
+def test_sql_sees_the_tables_and_nothing_else(store: Path, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(store.parent)
+    secret = pa.table({"a": [1]})
+    with pytest.raises(RunError):
+        Store(store).sql(query)
+    with pytest.raises(RunError, match="secret"):
+        Store(store).sql("select * from secret")
+    assert secret.num_rows == 1
+    assert [path.name for path in store.parent.iterdir()] == ["store"]
+
+
+def test_the_page_has_the_tables_of_the_code() -> None:
+    words = [sys.executable, Path(__file__).parents[2] / "tools/store_docs.py", "--check"]
+    assert subprocess.run(words, capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not a store"):
+        open_store(tmp_path)
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(UsageError, match="neither empty nor a store"):
+        open_store(tmp_path, create=True)
+    (tmp_path / "store.json").write_text('{"format": 99}')
+    with pytest.raises(RunError, match="another format"):
+        open_store(tmp_path)
+
+
+# --- whose data is whose ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        ((0o700, 0o700, 0o600), 0o700),
+        ((0o755, 0o750, 0o640), 0o750),
+        ((0o755, 0o755, 0o644), 0o755),
+        ((0o755, 0o755, 0o600), 0o700),
+        ((0o755, 0o705, 0o604), 0o705),
+        ((0o700, 0o755, 0o644), 0o700),
+        ((0o711, 0o755, 0o644), 0o755),
+    ],
+    ids=lambda value: "-".join(f"{one:o}" for one in value) if isinstance(value, tuple) else None,
+)
+def test_who_may_read_a_run_may_read_its_rows(modes: tuple[int, int, int], expected: int) -> None:
+    """modes: of the directory above, of the run's directories, of its files."""
+    above = Path("/tmp") / f"tailrace-store-{secrets.token_hex(4)}"  # its parents let all pass
+    run = above / "run"
+    (run / "trace").mkdir(parents=True)
+    try:
+        for path in (run / "run.json", run / "trace" / "a.pfw.gz"):
+            path.touch()
+            path.chmod(modes[2])
+        for path in (run / "trace", run):
+            path.chmod(modes[1])
+        above.chmod(modes[0])
+        access = parts.access_of(run, shared=True)
+        assert access.mode == expected
+        assert access.gid == (run.stat().st_gid if expected & 0o050 == 0o050 else -1)
+        assert parts.access_of(run, shared=False) == Access(os.geteuid())
+    finally:
+        shutil.rmtree(above)
+
+
+def test_parts_have_the_mode_of_their_runs(tmp_path: Path) -> None:
+    parts.create(tmp_path / "store", shared=True)
+    for access, mode in ((Access(os.geteuid()), 0o600), (Access(os.geteuid(), 0o755, os.getegid()), 0o644)):
+        entry = put(tmp_path / "store", mode, access=access)
+        place = parts.place_of(tmp_path / "store", access, DAY) / entry.name
+        assert stat.S_IMODE((place / "runs.parquet").stat().st_mode) == mode
+        assert stat.S_IMODE(place.stat().st_mode) == access.mode
+        assert stat.S_IMODE(place.parent.parent.stat().st_mode) == access.mode
+    assert stat.S_IMODE((tmp_path / "store" / "data").stat().st_mode) == 0o1777
+
+
+def test_a_directory_that_others_may_write_to_is_not_believed(store: Path) -> None:
+    (folder,) = (store / "data").iterdir()
+    folder.chmod(0o777)
+    assert not seen(store)
+    assert any("others may write" in text for text in Store(store).problems)
+
+
+def test_nobody_speaks_for_another_user(store: Path) -> None:
+    """A folder with another user's name is left out, and one in the place of a link, too."""
+    stranger = store / "data" / "u4242-700"
+    (own,) = (store / "data").iterdir()
+    shutil.copytree(own, stranger)
+    (store / "data" / "u4243-700").symlink_to(own)
+    if os.geteuid() != 0:
+        assert seen(store) == EXPECTED
+        assert any("u4242" in text for text in Store(store).problems)
+    assert any("u4243-700: it is not a directory" in text for text in Store(store).problems)
