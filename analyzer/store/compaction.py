@@ -4,10 +4,10 @@
 
 Invariants: the originals stay until every line of the new files was read and compared. The change is one rename
 (RENAME_EXCHANGE of the two directories), so a crash at any moment leaves one whole run in `trace/`; what is left beside
-it is removed by the next compaction. Where the file system can't exchange directories, each file is replaced by its own
-compacted one, and files are not merged: then a crash leaves some files compacted. A block
-that comes twice in the run, which readers recognize by its length among others, is kept byte for byte. So are damaged
-blocks, and files with anything but whole blocks. The blocks of a process stay in their order.
+it is removed by the next compaction. The manifest is away meanwhile, since it would miss files of one of the two. Where
+the file system can't exchange directories, each file is replaced by its own compacted one, and files are not merged:
+then a crash leaves some files compacted. A block that comes twice in the run, which readers recognize by its length
+among others, is kept byte for byte. So are damaged blocks, and files with anything but whole blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import os
 import re
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tailrace import _native
-from tailrace.analyzer.store import engine, headers
-from tailrace.analyzer.store.layout import Layout, Source, layout
+from tailrace.analyzer.store import engine, headers, missing
+from tailrace.analyzer.store.layout import MANIFEST, Layout, Source, layout
 from tailrace.analyzer.store.repack import Block, Made, Unit, compressed, difference, process_of, units
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Document
@@ -39,6 +39,7 @@ BEST = 12
 """libdeflate's highest level."""
 NEW = "trace.compact"
 """The directory of the new files; after the exchange, of the old ones."""
+_OLD_MANIFEST, _NEW_MANIFEST = f"{MANIFEST}.old", f"{MANIFEST}.compact"
 FILE_BYTES = 1 << 30
 """A file is followed by the next one at this size."""
 _NAME = re.compile(r"(?!u[0-9]+\.[^-]+-)[^-]+(\.[0-9]+|-[0-9]+-[0-9a-f]+)\.pfw\.gz")
@@ -78,7 +79,7 @@ def compact(directory: str | os.PathLike[str], level: int = BEST, keep_offsets: 
     with _alone(where):
         new = where.directory / NEW
         try:
-            _remove(new)
+            _remove_all(where)
             merges = _can_exchange(new)
             return _Compaction(where, new, merges, partial(compressed, level=level, keep_offsets=keep_offsets)).run()
         except OSError as error:
@@ -86,7 +87,7 @@ def compact(directory: str | os.PathLike[str], level: int = BEST, keep_offsets: 
             raise RunError(f"{where.directory}: not compacted, its trace files are as before: {what}") from error
         finally:
             with suppress(OSError):
-                _remove(new)
+                _remove_all(where)
 
 
 @contextmanager
@@ -105,11 +106,14 @@ def _alone(where: Layout) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _remove(directory: Path) -> None:
-    if directory.is_symlink():
-        directory.unlink()
-    elif directory.exists():
-        shutil.rmtree(directory)
+def _remove_all(where: Layout) -> None:
+    """Removes what a compaction leaves beside the run. Raises OSError."""
+    for name in (NEW, _OLD_MANIFEST, _NEW_MANIFEST):
+        path = where.directory / name
+        if path.is_symlink():
+            path.unlink()
+        elif path.exists():
+            shutil.rmtree(path)
 
 
 class _Compaction:
@@ -119,6 +123,8 @@ class _Compaction:
         self._where, self._new, self._merges, self._compressed = where, new, merges, compressed
         self._account = Account(merged=merges)
         self._kept: list[Source] = []
+        self._promised: dict[str, int] = {}
+        self._compacted: set[str] = set()
         self._written: list[tuple[str, tuple[int, int], tuple[Block, ...]]] = []
 
     def run(self) -> Account:
@@ -126,14 +132,17 @@ class _Compaction:
         sources = self._where.traces()
         files = self._files(sources)
         self._new.mkdir(self._where.trace.stat().st_mode & 0o777)
-        names = {source.path.name for source in self._kept}
+        self._compacted = {source.path.name for source in sources} - {kept.path.name for kept in self._kept}
+        names = {source.path.name for source in self._kept} | (self._promised.keys() - self._compacted)
         for name, made_of in files:
             self._write(name, made_of, names)
         self._verify()
         _sync(self._new)
+        self._make_manifest()
         if [source.stamp for source in self._where.traces()] != [source.stamp for source in sources]:
             raise RunError(f"{self._where.directory} is still being written: its files changed while they were read")
-        self._replace(sources)
+        with self._manifest_away():
+            self._replace(sources)
         account = self._account
         account.files = len(sources)
         account.bytes = sum(source.size for source in sources)
@@ -146,11 +155,14 @@ class _Compaction:
     def _files(self, sources: Sequence[Source]) -> list[tuple[str, list[Unit]]]:
         """The new files, without number, and their units in order. Raises RunError."""
         blocks: dict[str, list[Block]] = {}
+        promised = self._promised = self._read_manifest()
         copies: dict[tuple[object, ...], int] = defaultdict(int)
         for source in sources:
             found, why = ([], source.obstacle) if source.obstacle else self._scan(source)
             for block in found:
                 copies[block.copied] += 1
+            if not why and len(found) < promised.get(source.path.name, 0):
+                why = f"it lacks {count_text(promised[source.path.name] - len(found), 'block')}"
             if why or not found:
                 self._kept.append(source)
             else:
@@ -235,13 +247,59 @@ class _Compaction:
 
     # ---- replace ----
 
+    def _read_manifest(self) -> dict[str, int]:
+        """Trace file -> how many blocks it has by the manifest. Raises OSError."""
+        promised: dict[str, int] = {}
+        for path in self._manifests():
+            for row in filter(None, map(missing.parsed, path.read_bytes().splitlines(keepends=True))):
+                promised[row[0]] = max(row[1] or 0, promised.get(row[0], 0))
+        return promised
+
+    def _manifests(self) -> list[Path]:
+        return [source.path for source in self._where.others() if source.name.startswith(f"{MANIFEST}/")]
+
+    def _make_manifest(self) -> None:
+        """The manifest of the new files: all lines but those of compacted ones, and lines of the new. Raises
+        OSError."""
+        old = self._manifests()
+        if not old:
+            return
+        new = self._where.directory / _NEW_MANIFEST
+        new.mkdir(mode=0o700)
+        blocks = Counter(Path(path).name for path, _, _ in self._written)
+        lines = {old[0].name: b"".join(missing.line_of(name, count) for name, count in sorted(blocks.items()))}
+        for path in old:
+            kept = lines.get(path.name, b"")
+            for line in path.read_bytes().splitlines(keepends=True):
+                row = missing.parsed(line)
+                kept += line if row is None or row[0] not in self._compacted else b""
+            with (new / path.name).open("xb") as file:
+                file.write(kept)
+                file.flush()
+                os.fsync(file.fileno())
+
+    @contextmanager
+    def _manifest_away(self) -> Iterator[None]:
+        """Takes the manifest away, and puts the new one, or after an error the old one, in its place."""
+        directory = self._where.directory
+        if not (directory / _NEW_MANIFEST).exists():
+            yield
+            return
+        (directory / MANIFEST).rename(directory / _OLD_MANIFEST)
+        put_back = _OLD_MANIFEST
+        try:
+            yield
+            put_back = _NEW_MANIFEST
+        finally:
+            (directory / put_back).rename(directory / MANIFEST)
+            _sync(directory)
+
     def _replace(self, sources: Sequence[Source]) -> None:
         """Raises OSError."""
         trace = self._where.trace
         if self._merges:
-            listed = {source.path.name for source in sources} - {kept.path.name for kept in self._kept}
             for entry in sorted(trace.iterdir()):
-                if entry.name not in listed:
+                if entry.name not in self._compacted:
                     os.link(entry, self._new / entry.name, follow_symlinks=False)
             _sync(self._new)
             _exchange(self._new, trace)

@@ -93,6 +93,8 @@ class Header:
     """seg, epoch and slots, None where the header lacks one: no two blocks of a process have the same."""
     number: int | None = None
     """How many blocks its segment had before; None where the header lacks it (version 1)."""
+    joined: int = 1
+    """How many blocks it was made of, the ones before `number` and itself."""
     totals: tuple[int, int] = (0, 0)
     """Lines of totals, and the events that they stand for."""
 
@@ -207,6 +209,7 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         untraced=tuple(filter(None, map(_untraced, untraced))) if isinstance(untraced, list) else (),
         sealed=_sealed(values),
         number=min(_natural(values, "block"), 2**32) if "block" in values else None,
+        joined=min(max(_natural(values, "joined"), 1), 2**32) if "joined" in values else 1,
         totals=pair(values.get("totals")) or (0, 0),
     )
 

@@ -20,10 +20,14 @@ _LINE = (
     "INSERT INTO manifest VALUES (?, ?, ?)"
     " ON CONFLICT DO UPDATE SET blocks = max(coalesce(blocks, excluded.blocks), coalesce(excluded.blocks, blocks))"
 )
+_NUMBERED = (
+    "SELECT process_id, seg, number, joined, min(file_id) AS file_id FROM blocks WHERE number IS NOT NULL"
+    " GROUP BY process_id, seg, number, joined"
+)
 _GAPS = (
     "INSERT INTO losses SELECT min(f.file), g.process_id, 'missing', 'blocks', sum(g.gap), '' FROM"
-    " (SELECT process_id, min(file_id) AS file_id, max(number) + 1 - count(DISTINCT number) AS gap FROM blocks"
-    " WHERE number IS NOT NULL GROUP BY process_id, seg) g JOIN files f ON f.id = g.file_id WHERE g.gap > 0"
+    " (SELECT process_id, min(file_id) AS file_id, max(number) + 1 - sum(joined) AS gap FROM"
+    f" ({_NUMBERED}) GROUP BY process_id, seg) g JOIN files f ON f.id = g.file_id WHERE g.gap > 0"
     " GROUP BY g.process_id"
 )
 _KNOWN = (
@@ -38,7 +42,7 @@ def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
     """Adds the lines of a manifest; returns how many are damaged. The last one may be cut off by its writer's death."""
     damaged = 0
     for line in text.splitlines(keepends=True):
-        row = _parsed(line)
+        row = parsed(line)
         if row is not None:
             connection.execute(_LINE, (f"trace/{row[0]}", row[1], place))
         elif line.endswith(b"\n"):
@@ -46,7 +50,7 @@ def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
     return damaged
 
 
-def _parsed(line: bytes) -> tuple[str, int | None] | None:
+def parsed(line: bytes) -> tuple[str, int | None] | None:
     """A trace file's name and number of blocks (None: not counted); None where the line is damaged."""
     text, _, rest = line.partition(b',"crc":"')
     if rest.rstrip() != b'%08x"}' % zlib.crc32(text):
@@ -59,6 +63,12 @@ def _parsed(line: bytes) -> tuple[str, int | None] | None:
     if not isinstance(file, str) or (blocks is not None and not 0 <= blocks < 2**32):
         return None
     return clean(file), blocks
+
+
+def line_of(file: str, blocks: int) -> bytes:
+    """A line of a manifest."""
+    text = json.dumps({"file": file, "blocks": blocks}, separators=(",", ":"))[:-1].encode()
+    return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
 
 
 def note(connection: sqlite3.Connection) -> None:

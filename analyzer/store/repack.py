@@ -38,7 +38,23 @@ _RAW_BYTES = 4 << 20
 _MOST_HEADER_BYTES = 60 << 10
 _COUNTS = ("raw", "lines", "events", "read", "written")
 _MERGED = {
-    *("v", "comp", "crc", "t0", "t1", "host", "pid", "start", "seg", "epoch", "slots", "contexts", "ledger"),
+    *(
+        "v",
+        "comp",
+        "crc",
+        "t0",
+        "t1",
+        "host",
+        "pid",
+        "start",
+        "seg",
+        "epoch",
+        "slots",
+        "block",
+        "joined",
+        "contexts",
+        "ledger",
+    ),
     *_COUNTS,
     *("totals", "uncounted", "lost"),
 }
@@ -118,7 +134,9 @@ def _go_together(unit: Sequence[Block], block: Block) -> bool:
     last, header = unit[-1].header, block.header
     known = last.keys() <= _MERGED and header.keys() <= _MERGED | _LAST_ONLY
     same = all(last.get(key) == header.get(key) for key in ("v", "contexts"))
-    return known and same and sum(one.about.raw for one in (*unit, block)) <= _RAW_BYTES
+    number = unit[-1].about.number
+    follows = block.about.number == (None if number is None else number + block.about.joined)
+    return known and same and follows and sum(one.about.raw for one in (*unit, block)) <= _RAW_BYTES
 
 
 # ---- blocks ----
@@ -197,6 +215,8 @@ def _merged(unit: Sequence[Block]) -> Document:
     for key in ("totals", "uncounted"):
         if key in header:
             header[key] = [sum(pair) for pair in zip(*(getattr(one, key) for one in found), strict=True)]
+    if "block" in header and len(unit) > 1:
+        header["joined"] = sum(one.joined for one in found)
     if "lost" in header:
         header["lost"] = dict(sum((Counter(one.lost) for one in found), Counter()))
     timed = [one for one in found if one.events] or found[-1:]

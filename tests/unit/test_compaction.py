@@ -1,11 +1,13 @@
 """A compacted run has all lines of the run, whatever happens while it is compacted (docs/trace-format.md)."""
 
 import gzip
+import json
 import os
 import resource
 import shutil
 import signal
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,12 +46,21 @@ def block(number: int, seg: int = 0, first: int = 0, **header: Any) -> bytes:
 def run(tmp_path: Path) -> Path:
     """Two processes of a node: blocks of two segments in its file and in one of a process; a trace of version 1."""
     files = {
-        "node_1.0": block(0) + block(1, 1) + block(2, first=550),
-        OWN: block(3, first=1100, lost={"torn": 2}) + block(4, 1, lost={"torn": 1}),
+        "node_1.0": block(0, block=0) + block(1, 1, block=0) + block(2, first=550, block=1),
+        OWN: block(3, first=1100, block=2, lost={"torn": 2}) + block(4, 1, block=1, lost={"torn": 1}),
     }
     made = tw.make_run(tmp_path / "run", files)
     shutil.copy(VERSION_1, made / "trace")
+    (made / "manifest").mkdir()
+    promise(made, "node_1.0.pfw.gz", 3)
+    promise(made, f"{OWN}.pfw.gz", None)
     return made
+
+
+def promise(run: Path, name: str, blocks: int | None) -> None:
+    text = json.dumps({"file": name, **({} if blocks is None else {"blocks": blocks})}, separators=(",", ":"))[:-1]
+    with (run / "manifest" / "node_1.jsonl").open("a") as file:
+        file.write(f'{text},"crc":"{zlib.crc32(text.encode()):08x}"}}\n')
 
 
 def rows(run: Path) -> Any:
@@ -103,6 +114,22 @@ def test_offsets_stay_where_they_are_asked_for(run: Path) -> None:
     compact(run, level=1, keep_offsets=True)
     assert rows(run) == before
     assert not any(b"follows" in gzip.decompress(data) for data in files_of(run).values())
+
+
+def test_what_is_missing_stays_missing_and_a_new_file_is_missed_when_it_is_gone(run: Path) -> None:
+    """A gap in a segment, the last block of a file, a file; then one of the new files."""
+    (run / "trace" / "node_1-8-187b.pfw.gz").write_bytes(block(5, 0, pid=8, start="187b", block=3))
+    (run / "trace" / "node_1.1.pfw.gz").write_bytes(block(6, 2, block=0))
+    promise(run, "node_1.1.pfw.gz", 2)
+    promise(run, "node_1.2.pfw.gz", 1)
+    before = rows(run)
+    assert [loss for loss in before[2] if loss[0] == "missing"] == [("missing", 1), ("missing", 3)]
+    account = compact(run)
+    assert rows(run) == before
+    assert account.kept == ["trace/node_1.1.pfw.gz: it lacks 1 block"]
+    (run / "trace" / "node_1.0.pfw.gz").unlink()
+    problems = "\n".join(tailrace.open(run).problems)
+    assert "node_1.0.pfw.gz, which manifest/node_1.jsonl has with 3 blocks, is gone" in problems
 
 
 def test_damaged_foreign_and_doubled_blocks_stay_byte_for_byte_and_are_named(run: Path) -> None:
@@ -166,7 +193,7 @@ def test_killed_at_any_moment_it_leaves_one_whole_run(run: Path) -> None:
         assert rows(run) == before, call
     assert status == 0 and killed > 8
     assert states == {True, False}, "one death before the change, one after it"
-    assert {path.name for path in run.iterdir()} <= {"trace", "declared", "run.json", "tailrace.db"}
+    assert {path.name for path in run.iterdir()} <= {"trace", "declared", "manifest", "run.json", "tailrace.db"}
 
 
 def test_a_full_disk_is_an_error_and_nothing_changes(run: Path) -> None:
