@@ -9,11 +9,13 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.lines import command_text, lasted, put, put_json, put_left_out, since
-from tailrace.cli.opening import open_run, strict_option
+from tailrace.cli.opening import open_run, say_store_problems, strict_option
 from tailrace.cli.options import scheduler_option
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.file_history import Access, Copy, File, FileHistory, Node, Version
+    from tailrace.analyzer.runstore.lineage import Stale
 
 MOST = 20
 """Accesses of a version, files of a name and nodes of a tree are listed up to it and twice it; --json has all."""
@@ -27,26 +29,72 @@ _STATES = {
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.argument("name", metavar="PATH")
+@click.argument("words", nargs=-1, required=True, metavar="[DIR] PATH")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="STORE",
+    help="Follow the file through all runs of this store, without DIR: who made it, who used it since, what is stale.",
+)
 @click.option("--up", is_flag=True, help="Add the tree of what it was made from, to inputs that nobody made.")
 @click.option("--down", is_flag=True, help="Add the tree of what was made from it, to results that nobody read.")
 @click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @strict_option
 @scheduler_option
-def command(directory: Path, name: str, up: bool, down: bool, hashed: bool, as_json: bool, strict: bool) -> None:
-    """Show the history of the file PATH in the run DIR.
+def command(
+    words: tuple[str, ...], store: Path | None, up: bool, down: bool, hashed: bool, as_json: bool, strict: bool
+) -> None:
+    """Show the history of the file PATH in the run DIR, or in all runs of a store.
 
     PATH is any name of the file: absolute, relative, the end of a path, before or after a rename; a pattern with *, ?
     or [; or an identity as `tailrace query --by file` prints it. Printed are its names and versions, who wrote and read
     each version, when, how many bytes, which ranges and in which way, and how long the file lived.
     """
-    history = open_run(directory, strict).file(name, up=up, down=down, hashed=hashed)
+    if store is not None:
+        if len(words) != 1 or hashed:
+            raise UsageError("--store goes with one PATH, without DIR and without --hash")
+        _in_store(store, words[0], as_json, strict)
+        return
+    if len(words) != 2:
+        raise UsageError("give a run directory and a path, or --store STORE and a path")
+    history = open_run(Path(words[0]), strict).file(words[1], up=up, down=down, hashed=hashed)
     if as_json:
         put_json(history.to_json())
         return
     _print(history)
+
+
+def _in_store(place: Path, name: str, as_json: bool, strict: bool) -> None:
+    from tailrace.analyzer.runstore.store import Store
+
+    store = Store(place)
+    history = store.file(name)
+    say_store_problems(store, strict)
+    if as_json:
+        put_json(history.to_json())
+        return
+    _print(history.file)
+    if history.left_out:
+        put()
+        put(f"{count_text(history.left_out, 'older run')} of these files not followed")
+    put()
+    if not history.stale:
+        put("Nothing of it is stale: no run wrote an input again after it was read.")
+    for one in history.stale:
+        _stale(one)
+
+
+def _stale(one: Stale) -> None:
+    put(f"STALE: {one.version}")
+    put(f"made by {one.by}, {since(one.made_ns, 0)}, {one.run}", 2)
+    if one.command:
+        put(command_text(one.command), 4)
+    for cause in one.causes:
+        put(f"{cause.read} was read {since(cause.read_ns, 0)}", 2)
+        put(f"{cause.newer} was written {since(cause.changed_ns, 0)} by {cause.changed_by}, {cause.run}", 2)
+        if cause.command:
+            put(command_text(cause.command), 4)
 
 
 def _print(history: FileHistory) -> None:
@@ -96,7 +144,8 @@ def _now(copy: Copy) -> str:
 def _version(version: Version, continued: bool, first_ns: int | None) -> None:
     before = "" if version.continues is None else f", continues version {version.continues}"
     emptied = ", emptied first" if version.truncated and version.number > 1 else ""
-    state = "as it was before the run" if version.number == 0 else f"written until {since(version.end_ns, first_ns)}"
+    before_run = "as it was before the run" if first_ns != 0 else "as it was before all runs"
+    state = before_run if version.number == 0 else f"written until {since(version.end_ns, first_ns)}"
     put(f"version {version.number}: {state}{before}{emptied}", 2)
     for title, accesses in (("written by", version.writers), ("read by", version.readers)):
         for access in accesses[:MOST]:
@@ -110,7 +159,10 @@ def _version(version: Version, continued: bool, first_ns: int | None) -> None:
 def _access(title: str, access: Access, first_ns: int | None) -> None:
     process = f"{access.host}:{access.pid}" if access.task else ""
     where = f" ({process})" if process else ""
-    put(f"{title} {access.who}{where}, {since(access.begin_ns, first_ns)} to {since(access.end_ns, first_ns)}", 4)
+    begin, end = since(access.begin_ns, first_ns), since(access.end_ns, first_ns)
+    put(f"{title} {access.who}{where}, {begin}" + (f" to {end}" if end != begin else ""), 4)
+    if access.run:
+        put(f"in {access.run}" + (f" of {access.user}" if access.user else ""), 6)
     if access.command:
         put(command_text(access.command), 6)
     if not access.calls and access.pattern != "mapped":
@@ -118,7 +170,7 @@ def _access(title: str, access: Access, first_ns: int | None) -> None:
         return
     what = f"{bytes_text(access.bytes)} in {count_text(access.calls, 'call')}"
     mean = f" of {bytes_text(access.mean_bytes)} on average" if access.calls > 1 else ""
-    put(f"{what}{mean}, {access.pattern}{_ranges(access)}", 6)
+    put(f"{what}{mean}" + (f", {access.pattern}{_ranges(access)}" if access.pattern else ""), 6)
 
 
 def _ranges(access: Access) -> str:
@@ -136,7 +188,7 @@ def _tree(nodes: list[Node], mark: str) -> None:
         digest = f", sha256 {node.sha256}" if node.sha256 else ""
         lead = f"{mark} " if node.depth else ""
         indent = 2 + 2 * min(node.depth, 12)
-        put(f"{lead}{node.name}{size}{digest}{end}", indent)
+        put(f"{lead}{node.name}{size}{digest}{end}" + (f", {node.run}" if node.run else ""), indent)
         if node.kind != "file" and node.command and node.end != "above":
             put(command_text(node.command), indent + 3)
     hidden = len(nodes) - 2 * MOST

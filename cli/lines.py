@@ -6,6 +6,8 @@ mark of a name, and goes on further to the right. Without a terminal lines have 
 
 import json
 import shutil
+from contextlib import suppress
+from datetime import datetime, timezone
 
 import click
 
@@ -39,9 +41,13 @@ def put_json(document: Document) -> None:
 
 
 def since(ns: int | None, first_ns: int | None) -> str:
-    """A time of the run, from its first event on; "" where it is unknown."""
+    """A time of the run, from its first event on; "" where it is unknown. first_ns: 0 for a date, UTC."""
     if ns is None or first_ns is None:
         return ""
+    if first_ns == 0:
+        with suppress(ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(ns / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return "an impossible time"
     return f"+{(ns - first_ns) / 1e9:.3f} s"
 
 

@@ -45,8 +45,10 @@ def open_run(directory: Path, strict: bool | None = None) -> "Run":
     return run
 
 
-def say_store_problems(store: "Store") -> None:
-    """Says on stderr what of a store is not in its tables."""
+def say_store_problems(store: "Store", strict: bool = False) -> None:
+    """Says on stderr what of a store is not in its tables; with `strict` that is a RunError."""
+    if strict and store.problems:
+        raise RunError(f"{store.path} is incomplete: {'; '.join(store.problems)}")
     for text in store.problems:
         say(f"incomplete: {text}")
 

@@ -404,13 +404,14 @@ def write_answer(table: pa.Table, form: str | None, output: Path | None) -> None
 
         render([str(name) for name in frame.columns], frame.astype(object).to_numpy().tolist())
         return
-    _write(iter([frame]), form, output, list(frame.columns))
+    _write(iter([frame]), form, output, None)
 
 
 _FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
 
 
-def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked: _Asked) -> None:
+def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked: _Asked | None) -> None:
+    """asked: None only where `form` is neither table nor parquet."""
     from tailrace.analyzer.util.published import published
 
     # A fault in the query is raised before the output file is created.
@@ -420,6 +421,7 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked
         if form == "table":
             import pandas as pd
 
+            assert asked is not None
             _render(pd.concat(pieces, ignore_index=True), asked)
         else:
             file = utf8_output()
@@ -428,6 +430,7 @@ def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked
     try:
         with published(output) as place:
             if form == "parquet":
+                assert asked is not None
                 _parquet(pieces, place, asked)
             else:
                 with place.open("w", encoding="utf-8", errors="backslashreplace") as file:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -57,7 +57,8 @@ HASHED_SLACK_NS = 20_000_000
 
 @dataclass(frozen=True)
 class Access:
-    """What a process moved of a version. Times are ns since the epoch; exact: False where ranges cover too much."""
+    """What a process moved of a version. Times are ns since the epoch; exact: False where ranges cover too much; run,
+    user: the run's directory and user, in a history over several runs."""
 
     direction: str
     workflow: str
@@ -77,6 +78,8 @@ class Access:
     mean_bytes: float
     ranges: list[list[int]]
     exact: bool
+    run: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class File:
 @dataclass(frozen=True)
 class Node:
     """A node of a tree: a version of a file, or an activity. end: why it has no children ("" where it has some): before
-    the run, not read, above (it was listed before), untraced."""
+    the run, not read, above (it was listed before), untraced. run: the run's directory, in a history over several."""
 
     depth: int
     kind: str
@@ -136,11 +139,13 @@ class Node:
     program: str = ""
     command: list[str] = field(default_factory=list)
     sha256: str | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True)
 class FileHistory:
-    """All files that the name means. up, down: the trees of each file's versions, where they were asked for."""
+    """All files that the name means. t0_ns: what times are shown from; 0: they are shown as dates. up, down: the trees
+    of each file's versions, where they were asked for."""
 
     name: str
     t0_ns: int | None
@@ -394,6 +399,31 @@ def _is_same(identity: str, now: os.stat_result) -> bool:
 # --- the trees -------------------------------------------------------------------------------------------------------
 
 
+def walk(
+    starts: Sequence[tuple[str, Any]],
+    following: Callable[[str, Any], list[tuple[str, Any, int | None]]],
+    made: Callable[[int, str, Any, int | None, bool, bool], Node],
+) -> list[Node]:
+    """The trees below `starts` (kind, node) in preorder.
+
+    Args:
+        following: (kind, node) -> its children: kind, node, bytes.
+        made: (depth, kind, node, bytes, whether it was listed before, whether it has children) -> what is listed.
+    """
+    nodes: list[Node] = []
+    seen: set[tuple[str, Any]] = set()
+    for kind_of_start, start in starts:
+        stack: list[tuple[int, str, Any, int | None]] = [(0, kind_of_start, start, None)]
+        while stack:
+            depth, kind, node, size = stack.pop()
+            again = (kind, node) in seen
+            seen.add((kind, node))
+            children = [] if again else following(kind, node)
+            nodes.append(made(depth, kind, node, size, again, bool(children)))
+            stack += [(depth + 1, *child) for child in reversed(children)]
+    return nodes
+
+
 class _Tree:
     """Versions and activities, and which leads to which."""
 
@@ -427,24 +457,13 @@ class _Tree:
         return self._walk(codes, edge_table.READ)
 
     def _walk(self, codes: Ints, way: int) -> list[Node]:
-        table = self._m.versions.table
-        nodes: list[Node] = []
-        seen: set[tuple[str, int]] = set()
-        for code in codes.tolist():
-            at = np.flatnonzero(table["file"].to_numpy() == code)
-            if not len(at):
-                continue
-            stack: list[tuple[int, str, int, int | None]] = [
-                (0, "version", int(at[-1] if way == edge_table.WRITE else at[0]), None)
-            ]
-            while stack:
-                depth, kind, node, size = stack.pop()
-                again = (kind, node) in seen
-                seen.add((kind, node))
-                children = [] if again else list(self._next(kind, node, way))
-                nodes.append(self._node(depth, kind, node, size, again, bool(children), way))
-                stack += [(depth + 1, *child) for child in reversed(children)]
-        return nodes
+        file = self._m.versions.table["file"].to_numpy()
+        places = [np.flatnonzero(file == code) for code in codes.tolist()]
+        return walk(
+            [("version", int(at[-1 if way == edge_table.WRITE else 0])) for at in places if len(at)],
+            lambda kind, node: list(self._next(kind, node, way)),
+            lambda depth, kind, node, size, again, more: self._node(depth, kind, node, size, again, more, way),
+        )
 
     def _next(self, kind: str, node: int, way: int) -> Iterator[tuple[str, int, int | None]]:
         """What a node came from (way: WRITE) or led to (READ), with bytes."""

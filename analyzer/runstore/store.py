@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
     from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+    from tailrace.analyzer.runstore.lineage import History
 else:
     pa = lazy("pyarrow")
     ds = lazy("pyarrow.dataset")
@@ -169,6 +170,12 @@ class Store:
 
         return self._steady(reading)
 
+    def batches(self, table: str, columns: Sequence[str], where: ds.Expression) -> Iterator[pa.RecordBatch]:
+        """The rows of `read` piece by piece, each of bounded size."""
+        for data, out in self._datasets(table):
+            pick = where & ~ds.field("entry").isin(sorted(out)) if out else where
+            yield from data.to_batches(columns=list(columns), filter=pick)
+
     def frame(self, table: str) -> pd.DataFrame:
         """A whole table as a pandas frame."""
         found: pd.DataFrame = self.read(table).to_pandas()
@@ -186,6 +193,12 @@ class Store:
                 return _with_integers(found.to_arrow_table())
 
         return self._steady(asking)
+
+    def file(self, name: str, *, up: bool = True, down: bool = True) -> History:
+        """The history of a file over all runs. Raises QueryError when no run has such a name."""
+        from tailrace.analyzer.runstore.lineage import history
+
+        return history(self, name, up=up, down=down)
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         try:

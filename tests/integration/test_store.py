@@ -21,6 +21,7 @@ import tailrace
 from support import ordinary_user
 from support.commands import TAILRACE, TracedCommand, run_cli
 from tailrace.analyzer.runstore.columns import TABLES
+from tailrace.errors import QueryError
 
 DAYS = {
     "day1": ("clean", "grep -v -f skip.txt raw.csv > tmp.csv; cut -d, -f2 tmp.csv > clean.csv; rm tmp.csv"),
@@ -40,8 +41,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "raw.csv").write_text("a,3\nb,1\nc,2\n")
     (folder / "skip.txt").write_text("b\n")
     (folder / "style.txt").write_text("thick\n")
-    for day, (workflow, script) in DAYS.items():
-        trace(folder, day, workflow, script)
+    for number, (day, (workflow, script)) in enumerate(DAYS.items()):
+        description = trace(folder, day, workflow, script) / "run.json"
+        meta = json.loads(description.read_text())
+        description.write_text(json.dumps({**meta, "created": f"2026-11-{number + 16}T10:00:00.000000Z"}))
     assert run_cli("index", "store", *DAYS, "no-run", cwd=folder).returncode == 0
     return folder
 
@@ -66,6 +69,7 @@ def test_every_table_answers_with_the_documented_columns(work: Path) -> None:
     assert [(row["workflows"], row["user"], row["failed"], row["lost"]) for row in runs] == [
         ([name], user, False, 0) for name, _ in DAYS.values()
     ]
+    assert [row["day"] for row in runs] == ["2026-11-16", "2026-11-17", "2026-11-18"]
     assert [row["path"] for row in runs] == [str(work / day) for day in DAYS]
 
 
@@ -93,7 +97,7 @@ def test_a_changed_run_counts_once_as_it_is_now(work: Path, tmp_path: Path) -> N
     assert (after["n"], after["p"]) == (3, before["p"] + 1)
     assert "4 parts" not in run_cli("index", "store", "--compact", cwd=tmp_path).stdout
     assert sql(tmp_path / "store", "select count(*) as n, sum(processes) as p from runs")[0] == after
-    assert len(list((tmp_path / "store" / "data").rglob("*.parquet"))) <= len(TABLES)
+    assert len(list((tmp_path / "store" / "data").rglob("*.parquet"))) <= 3 * len(TABLES)
     assert "0 runs indexed, 3 already there" in run_cli("index", "store", *DAYS, cwd=tmp_path).stdout
 
 
@@ -169,3 +173,109 @@ def test_a_reader_of_a_shared_store_sees_what_he_could_read_of_the_runs(work: Pa
             assert seen.stdout.startswith(expected), (user, seen)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+# --- across runs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def changed(work: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with another store: on day 4 one row is added to raw.csv; on day 5 clean.csv is made anew beside its
+    place and renamed, on day 6 the model from it."""
+    store = tmp_path_factory.mktemp("later") / "store"
+    run_cli("index", store, *(work / day for day in DAYS))
+    trace(work, "day4", "add", "echo d,9 >> raw.csv")
+    run_cli("index", store, work / "day4")
+    shutil.copytree(store, store.parent / "store4")
+    trace(work, "day5", "clean", "cut -d, -f2 raw.csv > clean.new; mv clean.new clean.csv")
+    run_cli("index", store, work / "day5")
+    shutil.copytree(store, store.parent / "store5")
+    trace(work, "day6", "fit", DAYS["day2"][1])
+    run_cli("index", store, work / "day6")
+    run_cli("index", store, "--compact")
+    return store.parent
+
+
+def names(nodes: list[Any]) -> list[tuple[str, str, str]]:
+    """(file or program, why it ends, run) of each node."""
+    return [
+        (Path(node.name if node.kind == "file" else node.program).name, node.end, Path(node.run).name) for node in nodes
+    ]
+
+
+def test_a_result_is_followed_back_through_all_runs(work: Path) -> None:
+    history = tailrace.open_store(work / "store").file(str(work / "figure.svg"))
+    assert history.file.up is not None
+    up = [row for row in names(history.file.up) if row[0] not in ("dash", "sh", "tmp.csv@1")]
+    chain = [
+        "figure.svg@2",
+        "cat",
+        "model.txt@2",
+        "sort",
+        "clean.csv@2",
+        "cut",
+        "tmp.csv@2",
+        "grep",
+        "skip.txt@0",
+        "raw.csv@0",
+    ]
+    wanted = [row for row in up if not (row[0].endswith("@1"))]
+    assert {row[0] for row in wanted} == {*chain, "style.txt@0"}
+    order = [row[0] for row in wanted]
+    assert [order.index(name) for name in chain[:8]] == sorted(order.index(name) for name in chain[:8])
+    of_run = {row[0]: row[2] for row in wanted if row[2]}
+    assert of_run == {"cat": "day3", "sort": "day2", "cut": "day1", "grep": "day1"}
+    assert {row[0] for row in wanted if row[1] == "nobody traced made it"} == {"skip.txt@0", "raw.csv@0", "style.txt@0"}
+    assert history.stale == []
+
+
+def test_who_used_an_input_since(work: Path) -> None:
+    store = tailrace.open_store(work / "store")
+    history = store.file("raw.csv")
+    (file,) = history.file.files
+    (access,) = [access for version in file.versions for access in version.readers]
+    assert (Path(access.program).name, Path(access.run).name, access.bytes) == ("grep", "day1", 12)
+    assert access.command == ["grep", "-v", "-f", "skip.txt", "raw.csv"]
+    assert history.file.down is not None
+    assert ("figure.svg@2", "not read", "") in names(history.file.down)
+    # A name that it had before it was renamed, and a pattern.
+    assert store.file("part.txt").file.files[0].path == str(work / "model.txt")
+    assert {Path(file.path).name for file in store.file("*/*.svg").file.files} == {"figure.svg"}
+    with pytest.raises(QueryError, match="nope"):
+        store.file("nope")
+
+
+@pytest.mark.parametrize(
+    ("store", "asked", "expected"),
+    [
+        # raw.csv changed: everything from it is stale.
+        ("store4", "raw.csv", {"clean.csv": ["raw.csv"], "model.txt": ["raw.csv"], "figure.svg": ["raw.csv"]}),
+        ("store4", "style.txt", {"figure.svg": ["raw.csv"]}),
+        # clean.csv is another file now, made from what raw.csv is now.
+        ("store5", "figure.svg", {"model.txt": ["clean.csv"], "figure.svg": ["clean.csv"]}),
+        ("store5", "notes.txt", {}),
+        # The model is new, too.
+        ("store", "figure.svg", {"figure.svg": ["model.txt"]}),
+        ("store", "model.txt", {"figure.svg": ["model.txt"]}),
+        ("store", "clean.csv", {"figure.svg": ["model.txt"]}),
+    ],
+)
+def test_what_is_stale_is_named_with_its_cause(
+    changed: Path, store: str, asked: str, expected: dict[str, list[str]]
+) -> None:
+    history = tailrace.open_store(changed / store).file(asked)
+    found = {Path(one.path).name: [Path(cause.path).name for cause in one.causes] for one in history.stale}
+    assert found == expected
+
+
+def test_the_command_prints_the_history(changed: Path, work: Path) -> None:
+    done = run_cli("file", "--store", changed / "store4", work / "figure.svg")
+    text = " ".join(done.stdout.split())
+    assert f"STALE: {work}/figure.svg@2" in text
+    assert "by dash" in text or "by sh" in text
+    assert f"{work}/day4" in text and "echo d,9 >> raw.csv" in text
+    assert "(nobody traced made it)" in text
+    document = json.loads(run_cli("file", "--store", changed / "store4", work / "figure.svg", "--json").stdout)
+    assert [Path(one["path"]).name for one in document["stale"]] == ["clean.csv", "model.txt", "figure.svg"]
+    assert run_cli("file", "--store", changed / "store", "a", "b").returncode == 2
+    assert run_cli("file", "only-a-name").returncode == 2
