@@ -21,6 +21,7 @@ from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import nearest
+from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Graph, SqlRow
 from tailrace.errors import QueryError
@@ -60,7 +61,7 @@ _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 
 
 def open(directory: str | os.PathLike[str]) -> Run:
-    """Opens a run directory, finished or being written, or a directory of DFTracer's files.
+    """Opens a run directory, finished or being written, or the trace of another tracer (docs/foreign-traces.md).
 
     Raises NotARunError when it is neither; RunError when it can't be read.
     """
@@ -116,13 +117,13 @@ class Run:
     """One run. Make it with `tailrace.open`.
 
     Attributes:
-        path: its directory.
+        path: its directory, or the other tracer's trace.
         meta: run.json as a dict, {} when there is none.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self.path: Path = catalogue.layout.directory
+        self.path: Path = catalogue.layout.given
         rows = catalogue.rows("SELECT json FROM meta")
         self.meta: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
 
@@ -244,12 +245,8 @@ class Run:
         for name, wanted in predicates.values:
             if name in schema.TAGS:
                 self._check_values(name, "contexts", conditions.named(wanted))
-            elif name in PROCESS and self._kinds == {headers.TAILRACE}:  # DFTracer's files may have several of each
+            elif name in PROCESS:
                 self._check_values(name, "processes", conditions.named(wanted))
-
-    @cached_property
-    def _kinds(self) -> set[str]:
-        return {str(kind) for (kind,) in self._catalogue.rows("SELECT DISTINCT kind FROM files")}
 
     def _check_values(self, name: str, table: str, wanted: list[str | int | conditions.Glob]) -> None:
         query = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name}"
@@ -319,7 +316,7 @@ class Run:
 
     @cached_property
     def files(self) -> pd.DataFrame:
-        """Trace files: file (relative to the run), kind (tailrace, dftracer, foreign), size_bytes, mtime_ns, blocks,
+        """Trace files: file (relative to the run), kind (tailrace, foreign), size_bytes, mtime_ns, blocks,
         events."""
         return self._table(
             "SELECT f.file, f.kind, f.size AS size_bytes, f.mtime_ns, count(b.id) AS blocks,"
@@ -554,7 +551,8 @@ class Run:
         return ledger.short(self._accounts)
 
     def info(self) -> dict[str, Any]:
-        """An overview of the run, JSON-ready: path, run_id, command, created, hosts, trace_files, processes, blocks,
+        """An overview of the run, JSON-ready: path, run_id, command, created, foreign (format, title and notes of
+        another tracer's trace; None: it is ours), hosts, trace_files, processes, blocks,
         events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
         detail), t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
         tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
@@ -579,6 +577,7 @@ class Run:
         return {
             "path": str(self.path),
             **{key: self.meta.get(key) for key in ("run_id", "command", "created")},
+            "foreign": self._foreign(),
             "hosts": [host for (host,) in hosts],
             **self._counts(),
             "outcomes": ends,
@@ -595,6 +594,14 @@ class Run:
             "coverage": ledger.totals(accounts),
             "losses": [{"cause": cause, "unit": unit, "count": count} for cause, unit, count in lost],
         }
+
+    def _foreign(self) -> dict[str, Any] | None:
+        found = self.meta.get("foreign")
+        if not isinstance(found, dict):
+            return None
+        notes = found.get("notes")
+        texts = {key: clean(str(found.get(key) or "")) for key in ("format", "title")}
+        return {**texts, "notes": [clean(str(note)) for note in notes] if isinstance(notes, list) else []}
 
     def _counts(self) -> dict[str, Any]:
         queries = {

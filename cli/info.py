@@ -56,6 +56,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
     rows = {
         "outcome": info["outcome"] or _all_done(info["outcomes"]),
         "run": info["run_id"],
+        "recorded as": "; ".join([info["foreign"]["title"], *info["foreign"]["notes"]]) if info["foreign"] else None,
         "command": " ".join(map(str, command)) if isinstance(command, list) else command,
         "created": info["created"],
         "hosts": ", ".join(info["hosts"]),
@@ -76,7 +77,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
         "lost": lost or "nothing",
     }
-    rows = {name: value for name, value in rows.items() if name not in ("outcome", "detail") or value}
+    rows = {name: value for name, value in rows.items() if name not in ("outcome", "detail", "recorded as") or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 
 

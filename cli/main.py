@@ -31,6 +31,7 @@ COMMANDS = {
     "sql": ("tailrace.cli.sql", "Print the answer of an SQL query over a store of runs."),
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
     "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),
+    "convert": ("tailrace.cli.convert", "Write another tracer's trace as a run of tailrace."),
     "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),
     "seal": ("tailrace.cli.seal", "Recover records of killed processes on this node."),
     "compact": ("tailrace.cli.compact", "Rewrite the trace files of a finished run to fewer and smaller ones."),

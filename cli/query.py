@@ -196,14 +196,14 @@ def _explain(asked: _Asked, where: dict[str, Any]) -> None:
     if asked.totals and query.counted(asked.run, asked.names, asked.aggregates, **where) is not None:
         click.echo(f"No block is read: the headers of {count_text(len(found), 'block')} have the answer.")
         return
-    read, whole = sum(block[3] for block in found), sum(block[3] for block in every)
+    read, whole = sum(block[2] for block in found), sum(block[2] for block in every)
     others = "; the headers of the others rule them out" if len(found) < len(every) else ""
     click.echo(
         f"{len(found):,} of {count_text(len(every), 'block')} would be read, {bytes_text(read)} of"
         f" {bytes_text(whole)}{others}."
     )
     rows: dict[str, list[int]] = {}
-    for file, _, _, member_bytes, _, events in found:
+    for file, _, member_bytes, _, events in found:
         row = rows.setdefault(file, [0, 0, 0])
         row[:] = row[0] + 1, row[1] + events, row[2] + member_bytes
     if rows:

@@ -43,13 +43,13 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
     """
     found = loader.blocks(catalogue, conditions.Where())
     kept, upto = _load(catalogue)
-    new = [block for block in found if block[2] >= upto.get(block[0], 0)]
+    new = [block for block in found if block[1] >= upto.get(block[0], 0)]
     if kept is not None and not new:
         return identities.resolve(kept)
     table = event_fold.reduce(loader.parts(catalogue, event_fold.COLUMNS, conditions.Where(), mounts, new))
     if kept is not None:
         table = edge_table.combine([kept, table])
-    for file, _, offset, member_bytes, *_ in found:
+    for file, offset, member_bytes, *_ in found:
         upto[file] = max(upto.get(file, 0), offset + member_bytes)
     catalogue.keep(lambda connection: _save(connection, table, upto))
     return identities.resolve(table)

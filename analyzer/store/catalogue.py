@@ -4,8 +4,8 @@ dataflow was requested, the edge table (edge_cache.py).
 Invariants: it is derived, so it may be deleted at any time, and a file that changed (size, mtime or inode) is scanned
 again: only its new bytes when it grew. It is built in a node-local file and published by rename, so that no reader on
 any client sees it incomplete; a published file is never modified. It is published in the run directory where that is
-this user's and nobody else may write to it, else in the user's cache; where neither can be written, or the directory
-belongs to another tool (DFTracer), the local file serves this process only. A trace can be opened while it is written:
+this user's and nobody else may write to it, else in the user's cache; where neither can be written, the local file
+serves this process only. A trace can be opened while it is written:
 the bytes of an incomplete block count as torn until it is complete.
 
 A catalogue may also have come with a run from elsewhere, and contain anything. So it is used only if it is this user's,
@@ -68,8 +68,8 @@ class Catalogue:
         """Publishes the catalogue with the rows that `change` inserts; this object keeps the state that it was opened
         with.
 
-        Returns False, and publishes nothing, where the directory belongs to another tool or can't be written, or where
-        another process published a newer catalogue.
+        Returns False, and publishes nothing, where no directory can be written, or where another process published a
+        newer catalogue.
         """
         published = _place(self.layout)
         if published is None:
@@ -169,8 +169,6 @@ _CACHE_DAYS = 30
 
 def _place(where: Layout) -> Path | None:
     """Where the run's catalogue is published; None: nowhere. Raises OSError."""
-    if not where.owned:
-        return None
     status = where.directory.stat()
     if ownership.is_private(status) and os.access(where.directory, os.W_OK):
         return where.directory / FILE_NAME

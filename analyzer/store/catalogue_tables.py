@@ -355,7 +355,9 @@ class _Filler:
             if source.obstacle and not source.name.startswith("declared"):
                 self._put(_LOSS, source.name, 0, "refused", "files", 1, f"{source.path}: {source.obstacle}")
             elif source.name == "run.json":
-                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(self._object_in(source)),))
+                meta = self._object_in(source)
+                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(meta),))
+                self._left_out(meta.get("foreign"))
         self._db.execute("DELETE FROM manifest")
         for source in others:
             if source.name.startswith(f"{MANIFEST}/") and not source.obstacle:
@@ -372,6 +374,16 @@ class _Filler:
         """The JSON object in run.json; {} when it is damaged: a trace can be read without."""
         value = self._json_in(source, only=dict)
         return value if isinstance(value, dict) else {}
+
+    def _left_out(self, foreign: object) -> None:
+        """Adds what the conversion of another tracer's trace left out (foreign/conversion.py)."""
+        rows = foreign.get("losses") if isinstance(foreign, dict) else None
+        for row in rows if isinstance(rows, list) else []:
+            texts = [row.get(key) for key in ("file", "cause", "unit", "problem")] if isinstance(row, dict) else []
+            count = headers.whole(row.get("count")) if texts else None
+            if count is not None and count > 0 and all(isinstance(text, str) for text in texts):
+                file, cause, unit, problem = map(clean, map(str, texts))
+                self._put(_LOSS, file, 0, cause, unit, min(count, 2**53), problem)
 
     def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
         """The JSON of run.json or of an account; None, and a loss, when it is damaged."""

@@ -71,8 +71,8 @@ def compact(directory: str | os.PathLike[str], level: int = BEST, keep_offsets: 
     Raises RunError when the run can't be compacted; then its files are as before.
     """
     where = layout(directory)
-    if not where.owned:
-        raise RunError(f"{where.directory}: its files are not tailrace's, so they are not compacted")
+    if where.given != where.directory:
+        raise RunError(f"{where.given}: its files are not tailrace's, so they are not compacted")
     owner = where.directory.stat().st_uid
     if owner != os.geteuid():
         raise RunError(f"{where.directory} belongs to user {owner}: only that user can compact it")

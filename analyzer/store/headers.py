@@ -1,8 +1,8 @@
 """Block headers for the catalogue: checked, typed, and for every kind of trace file.
 
 Invariants: a header that is returned conforms to docs/trace-format.md in the types and ranges of what the catalogue
-stores. One that doesn't is a loss (`damaged`) with its position, and its block is never read. A file that is neither
-tailrace's nor DFTracer's is a loss of one file (`foreign`), a block of a newer format one of `version`.
+stores. One that doesn't is a loss (`damaged`) with its position, and its block is never read. A file that is not
+tailrace's is a loss of one file (`foreign`), a block of a newer format one of `version`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 from urllib.parse import unquote_to_bytes
 
 from tailrace import _native
-from tailrace.analyzer.store import dftracer
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
 
-TAILRACE, DFTRACER, FOREIGN = "tailrace", "dftracer", "foreign"
+TAILRACE, FOREIGN = "tailrace", "foreign"
 BLOCKS_AT_ONCE = 4096
 """So many headers are held in memory at once: a node's file has those of all of its processes."""
 _MAX = 2**63 - 1
@@ -122,7 +120,7 @@ class FileScan:
 
 def scan_file(path: str, start: int) -> Iterator[FileScan]:
     """Scans a trace file from byte `start` on, `BLOCKS_AT_ONCE` headers at a time, at least one part. Reads headers
-    only; DFTracer's files, which have none, are read in full."""
+    only."""
     while True:
         part, more = _scan_part(path, start)
         yield part
@@ -136,7 +134,7 @@ def _scan_part(path: str, start: int) -> tuple[FileScan, int | None]:
     try:
         found, torn_bytes, cause, problem = _native.scan_blocks(path, start, BLOCKS_AT_ONCE)
         if cause == FOREIGN:
-            return _scan_foreign(Path(path), problem), None
+            return FileScan(FOREIGN, losses={(FOREIGN, "files"): 1}, problem=f"{path}: {problem}"), None
     except TraceError as error:
         if not os.path.lexists(path):
             problem = f"{path}: it vanished while the run was read"
@@ -153,26 +151,6 @@ def _scan_part(path: str, start: int) -> tuple[FileScan, int | None]:
         scan.losses[cause or ("damaged" if problem else "torn"), "bytes"] = torn_bytes
         scan.problem = f"{path}: {problem}" if problem else scan.problem
     return scan, found[-1][0] + found[-1][1] if len(found) == BLOCKS_AT_ONCE else None
-
-
-def _scan_foreign(path: Path, problem: str) -> FileScan:
-    if not dftracer.sniff(path):
-        return FileScan(FOREIGN, losses={(FOREIGN, "files"): 1}, problem=f"{path}: {problem}")
-    summary = dftracer.summarize(path)
-    header = Header(
-        offset=0,
-        member_bytes=path.stat().st_size,
-        raw=summary.raw_bytes,
-        events=summary.events,
-        t0=summary.t0_ns,
-        t1=summary.t1_ns,
-        host=summary.host,
-        pid=summary.pid,
-        start="",
-        read=summary.read_bytes,
-        written=summary.written_bytes,
-    )
-    return FileScan(DFTRACER, [header], summary.losses)
 
 
 def parse(offset: int, member_bytes: int, text: bytes) -> Header:

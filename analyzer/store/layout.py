@@ -1,10 +1,11 @@
 """The places of a run's files: trace files, run.json, declared files, the launchers' accounts, the sealers' manifest.
 
-DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json, DIR/manifest/*.jsonl; or DIR/*.pfw.gz of
-DFTracer
+DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json, DIR/manifest/*.jsonl
 
-Invariants: of tailrace's runs only regular files of the run's owner are read, and no link is followed, since whoever
-made the directory may have put anything in it. What is refused is named, never passed over.
+A trace of another tracer has no such directory: it is converted into one (foreign/conversion.py), which is read.
+
+Invariants: only regular files of the run's owner are read, and no link is followed, since whoever made the directory
+may have put anything in it. What is refused is named, never passed over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.analyzer.foreign import conversion
+from tailrace.analyzer.foreign.formats import titles
 from tailrace.analyzer.util import ownership
 from tailrace.errors import NotARunError
 
@@ -45,11 +48,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Layout:
-    """The directories of a run. `owned`: it is tailrace's, so the catalogue may be written there."""
+    """The directories of a run. `given`: the path that the user knows, of another tracer's trace not `directory`."""
 
     directory: Path
     trace: Path
-    owned: bool
+    given: Path
 
     def traces(self) -> list[Source]:
         """The trace files, by name."""
@@ -57,18 +60,16 @@ class Layout:
 
     def others(self) -> list[Source]:
         """run.json, the declared files, the launchers' accounts and the manifest, by name."""
-        if not self.owned:
-            return []
         folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"), (MANIFEST, ".jsonl"))
         found = [source for name, end in folders for source in self._sources(self.directory / name, (end,))]
         return found + [source for source in self._sources(self.directory, (".json",)) if source.name == "run.json"]
 
     def _sources(self, folder: Path, endings: tuple[str, ...]) -> list[Source]:
         """The files of a folder with these endings, by name; none where there is no such folder."""
-        owner = self.directory.stat().st_uid if self.owned else None
+        owner = self.directory.stat().st_uid
         inside = "" if folder == self.directory else f"{folder.relative_to(self.directory)}/"
         try:
-            if inside and owner is not None and folder.is_symlink():
+            if inside and folder.is_symlink():
                 return [_source(inside.rstrip("/"), str(folder), folder.lstat(), owner)]
             with os.scandir(folder) as entries:
                 named = sorted((entry.name, entry) for entry in entries if entry.name.endswith(endings))
@@ -78,7 +79,7 @@ class Layout:
         for plain, entry in named:
             name = inside + os.fsencode(plain).decode("utf-8", "backslashreplace")
             try:
-                status = entry.stat(follow_symlinks=owner is None)
+                status = entry.stat(follow_symlinks=False)
                 found.append(_source(name, entry.path, status, owner))
             except FileNotFoundError:
                 # It is read next, and then said to have vanished.
@@ -87,20 +88,22 @@ class Layout:
 
 
 def layout(directory: str | os.PathLike[str]) -> Layout:
-    """The layout of the run at `directory`. Raises NotARunError when there is neither a run nor a file of
-    DFTracer's."""
+    """The layout of the run at `directory`, or of the trace of another tracer at that path. Raises NotARunError when
+    there is neither."""
     path = Path(directory)
-    if not path.is_dir():
-        what = "is a file: give the run's directory" if path.exists() else "there is no such directory"
-        raise NotARunError(f"{path}: {what}")
     if (path / "run.json").is_file() or (path / "trace").is_dir():
-        return Layout(path, path / "trace", owned=True)
-    if any(path.glob("*.pfw")) or any(path.glob("*.pfw.gz")):
-        return Layout(path, path, owned=False)
-    raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/ and no *.pfw.gz")
+        return Layout(path, path / "trace", path)
+    if not path.exists():
+        raise NotARunError(f"{path}: there is no such directory")
+    if (found := conversion.find(path)) is not None:
+        made = conversion.cached(found)
+        return Layout(made, made / "trace", path)
+    if path.is_dir():
+        raise NotARunError(f"{path}: not a run directory: it has no run.json, no trace/, and is not {titles()}")
+    raise NotARunError(f"{path}: is a file, and not {titles()}: give the run's directory")
 
 
-def _source(name: str, place: str, status: os.stat_result, owner: int | None) -> Source:
-    """owner: the run's; None: any file is read."""
-    why = "" if owner is None else ownership.obstacle(status, owner)
+def _source(name: str, place: str, status: os.stat_result, owner: int) -> Source:
+    """owner: the run's."""
+    why = ownership.obstacle(status, owner)
     return Source(name, place, status.st_size, status.st_mtime_ns, status.st_ino, why)

@@ -13,11 +13,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tailrace import _native
-from tailrace.analyzer.store import dftracer, engine, headers, problems, schema
+from tailrace.analyzer.store import engine, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
 from tailrace.analyzer.store.mounts import Mount
@@ -55,7 +54,6 @@ class FilePart:
     """Blocks of one trace file, as (offset, member bytes), and the events of each."""
 
     path: str
-    kind: str
     places: tuple[tuple[int, int], ...]
     counts: tuple[int, ...]
 
@@ -65,8 +63,8 @@ class FilePart:
 
 
 Partition = tuple[FilePart, ...]
-Block = tuple[str, str, int, int, int, int]
-"""A row: file, kind, offset, member bytes, raw bytes, events."""
+Block = tuple[str, int, int, int, int]
+"""A row: file, offset, member bytes, raw bytes, events."""
 USAGE_KEYS = ("workflow", "stage", "task", "job")
 
 
@@ -83,15 +81,14 @@ def blocks(catalogue: Catalogue, predicates: Where) -> list[Block]:
         parameters += context_parameters
     for name, wanted in predicates.values:
         if name in PROCESS and all_plain(wanted):
-            # DFTracer's files may hold several hosts; a block of tailrace's has one.
-            tests.append(f"(f.kind <> 'tailrace' OR p.{name} IN (SELECT value FROM json_each(?)))")
+            tests.append(f"p.{name} IN (SELECT value FROM json_each(?))")
             parameters.append(json.dumps(list(wanted)))
     for test, bound in (("b.t1 >= ?", predicates.t0), ("b.t0 < ?", predicates.t1)):
         if bound is not None:
             tests.append(test)
             parameters.append(min(max(bound, -(2**63)), 2**63 - 1))
     return catalogue.rows(
-        "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
+        "SELECT f.file, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
         " JOIN files f ON f.id = b.file_id"
         f" JOIN processes p ON p.id = b.process_id WHERE {' AND '.join(tests)} ORDER BY f.file, b.offset",
         parameters,
@@ -141,14 +138,14 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
     if predicates.files or predicates.without or not all(_in_headers(name) for name in (*by, *named)):
         return Counts({}, found)
     rows = catalogue.rows(
-        "SELECT f.file, b.offset, f.kind, b.calls, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task,"
+        "SELECT f.file, b.offset, b.calls, b.t0, b.t1, p.host, p.pid, p.start, c.workflow, c.stage, c.task,"
         " c.job, c.rank, c.free FROM blocks b JOIN files f ON f.id = b.file_id JOIN processes p ON p.id = b.process_id"
         " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id WHERE b.events > 0"
     )
-    places = {(block[0], block[2]): block for block in found}
+    places = {(block[0], block[1]): block for block in found}
     kinds: dict[tuple[str, int], set[tuple[SqlValue, ...] | None]] = {}
     events: dict[tuple[str, int], int] = {}
-    for file, offset, kind, calls, t0, t1, host, pid, start, *tags, free in rows:
+    for file, offset, calls, t0, t1, host, pid, start, *tags, free in rows:
         place = (file, offset)
         events[place] = calls
         if place not in places:
@@ -156,7 +153,7 @@ def counts(catalogue: Catalogue, by: Sequence[str], predicates: Where) -> Counts
         values = dict(zip(BLOCK_COLUMNS, (*tags, host, pid, start), strict=True))
         if any(name.startswith(schema.TAG_PREFIX) for name in (*by, *named)):
             values.update((schema.TAG_PREFIX + key, value) for key, value in json.loads(free).items())
-        whole = kind == headers.TAILRACE and _inside(t0, t1, predicates)
+        whole = _inside(t0, t1, predicates)
         held = kinds.setdefault(place, set())
         if not whole:
             held.update((("",), None))  # two groups: its events have to be read
@@ -186,7 +183,7 @@ def _inside(t0: int, t1: int, predicates: Where) -> bool:
 
 def _weight(block: Block) -> int:
     """The raw size of a block, as if no event were shorter than those of the core: memory goes by events."""
-    return max(block[4], block[5] * _EVENT_BYTES)
+    return max(block[3], block[4] * _EVENT_BYTES)
 
 
 def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
@@ -196,20 +193,20 @@ def _cut(catalogue: Catalogue, found: list[Block]) -> list[Partition]:
     # 100,000 files.
     directory = os.path.abspath(catalogue.layout.directory)  # noqa: PTH100 (resolves no link)
     cut: list[Partition] = []
-    part: list[tuple[str, str, list[tuple[int, int, int]]]] = []
+    part: list[tuple[str, list[tuple[int, int, int]]]] = []
     done = 0
 
     def finished() -> Partition:
         return tuple(
-            FilePart(f"{directory}/{file}", kind, tuple((at, size) for at, size, _ in rows), tuple(n for *_, n in rows))
-            for file, kind, rows in part
+            FilePart(f"{directory}/{file}", tuple((at, size) for at, size, _ in rows), tuple(n for *_, n in rows))
+            for file, rows in part
         )
 
     for block in found:
-        file, kind, offset, member_bytes, _, events = block
-        if not part or part[-1][:2] != (file, kind):
-            part.append((file, kind, []))
-        part[-1][2].append((offset, member_bytes, events))
+        file, offset, member_bytes, _, events = block
+        if not part or part[-1][0] != file:
+            part.append((file, []))
+        part[-1][1].append((offset, member_bytes, events))
         done += _weight(block)
         if done * count >= total * (len(cut) + 1):
             cut.append(finished())
@@ -264,22 +261,17 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
 
 
 def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> list[pa.RecordBatch]:
-    ours = [(file.path, list(file.places)) for file in part if file.kind == headers.TAILRACE]
+    places = [(file.path, list(file.places)) for file in part]
     try:
-        batches = [pa.record_batch(_native.read_files(ours, columns, list(mounts)))] if ours else []
+        return [pa.record_batch(_native.read_files(places, columns, list(mounts)))]
     except TraceError as error:
         raise TraceError(f"{error}; without --strict, and without a cluster, the rest of the run is read") from error
-    others = [file for file in part if file.kind != headers.TAILRACE]
-    return batches + [dftracer.read(Path(file.path), columns, file.events) for file in others]
 
 
 def _undamaged(part: Partition) -> Partition:
     """The partition without its damaged blocks, which are noted."""
     left = []
     for file in part:
-        if file.kind != headers.TAILRACE:
-            left.append(file)
-            continue
         whole = []
         for place, events in zip(file.places, file.counts, strict=True):
             try:

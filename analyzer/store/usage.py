@@ -93,12 +93,12 @@ def stages(catalogue: Catalogue) -> list[Stage]:
 def _mixed(catalogue: Catalogue) -> list[SqlRow]:
     """The sums of the blocks of several contexts, which have to be read for them."""
     found = catalogue.rows(
-        "SELECT f.file, f.kind, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
+        "SELECT f.file, b.offset, b.member_bytes, b.raw, b.events FROM blocks b"
         f" JOIN files f ON f.id = b.file_id WHERE b.events > 0 AND ({_ONE}) > 1 ORDER BY f.file, b.offset"
     )
     if not found:
         return []
-    state = json.dumps([len(found), sum(block[2] + block[3] for block in found), sum(block[5] for block in found)])
+    state = json.dumps([len(found), sum(block[1] + block[2] for block in found), sum(block[4] for block in found)])
     for stamp, data in catalogue.rows("SELECT state, data FROM mixed_usage"):
         if stamp == state:
             return [tuple(row) for row in json.loads(data)]

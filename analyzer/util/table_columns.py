@@ -91,7 +91,7 @@ TABLES = {
         "a trace file",
         {
             "file": ("", "trace file, relative to the run"),
-            "kind": ("", "tailrace, dftracer or foreign"),
+            "kind": ("", "tailrace or foreign"),
             "size_bytes": (BYTES, "its size, compressed"),
             "mtime_ns": (TIME, "when it was changed last"),
             "blocks": ("", "blocks"),
@@ -292,6 +292,7 @@ TABLES = {
         {
             "path": ("", "directory of the run"),
             "run_id": ("", "id of the run"),
+            "foreign": ("", "of another tracer's trace: format, title, notes on what it lacks; else null"),
             "command": ("", "command, list"),
             "created": ("", "when the run began, ISO 8601"),
             "hosts": ("", "hosts, list"),

@@ -70,8 +70,10 @@ int32_t BlockNames::text_for(const FileName &file, size_t which, Column *column)
   return identity ? column->dictionary().index_of(*identity) : -1;
 }
 
-// Empty where there was no file, and for the kernel's anonymous inodes, which all share one number.
+// Empty where there was no file, and for the kernel's anonymous inodes, which all share one number. Of a file of which
+// another tracer knew the name only, it is that name.
 std::optional<std::string> BlockNames::identity_of(const FileName &file, const std::string &type) {
+  if (type.empty() && file.dev.kind == Value::Kind::kNull) return "path:" + std::string(text_of(file.name, &scratch_));
   if (type == "none" || type == "anon" || file.dev.kind != Value::Kind::kString ||
       file.ino.kind != Value::Kind::kNumber) {
     return std::nullopt;

@@ -217,6 +217,9 @@ class _Block:
         if file is None or file.get("type") in ("none", "anon"):
             return None
         dev, ino, btime = file.get("dev"), file.get("ino"), file.get("btime")
+        kind = file.get("type")
+        if not (isinstance(kind, str) and kind) and dev is None:
+            return f"path:{file['name']}"
         if not isinstance(dev, str) or not isinstance(ino, _Number):
             return None
         born = btime.text if isinstance(btime, _Number) else ""

@@ -1,7 +1,5 @@
 """Frames of events: which blocks are read, which rows come out, and what the tables say."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,6 @@ from support import trace_writer as tw
 from tailrace import _native
 from tailrace.analyzer.store import conditions, loader, schema
 from tailrace.errors import QueryError, TraceError
-
-CM1 = Path(__file__).parents[3] / "shared" / "data" / "dftracer-cm1"
 
 
 def stage_block(stage: str | None, at_us: int, count: int = 3, **header: Any) -> bytes:
@@ -245,106 +241,3 @@ def test_tables_of_pure_blocks_read_no_events(tmp_path: Path, read: list[tuple[i
     files = {"n-7-1": stage_block("a", 0) + stage_block("b", 5)}
     run = tailrace.open(tw.make_run(tmp_path / "run", files))
     assert run.stages["events"].tolist() == [3, 3] and len(run.tasks) == 2 and read == []
-
-
-# ---- DFTracer's files ----
-
-
-def dftracer_lines(version: int = 1) -> bytes:
-    ph = {1: ('"X"', '"M"'), 2: ("1", "4")}[version]
-    rows = [
-        '{"id":1,"name":"HH","cat":"dftracer","pid":5,"tid":6,"ph":M,"args":{"name":"h1","value":9}}',
-        '{"id":2,"name":"FH","cat":"dftracer","pid":5,"tid":6,"ph":M,"args":{"name":"/f","value":3}}',
-        '{"id":3,"name":"read","cat":"POSIX","pid":5,"tid":6,"ts":10,"dur":2,"ph":X,"args":{"hhash":9,"fhash":3,"ret":4,"count":8}}',
-        '{"id":4,"name":"fwrite","cat":"STDIO","pid":5,"tid":6,"ts":20,"dur":3,"ph":X,'
-        '"args":{"hhash":9,"fhash":3,"ret":2,"count":5,"size":16}}',
-    ]
-    text = "\n".join(rows).replace('"ph":X', f'"ph":{ph[0]}').replace('"ph":M', f'"ph":{ph[1]}')
-    return (("[\n" if version == 1 else "") + text + "\n" + ("]" if version == 1 else "")).encode()
-
-
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("form", ["plain", "gzip", "members"])
-def test_dftracer_files(tmp_path: Path, version: int, form: str) -> None:
-    text = dftracer_lines(version)
-    half = text.index(b"\n", 200)
-    data = {
-        "plain": text,
-        "gzip": gzip.compress(text),
-        "members": gzip.compress(text[:half]) + gzip.compress(text[half:]),
-    }
-    (tmp_path / ("x.pfw" if form == "plain" else "x.pfw.gz")).write_bytes(data[form])
-    run = tailrace.open(tmp_path)
-    frame = run.events().compute().astype(object)
-    rows = frame.where(frame.notna(), None)
-    first, second = rows.to_dict("records")
-    assert (first["name"], first["ts"], first["dur"], first["host"], first["path"]) == (
-        "read",
-        10_000,
-        2000,
-        "h1",
-        "/f",
-    )
-    assert (first["size"], first["count"], first["dir"], first["file"]) == (4, 8, "r", "path:/f")
-    assert (second["size"], second["count"], second["dir"], second["pid"], second["tid"]) == (32, 80, "w", 5, 6)
-    assert not (tmp_path / "tailrace.db").exists()  # the directory is not ours
-    info = run.info()
-    assert (info["events"], info["t0_ns"], info["t1_ns"], info["read_bytes"]) == (2, 10_000, 23_000, 4)
-    assert len(run.events(columns=["name"], host="h1", pid=5).compute()) == 2
-    with pytest.raises(QueryError):
-        run.events(stage="a")
-
-
-def test_dftracer_damage_is_counted(tmp_path: Path) -> None:
-    collision = b'{"id":9,"name":"FH","cat":"dftracer","pid":5,"tid":6,"ph":"M","args":{"name":"/g","value":3}}\n'
-    (tmp_path / "a.pfw").write_bytes(dftracer_lines().replace(b"]", collision + b'{"name":"re'))
-    (tmp_path / "b.pfw.gz").write_bytes(gzip.compress(dftracer_lines() * 50)[:-40])
-    (tmp_path / "c.pfw").write_bytes(b"something else\n")
-    run = tailrace.open(tmp_path)
-    losses = {(row.file, row.cause): row.count for row in run.losses.itertuples()}
-    torn = losses.pop(("b.pfw.gz", "torn"))
-    losses.pop(("b.pfw.gz", "not_json"), None)  # the line that the tear went through
-    assert losses == {("a.pfw", "ambiguous"): 2, ("a.pfw", "not_json"): 1, ("c.pfw", "foreign"): 1} and torn == 1
-    frame = run.events(columns=["path"]).compute()
-    assert len(frame) == run.info()["events"] and frame["path"][:2].isna().all()
-
-
-def test_dftracer_values_that_no_column_holds(tmp_path: Path) -> None:
-    head = '"cat":"POSIX","ph":"X","name":"read"'
-    rows = [
-        f'{{{head},"pid":null,"ts":1e999,"dur":NaN,"args":{{"ret":{2**70}}}}}',
-        f'{{{head},"pid":{2**70},"tid":"x","ts":{2**62},"dur":{2**62},"args":{{"ret":1,"offset":{-(2**70)}}}}}',
-        f'{{{head},"pid":1,"tid":1,"ts":true,"dur":"3","args":{{"stage":"\\ud800","ret":Infinity}}}}',
-        '{"a":' * 100_000,
-    ]
-    (tmp_path / "a.pfw").write_text("\n".join(rows))
-    run = tailrace.open(tmp_path)
-    assert run.info()["events"] == 3 and run.losses[["cause", "count"]].values.tolist() == [["not_json", 1]]
-    frame = run.events(columns=["pid", "tid", "ts", "dur", "size", "offset", "stage"]).compute()
-    assert frame["ts"].tolist() == [0, 2**63 - 1, 0] and frame["dur"].tolist() == [0, 2**63 - 1, 0]
-    assert frame["pid"].tolist() == [0, 2**31 - 1, 1] and frame["tid"].tolist() == [0, 0, 1]
-    assert frame["size"].tolist() == [2**63 - 1, 1, 0] and frame["offset"].dropna().tolist() == [-(2**63)]
-    assert frame["stage"].dropna().tolist() == ["\ufffd"]
-
-
-def test_dftracer_file_that_changed_raises(tmp_path: Path) -> None:
-    (tmp_path / "a.pfw").write_bytes(dftracer_lines())
-    run = tailrace.open(tmp_path)
-    (tmp_path / "a.pfw").write_bytes(b"[\n]")
-    with pytest.raises(TraceError, match=r"promise|says"):
-        run.events(columns=["name"]).compute()
-
-
-@pytest.mark.skipif(not CM1.is_dir(), reason="the CM1 sample of DFTracer is not beside the repository")
-def test_cm1_sample() -> None:
-    run = tailrace.open(CM1)
-    frame = run.events(columns=["name", "ts", "dur", "path", "host", "size", "dir"]).compute()
-    texts = [gzip.decompress(path.read_bytes()) for path in sorted(CM1.glob("*.pfw.gz"))]
-    lines = [line for text in texts for line in text.splitlines() if b'"ph":"X"' in line]
-    assert len(frame) == len(lines) == 46949
-    assert frame["name"].value_counts()["write"] == 18608 and frame["host"].unique().tolist() == ["corona173"]
-    assert frame["path"].notna().sum() > 0 and frame["ts"].dtype == "int64"
-    calls = [json.loads(line.rstrip(b",")) for line in lines]
-    elements = [call["args"] for call in calls if call["name"] == "fread"]
-    assert frame.loc[frame["name"] == "fread", "size"].sum() == sum(a["ret"] * a["size"] for a in elements) > 0
-    assert {"ambiguous"} >= set(run.losses["cause"])

@@ -29,6 +29,50 @@ def read_files(
 ) -> EventBatch: ...
 def columns() -> list[tuple[str, str, bool]]: ...
 
+# foreign.cc
+class ForeignWriter:
+    def __init__(self, path: str | bytes | PathLike[str]) -> None: ...
+    def process(self, host: str, pid: int, start: str = "", facts: str = "") -> int: ...
+    def file(self, path: str, type: str = "") -> int: ...
+    def context(self, tags: str, members: str) -> int: ...
+    def event(
+        self,
+        process: int,
+        name: str,
+        cat: str,
+        tid: int,
+        ts: int,
+        dur: int,
+        file: int = -1,
+        file2: int = -1,
+        offset: int | None = None,
+        size: int | None = None,
+        count: int | None = None,
+        ret: int | None = None,
+        errno: int | None = None,
+        flags: int | None = None,
+        dir: str = "",
+        context: int = 0,
+        calls: int = 1,
+        lines: int = 1,
+        span: int = 0,
+        more: str = "",
+    ) -> None: ...
+    def memory(self) -> int: ...
+    def finish(self) -> tuple[int, int, int, int, int, int]: ...
+
+class DFTracerFile: ...
+
+class DFTracerNames:
+    def __init__(self, most_bytes: int) -> None: ...
+    def scan(self, path: str | bytes | PathLike[str]) -> DFTracerFile: ...
+    def add(self, file: DFTracerFile) -> None: ...
+    def convert(
+        self, file: DFTracerFile, target: str | bytes | PathLike[str]
+    ) -> tuple[tuple[int, int, int, int, int, int], dict[str, int]]: ...
+
+def is_dftracer(path: str | bytes | PathLike[str]) -> bool: ...
+
 # edges.cc
 _Ints = npt.NDArray[np.int64]
 _Intervals = tuple[_Ints, _Ints, _Ints, _Ints]

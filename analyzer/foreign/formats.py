@@ -1,0 +1,14 @@
+"""The formats of other tracers that are read, in the order in which a path is tried."""
+
+from __future__ import annotations
+
+from tailrace.analyzer.foreign import dftracer
+from tailrace.analyzer.foreign.importer import Format
+
+FORMATS: tuple[Format, ...] = (dftracer.FORMAT,)
+
+
+def titles() -> str:
+    """The formats' names for a message."""
+    *first, last = [found.title for found in FORMATS]
+    return f"{', '.join(first)} or {last}" if first else last

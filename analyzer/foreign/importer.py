@@ -1,0 +1,88 @@
+"""What a module of a format offers: which files at a path are such a trace, and its events as trace files of ours.
+
+    files(path) -> the trace's files         convert(root, files, target) -> target/*.pfw.gz, Imported
+
+Invariants: a module writes by `_native.ForeignWriter` only, so blocks, headers and sums are right by construction, and
+names of files without an identity are theirs ("path:" and the name). What it leaves out it counts by cause, or refuses
+by name (TraceError); it never guesses. A file of which nothing can be read is a loss (`unreadable`), and the others are
+read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISREG
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What of a file was left out; a row of `run.losses`. `file` is relative to the trace's root."""
+
+    file: str
+    cause: str
+    unit: str
+    count: int
+    problem: str = ""
+
+
+@dataclass
+class Imported:
+    """What a conversion found beside the events."""
+
+    command: list[str] = field(default_factory=list)
+    cwd: str = ""
+    host: str = ""
+    tags: str = ""
+    losses: list[Loss] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the format does not have, in sentences: no order, no bytes."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its word in run.json, its name for users, and its two functions."""
+
+    name: str
+    title: str
+    files: Callable[[Path], list[Path]]
+    """The files at a path (a file or a directory) that are a trace of this format; [] where it is none."""
+    convert: Callable[[Path, list[Path], Path], Imported]
+    """Converts these files of the trace at a root into trace files in a directory. Raises TailraceError."""
+    version: int = 1
+    """Of the conversion: kept results of another one are made again."""
+
+
+def walk(path: Path, endings: tuple[str, ...]) -> list[Path]:
+    """The regular files with these endings at `path`, itself or below it, by name. Links to directories are not
+    followed; a run of tailrace is left out."""
+    if path.is_file():
+        return [path] if path.name.endswith(endings) else []
+    return sorted(_below(path, endings))
+
+
+def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    for directory, folders, names in os.walk(path):
+        if "run.json" in names:
+            folders.clear()
+            continue
+        for name in names:
+            file = Path(directory, name)
+            if name.endswith(endings) and is_regular(file):
+                yield file
+
+
+def is_regular(path: Path) -> bool:
+    """Whether it is a regular file, or a link to one: opening a FIFO would wait."""
+    try:
+        return S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def name_in(root: Path, file: Path) -> str:
+    """A file's name relative to the trace's root, as it may be printed."""
+    inside = file.name if file == root else str(file.relative_to(root))
+    return os.fsencode(inside).decode("utf-8", "backslashreplace")
