@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 import tailrace
-from tailrace.cli.run import describe
 from tailrace.errors import CoreError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher, programs, rundir
 from tailrace.integrations.messages import say
@@ -42,7 +41,7 @@ def command(output: Path | None, show: bool) -> None:
     with _working_directory(files):
         run_dir = rundir.open_run_directory(folder / "run", workflow)
         code, summary = launcher.run_traced(workflow, run_dir)
-    say(describe(summary))
+    say(summary.describe())
     click.echo(err=True)
     if code != 0 or summary.fault is not None:
         logs = files / "runinfo"

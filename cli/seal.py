@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
+from tailrace import _native
 from tailrace.analyzer.util.formatting import count_text, visible
 from tailrace.cli.opening import lines
-from tailrace.cli.run import describe
 from tailrace.errors import CoreError, UsageError
-from tailrace.integrations import launcher, manifest, recovery, rundir
+from tailrace.integrations import launcher, recovery, rundir
 from tailrace.integrations.indexing import index_at_end
 
 
@@ -40,15 +40,17 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
     before = launcher.trace_sizes(run_dir)
     try:
         account = launcher.seal(run_dir)
-    except (OSError, RuntimeError) as error:
+    except CoreError as error:
         raise CoreError(f"can't seal journals into {run_dir}: {error}") from error
-    summary = launcher.Summary(alive=len(launcher.unsealed_pids(run_dir)))
-    summary.lost.update(account["unrecorded_lost"])
+    summary = launcher.Summary()
+    summary.alive = len(launcher.unsealed_pids(run_dir))
+    for cause, events in account["unrecorded_lost"].items():
+        summary.add_lost(cause, events)
     launcher.add_blocks(summary, run_dir, before)
-    manifest.add(run_dir, launcher.trace_sizes(run_dir))
+    _native.add_to_manifest(run_dir)
     if account["failed"]:
         raise CoreError(launcher.unsealed_message(account, run_dir))
-    click.echo(visible(f"{count_text(account['sealed_journals'], 'journal')} sealed: {describe(summary)}"))
+    click.echo(visible(f"{count_text(account['sealed_journals'], 'journal')} sealed: {summary.describe()}"))
     if not summary.alive:
         index_at_end(run_dir)
 

@@ -6,7 +6,7 @@
     pool.py         the same for a worker pool, for plugins (`python -m tailrace.integrations.pool`)
     declared_log.py the writer of declared lines: what a manager states about its tasks
     messages.py     lines on stderr
-    programs.py     why a program can't be traced
+    programs.py     how a module of ours is started
     wfformat.py     a declared DAG from a WfFormat file
 
 A plugin combines these; nothing here depends on a workflow manager.

@@ -9,11 +9,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tailrace import context, installation
+from tailrace import _native, context, installation
 from tailrace.errors import CoreError, UsageError
 
 _LIBRARY = "libtailrace.so"
-_OF_A_RUN = ("TAILRACE_RUN", "TAILRACE_TAGS", "TAILRACE_CLOCK", "TAILRACE_PROCESS")
+
+
+def installed_library() -> Path:
+    """Where the core's library lies in this installation; it may be missing."""
+    return installation.PACKAGE / "lib" / _LIBRARY
 
 
 def library_path() -> Path:
@@ -21,30 +25,16 @@ def library_path() -> Path:
 
     Raises CoreError when it is missing, or when LD_PRELOAD can't contain its path.
     """
-    chosen = os.environ.get("TAILRACE_CORE_LIBRARY")
-    path = Path(chosen) if chosen else installation.PACKAGE / "lib" / _LIBRARY
-    if chosen and not (path.is_absolute() and path.name == _LIBRARY and path.is_file()):
-        raise CoreError(f"TAILRACE_CORE_LIBRARY is {chosen}: give the absolute path of a {_LIBRARY}, or unset it")
-    if not path.is_file():
-        raise CoreError(f"{path} is missing: tailrace was installed without its core; install it again with pip")
-    if any(separator in str(path) for separator in " :\t\n$"):
-        raise CoreError(f"LD_PRELOAD can't contain {path}: install tailrace under a path without blanks, ':' and '$'")
-    return path
+    return Path(_native.library_path(installed_library()))
 
 
 def trace_settings(run_dir: str | Path, tags: str = "") -> dict[str, str]:
     """The TAILRACE_... variables that trace a process of this node into `run_dir` with `tags` (canonical)."""
-    from tailrace import _native
-
-    # One clock reference for all processes of this node: one pair of clock readings. It is not valid elsewhere.
-    settings = {**chosen_settings(), "TAILRACE_RUN": str(run_dir), "TAILRACE_CLOCK": _native.clock_reference()}
-    return {**settings, "TAILRACE_TAGS": tags} if tags else settings
+    return dict(_native.trace_settings(run_dir, tags))
 
 
 def checked_detail(detail: str) -> str:
     """A value of TAILRACE_DETAIL. Raises UsageError on any other text."""
-    from tailrace import _native
-
     if not _native.is_detail(detail):
         raise UsageError(f"there is no detail {detail!r}: give full, totals, auto or auto:BYTES, as in auto:16M")
     return detail
@@ -52,14 +42,7 @@ def checked_detail(detail: str) -> str:
 
 def chosen_settings() -> dict[str, str]:
     """The settings chosen by the user: set in this process's environment and not specific to a run or a node."""
-    from tailrace import _native
-
-    chosen = {}
-    for name, default, _ in _native.settings():
-        value = os.environ.get(name) or context.setting(name)
-        if name not in _OF_A_RUN and value and value != default:
-            chosen[name] = value
-    return chosen
+    return dict(_native.chosen_settings())
 
 
 def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -69,15 +52,8 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
     that are preloaded already follow the core. Raises CoreError when the core is not found, TagError when the merged
     tags break the rules.
     """
-    from tailrace.tags import merge
-
-    base = dict(os.environ if base_env is None else base_env)
-    library = str(library_path())
-    preloaded = [entry for entry in base.get("LD_PRELOAD", "").replace(":", " ").split() if entry != library]
-    preloaded = [library, *preloaded]
-    # A traced process has its tags in the core, not in its environment.
-    tags = merge(base.get("TAILRACE_TAGS") or context.setting("TAILRACE_TAGS") or "", tags)
-    return {**base, **trace_settings(run_dir, tags), "LD_PRELOAD": ":".join(preloaded)}
+    base = os.environ if base_env is None else base_env
+    return dict(_native.task_environment(base, library_path(), run_dir, tags))
 
 
 def journal_directory(environment: Mapping[str, str] | None = None) -> str:
@@ -90,17 +66,13 @@ def journal_directory(environment: Mapping[str, str] | None = None) -> str:
 
 def default_journal_directory() -> str:
     """The core's default of TAILRACE_JOURNAL_DIR."""
-    from tailrace import _native
-
     return next(default for name, default, _ in _native.settings() if name == "TAILRACE_JOURNAL_DIR")
 
 
 def journal_directories(run_dir: str | Path, environment: Mapping[str, str] | None = None) -> list[Path]:
     """Where this user's journals of the run may be on this node, by `journal_directory`: its place, and those that the
     core uses where the default one can't be used."""
-    from tailrace import _native
-
-    return [Path(name) for name in _native.journal_directories(str(run_dir), journal_directory(environment))]
+    return [Path(name) for name in _native.journal_directories(run_dir, journal_directory(environment))]
 
 
 def check_journal_directory(environment: Mapping[str, str] | None = None) -> None:
@@ -108,8 +80,6 @@ def check_journal_directory(environment: Mapping[str, str] | None = None) -> Non
 
     The default needs no check: the core uses another place.
     """
-    from tailrace import _native
-
     chosen = journal_directory(environment)
     fault = _native.journal_fault(chosen) if chosen != default_journal_directory() else ""
     if fault:

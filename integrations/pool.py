@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _reap_orphans()
     try:
         sealer.finish()
-    except (TailraceError, OSError, RuntimeError) as error:
+    except TailraceError as error:
         say(f"can't seal the workers' journals into {run_dir}: {error}; run `tailrace seal {run_dir}`")
     return code
 

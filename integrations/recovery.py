@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.analyzer.util import ownership
+from tailrace.errors import TailraceError
 from tailrace.integrations import environment, launcher, rundir
 
 _ONE_USER_S = 600
@@ -124,7 +125,7 @@ def _seal(run: Path, places: list[str]) -> Recovered:
             found.failed += account["failed"]
             found.failed_events += account["failed_events"]
             found.lost.update(account["unrecorded_lost"])
-        except (OSError, RuntimeError) as error:
+        except TailraceError as error:
             found.fault = str(error)
         left.update(launcher.journals(run, {"TAILRACE_JOURNAL_DIR": place}))
     readable = {path for path in left if _native.journal_trace_file(str(path)) is not None}

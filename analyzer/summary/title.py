@@ -17,7 +17,9 @@ CODE = {"-c", "-e", "-lc", "-ec"}
 """Options that code follows, which is then the whole name."""
 
 
-NAMELESS = re.compile(r"(?:(?:.*[./])?(?:ipykernel_launcher|colab_kernel_launcher)(?:\.py)?|tailrace(?:\.cli\.main)?)")
+NAMELESS = re.compile(
+    r"(?:(?:.*[./])?(?:ipykernel_launcher|colab_kernel_launcher)(?:\.py)?|tailrace(?:\.cli\.main|-python)?)"
+)
 """Programs that start a workflow and are none: the kernels of notebooks, and tailrace itself."""
 FEW = 3
 """So many workflows are all named."""

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "inflate.h"
+#include "format/crc32.h"
 #include "json.h"
 
 namespace tailrace::native {
@@ -75,8 +75,7 @@ void check_bytes(std::string_view json) {
   if (json.size() < kCheckBytes || json.substr(json.size() - kCheckBytes, kKey.size()) != kKey) return;
   const std::string_view covered = json.substr(0, json.size() - kCheckBytes);
   char digits[kDigits + 1];
-  std::snprintf(digits, sizeof digits, "%08x",
-                crc32_of(reinterpret_cast<const uint8_t *>(covered.data()), covered.size()));
+  std::snprintf(digits, sizeof digits, "%08x", tailrace::crc32_of(covered.data(), covered.size()));
   if (json.substr(json.size() - kDigits - 2, kDigits) != digits) throw ChecksumError("it does not match its checksum");
 }
 
@@ -270,28 +269,6 @@ BlockHeader header_at(const TraceFile &file, uint64_t offset) {
   }
   if (header.version > kFormatVersion) file.fail(offset, version_words(header.version));
   return header;
-}
-
-size_t inflate_block(const TraceFile &file, uint64_t offset, const BlockHeader &header, std::vector<uint8_t> *member,
-                     std::vector<char> *raw) {
-  const uint64_t start = offset + kFixedBytes + header.extra_bytes;
-  const size_t body = header.deflated_bytes + kTrailerBytes;
-  if (member->size() < body) member->resize(body);
-  if (file.read_at(start, body, member->data()) != body) file.fail(offset, "it is cut short");
-  const size_t text_bytes = header.raw_bytes;
-  if (raw->size() < text_bytes + 1 + kPadBytes) raw->resize(text_bytes + 1 + kPadBytes);
-  auto *out = reinterpret_cast<uint8_t *>(raw->data());
-  if (!inflate_exact(member->data(), header.deflated_bytes, out, text_bytes)) {
-    file.fail(offset, "its deflate stream is damaged or is not of the length that its header promises");
-  }
-  const uint8_t *trailer = member->data() + header.deflated_bytes;
-  if (crc32_of(out, text_bytes) != le32(trailer) || le32(trailer + 4) != static_cast<uint32_t>(text_bytes)) {
-    file.fail(offset, "its bytes do not match their checksum (CRC-32)");
-  }
-  size_t length = text_bytes;
-  if (length > 0 && (*raw)[length - 1] != '\n') (*raw)[length++] = '\n';
-  std::memset(raw->data() + length, 0, kPadBytes);
-  return length;
 }
 
 }  // namespace tailrace::native

@@ -184,7 +184,7 @@ def store(
             continue
         try:
             _collect_into(done, by_path, share, workflow)
-        except (OSError, RuntimeError, TailraceError) as error:
+        except (OSError, TailraceError) as error:
             if run_dir is not None:
                 raise
             done.fault = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)

@@ -223,7 +223,7 @@ class _End:
             if launcher.seal(self._directory)["failed"]:
                 raise CoreError("the run directory is not writable")
             return launcher.unsealed_pids(self._directory)
-        except (TailraceError, OSError, RuntimeError) as error:
+        except (TailraceError, OSError) as error:
             _log.warning(
                 "tailrace: can't seal the workers' journals: %s; run `tailrace seal %s`", error, self._directory
             )

@@ -14,8 +14,8 @@ import pytest
 import tailrace
 from support.commands import TAILRACE
 from support.harm import Harm, Outcome, Program
+from tailrace import _native
 from tailrace.analyzer.store import ledger
-from tailrace.integrations import launcher
 
 GIVEN = len("given to the program\n")
 CORE = Path(__file__).resolve().parents[2] / "core" / "src"
@@ -129,10 +129,10 @@ def test_bubblewrap(harm: Harm, tmp_path: Path, options: list[str]) -> None:
 
 
 def test_the_launcher_counts_its_filters(program: Program) -> None:
-    code = "from tailrace.integrations import launcher; print(launcher.seccomp_filters())"
+    code = "from tailrace import _native; print(_native.seccomp_filters())"
     command = [sys.executable, "-c", code]
     under = subprocess.run([program("sandbox"), "allow", "prctl", *command], capture_output=True, text=True, check=True)
-    assert int(under.stdout) == (launcher.seccomp_filters() or 0) + 1
+    assert int(under.stdout) == (_native.seccomp_filters() or 0) + 1
 
 
 def test_every_system_call_of_the_core_is_examined() -> None:

@@ -82,7 +82,7 @@ def answers(path: Path) -> dict[str, Any]:
         "queries": dict(queries(found)),
         "lossy": found.lossy_processes,
         "managers": found.manager_processes,
-        "summary": vars(summary_of(path)),
+        "summary": (summary_of(path).describe(), summary_of(path).lost),
     }
 
 

@@ -6,7 +6,7 @@ program traced. harm.py compares a traced program with an untraced one.
 
 import os
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from support import warm_cli
 
-TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
+TAILRACE = [str(Path(sysconfig.get_path("scripts")) / "tailrace")]
 
 
 def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subprocess.CompletedProcess[str]":

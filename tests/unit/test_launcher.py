@@ -15,7 +15,7 @@ import pytest
 from support import trace_writer
 from support.ordinary_user import ID, MARKER, reach
 from tailrace import _native
-from tailrace.integrations import launcher, pool, programs
+from tailrace.integrations import launcher, pool
 from tailrace.integrations.environment import task_environment
 
 
@@ -60,7 +60,7 @@ def accounts_of(tmp_path, become, command, prefix):
     body = f"""
         os.chdir({str(tmp_path)!r})
         {become}
-        sys.exit(launcher.run_command({command!r}, os.environ, launcher.Path()))
+        sys.exit(launcher.run_command({command!r}, os.environ, '.'))
     """
     process = run_in_python(body, prefix)
     process.communicate(timeout=60)
@@ -152,17 +152,9 @@ def test_the_summary_counts_only_what_was_added(tmp_path):
     assert (summary.events, summary.processes) == (0, 0)
 
 
-def test_the_ancestry_ends_at_a_hidden_process(monkeypatch):
-    """As proc(5)'s hidepid hides another user's processes."""
-    parent, read = os.getppid(), Path.read_text
-
-    def hidden(path, **options):
-        if str(path) == f"/proc/{parent}/stat":
-            raise FileNotFoundError(path)
-        return read(path, **options)
-
-    monkeypatch.setattr(Path, "read_text", hidden)
-    assert launcher._ancestry() == {os.getpid(), parent}
+def test_this_process_and_its_ancestors_are_none_of_a_runs():
+    names = [f"host-{pid}-abc.0.tj" for pid in (os.getpid(), os.getppid(), 1, 999_999_999)]
+    assert _native.processes_of(names) == {999_999_999}
 
 
 def test_other_files_are_no_processes(tmp_path):
@@ -177,9 +169,9 @@ def test_other_files_are_no_processes(tmp_path):
 
 
 def test_programs_that_can_be_preloaded():
-    assert programs.find_obstacle(sys.executable) is None
-    assert programs.find_obstacle("cat") is None
-    assert programs.find_obstacle("no-such-command-anywhere") is None
+    assert _native.program_obstacle(sys.executable) is None
+    assert _native.program_obstacle("cat") is None
+    assert _native.program_obstacle("no-such-command-anywhere") is None
 
 
 def test_a_script_is_classified_by_its_interpreter(tmp_path):
@@ -187,13 +179,14 @@ def test_a_script_is_classified_by_its_interpreter(tmp_path):
     script = tmp_path / "script"
     script.write_text(f"#!{static} -x\n")
     script.chmod(0o755)
-    assert "statically linked" in programs.find_obstacle(str(script)).reason
+    word, program, reason, _ = _native.program_obstacle(str(script))
+    assert (word, program) == ("static", str(script)) and f"{script} is statically linked" in reason
 
 
 def test_a_static_program_can_not_be_preloaded(tmp_path):
-    obstacle = programs.find_obstacle(str(static_program(tmp_path)))
-    assert "statically linked" in obstacle.reason
-    assert not obstacle.breaks
+    _, _, reason, breaks = _native.program_obstacle(str(static_program(tmp_path)))
+    assert "statically linked" in reason
+    assert not breaks
 
 
 def static_program(folder: Path) -> Path:
@@ -212,9 +205,9 @@ def test_a_musl_program_can_not_be_preloaded(tmp_path):
     patched = tmp_path / "cat"
     patched.write_bytes(original.replace(loader, b"/lib/ld-musl-x86_64.so.1".ljust(len(loader), b"\0")))
     patched.chmod(0o755)
-    obstacle = programs.find_obstacle(str(patched))
-    assert "musl" in obstacle.reason
-    assert obstacle.breaks
+    _, _, reason, breaks = _native.program_obstacle(str(patched))
+    assert "musl" in reason
+    assert breaks
 
 
 def test_an_earlier_preload_stays_after_the_core(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import socket
 import stat
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import run_schema
+from tailrace import _native
 from tailrace.errors import NotARunError, RunError, UsageError
 from tailrace.integrations import rundir
 
@@ -78,9 +80,10 @@ def test_escapes_in_mountinfo_are_undone(tmp_path):
         "37 35 0:5 / /proc rw - proc proc rw\n"
         "nonsense\n"
     )
-    first, second = rundir.mounts(table)
-    assert first == {"dev": "98:0", "source": "srv:/a\\b", "root": "/sub dir", "point": "/mnt\t2", "fstype": "nfs4"}
-    assert second["fstype"] == "proc"
+    assert _native.mounts(table) == [
+        ("98:0", "srv:/a\\b", "/sub dir", "/mnt\t2", "nfs4"),
+        ("0:5", "proc", "/", "/proc", "proc"),
+    ]
 
 
 def test_a_second_run_adds_a_restart_and_leaves_the_rest(tmp_path):
@@ -155,18 +158,16 @@ def test_a_file_in_the_directorys_place_is_named(tmp_path):
         rundir.open_run_directory(tmp_path / "file", ["true"])
 
 
-def test_a_full_disk_leaves_no_scratch(tmp_path, monkeypatch):
+def test_a_file_that_can_not_be_written_leaves_no_scratch(tmp_path):
     directory = rundir.open_run_directory(tmp_path / "run", ["first"])
     before = sorted(directory.iterdir())
-    opened = os.fdopen
-
-    def on_a_full_disk(descriptor, *rest, **options):
-        os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
-        return opened(descriptor, *rest, **options)
-
-    monkeypatch.setattr(os, "fdopen", on_a_full_disk)
-    with pytest.raises(UsageError, match="No space left"):
-        rundir.open_run_directory(directory, ["second"])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # Python ignores SIGXFSZ
+    try:
+        with pytest.raises(UsageError, match="File too large"):
+            rundir.open_run_directory(directory, ["second"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert sorted(directory.iterdir()) == before
 
 
@@ -199,5 +200,5 @@ def test_default_names_are_distinct(tmp_path):
 
 
 def test_the_clock_error_is_a_bound_or_unknown():
-    error_ns = rundir.clock_error_ns()
+    error_ns = _native.clock_error_ns()
     assert error_ns is None or 0 <= error_ns < 3600 * 10**9

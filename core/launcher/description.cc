@@ -1,0 +1,392 @@
+// See description.h.
+#include "description.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+
+#include "environment.h"
+#include "fault.h"
+#include "files.h"
+#include "format/redaction.h"
+#include "json.h"
+#include "words.h"
+
+namespace tailrace::launcher {
+namespace {
+
+// A run with 10,000 restarts has 20 MB.
+constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kMostMountsBytes = 64 << 20;
+// The first processor's entry; the kernel asks each further one for its frequency, which takes milliseconds on many.
+constexpr size_t kCpuinfoBytes = 4096;
+
+// An object of JSON, one member a line, as Python's json.dump(indent=1) writes it.
+class Object {
+ public:
+  explicit Object(int depth) : indent_("\n" + std::string(static_cast<size_t>(depth) + 1, ' ')) {}
+
+  Object &member(const char *key, std::string_view json) {
+    text_ += text_.empty() ? "{" : ",";
+    ((text_ += indent_) += '"') += key;
+    (text_ += "\": ") += json;
+    return *this;
+  }
+  Object &string(const char *key, std::string_view value) {
+    std::string json;
+    append_json(json, value);
+    return member(key, json);
+  }
+  std::string end() const { return text_ + indent_.substr(0, indent_.size() - 1) + "}"; }
+
+ private:
+  std::string indent_, text_;
+};
+
+// A list of values in lines, or [].
+std::string list(const std::vector<std::string> &values, int depth) {
+  if (values.empty()) return "[]";
+  const std::string indent = "\n" + std::string(static_cast<size_t>(depth), ' ');
+  std::string text = "[";
+  for (const std::string &value : values) {
+    if (text.size() > 1) text += ',';
+    ((text += indent) += ' ') += value;
+  }
+  return text + indent + "]";
+}
+
+std::string random_id() {
+  unsigned char bytes[16] = {};
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail_with(errno);
+  // A random UUID (RFC 9562).
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0F) | 0x40);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3F) | 0x80);
+  char hex[33];
+  for (int i = 0; i < 16; ++i) put_hex(hex + 2 * i, bytes[i], 2);
+  return {hex, 32};
+}
+
+std::string now() {
+  struct timespec t;
+  struct tm utc;
+  char day[32], text[64];
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  ::gmtime_r(&t.tv_sec, &utc);
+  std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text, sizeof text, "%s.%06ldZ", day, t.tv_nsec / 1000);
+  return text;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string user_name() {
+  struct passwd entry, *found = nullptr;
+  char buffer[16 * 1024];
+  const bool known = ::getpwuid_r(::getuid(), &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr;
+  return known ? found->pw_name : std::to_string(::getuid());
+}
+
+std::string working_directory() {
+  const std::unique_ptr<char, void (*)(void *)> here(::getcwd(nullptr, 0), ::free);
+  if (here != nullptr) return here.get();
+  if (errno == ENOENT) return "";  // removed, or outside of a changed root
+  fail_with(errno);
+}
+
+std::string trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t\r");
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last + 1 - first));
+}
+
+std::string cpu_model(const char *machine) {
+  std::string text;
+  try {
+    text = read_file("/proc/cpuinfo", kCpuinfoBytes);
+  } catch (const Fault &) {
+    return machine;
+  }
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    const size_t colon = line.find(':');
+    const std::string key = trimmed(line.substr(0, std::min(colon, line.size())));
+    // The keys of x86, POWER and RISC-V; ARM's kernel has numbers only.
+    if (colon != std::string_view::npos && (key == "model name" || key == "cpu" || key == "uarch"))
+      return trimmed(line.substr(colon + 1));
+    at = end + 1;
+  }
+  return machine;
+}
+
+// The command line without the secrets in it, as the core records those of processes.
+std::vector<std::string> redacted(const std::vector<std::string> &command) {
+  const char *mode = std::getenv("TAILRACE_REDACT");
+  Redactor redactor(parse_redaction(mode != nullptr ? mode : ""));
+  std::vector<std::string> values;
+  for (const std::string &word : command) {
+    // A value of one byte becomes kRedacted.
+    std::vector<char> room(word.size() * (kRedacted.size() + 1) + kRedacted.size());
+    Writer w(room.data(), room.size());
+    redactor.write(w, word, [](Writer &to, string_view part) { to << part; });
+    append_json(values.emplace_back(), w.view());
+  }
+  return values;
+}
+
+// proc(5): blanks, tabs, newlines and backslashes in names are written in octal.
+std::string unescaped(std::string_view field) {
+  const auto digit = [&](size_t i) { return i < field.size() && field[i] >= '0' && field[i] <= '7'; };
+  std::string out;
+  for (size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '\\' && digit(i + 1) && digit(i + 2) && digit(i + 3)) {
+      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += field[i];
+    }
+  }
+  return out;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0;;) {
+    const size_t end = text.find(separator, at);
+    parts.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
+    if (end == std::string_view::npos) return parts;
+    at = end + 1;
+  }
+}
+
+// Batch systems and their variables with the job, the account and the queue, the innermost first where one runs in
+// another's job; null where it has none.
+struct BatchSystem {
+  const char *name, *job, *account, *queue;
+};
+constexpr BatchSystem kBatchSystems[] = {
+    {"flux", "FLUX_JOB_ID", nullptr, nullptr},
+    {"slurm", "SLURM_JOB_ID", "SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION"},
+    {"pbs", "PBS_JOBID", "PBS_ACCOUNT", "PBS_QUEUE"},
+    {"lsf", "LSB_JOBID", "LSB_PROJECT_NAME", "LSB_QUEUE"},
+};
+
+// The job of the batch system in which this process runs; empty where it is in none.
+std::string batch_job(int depth) {
+  for (const BatchSystem &system : kBatchSystems) {
+    const char *job = std::getenv(system.job);
+    if (job == nullptr || *job == 0) continue;
+    Object out(depth);
+    out.string("system", system.name).string("job", job);
+    for (const auto &[key, variable] : {std::pair("account", system.account), std::pair("queue", system.queue)}) {
+      const char *value = variable != nullptr ? std::getenv(variable) : nullptr;
+      if (value != nullptr && *value != 0) out.string(key, value);
+    }
+    return out.end();
+  }
+  return "";
+}
+
+// The members of a description at this depth.
+Object described(const Describing &run, int depth) {
+  struct utsname names;
+  const bool named = ::uname(&names) == 0;
+  Object cpu(depth + 1), versions(depth + 1);
+  cpu.string("model", cpu_model(named ? names.machine : "?"));
+  cpu.member("count", std::to_string(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+  versions.string("tailrace", TAILRACE_VERSION);
+  if (!run.python_version.empty()) versions.string("python", run.python_version);
+  std::vector<std::string> found;
+  for (const Mount &mount : mounts("/proc/self/mountinfo")) {
+    Object one(depth + 2);
+    one.string("dev", mount.dev).string("source", mount.source).string("root", mount.root);
+    found.push_back(one.string("point", mount.point).string("fstype", mount.fstype).end());
+  }
+  const auto boot = boot_id();
+  const auto clock = clock_error_ns();
+  Object out(depth);
+  out.string("run_id", random_id()).string("created", now()).member("command", list(redacted(run.command), depth + 1));
+  out.string("cwd", working_directory()).string("tags", run.tags).string("user", user_name());
+  out.member("uid", std::to_string(::getuid()))
+      .string("host", host_name())
+      .string("kernel", named ? names.release : "?");
+  boot ? out.string("boot_id", *boot) : out.member("boot_id", "null");
+  out.member("cpu", cpu.end()).member("clock_error_ns", clock ? std::to_string(*clock) : "null");
+  out.member("versions", versions.end()).member("mounts", list(found, depth + 1));
+  // So that a later command on this node finds the journals without the setting.
+  const std::string chosen = journal_directory(nullptr);
+  if (chosen != default_journal_directory()) out.string("journal_dir", chosen);
+  if (const std::string job = batch_job(depth + 1); !job.empty()) out.member("batch", job);
+  return out;
+}
+
+// Returns the path of a new file with the content.
+std::string write_scratch(const std::string &directory, const std::string &content) {
+  std::string path = directory + "/." + kDescription + "." + random_id();
+  write_new_file(path, content);
+  return path;
+}
+
+bool has_no_links(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
+
+void rename_or_fail(const std::string &from, const std::string &to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  const int error = errno;
+  ::unlink(from.c_str());
+  fail_with(error);
+}
+
+// Whether the directory had no run.json.
+bool publish_first(const std::string &directory, const std::string &content) {
+  const std::string scratch = write_scratch(directory, content), path = directory + "/" + kDescription;
+  // It fails if the name exists: of two runs that start together, one describes, the other restarts.
+  const int error = ::link(scratch.c_str(), path.c_str()) == 0 ? 0 : errno;
+  if (error != 0 && has_no_links(error)) {
+    rename_or_fail(scratch, path);
+    return true;
+  }
+  ::unlink(scratch.c_str());
+  if (error != 0 && error != EEXIST) fail_with(error);
+  return error == 0;
+}
+
+// A run.json in the form that native/json.h reads: in one line, with bytes behind it.
+class KnownRun {
+ public:
+  KnownRun(const std::string &path, std::string text) : path_(path), text_(std::move(text)) {
+    using native::Value;
+    std::string line = text_;
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r' || c == 0; }, ' ');
+    line += '\n';
+    line.append(native::kPadBytes, '\0');
+    try {
+      const char *end = native::skip_blanks(line.data());
+      if (*end != '{') refuse();
+      end = native::each_member(end, [&](std::string_view key, const Value &value) {
+        if (key == "host") add_host(value);
+        if (key != "restarts") return;
+        if (value.kind != Value::Kind::kArray) refuse();
+        has_restarts_ = true;
+        list_end_ = static_cast<size_t>(value.text.data() + value.text.size() - line.data()) - 1;
+        each_element(value.text, [&](const char *p) {
+          native::each_member(p, [&](std::string_view inner, const Value &found) {
+            if (inner == "host") add_host(found);
+          });
+        });
+      });
+      if (*native::skip_blanks(end) != '\n') throw native::JsonError("there is text behind the object");
+      object_end_ = static_cast<size_t>(end - line.data()) - 1;
+    } catch (const native::JsonError &error) {
+      throw Fault(Fault::Kind::kRun, path_ + " is not JSON (" + error.what() + "): " + kWhatToDo);
+    }
+  }
+
+  bool knows(const std::string &host) const { return std::find(hosts_.begin(), hosts_.end(), host) != hosts_.end(); }
+
+  // The text with `restart` as the last of its restarts.
+  std::string with(const std::string &restart) const {
+    std::string out = text_;
+    if (!has_restarts_) {
+      const bool empty = last_before(object_end_) == '{';
+      return out.insert(object_end_, std::string(empty ? "" : ",") + "\n \"restarts\": [\n  " + restart + "\n ]\n");
+    }
+    const bool empty = last_before(list_end_) == '[';
+    const size_t at = text_.find_last_not_of(" \t\r\n", list_end_ - 1) + 1;
+    out.replace(at, list_end_ - at, (empty ? "\n  " : ",\n  ") + restart + "\n ");
+    return out;
+  }
+
+ private:
+  static constexpr const char *kWhatToDo = "repair it or give another run directory";
+
+  [[noreturn]] void refuse() const { throw Fault(Fault::Kind::kRun, path_ + " does not describe a run: " + kWhatToDo); }
+  void add_host(const native::Value &value) {
+    std::string scratch;
+    if (value.kind == native::Value::Kind::kString) hosts_.emplace_back(native::text_of(value, &scratch));
+  }
+  // Of a list that was read before, so it is valid.
+  template <class F>
+  static void each_element(std::string_view list, F &&element) {
+    const char *p = native::skip_blanks(list.data() + 1);
+    while (*p != ']') {
+      if (*p == '{') element(p);
+      native::Value ignored;
+      p = native::skip_blanks(native::read_value(p, &ignored));
+      if (*p == ',') p = native::skip_blanks(p + 1);
+    }
+  }
+  char last_before(size_t at) const { return text_[text_.find_last_not_of(" \t\r\n", at - 1)]; }
+
+  std::string path_, text_;
+  std::vector<std::string> hosts_;
+  bool has_restarts_ = false;
+  size_t list_end_ = 0, object_end_ = 0;
+};
+
+// Adds the run to the restarts of a run.json, `unless_known`: where no description is of this host.
+void add_restart(const std::string &directory, const Describing &run, bool unless_known) {
+  const Descriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.is_open()) fail_with(errno);
+  // Some network file systems can't lock directories; then one of two simultaneous restarts may be lost.
+  while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) continue;
+  const std::string path = directory + "/" + kDescription;
+  const KnownRun known(path, read_regular(path, kMostBytes));
+  if (unless_known && known.knows(host_name())) return;
+  rename_or_fail(write_scratch(directory, known.with(described(run, 2).end())), path);
+}
+
+}  // namespace
+
+std::vector<Mount> mounts(const std::string &mountinfo) {
+  const std::string text = read_file(mountinfo, kMostMountsBytes);
+  std::vector<Mount> found;
+  for (const std::string_view line : split(text, '\n')) {
+    const size_t separator = line.find(" - ");
+    if (separator == std::string_view::npos) continue;
+    const auto fields = split(line.substr(0, separator), ' '), behind = split(line.substr(separator + 3), ' ');
+    if (fields.size() < 6 || behind.size() < 2) continue;
+    found.push_back({std::string(fields[2]), unescaped(behind[1]), unescaped(fields[3]), unescaped(fields[4]),
+                     std::string(behind[0])});
+  }
+  return found;
+}
+
+std::optional<int64_t> clock_error_ns() {
+  struct timex t = {};
+  if (::adjtimex(&t) < 0 || (t.status & STA_UNSYNC) != 0) return std::nullopt;
+  return int64_t{t.maxerror} * 1000;
+}
+
+std::optional<std::string> boot_id() {
+  try {
+    return in_one_line(read_file("/proc/sys/kernel/random/boot_id", 64));
+  } catch (const Fault &) {
+    return std::nullopt;
+  }
+}
+
+void describe_run(const std::string &directory, const Describing &run) {
+  Object first = described(run, 0);
+  const std::string text = first.member("restarts", "[]").end();
+  // "format" comes first.
+  if (!publish_first(directory, "{\n \"format\": 1," + text.substr(1) + "\n")) add_restart(directory, run, false);
+}
+
+void describe_host(const std::string &directory, const Describing &run) { add_restart(directory, run, true); }
+
+}  // namespace tailrace::launcher

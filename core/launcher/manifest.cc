@@ -1,0 +1,95 @@
+// See manifest.h.
+#include "manifest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <set>
+#include <string_view>
+
+#include "fault.h"
+#include "files.h"
+#include "format/crc32.h"
+#include "words.h"
+
+namespace tailrace::launcher {
+namespace {
+
+constexpr const char kFolder[] = "/manifest";
+constexpr std::string_view kSuffix = ".jsonl";
+constexpr std::string_view kLineBegin = "{\"file\":\"";
+constexpr size_t kMostBytes = 64 << 20;
+
+// Removes the names that a manifest has; one with an escape is not a process's file.
+void drop_known(std::set<std::string> &names, const std::string &text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    if (line.substr(0, kLineBegin.size()) == kLineBegin) {
+      const std::string_view name = line.substr(kLineBegin.size());
+      names.erase(std::string(name.substr(0, name.find('"'))));
+    }
+    at = end + 1;
+  }
+}
+
+std::string line_of(const std::string &name) {
+  std::string line = "{\"file\":";
+  append_json(line, name);
+  char crc[32];
+  std::snprintf(crc, sizeof crc, ",\"crc\":\"%08x\"}\n", crc32_of(line.data(), line.size()));
+  return line + crc;
+}
+
+void add(const std::string &folder, std::set<std::string> names) {
+  ::mkdir(folder.c_str(), 0700);
+  for (const std::string &file : names_in(folder)) {
+    if (ends_with(file, kSuffix)) drop_known(names, read_regular(folder + "/" + file, kMostBytes));
+  }
+  if (names.empty()) return;
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string path = host, lines;
+  for (char &c : path) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '_';
+  }
+  path = folder + "/" + path + std::string(kSuffix);
+  for (const std::string &name : names) lines += line_of(name);
+  const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (fd.is_open() && ::write(fd.get(), lines.data(), lines.size()) < 0) return;
+}
+
+}  // namespace
+
+void add_to_manifest(const std::string &run_dir, const Sizes &trace_files) {
+  std::set<std::string> names;
+  for (const auto &[path, bytes] : trace_files) {
+    const std::string name = last_part(path);
+    // A process's file has two "-" in its name, a node's none.
+    if (std::count(name.begin(), name.end(), '-') == 2) names.insert(name);
+  }
+  if (names.empty()) return;
+  try {
+    add(run_dir + kFolder, std::move(names));
+  } catch (const Fault &) {
+    return;
+  }
+}
+
+void remove_manifest(const std::string &run_dir) {
+  const std::string folder = run_dir + kFolder;
+  struct stat status;
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+  try {
+    for (const std::string &name : names_in(folder)) ::unlink((folder + "/" + name).c_str());
+  } catch (const Fault &) {
+    return;
+  }
+  ::rmdir(folder.c_str());
+}
+
+}  // namespace tailrace::launcher

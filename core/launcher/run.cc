@@ -1,0 +1,146 @@
+// See run.h.
+#include "run.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+#include "command.h"
+#include "core_here.h"
+#include "environment.h"
+#include "fault.h"
+#include "files.h"
+#include "manifest.h"
+#include "run_directory.h"
+#include "sealing.h"
+#include "words.h"
+
+namespace tailrace::launcher {
+namespace {
+
+// Keeps the run directory open, and tells whether it still has its name. Another one in its place may be another user's,
+// who may write to the directory above.
+class Held {
+ public:
+  explicit Held(const std::string &directory)
+      : directory_(directory), fd_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+    if (fd_.is_open()) ::fstat(fd_.get(), &held_);
+  }
+
+  bool is_there() const {
+    if (!fd_.is_open()) return true;  // sealing says what is wrong with it
+    struct stat found;
+    if (::lstat(directory_.c_str(), &found) == 0) return found.st_dev == held_.st_dev && found.st_ino == held_.st_ino;
+    if (errno != ENOENT) return true;
+    // Renamed, unless it was removed (proc(5)).
+    char target[4096];
+    const std::string link = "/proc/self/fd/" + std::to_string(fd_.get());
+    const ssize_t n = ::readlink(link.c_str(), target, sizeof target);
+    return n > 0 && ends_with({target, static_cast<size_t>(n)}, " (deleted)");
+  }
+
+ private:
+  std::string directory_;
+  Descriptor fd_;
+  struct stat held_ = {};
+};
+
+std::string moved_message(const std::string &run_dir) {
+  return run_dir +
+         " was renamed or replaced while the command ran, so that what was not written yet is not sealed: give it its "
+         "name back and run `tailrace seal " +
+         run_dir + "`";
+}
+
+void finish(Summary &summary, const std::string &run_dir, const Environment &environment, SealerThread *sealer,
+            const Sizes &before) {
+  const std::string journal_dir = journal_directory(&environment);
+  const SealAccount account = sealer != nullptr ? sealer->finish() : seal_journals(run_dir, journal_dir);
+  summary.add_unrecorded(account.journals);
+  if (account.journals.failed != 0) {
+    if (!summary.fault)
+      summary.fault = unsealed_message(account.journals.failed, account.journals.failed_events, run_dir);
+  } else {
+    summary.alive = unsealed_processes(run_dir, journal_dir).size();
+  }
+  add_blocks(summary, run_dir, before);
+  add_to_manifest(run_dir, trace_sizes(run_dir));
+}
+
+std::optional<std::string> real_path(const std::string &path) {
+  const std::unique_ptr<char, void (*)(void *)> real(::realpath(path.c_str(), nullptr), ::free);
+  return real != nullptr ? std::optional<std::string>(real.get()) : std::nullopt;
+}
+
+// Without a run: the user did not choose its directory, so the command runs all the same.
+int run_untraced(const RunOptions &options, const Installation &installation) {
+  return run_command({options.command, Environment::of_this_process(), installation.ignored_here});
+}
+
+}  // namespace
+
+Traced run_traced(const std::vector<std::string> &command, const std::string &run_dir, const std::string &tags,
+                  const Installation &installation) {
+  Traced out = {0, {}};
+  Summary &summary = out.summary;
+  const Sizes before = trace_sizes(run_dir);
+  Environment environment = Environment::of_this_process();
+  const auto obstacle = find_program_obstacle(command[0]);
+  if (obstacle) summary.fault = "not traced: " + obstacle->reason;
+  try {
+    if (!obstacle || !obstacle->breaks)
+      environment = task_environment(environment, library_path(installation.library), run_dir, tags);
+  } catch (const Fault &fault) {
+    summary.fault = std::string("not traced: ") + fault.what();
+  }
+  // The I/O of a thread beside the program's would be missing in the trace of a traced launcher.
+  std::unique_ptr<SealerThread> sealer;
+  if (environment.get("TAILRACE_RUN") != nullptr && !is_traced())
+    sealer = std::make_unique<SealerThread>(run_dir, journal_directory(&environment));
+  bool is_there = true;
+  {
+    const Held held(run_dir);
+    out.code = run_command({command, environment, installation.ignored_here},
+                           {run_dir, [&] { return held.is_there(); }, sealer.get()});
+    is_there = held.is_there();
+  }
+  if (!is_there) {
+    if (!summary.fault) summary.fault = moved_message(run_dir);
+    return out;
+  }
+  try {
+    finish(summary, run_dir, environment, sealer.get(), before);
+  } catch (const Fault &fault) {
+    if (!summary.fault) summary.fault = "the trace in " + run_dir + " is incomplete: " + fault.what();
+  }
+  return out;
+}
+
+Ended run(const RunOptions &options, const Installation &installation) {
+  // As if the user had set it: it is one of the settings that a traced process gets from this environment.
+  if (!options.detail.empty()) ::setenv("TAILRACE_DETAIL", options.detail.c_str(), 1);
+  const auto surrounding = is_traced() ? surrounding_run() : std::nullopt;
+  if (surrounding && options.output && real_path(absolute(*options.output)) != surrounding)
+    say("already traced into " + *surrounding + ": recording there, not in " + *options.output);
+  const std::string wanted = surrounding      ? *surrounding
+                             : options.output ? *options.output
+                                              : default_run_directory(options.command[0]);
+  std::string run_dir;
+  try {
+    run_dir = open_run_directory(wanted, {options.command, options.tags, installation.python_version});
+  } catch (const Fault &fault) {
+    if (options.output || fault.kind != Fault::Kind::kUsage) throw;
+    say(std::string("not traced: ") + fault.what());
+    return {run_untraced(options, installation), std::nullopt};
+  }
+  const Traced traced = run_traced(options.command, run_dir, options.tags, installation);
+  if (traced.summary.fault) say(in_one_line(*traced.summary.fault));
+  if (!options.quiet) say(end_words(traced.code) + describe(traced.summary) + "; " + run_dir);
+  return {traced.code, surrounding ? std::nullopt : std::optional(run_dir)};
+}
+
+}  // namespace tailrace::launcher

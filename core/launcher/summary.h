@@ -1,0 +1,58 @@
+// What a run recorded, by the headers of its blocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/seal.h"
+
+namespace tailrace::launcher {
+
+// Numbers by a name, in the order in which the names came.
+class Counts {
+ public:
+  void add(const std::string &name, uint64_t number);
+  const std::vector<std::pair<std::string, uint64_t>> &all() const { return rows_; }
+  uint64_t sum() const;
+
+ private:
+  std::vector<std::pair<std::string, uint64_t>> rows_;
+};
+
+// Bytes are those moved by calls, each byte once.
+struct Summary {
+  int64_t events = 0;
+  uint64_t processes = 0;
+  int64_t read_bytes = 0;
+  int64_t written_bytes = 0;
+  uint64_t torn_bytes = 0;
+  uint64_t alive = 0;                // processes that still run
+  Counts lost;                       // by cause
+  Counts without_journal;            // processes that recorded nothing, by why: the fact of their start event, as JSON
+  std::optional<std::string> fault;  // why tailrace could not do its part
+
+  void add_unrecorded(const SealedJournals &journals);
+};
+
+using Sizes = std::map<std::string, uint64_t>;  // path -> bytes
+
+// The current size of each trace file.
+Sizes trace_sizes(const std::string &run_dir);
+// Adds the blocks appended since `before`. Throws Fault (kTrace) for a damaged header.
+void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before);
+// In one line: events, processes, bytes, losses.
+std::string describe(const Summary &summary);
+
+// A process by its host, pid and start, as in a block's header.
+struct ProcessName {
+  std::string host, pid, start;
+  bool operator<(const ProcessName &other) const;
+};
+// The processes with blocks in a trace file; by its name where that is one process's. Throws Fault (kTrace).
+std::vector<ProcessName> processes_in(const std::string &trace_file);
+
+}  // namespace tailrace::launcher
