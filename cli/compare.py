@@ -55,13 +55,28 @@ class _Groups(click.Command):
     metavar="LIMIT",
     help="Print a verdict on it, and exit with 1 when it is exceeded, as in io_time>+10%. May be repeated.",
 )
+@click.option(
+    "--before", metavar="DAY", help="Of a store: compare the runs that began on this day or earlier (2026-11-17) ..."
+)
+@click.option("--after", metavar="DAY", help="... with those that began on this day or later, by application.")
 @click.option("--all", "everything", is_flag=True, help="Print figures, flows and files below the noise floor, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all figures, flows and files as JSON.")
 @scheduler_option
 def command(
-    directories: tuple[Path, ...], against: tuple[Path, ...], limits: tuple[str, ...], everything: bool, as_json: bool
+    directories: tuple[Path, ...],
+    against: tuple[Path, ...],
+    limits: tuple[str, ...],
+    before: str | None,
+    after: str | None,
+    everything: bool,
+    as_json: bool,
 ) -> None:
-    """Compare runs: how group B differs from group A."""
+    """Compare runs: how group B differs from group A. Of a store, how its runs differ before and after a day."""
+    if before is not None or after is not None:
+        if before is None or after is None or len(directories) != 1 or against or limits:
+            raise UsageError("--before DAY and --after DAY go together, with one store and no limit")
+        _compare_store(directories[0], before, after, as_json)
+        return
     from tailrace.analyzer.insights import run_comparison as runs
 
     with _limit_errors_as_usage_errors():
@@ -79,6 +94,42 @@ def command(
     failed = [verdict for verdict in verdicts if verdict.exceeded]
     if failed:
         raise RegressionError("; ".join(f"{verdict.text}, exceeds {verdict.limit.text}" for verdict in failed))
+
+
+def _compare_store(place: Path, before: str, after: str, as_json: bool) -> None:
+    from tailrace.analyzer.report import store_page
+    from tailrace.analyzer.runstore import overview
+    from tailrace.analyzer.runstore.store import Store
+    from tailrace.cli.lines import put_json
+    from tailrace.cli.opening import say_store_problems
+    from tailrace.cli.tables import render
+
+    store = Store(place)
+    rows = overview.compare(store, before, after)
+    say_store_problems(store)
+    if as_json:
+        put_json({"before": before, "after": after, "rows": rows})
+        return
+    cells = [
+        [
+            "(all)" if row["application"] is None else row["application"],
+            store_page.head(row["figure"]),
+            *(store_page.cell(row["figure"], _rounded(row[side])) for side in ("before", "after")),
+            "" if row["change"] is None else _share(row["change"]),
+            f"{row['runs_before']:,}, {row['runs_after']:,}",
+        ]
+        for row in rows
+        if row["before"] or row["after"]
+    ]
+    if not cells:
+        click.echo(f"No application has runs up to {before} and from {after} on.")
+        return
+    heads = ["application", "a run's", f"up to {before}", f"from {after} on", "change", "runs"]
+    render(heads, cells, title="Means of a run. What changed most is first", numbers=False)
+
+
+def _rounded(value: float) -> float:
+    return round(value) if value >= 1 else value
 
 
 @contextmanager

@@ -16,10 +16,25 @@ from tailrace.integrations.messages import say
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained page to this file instead.")
+@click.option("--after", metavar="DAY", help="Of a store: only runs that began on this day or later (2026-11-22).")
+@click.option("--before", metavar="DAY", help="Of a store: only runs that began on this day or earlier.")
 @click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
 @scheduler_option
-def command(directory: Path, html: Path | None, flux_workers: int | None) -> None:
-    """Show the stages of the run DIR, their dataflow, and what was lost."""
+def command(
+    directory: Path, html: Path | None, after: str | None, before: str | None, flux_workers: int | None
+) -> None:
+    """Show the stages of the run DIR, their dataflow, and what was lost.
+
+    Of a store (`tailrace index`), show its runs by user, project, application, file system and day, where their I/O
+    time goes, what failed, and the worst patterns.
+    """
+    from tailrace.analyzer.runstore import parts
+
+    if parts.is_store(directory):
+        _store(directory, html, after, before)
+        return
+    if after is not None or before is not None:
+        raise UsageError("--after and --before go with a store")
     from tailrace.analyzer import summary
 
     # The workers may start in another directory.
@@ -40,6 +55,34 @@ def command(directory: Path, html: Path | None, flux_workers: int | None) -> Non
     except OSError as error:
         raise UsageError(f"can't write {html}: {error.strerror}") from error
     click.echo(f"{visible(str(html))}: open it in a browser", err=True)
+
+
+def _store(directory: Path, html: Path | None, after: str | None, before: str | None) -> None:
+    from tailrace.analyzer.report import store_page
+    from tailrace.analyzer.runstore import overview
+    from tailrace.analyzer.runstore.store import Store
+
+    data = overview.collect(Store(directory), after, before)
+    if html is not None:
+        try:
+            store_page.write_store_page(data, html)
+        except OSError as error:
+            raise UsageError(f"can't write {html}: {error.strerror}") from error
+        click.echo(f"{visible(str(html))}: open it in a browser", err=True)
+        return
+    from tailrace.cli.tables import render
+
+    for text in data["problems"]:
+        say(f"incomplete: {text}")
+    click.echo(", ".join(f"{name}: {value}" for name, value in store_page.numbers(data)))
+    for section in data["sections"]:
+        heads = [store_page.head(name) for name in section["columns"]]
+        rows = [
+            [store_page.cell(name, value) for name, value in zip(section["columns"], row, strict=True)]
+            for row in section["rows"]
+        ]
+        click.echo()
+        render(heads, rows, title=section["title"])
 
 
 def _cluster(directory: Path, workers: int | None) -> AbstractContextManager[Any]:

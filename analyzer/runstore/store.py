@@ -185,12 +185,22 @@ class Store:
         """The answer of a query over the views runs, stages, tasks, processes, files, versions, edges and findings.
         Raises QueryError."""
 
-        def asking() -> pa.Table:
+        return self._asked([query], parameters)[0]
+
+    def answers(self, queries: Sequence[str]) -> list[pa.Table]:
+        """The answers of several queries, over one state of the store. Raises QueryError."""
+        return self._asked(queries)
+
+    def _asked(self, queries: Sequence[str], parameters: Sequence[Any] = ()) -> list[pa.Table]:
+        def asking() -> list[pa.Table]:
+            answers = []
             with self._connected() as connection:
-                found = connection.sql(query, params=list(parameters) or None)
-                if found is None:
-                    raise QueryError("the statement has no result: give a select")
-                return _with_integers(found.to_arrow_table())
+                for query in queries:
+                    found = connection.sql(query, params=list(parameters) or None)
+                    if found is None:
+                        raise QueryError("the statement has no result: give a select")
+                    answers.append(_with_integers(found.to_arrow_table()))
+            return answers
 
         return self._steady(asking)
 

@@ -20,6 +20,7 @@ import pytest
 import tailrace
 from support import ordinary_user
 from support.commands import TAILRACE, TracedCommand, run_cli
+from tailrace.analyzer.runstore import overview
 from tailrace.analyzer.runstore.columns import TABLES
 from tailrace.errors import QueryError
 
@@ -279,3 +280,66 @@ def test_the_command_prints_the_history(changed: Path, work: Path) -> None:
     assert [Path(one["path"]).name for one in document["stale"]] == ["clean.csv", "model.txt", "figure.svg"]
     assert run_cli("file", "--store", changed / "store", "a", "b").returncode == 2
     assert run_cli("file", "only-a-name").returncode == 2
+
+
+# --- reports ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reported(work: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the three runs as one user's with a hostile name, and of one that failed."""
+    folder = tmp_path_factory.mktemp("reported")
+    evil = "<script>alert(1)</script>\x1b[31m\u202e"
+    for day in DAYS:
+        shutil.copytree(work / day, folder / day)
+        description = folder / day / "run.json"
+        meta = json.loads(description.read_text()) | {"user": evil, "batch": {"job": "77", "account": "astro"}}
+        description.write_text(json.dumps(meta))
+    TracedCommand(folder, folder / "bad")("sh", "-c", "exit 3", check=False)
+    run_cli("index", "store", *DAYS, "bad", cwd=folder)
+    return folder
+
+
+def test_the_report_sums_the_runs(work: Path, reported: Path) -> None:
+    infos = [tailrace.open(work / day).info() for day in DAYS]
+    data = overview.collect(tailrace.open_store(reported / "store"))
+    numbers = data["numbers"]
+    assert (numbers["runs"], numbers["failed"], numbers["users"]) == (4, 1, 2)
+    tables = {
+        section["key"]: [dict(zip(section["columns"], row, strict=True)) for row in section["rows"]]
+        for section in data["sections"]
+    }
+    (astro,) = [row for row in tables["by_project"] if row["project"] == "astro"]
+    assert astro["runs"] == 3
+    assert astro["read_bytes"] == sum(info["read_bytes"] for info in infos)
+    assert [row["path"] for row in tables["failed"]] == [str(reported / "bad")]
+    assert tables["failed"][0]["outcome"] == "The command ended with exit code 3."
+    assert sum(row["runs"] for row in tables["by_day"]) == 4
+    assert sum(row["written_bytes"] for row in tables["by_file_system"]) == sum(i["written_bytes"] for i in infos)
+    assert tables["stages"] and tables["findings"]
+    narrow = overview.collect(tailrace.open_store(reported / "store"), "2026-11-17", "2026-11-17")
+    assert narrow["numbers"]["runs"] == 1
+
+
+def test_names_do_nothing_on_the_page_and_the_terminal(reported: Path) -> None:
+    done = run_cli("report", "store", "--html", "page.html", cwd=reported)
+    assert done.returncode == 0, done.stderr
+    page = (reported / "page.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e" in page
+    assert "http" not in page.replace("http-equiv", "")
+    text = run_cli("report", "store", cwd=reported).stdout
+    assert "alert(1)" in text and "\x1b" not in text and "\u202e" not in text
+    assert "By file system" in text and "What failed" in text
+
+
+def test_before_and_after_a_day_are_compared(reported: Path) -> None:
+    done = run_cli("compare", "store", "--before", "2026-11-16", "--after", "2026-11-18", "--json", cwd=reported)
+    rows = {(row["application"], row["figure"]): row for row in json.loads(done.stdout)["rows"]}
+    infos = [tailrace.open(reported / day).info() for day in ("day1", "day3", "bad")]
+    row = rows[None, "read_bytes"]
+    assert (row["runs_before"], row["runs_after"], row["before"]) == (1, 2, infos[0]["read_bytes"])
+    assert row["after"] == (infos[1]["read_bytes"] + infos[2]["read_bytes"]) / 2
+    assert rows[None, "failed_share"]["after"] == 0.5
+    assert run_cli("compare", "store", "--before", "2026-11-18", "--after", "2026-11-16", cwd=reported).returncode == 2
+    assert run_cli("compare", "store", "--before", "2026-11-18", cwd=reported).returncode == 2
+    assert run_cli("report", "day1", "--after", "2026-11-16", cwd=reported).returncode == 2
