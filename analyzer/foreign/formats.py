@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tailrace.analyzer.foreign import dftracer
+from tailrace.analyzer.foreign import darshan, dftracer
 from tailrace.analyzer.foreign.importer import Format
 
-FORMATS: tuple[Format, ...] = (dftracer.FORMAT,)
+FORMATS: tuple[Format, ...] = (dftracer.FORMAT, darshan.FORMAT)
 
 
 def titles() -> str:
