@@ -36,6 +36,12 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--compact", is_flag=True, help="Merge small files of the store.")
 @click.option("--keep", metavar="DAYS", type=click.IntRange(min=0), help="Remove runs that began more days ago.")
 @click.option("--max-size", metavar="SIZE", help="Remove the oldest days until the store is as small, as in 50G.")
+@click.option(
+    "--anonymous",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Write a copy to the new store OUT in which names and paths are hashed, and arguments and texts left out.",
+)
 @click.option("--shared", is_flag=True, help="Make the store one to which every user may add his runs.")
 def command(
     store: Path,
@@ -47,6 +53,7 @@ def command(
     compact: bool,
     keep: int | None,
     max_size: str | None,
+    anonymous: Path | None,
     shared: bool,
 ) -> None:
     """Add runs to the store STORE, which is made where there is none.
@@ -58,8 +65,8 @@ def command(
     from tailrace.cli import indexing
 
     most = None if max_size is None else _size(max_size)
-    if not runs and watch is None and not compact and keep is None and most is None and not shared:
-        raise UsageError("give runs to index, --watch, --compact, --keep or --max-size")
+    if not (runs or watch or compact or shared or anonymous) and keep is None and most is None:
+        raise UsageError("give runs to index, --watch, --compact, --keep, --max-size or --anonymous")
     if runs or watch is not None or shared:
         parts.create(store, shared)
     if runs:
@@ -73,6 +80,8 @@ def command(
         _compact(store)
     if keep is not None or most is not None:
         _expire(store, keep, most)
+    if anonymous is not None:
+        _copy(store, anonymous)
 
 
 def _watch(store: Path, tree: Path, every: float, quiet_for: float, once: bool, compact: bool) -> None:
@@ -106,6 +115,17 @@ def _expire(store: Path, keep: int | None, most: int | None) -> None:
         before = (datetime.now(timezone.utc) - timedelta(days=keep)).strftime("%Y-%m-%d")
     runs, size = compaction.expire(store, before, most)
     click.echo(visible(f"{count_text(runs, 'run')} removed, {bytes_text(size)}; {store}"))
+
+
+def _copy(place: Path, target: Path) -> None:
+    from tailrace.analyzer.runstore.anonymous import copy
+    from tailrace.analyzer.runstore.store import Store
+    from tailrace.cli.opening import say_store_problems
+
+    store = Store(place)
+    runs = copy(store, target)
+    say_store_problems(store)
+    click.echo(visible(f"{count_text(runs, 'run')} without names; {target}"))
 
 
 def _size(text: str) -> int:

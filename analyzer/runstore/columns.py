@@ -24,11 +24,14 @@ TIME, NS, BYTES, SHARE, COUNT = "ns since the epoch", "ns", "bytes", "0..1", "co
 TEXT, INT, FLOAT, FLAG, TEXTS = "text", "int", "float", "flag", "texts"
 """Types: UTF-8 text, 64-bit integer, double, boolean, list of texts."""
 
+DROP = "drop"
+
 
 @dataclass(frozen=True)
 class Column:
-    """kind: a type from `TEXT` on; unit: "" for a name or a flag; secret: what an export hashes ("name": as one,
-    "path": component by component, "drop": left out)."""
+    """kind: a type from `TEXT` on; unit: "" for a name or a flag; secret: what becomes of it in a copy for publishing
+    ("name": hashed, "path": hashed component by component, "drop": left out, "": kept; a run.json can say anything, so
+    of its texts none is kept)."""
 
     kind: str
     unit: str
@@ -92,18 +95,18 @@ TABLES = {
             "project": _text("tag project, else the account of the batch system", "name"),
             "account": _text("account of the batch system", "name"),
             "queue": _text("queue or partition of the batch system", "name"),
-            "job": _text("job of the batch system, else the job tag where there is one"),
-            "application": _text("program of the command, without its directory"),
+            "job": _text("job of the batch system, else the job tag where there is one", "name"),
+            "application": _text("program of the command, without its directory", "name"),
             "command": Column(TEXTS, "", "command", "drop"),
             "cwd": _text("working directory", "path"),
             "tags": _text("tags of the run", "drop"),
             "workflows": Column(TEXTS, "", "workflow tags", "name"),
-            "managers": Column(TEXTS, "", "workflow managers with their versions"),
+            "managers": Column(TEXTS, "", "workflow managers with their versions", "name"),
             "nodes": Column(TEXTS, "", "hosts with traced processes", "name"),
-            "kernel": _text("kernel release"),
-            "tailrace": _text("version of tailrace that recorded it"),
+            "kernel": _text("kernel release", "name"),
+            "tailrace": _text("version of tailrace that recorded it", "name"),
             "failed": Column(FLAG, "", "whether a task, the command, or a process by a crash failed"),
-            "outcome": _text("how it ended, in words; empty where all went well"),
+            "outcome": _text("how it ended, in words; empty where all went well", "drop"),
             "failed_tasks": _int(COUNT, "declared tasks without a result"),
             "tasks": _int(COUNT, "tasks"),
             "processes": _int(COUNT, "traced processes"),
@@ -146,7 +149,7 @@ TABLES = {
             **_KEY,
             **_TASK,
             "name": _text("name by the workflow manager", "name"),
-            "job": _text("job of the resource manager"),
+            "job": _text("job of the resource manager", "name"),
             "status": _text("failed, killed, timeout, canceled, dep_failed, memoized, retried, done; null: no end"),
             "error": _text("why it failed", "drop"),
             "tries": _int(COUNT, "how often it was started"),
@@ -166,7 +169,7 @@ TABLES = {
             "program": _text("program", "path"),
             "command": Column(TEXTS, "", "arguments", "drop"),
             "cwd": _text("working directory when it began", "path"),
-            "uid": _int("", "user id"),
+            "uid": Column(INT, "", "user id", "drop"),
             "t0_ns": _int(TIME, "begin of the first event"),
             "t1_ns": _int(TIME, "end of the last event"),
             "exit": _int("", "exit code; null: unknown, or ended by a signal"),
@@ -190,7 +193,7 @@ TABLES = {
             "ftype": _text("reg, dir, lnk, chr, blk, fifo, sock, anon"),
             "class": _text("data, stream, software, system or manager"),
             "mount": _text("mount point of the file system that it is on", "path"),
-            "fstype": _text("type of that file system"),
+            "fstype": _text("type of that file system", "name"),
             "size_bytes": _int(BYTES, "end of the last known byte"),
             **_MOVED,
             "read_calls": _int(COUNT, "calls that read it"),
@@ -239,7 +242,7 @@ TABLES = {
             "kind": _text("rule (docs/dataflow.md)"),
             "about": _text("failure, race, order, time, space, note, quality"),
             "title": _text("what, how much and where", "drop"),
-            "advice": _text("what to do"),
+            "advice": _text("what to do", "drop"),
             "query": _text("command that shows it", "drop"),
             "cost_ns": _int(NS, "time that it costs; 0: not known"),
             "cost_bytes": _int(BYTES, "bytes that it costs; 0: not known"),

@@ -343,3 +343,36 @@ def test_before_and_after_a_day_are_compared(reported: Path) -> None:
     assert run_cli("compare", "store", "--before", "2026-11-18", "--after", "2026-11-16", cwd=reported).returncode == 2
     assert run_cli("compare", "store", "--before", "2026-11-18", cwd=reported).returncode == 2
     assert run_cli("report", "day1", "--after", "2026-11-16", cwd=reported).returncode == 2
+
+
+def test_an_anonymous_copy_has_no_name_of_the_runs(reported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        done = run_cli("index", "store", "--anonymous", tmp_path / name, cwd=reported)
+        assert "4 runs without names" in done.stdout, done.stderr
+    original, one, two = (
+        tailrace.open_store(place) for place in (reported / "store", tmp_path / "one", tmp_path / "two")
+    )
+    words: set[str] = set()
+    for table, columns in TABLES.items():
+        rows = original.read(table).to_pylist()
+        kept = one.read(table).to_pylist()
+        assert len(rows) == len(kept)
+        for name, column in columns.columns.items():
+            if column.kind in ("int", "float", "flag") and not column.secret:
+                assert sorted(map(str, (row[name] for row in rows))) == sorted(map(str, (row[name] for row in kept)))
+            if column.secret or name in ("run", "entry"):
+                for row in rows:
+                    value = row[name]
+                    words |= {str(text) for text in (value if isinstance(value, list) else [value]) if text}
+    words |= {part for word in words for part in word.split("/") if len(part) > 3}
+    values = [value for table in TABLES for row in one.read(table).to_pylist() for value in row.values()]
+    text = json.dumps([value for value in values if isinstance(value, str | list)])
+    assert {word for word in words if len(word) > 3 and not word.isdigit() and word in text} == set()
+    # Equal things stay equal, in every copy with this key.
+    assert one.read("files", ["path"]).to_pylist() == two.read("files", ["path"]).to_pylist()
+    query = (
+        "select count(distinct f.path) as a, count(distinct e.file) as b from files f join edges e using (run, file)"
+    )
+    assert one.sql(query).equals(original.sql(query))
+    assert (reported / "store" / "export.key").stat().st_mode & 0o777 == 0o600
+    assert run_cli("index", "store", "--anonymous", tmp_path / "one", cwd=reported).returncode == 2
