@@ -119,6 +119,9 @@ def command(
     HDF5 and MPI-IO, which are recorded again as system calls. Examples: bandwidth over time;
     where the bytes of a stage go.
 
+    Of a store (`tailrace index`), print totals of the accesses of all its runs, as in --by user,application
+    --agg sum:bytes --where failed=true.
+
     tailrace query DIR --by time:1s,stage --agg rate:size --where dir=r
 
     tailrace query DIR --stage align --by path --agg sum:size --agg count --sort sum_size --limit 10
@@ -126,6 +129,14 @@ def command(
     form = form_of(form, output)
     if columns is not None and (by is not None or aggs):
         raise UsageError("--columns prints events and --by and --agg print totals: give one or the other")
+    from tailrace.analyzer.runstore import parts
+
+    if parts.is_store(directory):
+        if since is not None or until is not None or explain:
+            raise UsageError("--since, --until and --explain go with a run, not with a store")
+        names = {"by": _names(by), "columns": _names(columns), "aggregates": aggs, "conditions": pairs}
+        _ask_store(directory, names, filters, (sort, limit), (form, output, strict))
+        return
     run = open_run(directory, strict)
     where = {**_conditions(pairs, filters), **_times(run, since, until)}
     for name in _texts(where.get("path")):
@@ -138,6 +149,28 @@ def command(
     if columns is None and output is None and _write_counts(asked, sort, limit, where, form):
         return
     _write(_pieces(asked, sort, limit, where), form, output, asked)
+
+
+def _ask_store(
+    place: Path,
+    names: dict[str, Any],
+    filters: dict[str, tuple[str, ...]],
+    rows: tuple[str | None, int | None],
+    how: tuple[str, Path | None, bool],
+) -> None:
+    """Prints totals of the accesses of all runs of a store. Raises QueryError."""
+    from tailrace.analyzer.runstore.question import question
+    from tailrace.analyzer.runstore.store import Store
+    from tailrace.cli.opening import say_store_problems
+
+    form, output, strict = how
+    asked = question(**names, filters=filters, sort=rows[0], limit=rows[1])
+    store = Store(place)
+    table = store.sql(asked.sql, asked.values)
+    say_store_problems(store, strict)
+    if not table.num_rows:
+        say("no access matches")
+    write_answer(table, form, output)
 
 
 class _Asked:

@@ -6,8 +6,8 @@ What is named is replaced by a keyed hash (HMAC-SHA-256, 64 bits of it; 128 for 
 that equal things stay equal and a directory stays the parent of its files; command lines, tags, texts of errors and
 findings are left out. The key is the store's own: it is made at the first copy, and without it nobody can try names.
 
-Invariants: a text column without a `secret` has words of tailrace's own; a test looks for every name of real runs in the
-copy. Numbers stay: sizes and times of known runs can be recognized.
+Invariants: a text column without a `secret` has words of tailrace's own; a test looks for every name of real runs in
+the copy. Numbers stay: sizes and times of known runs can be recognized.
 """
 
 from __future__ import annotations

@@ -376,3 +376,34 @@ def test_an_anonymous_copy_has_no_name_of_the_runs(reported: Path, tmp_path: Pat
     assert one.sql(query).equals(original.sql(query))
     assert (reported / "store" / "export.key").stat().st_mode & 0o777 == 0o600
     assert run_cli("index", "store", "--anonymous", tmp_path / "one", cwd=reported).returncode == 2
+
+
+def test_query_sums_the_accesses_of_all_runs(reported: Path) -> None:
+    def ask(*words: str) -> list[dict[str, Any]]:
+        done = run_cli("query", "store", *words, "--format", "json", cwd=reported)
+        assert done.returncode == 0, done.stderr
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        return rows
+
+    sums = ask("--by", "workflow,direction", "--agg", "sum:bytes", "--where", "calls>0", "--sort", "sum_bytes")
+    assert {(row["workflow"], row["direction"]): row["sum_bytes"] for row in sums} == {
+        ("clean", "r"): 22,
+        ("clean", "w"): 12,
+        ("fit", "r"): 4,
+        ("fit", "w"): 9,
+        ("plot", "r"): 10,
+        ("plot", "w"): 10,
+    }
+    assert ask("--path", "clean.csv", "--by", "application", "--agg", "nunique:run") == [
+        {"application": "sh", "nunique_run": 2}
+    ]
+    assert (
+        ask("--where", "path=*.svg", "--where", "direction=w", "--where", "bytes>0", "--columns", "path,bytes")[0][
+            "bytes"
+        ]
+        == 10
+    )
+    assert ask("--where", "project=' OR 1=1 --", "--columns", "path") == []
+    for words in (["--by", "path; drop"], ["--agg", "sum:path"], ["--where", "pid=x"], ["--agg", "evil:bytes"]):
+        assert run_cli("query", "store", *words, cwd=reported).returncode == 1
+    assert run_cli("query", "store", "--since", "1", cwd=reported).returncode == 2
