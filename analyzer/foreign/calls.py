@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from urllib.parse import quote
 
 from tailrace import _native
+from tailrace.analyzer.util.formatting import clean
 
 _FLAGS = {"r": 0, "w": 0o1101, "a": 0o2101}
 """open(2)'s flags of a mode of fopen(3), without `+`."""
@@ -23,7 +26,7 @@ def flags_of_mode(mode: str) -> int | None:
 
 
 def context(**tags: str) -> tuple[str, str]:
-    """The canonical tag string and the members of lines, for `_native.ForeignWriter.context`. Values are plain: digits
-    and ASCII letters."""
-    text = ",".join(f"{key}={value}" for key, value in tags.items())
-    return text, "".join(f',"{key}":"{value}"' for key, value in tags.items())
+    """The canonical tag string and the members of lines, for `_native.ForeignWriter.context`."""
+    values = {key: clean(value) for key, value in tags.items()}
+    text = ",".join(f"{key}={quote(value, safe='_.:/@+-')}" for key, value in values.items())
+    return text, "".join(f',"{key}":{json.dumps(value)}' for key, value in values.items())

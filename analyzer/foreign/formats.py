@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tailrace.analyzer.foreign import darshan, dftracer
+from tailrace.analyzer.foreign import chrome, darshan, dftracer, otf2, recorder
 from tailrace.analyzer.foreign.importer import Format
 
-FORMATS: tuple[Format, ...] = (dftracer.FORMAT, darshan.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    dftracer.FORMAT,
+    darshan.FORMAT,
+    recorder.FORMAT,
+    otf2.FORMAT,
+    chrome.FORMAT,
+)
 
 
 def titles() -> str:

@@ -25,6 +25,7 @@ LOSSES = {
     "not_json": "not JSON",
     "counters": "that are counters of the other tracer's, not calls",
     "unknown": "of a kind that is not known",
+    "unfinished": "of events whose begin or end is not in the trace",
     "refused": "refused: links, special files or other users' files",
     "foreign": "not files of a known tracer",
     "version": "of a newer format version",

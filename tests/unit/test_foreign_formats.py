@@ -1,0 +1,220 @@
+"""Recorder's traces, OTF2 archives and Chrome's JSON: events, bytes and times are those of plain scripts over them.
+
+tests/data/recorder has a trace that Recorder 2.3 made of tests/data/dftracer/program.c (parent and child), with the
+texts of its recorder2text.
+"""
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailrace
+from support.commands import TAILRACE
+from tailrace.errors import NotARunError, TailraceError, TraceError
+
+RECORDER = Path(__file__).parents[1] / "data" / "recorder"
+PREFIX = os.environ.get("RECORDER_PREFIX", "")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    frame = tailrace.open(path).events().compute().astype(object)
+    rows: list[dict[str, Any]] = frame.where(frame.notna(), None).sort_values("ts").to_dict("records")
+    return rows
+
+
+# ---- Recorder ----
+
+
+def test_recorder_has_the_calls_of_its_texts() -> None:
+    (parent,) = RECORDER.glob("*/_text/0.txt") if len(list(RECORDER.iterdir())) == 1 else [largest()]
+    lines = parent.read_text().splitlines()
+    rows = events(parent.parents[1])
+    assert len(rows) == len(lines) > 60
+    assert [row["name"] for row in rows if row["name"] in ("read", "write", "pread")] == [
+        line.split()[2] for line in lines if line.split()[2] in ("read", "write", "pread")
+    ]
+    start_s = struct.unpack_from("<d", (parent.parents[1] / "recorder.mt").read_bytes(), 8)[0]
+    begin = min(float(line.split()[0]) for line in lines)
+    assert abs(rows[0]["ts"] / 1e9 - start_s - begin) < 1e-6
+    first = next(row for row in rows if row["name"] == "write")
+    assert (first["path"], first["size"], first["dir"]) == ("/srv/example/sub/data.bin", 4096, "w")
+    items = next(row for row in rows if row["name"] == "fread")
+    assert (items["path"], items["size"], items["cat"]) == ("/srv/example/out.txt", 1600, "STDIO")
+    assert sorted(row["offset"] for row in rows if row["name"] == "pread") == list(range(0, 10_000, 1000))
+    opened = next(row for row in rows if row["name"] == "open")
+    assert opened["flags"] == 578
+    info = tailrace.open(parent.parents[1]).info()
+    assert info["written_bytes"] == 20 * 4096 + 1600 and "requested" in info["foreign"]["notes"][0]
+
+
+def largest() -> Path:
+    return max(RECORDER.glob("*/_text/0.txt"), key=lambda path: path.stat().st_size)
+
+
+def test_recorder_of_several_processes() -> None:
+    run = tailrace.open(RECORDER)
+    assert run.info()["processes"] == len(list(RECORDER.iterdir()))
+    assert run.info()["events"] == sum(len(text.read_text().splitlines()) for text in RECORDER.glob("*/_text/*.txt"))
+
+
+def test_recorder_without_its_converter_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "recorder.mt").write_bytes((largest().parents[1] / "recorder.mt").read_bytes())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TraceError, match="recorder2text"):
+        tailrace.open(tmp_path / "t")
+
+
+@pytest.mark.skipif(not PREFIX, reason="RECORDER_PREFIX names no Recorder")
+def test_recorder_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    program = f"import os; fd = os.open({str(data)!r}, os.O_CREAT | os.O_WRONLY)\n"
+    program += "for _ in range(50): os.write(fd, b'x' * 4096)"
+    environment = {**os.environ, "RECORDER_WITH_NON_MPI": "1", "LD_PRELOAD": f"{PREFIX}/lib/librecorder.so"}
+    subprocess.run([sys.executable, "-c", program], env=environment, cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setenv("PATH", f"{PREFIX}/bin:{os.environ['PATH']}")
+    before = sorted(tmp_path.rglob("recorder-*/**/*"))
+    written = [row for row in events(tmp_path) if row["path"] == str(data) and row["name"] == "write"]
+    assert (len(written), sum(row["size"] for row in written)) == (50, 204800)
+    assert sorted(tmp_path.rglob("recorder-*/**/*")) == before, "nothing is written beside another tracer's trace"
+
+
+# ---- OTF2 ----
+
+
+def archive(path: Path) -> None:
+    """Two ranks; each has a region with a write of 4,096 bytes in it, the second one another that never ends."""
+    otf2 = pytest.importorskip("otf2", reason="the otf2 package is not installed")
+    with otf2.writer.open(str(path), timer_resolution=1_000_000) as trace:
+        definitions = trace.definitions
+        node = definitions.system_tree_node("node7", parent=definitions.system_tree_node("machine"))
+        region = definitions.region("compute")
+        posix = definitions.io_paradigm(
+            identification="POSIX",
+            name="POSIX I/O",
+            io_paradigm_class=otf2.IoParadigmClass.SERIAL,
+            io_paradigm_flags=otf2.IoParadigmFlag.NONE,
+        )
+        file = definitions.io_regular_file("/data/x", scope=node)
+        handle = definitions.io_handle(file=file, io_paradigm=posix, name="x")
+        for rank in range(2):
+            group = definitions.location_group(f"MPI Rank {rank}", system_tree_parent=node)
+            writer = trace.event_writer_from_location(definitions.location("Master thread", group=group))
+            at = 1000 * rank
+            writer.enter(at + 10, region)
+            writer.io_operation_begin(
+                at + 20, handle, otf2.IoOperationMode.WRITE, otf2.IoOperationFlag.NONE, 8192, matching_id=rank
+            )
+            writer.io_operation_complete(at + 30, handle, 4096, matching_id=rank)
+            writer.leave(at + 40, region)
+            if rank:
+                writer.enter(at + 50, region)
+
+
+def test_otf2_has_regions_and_operations(tmp_path: Path) -> None:
+    archive(tmp_path / "a")
+    rows = events(tmp_path / "a")
+    assert [(row["name"], row["cat"], row["rank"], row["pid"], row["host"]) for row in rows] == [
+        ("compute", "REGION", "0", 0, "node7"),
+        ("write", "POSIX", "0", 0, "node7"),
+        ("compute", "REGION", "1", 1, "node7"),
+        ("write", "POSIX", "1", 1, "node7"),
+    ]
+    write = rows[1]
+    assert (write["path"], write["size"], write["count"], write["dir"]) == ("/data/x", 4096, 8192, "w")
+    assert (write["dur"], write["ts"] - rows[0]["ts"], rows[0]["dur"]) == (10_000, 10_000, 30_000)
+    run = tailrace.open(tmp_path / "a")
+    assert run.info()["written_bytes"] == 8192
+    assert run.losses[["cause", "count"]].values.tolist() == [["unfinished", 1]]
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("otf2", reason="the otf2 package is not installed")
+    (tmp_path / "traces.otf2").write_bytes(b"OTF2" * 10)
+    losses = tailrace.open(tmp_path).losses
+    assert losses[["file", "cause"]].values.tolist() == [["traces.otf2", "unreadable"]]
+
+
+# ---- Chrome's JSON ----
+
+
+def test_chrome_json(tmp_path: Path) -> None:
+    rows = [
+        {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": "train.py"}},
+        {"ph": "X", "name": "read", "cat": "POSIX", "pid": 5, "tid": 6, "ts": 10.5, "dur": 2.25,
+         "args": {"path": "/data/x", "bytes": 100, "stage": "a b,c"}},
+        {"ph": "B", "name": "outer", "pid": 5, "tid": 6, "ts": 20},
+        {"ph": "B", "name": "inner", "cat": "user", "pid": 5, "tid": 6, "ts": 21},
+        {"ph": "E", "pid": 5, "tid": 6, "ts": 22, "args": {"size": 7}},
+        {"ph": "E", "pid": 5, "tid": 6, "ts": 30},
+        {"ph": "i", "name": "mark", "pid": "5", "tid": "6", "ts": 40, "s": "t"},
+        {"ph": "C", "name": "memory", "pid": 5, "ts": 41, "args": {"used": 3}},
+        {"ph": "s", "name": "flow", "pid": 5, "tid": 6, "ts": 42, "id": 1},
+        {"ph": "E", "pid": 5, "tid": 9, "ts": 50},
+        {"ph": "B", "name": "never ends", "pid": 5, "tid": 9, "ts": 51},
+    ]  # fmt: skip
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}))
+    (tmp_path / "list.json.gz").write_bytes(gzip.compress(json.dumps(rows, indent=1)[:-2].encode() + b","))
+    for name in ("trace.json", "list.json.gz"):
+        read, outer, inner, mark = events(tmp_path / name)
+        assert (read["ts"], read["dur"], read["path"], read["size"], read["dir"]) == (10_500, 2250, "/data/x", 100, "r")
+        assert (read["stage"], read["pid"], read["tid"]) == ("a b,c", 5, 6)
+        assert (outer["name"], outer["dur"], outer["cat"]) == ("outer", 10_000, "APP")
+        assert (inner["name"], inner["dur"], inner["cat"], inner["size"]) == ("inner", 1000, "user", 7)
+        assert (mark["name"], mark["dur"], mark["pid"]) == ("mark", 0, 5)
+        run = tailrace.open(tmp_path / name)
+        losses = dict(run.losses[["cause", "count"]].values.tolist())
+        assert losses == {"counters": 1, "unknown": 1, "unfinished": 2}
+        assert run.processes["exe"].tolist() == ["train.py"]
+        assert run.stages["stage"].dropna().tolist() == ["a b,c"]
+
+
+def test_our_own_perfetto_export_comes_back(tmp_path: Path) -> None:
+    """Files, bytes and times of each event, but for the origin of times."""
+    source = largest().parents[1]
+    out = tmp_path / "perfetto.json"
+    done = subprocess.run(
+        [*TAILRACE, "export", str(source), "--to", "perfetto", "-o", str(out)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    exported = [row for row in json.loads(out.read_text())["traceEvents"] if row["ph"] == "X"]
+    rows = events(out)
+    assert len(rows) == len(exported)
+    theirs, ours = events(source), [row for row in rows if row["name"] in ("read", "write", "pread")]
+    moved = [row for row in theirs if row["name"] in ("read", "write", "pread")]
+    assert sorted((r["name"], r["path"], r["size"], r["dur"]) for r in ours) == sorted(
+        (r["name"], r["path"], r["size"], r["dur"]) for r in moved
+    )
+
+
+def test_other_json_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"name": "package", "version": 1}')
+    (tmp_path / "b.json").write_text('{"traceEvents": 7}')
+    with pytest.raises(NotARunError, match="OTF2"):
+        tailrace.open(tmp_path / "a.json")
+    with pytest.raises(TailraceError, match="list of traceEvents"):
+        tailrace.open(tmp_path / "b.json")
+
+
+# ---- commands ----
+
+
+@pytest.mark.parametrize("words", [["report"], ["query", "--by", "path"], ["graph"], ["compare"], ["info"]])
+def test_commands_take_such_a_trace(words: list[str]) -> None:
+    command, *options = words
+    paths = [str(RECORDER)] * (2 if command == "compare" else 1)
+    done = subprocess.run([*TAILRACE, command, *paths, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "prog" in done.stdout or "data.bin" in done.stdout or command in ("compare", "info")
