@@ -14,21 +14,19 @@ from collections.abc import Callable, Iterator
 VERSION = 2
 """The first version of the format in which a line may leave out an offset."""
 _FOLLOWS = b'"follows":1'
-_ACCESS = re.compile(
-    rb'"fhash":"([^"]*)"(?:,"fhash2":"[^"]*")?,("offset":(-?[0-9]{1,18})|"follows":1)'
-    rb'(?:,"count":(?:[0-9]+|null))?,"size":([0-9]{1,18})[,}]'
-)
-"""As the core writes an access. Where a quote is inside of a value, a backslash precedes it."""
+_OFFSET = re.compile(rb'[{,]("offset":(-?[0-9]{1,18})|"follows":1)[,}]')
+_HASH = re.compile(rb'"fhash":"([^"]*)"')
+_SIZE = re.compile(rb'"size":([0-9]{1,18})[,}]')
+"""As the core writes them. Inside of a value a backslash precedes each quote."""
 _FILE = re.compile(rb'"value":"([^"]*)"')
 
 
 def without_offsets(text: bytes) -> bytes:
     """The lines of a block, without the offsets that follow on."""
 
-    def leave_out(written: re.Match[bytes], end: int | None) -> tuple[bytes | None, int | None]:
-        if written[3] is None:
+    def leave_out(offset: int | None, end: int | None) -> tuple[bytes | None, int | None]:
+        if offset is None:
             return None, end
-        offset = int(written[3])
         return _FOLLOWS if offset == end else None, offset
 
     return _rewritten(text, leave_out)
@@ -37,30 +35,33 @@ def without_offsets(text: bytes) -> bytes:
 def with_offsets(text: bytes) -> bytes:
     """The lines of a block, each with its offset."""
 
-    def put_back(written: re.Match[bytes], end: int | None) -> tuple[bytes | None, int | None]:
-        if written[3] is not None:
-            return None, int(written[3])
+    def put_back(offset: int | None, end: int | None) -> tuple[bytes | None, int | None]:
+        if offset is not None:
+            return None, offset
         return None if end is None else b'"offset":%d' % end, end
 
     return _rewritten(text, put_back)
 
 
-def _rewritten(text: bytes, change: Callable[[re.Match[bytes], int | None], tuple[bytes | None, int | None]]) -> bytes:
-    """change(the match, where the last access of its file ended): what it puts there (None: nothing), and the access's
-    offset (None: unknown)."""
+_Change = Callable[[int | None, int | None], tuple[bytes | None, int | None]]
+"""The offset on the line (None: `follows`), and where the last access of its file ended -> what is put there (None:
+nothing), and the access's offset (None: unknown)."""
 
+
+def _rewritten(text: bytes, change: _Change) -> bytes:
     def lines() -> Iterator[bytes]:
         ends: dict[bytes, int] = {}
         for line in text.splitlines(keepends=True):  # of bytes: at \n and \r, which JSON escapes in a value
-            found = _ACCESS.search(line)
-            if found is None:
+            written = _OFFSET.search(line)
+            file, size = (_HASH.search(line), _SIZE.search(line)) if written else (None, None)
+            if written is None or file is None or size is None:
                 if line.startswith(b'{"name":"FH"') and (named := _FILE.search(line)):
                     ends.pop(named[1], None)
                 yield line
                 continue
-            put, offset = change(found, ends.get(found[1]))
+            put, offset = change(None if written[2] is None else int(written[2]), ends.get(file[1]))
             if offset is not None:
-                ends[found[1]] = offset + int(found[4])
-            yield line if put is None else line[: found.start(2)] + put + line[found.end(2) :]
+                ends[file[1]] = offset + int(size[1])
+            yield line if put is None else line[: written.start(1)] + put + line[written.end(1) :]
 
     return b"".join(lines())

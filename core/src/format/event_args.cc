@@ -7,9 +7,10 @@ constexpr string_view kFieldTexts[] = {
     "",
     ",\"dur\":",
     ",\"args\":{\"ns\":",
+    ",\"args\":{\"offset\":",
+    ",\"ns\":",
     ",\"fhash\":\"",
     ",\"fhash2\":\"",
-    ",\"offset\":",
     ",\"flags\":",
     ",\"count\":",
     ",\"count\":null",
@@ -99,12 +100,23 @@ static void add_moved(LineFields &fields, const Slot &slot, const Function &f, i
   if (has_size) fields.add(LineField::kSize, size);
 }
 
+void add_times(LineFields &fields, uint64_t start_ns, uint64_t duration, int64_t offset) {
+  fields.add(LineField::kTime, static_cast<int64_t>(start_ns / 1000));
+  fields.add(LineField::kDuration, static_cast<int64_t>(duration));
+  if (offset >= 0) fields.add(LineField::kOffset, offset);
+  fields.add(offset >= 0 ? LineField::kNanosecondsNext : LineField::kNanoseconds,
+             static_cast<int64_t>(start_ns % 1000));
+}
+
+int64_t offset_of(const Slot &slot, const Function &f) {
+  const bool has_offset =
+      f.direction != Direction::N || f.shape == Shape::kMap || f.shape == Shape::kRange || f.shape == Shape::kSeek;
+  return has_offset ? slot.offset : -1;
+}
+
 void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size) {
   const bool moves = f.direction != Direction::N;
   const auto count = static_cast<int64_t>(slot.count);
-  if ((moves || f.shape == Shape::kMap || f.shape == Shape::kRange || f.shape == Shape::kSeek) && slot.offset >= 0) {
-    fields.add(LineField::kOffset, slot.offset);
-  }
   switch (f.shape) {
     case Shape::kOpen: fields.add(LineField::kFlags, count); break;
     case Shape::kRange: fields.add(LineField::kCount, count); break;

@@ -20,9 +20,10 @@ enum class LineField : uint8_t {
   kTime,         // whole microseconds
   kDuration,     // nanoseconds, written as microseconds
   kNanoseconds,  // of the time
-  kFile,         // a hash, as all that follow it up to the quote
-  kFile2,
   kOffset,
+  kNanosecondsNext,  // the same behind the offset
+  kFile,             // a hash, as all that follow it up to the quote
+  kFile2,
   kFlags,
   kCount,
   kNoCount,  // no value, as the next three
@@ -43,9 +44,10 @@ enum class LineField : uint8_t {
 // What stands before a field's value; before that of the time nothing, since it follows on the line's opening.
 extern const string_view kFieldTexts[static_cast<size_t>(LineField::kEnd)];
 
-// A line's fields, and their order as a number. The first three are there on each line.
+// A line's fields, and their order as a number. Time, duration and nanoseconds are there on each line; an offset is
+// before the nanoseconds: what changes from line to line is side by side, so that little is repeated in between.
 struct LineFields {
-  static constexpr size_t kMost = 12, kFirstArg = 3;
+  static constexpr size_t kMost = 12, kOffsetAt = 2;
   size_t count = 0;
   uint64_t layout = 0;
   uint64_t all_values = 0;  // the bits of all but hashes
@@ -58,6 +60,9 @@ struct LineFields {
     values[count++] = value;
     layout = layout << 6 | static_cast<uint64_t>(id);
   }
+  bool has_offset() const { return ids[kOffsetAt] == LineField::kOffset; }
+  // Behind the nanoseconds.
+  size_t first_arg() const { return has_offset() ? 4 : 3; }
   bool has_value(size_t i) const {
     return !(ids[i] >= LineField::kNoCount && ids[i] <= LineField::kCopied) && ids[i] < LineField::kUntraced;
   }
@@ -72,7 +77,13 @@ int64_t moved_bytes(const Slot &slot, const Function &f);
 // An Obstacle as a slot keeps it; a journal may hold anything.
 Obstacle obstacle_in(uint64_t field);
 
-// All args but those of `start` and `exit`, which are the process's and not the call's, and files and objects.
+// The fields that come first on each line. duration in ns; offset: below 0 where the line has none.
+void add_times(LineFields &fields, uint64_t start_ns, uint64_t duration, int64_t offset = -1);
+// The offset that a call's line has, below 0 where it has none.
+int64_t offset_of(const Slot &slot, const Function &f);
+
+// All args behind those but those of `start` and `exit`, which are the process's and not the call's, and files and
+// objects.
 void add_event_args(LineFields &fields, const Slot &slot, const Function &f, int64_t size);
 
 }  // namespace tailrace

@@ -12,7 +12,7 @@ constexpr size_t kHashDigits = 16;
 constexpr size_t kLongestLine = 8 * 1024;
 
 inline uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ULL; }
-inline size_t slot_of(uint64_t h, size_t slots) { return (h >> 40) & (slots - 1); }
+inline size_t slot_of(uint64_t h, size_t slots) { return (h >> 48) & (slots - 1); }
 
 // Copies in steps of 32 bytes, so up to 31 more than `n`.
 inline void copy_wide(char *to, const char *from, size_t n) {
@@ -73,7 +73,8 @@ inline char *put_value(char *p, LineField field, int64_t value) {
     case LineField::kFile2: return put_hex(p, static_cast<uint64_t>(value), kHashDigits);
     case LineField::kDuration: return put_duration(p, static_cast<uint64_t>(value));
     case LineField::kTime:
-    case LineField::kNanoseconds: return put_decimal(p, static_cast<uint64_t>(value));
+    case LineField::kNanoseconds:
+    case LineField::kNanosecondsNext: return put_decimal(p, static_cast<uint64_t>(value));
     default: return put_signed(p, value);
   }
 }
@@ -101,6 +102,7 @@ char *put_fields(char *p, const LineFields &fields) {
 void LineWriter::begin(char *text, char *out, size_t out_bytes) {
   text_ = end_ = text;
   ++round_;
+  memset(offset_ends_, 0, sizeof offset_ends_);
   deflate_.begin(text, out, out_bytes);
 }
 
@@ -143,7 +145,7 @@ inline bool LineWriter::usable(const Earlier &e, const EventLine &line) const {
 }
 
 inline bool LineWriter::same_files(const Earlier &e, const LineFields &fields) {
-  for (size_t i = LineFields::kFirstArg; i < fields.count && is_file(fields.ids[i]); ++i) {
+  for (size_t i = fields.first_arg(); i < fields.count && is_file(fields.ids[i]); ++i) {
     if (e.values[i].value != fields.values[i]) return false;
   }
   return true;
@@ -196,7 +198,7 @@ void LineWriter::add_event(EventLine &event) {
   uint64_t h = mix(fields.layout, event.kind.function | static_cast<uint64_t>(event.kind.context) << 32);
   h = mix(h, event.kind.thread);
   uint16_t &similar = similar_[slot_of(h, kSimilarSlots)];
-  for (size_t i = LineFields::kFirstArg; i < fields.count && is_file(fields.ids[i]); ++i) {
+  for (size_t i = fields.first_arg(); i < fields.count && is_file(fields.ids[i]); ++i) {
     h = mix(h, static_cast<uint64_t>(fields.values[i]));
   }
   uint16_t &exact = exact_[slot_of(h, kExactSlots)];
@@ -252,6 +254,7 @@ struct LineWriter::Copy {
   const char *last;  // where the last line has the same
   const char *run;   // in the first line: the part that is to be copied
   size_t run_bytes;
+  size_t far = 0;  // the distance at which an offset with the same last digits is repeated
 
   void copy_run() {
     copy_wide(p, run, run_bytes);
@@ -305,12 +308,68 @@ struct LineWriter::Copy {
     run_bytes = 0;
   }
 
+  // The last three digits of an offset come again every few lines where blocks of one size are read or written; there
+  // they are repeated together with the part behind them.
+  inline __attribute__((always_inline)) void offset() {
+    constexpr size_t kLast = 3;
+    constexpr size_t i = LineFields::kOffsetAt;
+    using Id = std::integral_constant<LineField, LineField::kOffset>;
+    const int64_t value = event.fields.values[i];
+    EarlierValue &v = e.values[i];
+    if (value == v.value || value < 1000) return field(i, Id());
+    const Digits d = digits_of(Id(), value);
+    const size_t width = d.width(), same = same_digits(d, v.digits);
+    uint32_t &seen = w.offset_ends_[static_cast<uint64_t>(value) % 1000];
+    const auto at = static_cast<uint32_t>(p + run_bytes + v.constant + (width - kLast) - w.text_) + 1;
+    const size_t distance = at - seen;
+    const bool again = seen != 0 && distance <= LineDeflate::kMaxDistance && same + kLast <= width;
+    seen = at;
+    run_bytes += v.constant;
+    copy_run();
+    const auto last_distance = static_cast<size_t>(p - last);
+    p = put_digits(p, d);
+    stream.repeat(last_distance, run_bytes + same);
+    if (same < d.high_width) stream.add(d.high >> (8 * same), d.high_width - same);
+    const size_t from = same < d.high_width ? 0 : same - d.high_width, end = d.low_width - (again ? kLast : 0);
+    if (from < end) stream.add_digits(d.low >> (8 * from), end - from);
+    if (again) stream.repeat(distance, kLast);
+    last += v.digits.width();
+    v.digits = d;
+    v.value = value;
+    far = again ? distance : 0;
+    run = w.text_ + e.first_at + v.first_end;
+    run_bytes = 0;
+  }
+
+  inline __attribute__((always_inline)) void nanoseconds_next() {
+    constexpr size_t i = LineFields::kOffsetAt + 1;
+    using Id = std::integral_constant<LineField, LineField::kNanosecondsNext>;
+    if (far == 0) return field(i, Id());
+    const int64_t value = event.fields.values[i];
+    EarlierValue &v = e.values[i];
+    run_bytes = v.constant;
+    copy_run();
+    stream.repeat(far, v.constant);
+    last += v.digits.width();
+    v.digits = digits_of(Id(), value);
+    v.value = value;
+    p = put_digits(p, v.digits);
+    stream.add_digits(v.digits.low, v.digits.low_width);
+    run = w.text_ + e.first_at + v.first_end;
+    run_bytes = 0;
+  }
+
   void line() {
     field(0, std::integral_constant<LineField, LineField::kTime>());
     field(1, std::integral_constant<LineField, LineField::kDuration>());
-    field(2, std::integral_constant<LineField, LineField::kNanoseconds>());
+    if (event.fields.has_offset()) {
+      offset();
+      nanoseconds_next();
+    } else {
+      field(2, std::integral_constant<LineField, LineField::kNanoseconds>());
+    }
     const size_t count = event.fields.count;
-    for (size_t i = LineFields::kFirstArg; i < count; ++i) field(i, event.fields.ids[i]);
+    for (size_t i = event.fields.first_arg(); i < count; ++i) field(i, event.fields.ids[i]);
     run_bytes += e.tail;
     copy_run();
     stream.repeat(static_cast<size_t>(p - last), run_bytes);

@@ -4,8 +4,8 @@
 // of the same call on another file, is written by copying: parts and equal values are a repetition, and only the digits
 // that differ are formatted and coded.
 //
-//   earlier  {"name":"read",...,"ts":1763600000123456,"dur":1.204,"args":{"ns":789,"fhash":"...","offset":4096,"size":...
-//   line     <---------- constant ->1763600000124013<----->0.988<-------------->12<------------------------>8192<---------
+//   earlier  {"name":"read",...,"ts":1763600000123456,"dur":1.204,"args":{"offset":4096,"ns":789,"fhash":"...","size":...
+//   line     <---------- constant ->1763600000124013<----->0.988<---------------->8192<---->12<---------- constant -------
 //
 // Metadata and other lines are written by the caller and compared or searched.
 //
@@ -68,7 +68,7 @@ class LineWriter {
   static constexpr size_t kSlackBytes = 64;
 
  private:
-  static constexpr size_t kLines = 128, kExactSlots = 512, kSimilarSlots = 128;
+  static constexpr size_t kLines = 128, kExactSlots = 512, kSimilarSlots = 1024;
 
   // A value as it is written: at most eight characters twice, the first in the lowest byte.
   struct Digits {
@@ -112,6 +112,8 @@ class LineWriter {
   // 1 + where in `lines_`. What is there is checked, so these are never cleared.
   uint16_t exact_[kExactSlots];
   uint16_t similar_[kSimilarSlots];
+  // 1 + where an offset with these last three digits had them last, of those with more; 0: nowhere in the block.
+  uint32_t offset_ends_[1000];
   Earlier lines_[kLines];
   LineDeflate deflate_;
 };

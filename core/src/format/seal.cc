@@ -395,9 +395,7 @@ void Sealer::add_event(uint32_t index) {
   line.thread = {thread_, thread_bytes_};
   line.tail = {s_.context_json, context_bytes_};
   LineFields &fields = line.fields;
-  fields.add(LineField::kTime, static_cast<int64_t>(t0 / 1000));
-  fields.add(LineField::kDuration, static_cast<int64_t>(t1 - t0));
-  fields.add(LineField::kNanoseconds, static_cast<int64_t>(t0 % 1000));
+  add_times(fields, t0, t1 - t0, offset_of(slot, f));
   for (int i = 0; i < 2; ++i) {
     if (!names[i]) continue;
     fields.add(i ? LineField::kFile2 : LineField::kFile, static_cast<int64_t>(files[i]));
@@ -480,9 +478,7 @@ void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
   const Function &f = *sums.f;
   char *p = put(put(s_.lines.line(), f.opening), string_view(thread_, thread_bytes_));
   LineFields fields;
-  fields.add(LineField::kTime, static_cast<int64_t>(sums.first_ns / 1000));
-  fields.add(LineField::kDuration, static_cast<int64_t>(sums.time_ns));
-  fields.add(LineField::kNanoseconds, static_cast<int64_t>(sums.first_ns % 1000));
+  add_times(fields, sums.first_ns, sums.time_ns);
   fields.add(LineField::kFile, static_cast<int64_t>(group.file));
   p = s_.fold.put_args(put_fields(p, fields), i);
   s_.lines.add_text(put(p, string_view(s_.context_json, context_bytes_)));

@@ -189,6 +189,9 @@ TEST(LineWriter, ALineIsTheSameAfterAnyOthers) {
     auto value = [&] {
       return random() % 3 ? static_cast<int64_t>(random() % 5000) : kValues[random() % std::size(kValues)];
     };
+    // In some runs the last digits of offsets come again, as where blocks of one size are read.
+    int64_t at = 99'000'000;
+    auto place = [&] { return seed % 3 ? value() : at += random() % 9 ? 4096 : 4096 * 125 * (random() % 30); };
     struct Call {
       Fn fn;
       int64_t ret, offset;
@@ -202,7 +205,7 @@ TEST(LineWriter, ALineIsTheSameAfterAnyOthers) {
     for (Call &c : calls) {
       c = {kFunctions[random() % (seed % 4 + 1) * 3 % std::size(kFunctions)],
            value(),
-           value(),
+           place(),
            static_cast<uint64_t>(value()),
            random() % 9 ? random() % files + 1 : 0,
            random() % 2 ? random() % files + 1 : 0,

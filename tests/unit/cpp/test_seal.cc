@@ -46,8 +46,8 @@ TEST_F(Seal, ALineIsTheRecord) {
                 R"(","type":"reg","dev":"254:1","ino":123,"btime":99}})");
   EXPECT_EQ(
       blocks[0].lines[3],
-      R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"ns":1,"fhash":")" +
-          h + R"(","offset":512,"count":8192,"size":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
+      R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"offset":512,"ns":1,"fhash":")" +
+          h + R"(","count":8192,"size":4096,"workflow":"w","stage":"s","tag.try":"0"}})");
 }
 
 TEST_F(Seal, ALineLeavesOutWhatItsOtherFieldsTell) {
