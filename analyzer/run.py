@@ -16,7 +16,18 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import conditions, engine, headers, ledger, loader, problems, schema, usage
+from tailrace.analyzer.store import (
+    clock_steps,
+    conditions,
+    engine,
+    headers,
+    ledger,
+    loader,
+    missing,
+    problems,
+    schema,
+    usage,
+)
 from tailrace.analyzer.store.catalogue import Catalogue, open_catalogue
 from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.analyzer.store.processes import PROCESS, Process
@@ -118,7 +129,7 @@ class Run:
 
     Attributes:
         path: its directory, or the other tracer's trace.
-        meta: run.json as a dict, {} when there is none.
+        meta: run.json as a dict, {} when there is none; `hosts`: the descriptions in hosts/.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -385,6 +396,12 @@ class Run:
             last = max(begun, key=lambda row: _hex(row[0][2]), default=None)
             found.update(process for process, t1 in begun if t1 >= when or (process, t1) == last)
         return found
+
+    @cached_property
+    def process_clocks(self) -> dict[Process, int]:
+        """Process -> ns by which its times are ahead of those of its host's last processes, where the clock was set in
+        between (store/clock_steps.py)."""
+        return dict(clock_steps.find(missing.lived(self._catalogue.rows(missing.LIVED))).ahead)
 
     @property
     def losses(self) -> pd.DataFrame:

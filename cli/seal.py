@@ -9,7 +9,7 @@ from tailrace import _native
 from tailrace.analyzer.util.formatting import count_text, visible
 from tailrace.cli.opening import lines
 from tailrace.errors import CoreError, UsageError
-from tailrace.integrations import launcher, recovery, rundir
+from tailrace.integrations import host_description, launcher, recovery, rundir
 from tailrace.integrations.indexing import index_at_end
 
 
@@ -42,6 +42,7 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
         account = launcher.seal(run_dir)
     except CoreError as error:
         raise CoreError(f"can't seal journals into {run_dir}: {error}") from error
+    host_description.add(run_dir)
     summary = launcher.Summary()
     summary.alive = len(launcher.unsealed_pids(run_dir))
     for cause, events in account["unrecorded_lost"].items():

@@ -25,7 +25,7 @@ from typing import Any
 
 from tailrace.analyzer.util import ownership
 from tailrace.errors import TailraceError
-from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations import environment, host_description, launcher, rundir
 
 _ONE_USER_S = 600
 """For the journals of one user. A process that has become a user can be stopped by that user."""
@@ -128,6 +128,8 @@ def _seal(run: Path, places: list[str]) -> Recovered:
         except TailraceError as error:
             found.fault = str(error)
         left.update(launcher.journals(run, {"TAILRACE_JOURNAL_DIR": place}))
+    if found.journals:
+        host_description.add(run)
     readable = {path for path in left if _native.journal_trace_file(str(path)) is not None}
     # A journal without content yet is one that a process has just begun.
     found.unreadable = sum(1 for path in left - readable if _size(path))
@@ -210,6 +212,9 @@ def _seal_key(key: Path, remove: bool) -> Iterator[Recovered]:
         if unreadable:
             yield Recovered(f"the run of {key}", os.geteuid(), unreadable=unreadable)
         with suppress(OSError):
+            if not journals:  # the marks of hosts that are described (core/src/format/host_description.h)
+                for mark in key.glob("*.host"):
+                    mark.unlink()
             key.rmdir()
     for run in runs:
         if (run / "trace").is_dir():

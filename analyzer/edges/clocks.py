@@ -9,17 +9,23 @@ was written: d <= read begin - last write. The correction is the bound nearest t
 file is complete when it is read. Where that assumption contradicts itself (a file read while it grew), the first bounds
 decide.
 
-Invariants: a run of one host, or of hosts without contradictions, is not changed.
+Processes of one host whose clock was set in between come with their own offsets (store/clock_steps.py), which are taken
+off first.
+
+Invariants: a run of one host, or of hosts without contradictions, is not changed but for those.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.edge_table import KINDS, READ, STREAM_TYPES, EdgeTable
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.types import Ints
 
 MARGIN_NS = 1000
@@ -92,11 +98,21 @@ def _correction(
     return (max(low) + min(high)) // 2  # the clocks drift
 
 
-def align(table: EdgeTable, ahead: dict[str, int]) -> EdgeTable:
+def align(table: EdgeTable, ahead: Mapping[str, int]) -> EdgeTable:
     """The table with each host's times corrected by its offset."""
     if not ahead:
         return table
-    of_who: Ints = np.array([ahead.get(str(host), 0) for host in table.who["host"]], dtype=np.int64)
+    return _moved(table, np.array([ahead.get(str(host), 0) for host in table.who["host"]], dtype=np.int64))
+
+
+def align_processes(table: EdgeTable, ahead: Mapping[Process, int]) -> EdgeTable:
+    """The table with each process's times corrected by its own."""
+    if not ahead:
+        return table
+    return _moved(table, np.array([ahead.get(key, 0) for key in processes.keys(table.who)], dtype=np.int64))
+
+
+def _moved(table: EdgeTable, of_who: Ints) -> EdgeTable:
     moved = {}
     for name in ("bursts", "counts", "facts"):
         rows = getattr(table, name)

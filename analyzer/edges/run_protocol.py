@@ -50,6 +50,10 @@ class AnalyzedRun(EventSource, Protocol):
         """The processes that lost events."""
 
     @property
+    def process_clocks(self) -> Mapping[Process, int]:
+        """Process -> ns by which its times are ahead of those of its host's last processes."""
+
+    @property
     def manager_processes(self) -> Collection[Process]:
         """The processes of workflow managers."""
 

@@ -15,6 +15,7 @@ import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from urllib.parse import quote
 
 import numpy as np
@@ -22,7 +23,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import channels, clocks, edge_table, file_classes, flows, identities, versions
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.store import ledger, processes
+from tailrace.analyzer.store import ledger, mounts, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
@@ -66,6 +67,7 @@ class Model:
     lossy: frozenset[Process] = frozenset()
     outputs: frozenset[int] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    undescribed: frozenset[str] = frozenset()
     _flows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     _activities: dict[str, tuple[Ints, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
@@ -107,8 +109,10 @@ def model(run: AnalyzedRun) -> Model:
             lossy=run.lossy_processes,
             manager=manager_directories(run),
             outputs=declared_paths(run, "w"),
+            process_clocks=run.process_clocks,
         )
-        _models[run] = replace(built, names=task_names(run.declared_tasks))
+        hosts = mounts.undescribed(run.meta, built.who["host"].astype(str).unique())
+        _models[run] = replace(built, names=task_names(run.declared_tasks), undescribed=frozenset(hosts))
     return _models[run]
 
 
@@ -122,10 +126,13 @@ def build(
     lossy: Collection[Process] = (),
     manager: Sequence[str] = (),
     outputs: Sequence[str] = (),
+    process_clocks: Mapping[Process, int] = MappingProxyType({}),
 ) -> Model:
     """The model from an edge table. `process_table` is `Run.processes`, `lossy` as in `Model`, `outputs` are paths of
-    declared outputs, the other arguments are those of `file_classes.classify`."""
+    declared outputs, `process_clocks` those of the run, the other arguments are those of `file_classes.classify`."""
     table = channels.join(table)
+    if process_clocks:
+        table = identities.resolve(clocks.align_processes(table, process_clocks))
     ahead = clocks.offsets(clocks.gaps(table)) if table.who["host"].nunique() > 1 else {}
     if ahead:
         table = identities.resolve(clocks.align(table, ahead))

@@ -353,7 +353,8 @@ def _flows(data: JsonObject, names: Names, width: int) -> Table | None:
     kinds = ((head, "name"), ("to", "name"), ("bytes", "number"), ("files", "number"), ("largest", "name"))
     table = Table(kinds, names)
     for flow in shown:
-        ends = stage_name(data, flow["source"], "(before the run)"), stage_name(data, flow["target"], summary.RESULT)
+        before = "(before the run, or another host)" if flow["undecided_bytes"] else "(before the run)"
+        ends = stage_name(data, flow["source"], before), stage_name(data, flow["target"], summary.RESULT)
         largest = visible(names.relative(flow["largest"][0]["path"])) if flow["largest"] else ""
         table.rows.append((*map(visible, ends), bytes_text(flow["bytes"]), str(flow["files"]), largest))
     if among:

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from tailrace.analyzer.store import declared_tables, headers, missing
 from tailrace.analyzer.store.headers import FileScan, Header, scan_file
-from tailrace.analyzer.store.layout import ACCOUNTS, MANIFEST, Source
+from tailrace.analyzer.store.layout import ACCOUNTS, HOSTS, MANIFEST, Source
+from tailrace.analyzer.store.mounts import Mount, mount_rows
 from tailrace.analyzer.util import memory, no_journal, ownership
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 16
+VERSION = 17
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -33,7 +34,7 @@ meta (json TEXT); CREATE TABLE files (id INTEGER PRIMARY KEY, file TEXT UNIQUE, 
 INTEGER, scanned INTEGER); CREATE TABLE processes (id INTEGER PRIMARY KEY, host TEXT, pid INTEGER, start TEXT, ppid
 INTEGER, exe TEXT, argv TEXT,
   cwd TEXT, uid INTEGER, facts TEXT, t0 INTEGER, t1 INTEGER, exit INTEGER, account TEXT, ledger TEXT,
-  began INTEGER, ended INTEGER, counted INTEGER, UNIQUE (host, pid, start));
+  began INTEGER, ended INTEGER, counted INTEGER, mono INTEGER, UNIQUE (host, pid, start));
 CREATE TABLE blocks (id INTEGER PRIMARY KEY, file_id INTEGER, process_id INTEGER, offset INTEGER, member_bytes INTEGER,
   raw INTEGER, events INTEGER, t0 INTEGER, t1 INTEGER, read INTEGER, written INTEGER, uncounted_read INTEGER,
   uncounted_written INTEGER, seg INTEGER, epoch INTEGER, slots INTEGER, number INTEGER, joined INTEGER,
@@ -99,7 +100,13 @@ _FILE_GREW = "UPDATE files SET kind = ?, size = ?, mtime_ns = ?, scanned = ? WHE
 _PROCESS_KEY, _PROCESS_START = ("host", "pid", "start"), ("ppid", "exe", "argv", "cwd", "uid", "facts")
 _LATEST = {"began": _PROCESS_START, "ended": ("exit", "account"), "counted": ("ledger",)}
 """The columns that the last block with a start, an exit or a ledger decides, by the column with its time."""
-_PROCESS_COLUMNS = (*_PROCESS_KEY, "t0", "t1", *(name for at, names in _LATEST.items() for name in (*names, at)))
+_PROCESS_COLUMNS = (
+    *_PROCESS_KEY,
+    "mono",
+    "t0",
+    "t1",
+    *(name for at, names in _LATEST.items() for name in (*names, at)),
+)
 
 
 def _set_latest(at: str, names: tuple[str, ...]) -> str:
@@ -110,7 +117,8 @@ def _set_latest(at: str, names: tuple[str, ...]) -> str:
 
 _PROCESS = (
     f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
-    " ON CONFLICT DO UPDATE SET t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
+    " ON CONFLICT DO UPDATE SET mono = coalesce(mono, excluded.mono),"
+    " t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
 )
@@ -332,6 +340,8 @@ class _Filler:
             self._processes[key] = self._next_id("processes")
         process_id = self._processes[key]
         row = self._changed.setdefault(process_id, dict(zip(_PROCESS_KEY, key, strict=True)))
+        if header.mono is not None:
+            row["mono"] = header.mono
         if header.events:
             first, last = row.get("t0"), row.get("t1")
             row["t0"] = min(first, header.t0) if isinstance(first, int) else header.t0
@@ -348,16 +358,23 @@ class _Filler:
         return process_id
 
     def _others(self, others: list[Source]) -> None:
-        self._db.execute("DELETE FROM meta")
+        (before,) = self._db.execute("DELETE FROM meta RETURNING json").fetchone() or ("{}",)
         declared_tables.clear(self._db)
         self._db.execute("DELETE FROM losses WHERE file NOT IN (SELECT file FROM files)")
+        meta: Document | None = None
+        hosts: list[object] = []
         for source in others:
             if source.obstacle and not source.name.startswith("declared"):
                 self._put(_LOSS, source.name, 0, "refused", "files", 1, f"{source.path}: {source.obstacle}")
             elif source.name == "run.json":
                 meta = self._object_in(source)
-                self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(meta),))
                 self._left_out(meta.get("foreign"))
+            elif source.name.startswith(f"{HOSTS}/") and (host := self._object_in(source)):
+                hosts.append(host)
+        if meta is not None or hosts:
+            both = {**(meta or {}), **({"hosts": hosts} if hosts else {})}
+            self._db.execute("INSERT INTO meta VALUES (?)", (json.dumps(both),))
+            self._forget_edges_of(set(mount_rows(json.loads(before))) ^ set(mount_rows(both)))
         self._db.execute("DELETE FROM manifest")
         for source in others:
             if source.name.startswith(f"{MANIFEST}/") and not source.obstacle:
@@ -370,8 +387,18 @@ class _Filler:
         self._flush()
         declared_tables.fill(self._db, [source for source in others if source.name.startswith("declared")])
 
+    def _forget_edges_of(self, changed: set[Mount]) -> None:
+        """Files have other identities where the mounts of a host, or what is known of them, are others than before."""
+        of_edges = (
+            "SELECT DISTINCT p.host FROM edge_files e JOIN files f ON f.file = e.file JOIN blocks b ON b.file_id = f.id"
+            " JOIN processes p ON p.id = b.process_id"
+        )
+        if changed and {host for (host,) in self._db.execute(of_edges)} & {host for host, *_ in changed}:
+            self._db.execute("DELETE FROM edge_files")
+            self._db.execute("DELETE FROM edge_tables")
+
     def _object_in(self, source: Source) -> Document:
-        """The JSON object in run.json; {} when it is damaged: a trace can be read without."""
+        """The JSON object in run.json or of a host; {} when it is damaged: a trace can be read without."""
         value = self._json_in(source, only=dict)
         return value if isinstance(value, dict) else {}
 
@@ -386,7 +413,7 @@ class _Filler:
                 self._put(_LOSS, file, 0, cause, unit, min(count, 2**53), problem)
 
     def _json_in(self, source: Source, only: type | tuple[type, ...] = (dict, list)) -> object:
-        """The JSON of run.json or of an account; None, and a loss, when it is damaged."""
+        """The JSON of run.json, a host or an account; None, and a loss, when it is damaged."""
         try:
             text = ownership.read_regular(source.path, ownership.JSON_LIMIT)
             memory.check_json(source.path, len(text))

@@ -1,6 +1,6 @@
-"""The places of a run's files: trace files, run.json, declared files, the launchers' accounts, the sealers' manifest.
+"""The places of a run's files: traces, run.json, declared files, launchers' accounts, sealers' manifest, hosts.
 
-DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json, DIR/manifest/*.jsonl
+DIR/trace/*.pfw.gz, DIR/run.json, DIR/declared/*.jsonl, DIR/accounts/*.json, DIR/manifest/*.jsonl, DIR/hosts/*.json
 
 A trace of another tracer has no such directory: it is converted into one (foreign/conversion.py), which is read.
 
@@ -21,6 +21,8 @@ from tailrace.errors import NotARunError
 
 ACCOUNTS = "accounts"
 """The folder of the launchers' accounts."""
+HOSTS = "hosts"
+"""The folder of the descriptions of hosts."""
 MANIFEST = "manifest"
 """The folder of what sealers say of the trace files they wrote."""
 
@@ -59,8 +61,8 @@ class Layout:
         return self._sources(self.trace, (".pfw.gz", ".pfw"))
 
     def others(self) -> list[Source]:
-        """run.json, the declared files, the launchers' accounts and the manifest, by name."""
-        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"), (MANIFEST, ".jsonl"))
+        """run.json, the declared files, the launchers' accounts, the manifest and the hosts, by name."""
+        folders = ((ACCOUNTS, ".json"), ("declared", ".jsonl"), (MANIFEST, ".jsonl"), (HOSTS, ".json"))
         found = [source for name, end in folders for source in self._sources(self.directory / name, (end,))]
         return found + [source for source in self._sources(self.directory, (".json",)) if source.name == "run.json"]
 

@@ -1,5 +1,6 @@
-"""What of a run's trace is missing without a trace of it: blocks that others of their segment came after, and files and
-blocks that a manifest has (docs/trace-format.md, "The manifest").
+"""What of a run is missing without a trace of it: blocks that others of their segment came after, files and blocks that
+a manifest has (docs/trace-format.md, "The manifest"), descriptions of hosts, and
+what of a host's times can't be compared (clock_steps.py).
 
 Invariant: what is missing both ways counts once. Two segments of one number hide a gap, and make none.
 """
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from collections.abc import Iterable, Iterator
 
-from tailrace.analyzer.store import headers
+from tailrace.analyzer.store import clock_steps, headers, mounts
 from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import SqlRow
 
 TABLES = "CREATE TABLE manifest (file TEXT PRIMARY KEY, blocks INTEGER, place TEXT);"
 """place: the manifest."""
@@ -73,6 +76,32 @@ def line_of(file: str, blocks: int) -> bytes:
 
 def note(connection: sqlite3.Connection) -> None:
     """Makes losses of what is missing now."""
+    _note_blocks(connection)
+    connection.execute("DELETE FROM losses WHERE cause = 'undescribed' AND unit = 'hosts'")
+    (text,) = connection.execute("SELECT json FROM meta").fetchone() or ("{}",)
+    hosts = [str(host) for (host,) in connection.execute("SELECT DISTINCT host FROM processes")]
+    meta = json.loads(text)
+    for host in mounts.undescribed(meta, hosts) if "foreign" not in meta else ():
+        connection.execute("INSERT INTO losses VALUES (?, 0, 'undescribed', 'hosts', 1, ?)", (f"hosts/{host}", host))
+    connection.execute("DELETE FROM losses WHERE cause = 'clock_set' AND unit = 'hosts'")
+    for host, words in clock_steps.find(lived(connection.execute(LIVED))).said.items():
+        connection.execute("INSERT INTO losses VALUES (?, 0, 'clock_set', 'hosts', 1, ?)", (f"hosts/{host}", words))
+
+
+LIVED = "SELECT host, pid, start, ppid, mono, t0, t1 FROM processes WHERE mono IS NOT NULL AND t0 IS NOT NULL"
+
+
+def lived(rows: Iterable[SqlRow]) -> Iterator[clock_steps.Lived]:
+    """The rows of `LIVED`, but for those of damaged headers."""
+    for host, pid, start, ppid, mono, t0, t1 in rows:
+        try:
+            realtime = int(start, 16)
+        except ValueError:
+            continue
+        yield clock_steps.Lived((host, pid, start), ppid, realtime, mono, t0, t1)
+
+
+def _note_blocks(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM losses WHERE cause = 'missing' AND unit IN ('blocks', 'files')")
     connection.execute(_GAPS)
     of_gaps = "SELECT coalesce(sum(count), 0) FROM losses WHERE cause = 'missing' AND unit = 'blocks'"

@@ -8,7 +8,7 @@ than a false one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Mount = tuple[str, str, str, str]
 """Host, "major:minor", mount point, and the network file system's name or ""; or host, "", "", and the first name that
@@ -59,9 +59,20 @@ def mount_rows(run_json: Mapping[str, object]) -> list[Mount]:
 
 
 def descriptions(run_json: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """The descriptions of each run in the directory and of each host: run.json itself, and its restarts."""
-    restarts = run_json.get("restarts")
-    return [run_json, *(r for r in (restarts if isinstance(restarts, list) else ()) if isinstance(r, Mapping))]
+    """The descriptions of each run in the directory and of each host: run.json itself, its restarts, and those in
+    hosts/ (`Run.meta`)."""
+    lists = [run_json.get(key) for key in ("restarts", "hosts")]
+    more = (one for found in lists if isinstance(found, list) for one in found)
+    return [run_json, *(one for one in more if isinstance(one, Mapping))]
+
+
+def undescribed(run_json: Mapping[str, object], hosts: Iterable[str]) -> list[str]:
+    """Those of the hosts that have no description with mounts, if there are several hosts at all: what of their files
+    other hosts have, too, can't be told."""
+    described = (one for one in descriptions(run_json) if isinstance(one.get("mounts"), list))
+    known = {str(one.get("host", run_json.get("host"))) for one in described}
+    found = sorted(set(hosts))
+    return [host for host in found if host not in known] if len(found) > 1 else []
 
 
 def _rows_of_host(host: str, mounts: list[object]) -> list[Mount]:

@@ -33,6 +33,10 @@ LOSSES = {
     "unreadable": "that can't be read",
     "vanished": "that vanished while the run was read",
     "missing": "missing, which were written",
+    "undescribed": "whose mounts are not described, so flows to and from other hosts may be missing"
+    " (`tailrace seal` there adds them)",
+    "clock_set": "whose clock was set during the run (or it slept); the dataflow goes by the clock that can't be set,"
+    " and events have their times as recorded",
     "copied": "that are copies of others, counted once",
 }
 """cause -> words; any other cause is shown by its name."""
@@ -61,8 +65,8 @@ def sentence(cause: str, unit: str, losses: Iterable[Loss]) -> str:
     named = "; ".join([*problems[:_NAMED], *([f"and {len(problems) - _NAMED} more"] if len(problems) > _NAMED else [])])
     if unit == "processes":
         return f"{count_text(number, 'process', 'es')} recorded nothing ({named})"
-    if unit == "files":
-        return f"{count_text(number, 'file')} {LOSSES.get(cause, cause)}: {named}"
+    if unit in ("files", "hosts"):
+        return f"{count_text(number, unit.removesuffix('s'))} {LOSSES.get(cause, cause)}: {named}"
     return f"{number:,} {unit} {LOSSES.get(cause, cause)}"
 
 
@@ -76,7 +80,7 @@ def sentences(losses: Iterable[Loss]) -> list[str]:
 
 
 def _placed(text: str, rows: list[Loss]) -> str:
-    if rows[0].unit in ("files", "processes"):
+    if rows[0].unit in ("files", "hosts", "processes"):
         return text
     files = list(dict.fromkeys(row.problem if row.cause == "damaged" else row.file for row in rows))
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""

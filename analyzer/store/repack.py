@@ -47,6 +47,7 @@ _MERGED = {
         "host",
         "pid",
         "start",
+        "mono",
         "seg",
         "epoch",
         "slots",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import dataflow, stages, undecided
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.types import Ints
@@ -15,11 +15,14 @@ RESULT = "(left at the end)"
 
 
 def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
-    """Stage to stage, with its largest files; source -1 is "before the run", target -1 is "left at the end"."""
+    """Stage to stage, with its largest files; source -1 is "before the run", target -1 is "left at the end".
+
+    undecided_bytes: of source -1, what may as well have been written on another host (model/undecided.py)."""
     rows = dataflow.flow_table(m, "stage")[["producer", "consumer", "file", "bytes"]]
     rows = pd.concat([rows, _left(m, code)], ignore_index=True)
     pairs = _task_pairs(m, code)
     partial = dataflow.partial_activities(m, code)
+    undecided_files = undecided.files(m)
     out = []
     for (producer, consumer), group in rows.groupby(["producer", "consumer"], sort=True):
         files = group.groupby("file")["bytes"].sum().sort_values(ascending=False, kind="stable")
@@ -30,6 +33,7 @@ def flows(m: Model, code: Ints, index: Ints) -> list[JsonObject]:
                 "target": int(index[consumer]) if consumer >= 0 else -1,
                 "bytes": int(files.sum()),
                 "files": len(files),
+                "undecided_bytes": int(files[undecided_files[files.index]].sum()) if producer < 0 else 0,
                 "confidence": _confidence(partial, producer, consumer),
                 "largest": [{"path": str(m.paths[f]), "bytes": int(b)} for f, b in largest.items()],
                 **pairs.get((producer, consumer), {"pairs": 0, "tasks": []}),

@@ -21,6 +21,7 @@
 #include "description.h"
 #include "environment.h"
 #include "fault.h"
+#include "format/host_description.h"
 #include "manifest.h"
 #include "run.h"
 #include "run_directory.h"
@@ -160,6 +161,10 @@ void bind_directories(nb::module_ &m) {
       "mountinfo"_a, "(dev, source, root, point, fstype) of each mount in a file like /proc/self/mountinfo.");
   m.def("clock_error_ns", &clock_error_ns, "The kernel's bound on the clock's error; None when it has none.");
   m.def("boot_id", &boot_id, "The id of the running kernel.");
+  m.def(
+      "write_host_description",
+      [](nb::handle run_dir, const std::string &host) { write_host_description(encoded(run_dir), host); }, "run_dir"_a,
+      "host"_a, "Writes hosts/HOST.json of this host into the run unless it is there.");
 }
 
 void bind_environments(nb::module_ &m) {

@@ -1,13 +1,17 @@
 """Several hosts in one run: containers of one machine, each with a host name and process numbers of its own."""
 
+import json
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import tailrace
 from support.commands import TAILRACE
+from tailrace import _native
 
 CONTAINER = ["unshare", "--uts", "--pid", "--fork", "--mount-proc"]
 
@@ -19,6 +23,48 @@ def container() -> list[str]:
     if shutil.which("unshare") is None or subprocess.run(probe, check=False, capture_output=True).returncode:
         pytest.skip("this machine gives no namespaces of host names and process numbers")
     return [*CONTAINER, "sh", "-c", 'hostname "$0" && exec "$@"']
+
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+NODE = ["unshare", "--uts", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && hostname "$0" && exec "$@"']
+
+
+def test_hosts_that_no_launcher_of_ours_is_on_describe_themselves(cli: Cli, tmp_path: Path) -> None:
+    """Each has its own memory for journals and sees the files of the other; nothing is left of either in the end."""
+    if not shutil.which("strace") or subprocess.run([*NODE, "probe", "true"], check=False).returncode:
+        pytest.skip("there is no strace, or this machine gives no namespaces of host names and mounts")
+    run = tmp_path / "run"
+    given = json.loads(cli("env", "-o", run, "--format", "json", cwd=tmp_path).stdout)
+    preload = "export LD_PRELOAD=$P; exec sh -c"
+    for host, stage, script in (
+        ("far-a", "make", "seq 20000 > a.txt; true"),
+        ("far-b", "sort", "sort -r a.txt > b.txt; true"),
+    ):
+        env = {**os.environ, **given, "P": given["LD_PRELOAD"], "TAILRACE_TAGS": f"stage={stage}"}
+        del env["LD_PRELOAD"]
+        traced = f"strace -f -o {tmp_path / stage} sh -c '{preload} \"{script}\"'"
+        subprocess.run([*NODE, host, "sh", "-c", traced], cwd=tmp_path, env=env, check=True, timeout=120)
+    described = {path.name: json.loads(path.read_bytes()) for path in (run / "hosts").iterdir()}
+    assert set(described) == {"far_a.json", "far_b.json"}
+    own = sorted(mount for mount in _native.mounts("/proc/self/mountinfo") if mount[3] != "/dev/shm")
+    for name, one in described.items():
+        assert one["host"] == name.removesuffix(".json").replace("_", "-") and one["boot_id"] == _native.boot_id()
+        assert sorted(tuple(mount.values()) for mount in one["mounts"] if mount["point"] != "/dev/shm") == own
+    for stage in ("make", "sort"):
+        # The first process of a node describes it; the others find its mark, with one call.
+        calls = [line for line in (tmp_path / stage).read_text().splitlines() if ".host" in line or "/hosts/" in line]
+        assert sum("/hosts/" in line for line in calls) <= 3 and sum(".host" in line for line in calls) == 2, calls
+    opened = tailrace.open(run)
+    assert list(opened.dataflow("stage").edges()) == [("stage:/make", "stage:/sort")] and opened.problems == []
+    for path in (run / "hosts").iterdir():
+        path.unlink()
+    opened = opened.refresh()
+    assert not opened.dataflow("stage").edges() and "far-a; far-b" in opened.problems[0]
+    shown = cli("report", run).stdout
+    assert "before the run, or another host" in " ".join(shown.split()) and "far-a; far-b" in shown
+    subprocess.run([*NODE, "far-b", *TAILRACE, "seal", run], check=True, timeout=120, capture_output=True)
+    assert "far-a" in tailrace.open(run).problems[0] and "far-b" not in tailrace.open(run).problems[0]
+    assert [path.name for path in (run / "hosts").iterdir()] == ["far_b.json"]
 
 
 def test_containers_of_a_machine_exchange_files(container: list[str], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ data.tasks.rows.forEach((t, i) => { t.index = i; t.end = t.start + t.dur; });
 const byId = id => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-const BEFORE = "(before the run)", LEFT = "(left at the end)", UNTAGGED = "(untagged)";
+const BEFORE = "(before the run)", UNDECIDED = "(before the run, or another host)", LEFT = "(left at the end)", UNTAGGED = "(untagged)";
 const three = v => v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
 
 function bytesText(amount) {

@@ -143,7 +143,7 @@ function showStage(i) {
   list("Largest files written, bytes by all", files("wrote", "written_bytes")), queries(stageQuery(i), "stages.table(run)"));
 }
 
-const flowEnds = f => [f.source < 0 ? BEFORE : stageName(f.source), f.target < 0 ? LEFT : stageName(f.target)];
+const flowEnds = f => [f.source < 0 ? (f.undecided_bytes ? UNDECIDED : BEFORE) : stageName(f.source), f.target < 0 ? LEFT : stageName(f.target)];
 
 function showFlow(f) {
   const rest = f.files - f.largest.length, files = f.largest.map(x => [x.path, bytesText(x.bytes), "path", fileNamed(x.path)]);

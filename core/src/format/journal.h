@@ -17,6 +17,8 @@
 //                                           +--------> <host>-<pid>-<start>.1.tj, .2.tj, ...
 //                                                      sealer.board   what a process and the node's sealer tell each other
 //                                                                     (format/sealer_board.h)
+//                                                      <host>.host the run has a description of the host
+//                                                                  (format/host_description.h)
 //                                                      <uid>.uid   a user whose journals of the run are sealed, too
 //
 // Who writes and reads what:

@@ -7,10 +7,12 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 
 #include "base/sys.h"
 #include "format/checked_file.h"
+#include "format/host_description.h"
 #include "format/journal_place.h"
 
 namespace tailrace {
@@ -93,6 +95,15 @@ void NodeSealer::write_board(const void *member, size_t bytes) {
   sys::call(SYS_pwrite64, board_, sys::pointer(member), static_cast<long>(bytes), at);
 }
 
+// Who launches describes its host in run.json.
+static void mark_host(string_view directory) {
+  utsname u;
+  char path[2600];
+  Writer w(path, sizeof path);
+  if (uname(&u) == 0) write_host_mark(w, directory, u.nodename);
+  if (w.size() && !w.overflowed()) make_host_mark(w.c_str());
+}
+
 // Leaves board_ at -1 where another sealer has the lock.
 int NodeSealer::open_board() {
   if (directory_[0] == 0) return -ENAMETOOLONG;
@@ -127,6 +138,7 @@ int NodeSealer::open_board() {
   int high = high_descriptor(fd);
   if (high >= 0) sys::close(fd);
   board_ = high >= 0 ? high : fd;
+  mark_host(directory_);
   written_.version = kJournalVersion;
   set_room();
   write_board(&written_.version, sizeof written_.version);

@@ -11,6 +11,7 @@
 
 #include "base/sys.h"
 #include "format/checked_file.h"
+#include "format/host_description.h"
 #include "format/sealer_board.h"
 #include "format/sealing.h"
 
@@ -394,6 +395,9 @@ int Sealing::seal_in(int parent, const char *directory, unsigned uid, Other othe
     string_view name(entry->d_name);
     if (name.size() >= 4 && slice(name, name.size() - 3, 3) == ".tj") {
       count(seal_one(fd, entry->d_name, uid));
+    } else if (name.size() > kHostMarkSuffix.size() &&
+               slice(name, name.size() - kHostMarkSuffix.size(), kHostMarkSuffix.size()) == kHostMarkSuffix) {
+      sys::call(SYS_unlinkat, fd, sys::pointer(entry->d_name), 0);
     } else {
       other(fd, name);
     }

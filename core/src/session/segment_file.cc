@@ -6,6 +6,7 @@
 
 #include "base/descriptor_table.h"
 #include "base/sys.h"
+#include "format/host_description.h"
 #include "format/journal_place.h"
 #include "session/ledger.h"
 #include "session/path_buffer.h"
@@ -114,6 +115,20 @@ struct FileJob {
   int status;
 };
 
+// Of a node's processes the first one describes it: the one that can make the mark beside the journals. In a forked child
+// it is done.
+void describe_host_once(const char *journal) {
+  Session &g = g_session;
+  if (g.host_described) return;
+  g.host_described = true;
+  PathBuffer path;
+  Writer w(path.data(), kPathBytes);
+  write_host_mark(w, string_view(journal, string_view(journal).rfind('/')), g.host);
+  if (w.overflowed() || !make_host_mark(w.c_str())) return;
+  DescriptionBytes bytes = write_host_description(g.environment[Setting::TAILRACE_RUN], g.host);
+  count_own(bytes.read, bytes.written);
+}
+
 void make_job(void *raw) {
   auto *job = static_cast<FileJob *>(raw);
   int fd = create_file(job->path);
@@ -123,6 +138,7 @@ void make_job(void *raw) {
   if (job->status == 0) job->segment = map_segment(fd, job->sharing);
   if (!job->segment) sys::unlink(job->path);
   sys::close(fd);
+  if (job->segment) describe_host_once(job->path);
 }
 
 void extend_job(void *raw) {
