@@ -40,7 +40,7 @@ def copy(store: Store, target: Path) -> int:
     hashing = _Hashing(_key(store.path))
     parts.create(target)
     access, runs = Access(os.geteuid()), 0
-    days = sorted({part.day for part in store.current.of})
+    days = sorted({part.day for part in store.current.names})
     for day in days:
         tables = {name: _table(hashing, name, store.read(name, None, ds.field("day") == day)) for name in TABLES}
         runs += tables["runs"].num_rows

@@ -61,8 +61,8 @@ def compact(store: Path) -> Done:
 def _compact(store: Path, done: Done) -> None:
     listed = parts.listing(store)
     known = current(listed.parts)
-    for part in known.of:
-        if mine(part.access) and len(known.without.get(part, ())) == len(known.of[part]):
+    for part, names in known.names.items():
+        if mine(part.access) and len(known.without.get(part, ())) == len(names):
             parts.remove(part)
             done.removed += 1
     for group in _groups(known):
@@ -151,7 +151,7 @@ def expire(store: Path, before: str | None, most_bytes: int | None) -> tuple[int
         for part, size in of_day.items():
             left -= size
             if mine(part.access):
-                runs += len(counted.of.get(part, ())) - len(counted.without.get(part, ()))
+                runs += len(counted.names.get(part, ())) - len(counted.without.get(part, ()))
                 total += size
                 parts.remove(part)
     return runs, total

@@ -12,73 +12,89 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tailrace.analyzer.runstore.parts import RUNS, Entry, Part
+from tailrace.analyzer.runstore.parts import ENTRY, ENTRY_PATTERN, RUNS, Entry, Part
 
 Key = tuple[int, str]
-"""Owner and id of a run."""
+"""Owner, and the name of an entry or its begin."""
+_RUN_ENDS = len(ENTRY) + 34
+"""So many characters of the name of an entry are those of its run."""
 
 
 @dataclass(frozen=True)
 class Current:
-    """The parts with their entries; without: the entries of a part that don't count, where it has any; newest: the
-    entry of each run that does; of: all entries of a part; damaged: parts that can't be read, with the reason."""
+    """The parts with their entries; without: the entries of a part that don't count, where it has any; damaged: parts
+    that can't be read, with the reason."""
 
-    of: dict[Part, list[Entry]]
+    names: dict[Part, list[str]]
     without: dict[Part, set[str]]
-    newest: dict[Key, Entry]
     damaged: dict[Part, str] = field(default_factory=dict)
 
     def whole(self) -> list[Part]:
         """The parts of which all entries count."""
-        return [part for part in self.of if part not in self.without]
+        return [part for part in self.names if part not in self.without]
 
     def some(self) -> dict[Part, set[str]]:
         """The parts of which some entries count, with those that don't."""
-        return {part: out for part, out in self.without.items() if len(out) < len(self.of[part])}
+        return {part: out for part, out in self.without.items() if len(out) < len(self.names[part])}
+
+    def of_run(self, owner: int, run: str) -> list[tuple[Entry, Part]]:
+        """The entries of a run that count, with their parts; one or none."""
+        begin = f"{ENTRY}-{run}-"
+        return [
+            (entry, part)
+            for part, names in self.names.items()
+            if part.access.uid == owner
+            for name in names
+            if name.startswith(begin) and name not in self.without.get(part, ()) and (entry := Entry.of(name))
+        ]
 
 
 def current(parts: Iterable[Part]) -> Current:
     """The entries that count. Raises FileNotFoundError when a part was removed since it was listed."""
-    of: dict[Part, list[Entry]] = {}
+    names: dict[Part, list[str]] = {}
     damaged: dict[Part, str] = {}
     for part in parts:
         if part.entry is not None:
-            of[part] = [part.entry]
+            names[part] = [part.name]
             continue
         try:
-            of[part] = _entries(part)
+            names[part] = _names(part)
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
             damaged[part] = str(error)
-    newest: dict[Key, Entry] = {}
-    place: dict[tuple[int, str], Part] = {}
-    total = 0
-    for part in sorted(of, key=lambda part: part.order):
+    return Current(names, _without(names), damaged)
+
+
+def _without(names: dict[Part, list[str]]) -> dict[Part, set[str]]:
+    """The entries of each part that don't count."""
+    runs = {(part.access.uid, name[:_RUN_ENDS]) for part, mine in names.items() for name in mine}
+    if len(runs) == sum(map(len, names.values())):
+        return {}  # each run once, as nearly always
+    newest: dict[Key, str] = {}
+    place: dict[Key, Part] = {}
+    for part in sorted(names, key=lambda part: part.order):
         owner = part.access.uid
-        for entry in of[part]:
-            total += 1
-            place[owner, entry.name] = part
-            known = newest.get((owner, entry.run))
-            if known is None or known[1:] < entry[1:]:
-                newest[owner, entry.run] = entry
-    without: dict[Part, set[str]] = {}
-    if total > len(newest):
-        counted = {(owner, entry.name) for (owner, _), entry in newest.items()}
-        for part, entries in of.items():
-            owner = part.access.uid
-            names = (entry.name for entry in entries)
-            out = {name for name in names if (owner, name) not in counted or place[owner, name] is not part}
-            if out:
-                without[part] = out
-    return Current(of, without, newest, damaged)
+        for name in names[part]:
+            place[owner, name] = part
+            # Of one run the names are ordered as the times in them are.
+            newest[owner, name[:_RUN_ENDS]] = max(newest.get((owner, name[:_RUN_ENDS]), ""), name)
+    found: dict[Part, set[str]] = {}
+    for part, mine in names.items():
+        owner = part.access.uid
+        out = {name for name in mine if newest[owner, name[:_RUN_ENDS]] != name or place[owner, name] is not part}
+        if out:
+            found[part] = out
+    return found
 
 
-def _entries(part: Part) -> list[Entry]:
+def _names(part: Part) -> list[str]:
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    names = pq.read_table(part.table(RUNS), columns=["entry"], partitioning=None)["entry"].to_pylist()
-    found = [Entry.of(str(name)) for name in names]
-    if None in found or len(set(names)) < len(names):
+    column = pq.read_table(part.table(RUNS), columns=["entry"], partitioning=None)["entry"]
+    names: list[str] = column.to_pylist()
+    fits = pc.all(pc.match_substring_regex(column, ENTRY_PATTERN), skip_nulls=False).as_py()
+    if (names and not fits) or len(set(names)) < len(names):
         raise ValueError("its entries are damaged")
-    return [entry for entry in found if entry is not None]
+    return names

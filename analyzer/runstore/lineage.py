@@ -44,8 +44,8 @@ MOST_RUNS = 2000
 MOST_LEVELS = 64
 _PATTERN = frozenset("*?[")
 _FILE = ["owner", "run", "file", "identity", "path", "names", "ftype", "size_bytes", "read_bytes", "written_bytes"]
-_FILE += ["versions", "first_ns", "last_ns", "gone_ns"]
-_RUN = ["owner", "run", "path", "user", "t0_ns"]
+_FILE += ["versions", "first_ns", "last_ns", "gone_ns", "day"]
+_RUN = ["owner", "run", "path", "user", "t0_ns", "day"]
 _PROCESS = ["owner", "run", "host", "pid", "start", "command"]
 
 Run = tuple[int, str]
@@ -184,6 +184,8 @@ class _Cone:
     versions: dict[tuple[Run, str], list[Row]] = field(default_factory=dict)
     commands: dict[tuple[Any, ...], list[str]] = field(default_factory=dict)
     left_out: int = 0
+    _known: set[tuple[Run, str]] = field(default_factory=set)
+    _whole: set[str] = field(default_factory=set)
     _orders: dict[str, _Order] = field(default_factory=dict)
     _reads: dict[str, dict[State, list[Row]]] = field(default_factory=dict)
 
@@ -220,27 +222,49 @@ class _Cone:
 
     def _load(self, wanted: set[str], readers: bool) -> None:
         """The rows of files, and the runs that wrote them; with `readers` also those that read them."""
-        new = wanted - set(self.files)
+        new = sorted(wanted - (self._whole if readers else self.files.keys()))
+        if readers:
+            self._whole |= wanted
         if new:
-            paths = {row["path"] for row in self._rows("files", ["path"], ds.field("identity").isin(sorted(new)))}
-            place = ds.field("identity").isin(sorted(new)) | ds.field("path").isin(sorted(filter(None, paths)))
-            for row in self._rows("files", _FILE, place & (ds.field("class") == "data")):
-                known = self.files.setdefault(row["identity"], [])
-                if not any(_run(row) == _run(other) and row["file"] == other["file"] for other in known):
-                    known.append(row)
+            named = ds.field("identity").isin(new)
+            if readers:
+                place, used = named, named
+            else:
+                # An input may have been read by every run of the store: of those only the ones around matter.
+                near = named & self._near()
+                used = near | (ds.field("versions") > 0) | ds.field("gone_ns").is_valid()
+                place = near
+            paths = {row["path"] for row in self._rows("files", ["path"], place)}
+            place = named | ds.field("path").isin(sorted(filter(None, paths)))
+            if readers:
+                used = named | (ds.field("versions") > 0)
+            for row in self._rows("files", _FILE, place & used & (ds.field("class") == "data")):
+                if (_run(row), row["file"]) not in self._known:
+                    self._known.add((_run(row), row["file"]))
+                    self.files.setdefault(row["identity"], []).append(row)
                     self.of_path.setdefault(row["path"], set()).add(row["identity"])
             self._forget()
-        mine = [row for identity, rows in self.files.items() if identity in wanted or not readers for row in rows]
-        runs = {_run(row): row["last_ns"] for row in mine if row["versions"] or readers}
-        self._load_runs(sorted(set(runs) - set(self.runs), key=lambda run: runs[run], reverse=True))
+        mine = [row for identity in wanted for row in self.files.get(identity, ())]
+        others = [row for path in {row["path"] for row in mine} for i in self.of_path[path] for row in self.files[i]]
+        runs = {_run(row): (row["last_ns"], row["day"]) for row in others if row["versions"]}
+        if readers:
+            runs |= {_run(row): (row["last_ns"], row["day"]) for row in mine}
+        order = sorted(set(runs) - set(self.runs), key=lambda run: runs[run], reverse=True)
+        self._load_runs(order, {run: day for run, (_, day) in runs.items()})
 
-    def _load_runs(self, runs: list[Run]) -> None:
+    def _near(self) -> ds.Expression:
+        days = sorted({str(row["day"]) for row in self.runs.values()})
+        return ds.field("day").isin(days) & ds.field("run").isin(sorted({run for _, run in self.runs}))
+
+    def _load_runs(self, runs: list[Run], day_of: dict[Run, str]) -> None:
         room = MOST_RUNS - len(self.runs)
         self.left_out += max(len(runs) - room, 0)
         new = set(runs[: max(room, 0)])
         if not new:
             return
-        place = ds.field("run").isin(sorted({run for _, run in new}))
+        # By the day whole files are left out.
+        place = ds.field("day").isin(sorted({day_of[run] for run in new}))
+        place = place & ds.field("run").isin(sorted({run for _, run in new}))
         for row in self._rows("runs", _RUN, place):
             if _run(row) in new:
                 self.runs[_run(row)] = row

@@ -48,7 +48,8 @@ RUNS = "runs"
 ENTRY, MERGED = "e", "m"
 _ACCESS = re.compile(r"u(\d{1,10})-([0-7]{3})(?:-g(\d{1,10}))?")
 _DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
-_ENTRY = re.compile(r"e-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})")
+ENTRY_PATTERN = r"^e-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})$"
+_ENTRY = re.compile(ENTRY_PATTERN)
 _MERGED = re.compile(r"m-([0-9a-f]{16})-[0-9a-f]{8}")
 _STALE_S = 24 * 3600
 """A hidden directory of this age is a dead writer's."""

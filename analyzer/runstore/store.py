@@ -82,10 +82,8 @@ class Store:
         from tailrace.analyzer.runstore import rows
 
         access = parts.access_of(Path(directory), self.shared)
-        known = self.current.newest.get((access.uid, rows.run_key(run)))
-        if known is None or known.state != rows.state_of(directory):
-            return False
-        return any(part.access == access and known in entries for part, entries in self.current.of.items())
+        state, known = rows.state_of(directory), self.current.of_run(access.uid, rows.run_key(run))
+        return any(entry.state == state and part.access == access for entry, part in known)
 
     def add(self, run: AnalyzedRun) -> str:
         """Adds a run as it is now; it counts once, whatever was added of it before. Returns its id. Raises RunError,
@@ -266,9 +264,9 @@ class Store:
             except TailraceError:
                 raise
             except Exception as error:
-                fresh = set(self.current.of)
+                fresh = set(self.current.names)
                 self.refresh()
-                gone = set(self.current.of) != fresh
+                gone = set(self.current.names) != fresh
                 damaged = [] if gone else self._weed()
                 if attempt + 1 < _ATTEMPTS and (gone or damaged):
                     continue
@@ -280,7 +278,7 @@ class Store:
         from tailrace.analyzer.runstore.compaction import read
 
         found = []
-        for part in self.current.of:
+        for part in self.current.names:
             try:
                 for table in part.tables():
                     read(part, table)

@@ -107,7 +107,7 @@ def test_a_compaction_that_is_killed_anywhere_loses_and_doubles_nothing(store: P
         assert seen(copy) == EXPECTED + Counter({(9, 1): 1}), step
         compaction.compact(copy)
         assert seen(copy) == EXPECTED + Counter({(9, 1): 1}), step
-        assert len(current(parts.listing(copy).parts).of) == 1
+        assert len(current(parts.listing(copy).parts).names) == 1
         step += 1
     assert step > 8  # one part published, five removed
 
@@ -155,7 +155,7 @@ def test_a_listing_while_parts_are_merged_misses_none(store: Path, monkeypatch: 
 
 def test_a_reader_looks_again_when_its_parts_were_merged(store: Path) -> None:
     opened = Store(store)
-    assert len(opened.current.of) == 5
+    assert len(opened.current.names) == 5
     compaction.compact(store)
     assert opened.sql("select count(*) as n, sum(events) as e from runs").to_pylist() == [{"n": 4, "e": 5}]
 
