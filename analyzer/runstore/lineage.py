@@ -226,7 +226,7 @@ class _Cone:
         if readers:
             self._whole |= wanted
         if new:
-            named = ds.field("identity").isin(new)
+            named = _among("identity", new)
             if readers:
                 place, used = named, named
             else:
@@ -235,7 +235,7 @@ class _Cone:
                 used = near | (ds.field("versions") > 0) | ds.field("gone_ns").is_valid()
                 place = near
             paths = {row["path"] for row in self._rows("files", ["path"], place)}
-            place = named | ds.field("path").isin(sorted(filter(None, paths)))
+            place = named | _among("path", filter(None, paths))
             if readers:
                 used = named | (ds.field("versions") > 0)
             for row in self._rows("files", _FILE, place & used & (ds.field("class") == "data")):
@@ -254,7 +254,7 @@ class _Cone:
 
     def _near(self) -> ds.Expression:
         days = sorted({str(row["day"]) for row in self.runs.values()})
-        return ds.field("day").isin(days) & ds.field("run").isin(sorted({run for _, run in self.runs}))
+        return _among("day", days) & _among("run", {run for _, run in self.runs})
 
     def _load_runs(self, runs: list[Run], day_of: dict[Run, str]) -> None:
         room = MOST_RUNS - len(self.runs)
@@ -263,8 +263,8 @@ class _Cone:
         if not new:
             return
         # By the day whole files are left out.
-        place = ds.field("day").isin(sorted({day_of[run] for run in new}))
-        place = place & ds.field("run").isin(sorted({run for _, run in new}))
+        place = _among("day", {day_of[run] for run in new})
+        place = place & _among("run", {run for _, run in new})
         for row in self._rows("runs", _RUN, place):
             if _run(row) in new:
                 self.runs[_run(row)] = row
@@ -412,6 +412,11 @@ class _Cone:
     def where(self, run: Run) -> str:
         """The directory of a run."""
         return str(self.runs.get(run, {}).get("path") or run[1])
+
+
+def _among(column: str, values: Iterable[str]) -> ds.Expression:
+    """A filter on a text column; it fits nothing where there are no values."""
+    return ds.field(column).isin(pa.array(sorted(values), pa.string()))
 
 
 def _run(row: Row) -> Run:

@@ -59,6 +59,8 @@ def copied(tables: dict[str, pa.Table], number: int, day: int) -> dict[str, pa.T
     """A run's rows as those of another run: of another user, in other files, on another day."""
     entry = Entry(f"{number:032x}", 1, secrets.token_hex(8))
     out = {}
+    files = tables["files"]
+    shared = files.filter(pc.ends_with(files["path"], "shared.csv"))["file"].combine_chunks()
     for name, table in tables.items():
         table = _stamped(table, entry)
         for column, change in (("run", entry.run), ("user", f"user{number % 97}")):
@@ -70,9 +72,8 @@ def copied(tables: dict[str, pa.Table], number: int, day: int) -> dict[str, pa.T
                 at = table.schema.get_field_index(column)
                 text = pc.replace_substring(table[column], ":", f":{number}", max_replacements=1)
                 text = pc.replace_substring_regex(text, r"/work\d+/", f"/work{number}/")
-                if name == "files" and column != "path":
-                    shared = pc.ends_with(table["path"], "shared.csv")
-                    text = pc.if_else(shared, table[column], text)
+                if column != "path":
+                    text = pc.if_else(pc.is_in(table[column], shared), table[column], text)
                 table = table.set_column(at, table.schema.field(at), text)
         out[name] = table
     return out

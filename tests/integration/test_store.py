@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import tailrace
@@ -407,3 +408,14 @@ def test_query_sums_the_accesses_of_all_runs(reported: Path) -> None:
     for words in (["--by", "path; drop"], ["--agg", "sum:path"], ["--where", "pid=x"], ["--agg", "evil:bytes"]):
         assert run_cli("query", "store", *words, cwd=reported).returncode == 1
     assert run_cli("query", "store", "--since", "1", cwd=reported).returncode == 2
+
+
+def test_a_history_goes_on_where_a_run_does_not_name_its_files(work: Path, tmp_path: Path) -> None:
+    """As another user's rows may be: an access of a file of which nothing else is said."""
+    shutil.copytree(work / "store", tmp_path / "store")
+    (place,) = (tmp_path / "store" / "data").glob("*/day=2026-11-17/*/files.parquet")
+    pq.write_table(pq.read_table(place, filters=[("path", "=", str(work / "model.txt"))], partitioning=None), place)
+    history = tailrace.open_store(tmp_path / "store").file("model.txt")
+    assert history.file.up is not None
+    assert ("sort", "", "day2") in names(history.file.up)
+    assert ("grep", "", "day1") in names(history.file.up)
