@@ -18,7 +18,7 @@ from tailrace.integrations.recovery import recover
     type=click.IntRange(1, 12),
     default=12,
     show_default=True,
-    help="How hard to compress: 9 takes a twentieth of the time of 12, for files some percent larger.",
+    help="How hard to compress: 9 takes a seventh of the time of 12, for files some percent larger.",
 )
 @click.option(
     "--offsets",
