@@ -22,6 +22,7 @@ _PARADIGMS = {"POSIX": "POSIX", "ISOC": "STDIO", "MPI-IO": "MPIIO", "HDF5": "HDF
 """The identification of an I/O paradigm -> category."""
 _NAMES = {"POSIX": ("read", "write"), "STDIO": ("fread", "fwrite"), "MPIIO": ("MPI_File_read", "MPI_File_write")}
 _UNKNOWN_BYTES = 2**64 - 1
+_YEAR_2000_S, _YEAR_2100_S = 946_684_800, 4_102_444_800
 _NOTE = "messages, metrics and other events that are neither regions nor I/O operations are left out"
 
 
@@ -61,7 +62,7 @@ class _Archive:
         clock = archive.definitions.clock_properties
         self._resolution, self._offset = clock.timer_resolution, clock.global_offset
         real = clock.realtime_timestamp
-        self._begin_ns = real if real is not None and 0 < real < 2**62 else 0
+        self._begin_ns = real if real is not None and 0 < real < 2**62 else self._absolute()
         self._left: Counter[str] = Counter()
         self._regions: dict[int, list[tuple[Any, int]]] = defaultdict(list)
         self._operations: dict[tuple[int, int], tuple[Any, int]] = {}
@@ -90,6 +91,11 @@ class _Archive:
         if unfinished:
             self._imported.losses.append(Loss(self._name, "unfinished", "lines", unfinished))
         self._writer.finish()
+
+    def _absolute(self) -> int:
+        """The begin of a clock that counts from the epoch, in ns; 0 of any other one."""
+        seconds = self._offset / self._resolution
+        return int(self._offset * 10**9 // self._resolution) if _YEAR_2000_S < seconds < _YEAR_2100_S else 0
 
     def _ns(self, ticks: int) -> int:
         return self._begin_ns + int((ticks - self._offset) * 10**9 // self._resolution)

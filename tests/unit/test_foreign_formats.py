@@ -147,6 +147,29 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     assert losses[["file", "cause"]].values.tolist() == [["traces.otf2", "unreadable"]]
 
 
+def test_a_run_as_otf2_has_its_calls_and_bytes(tmp_path: Path) -> None:
+    """Read back, each call is a region, and each that moved bytes an operation."""
+    pytest.importorskip("otf2", reason="the otf2 package is not installed")
+    source = Path(__file__).parents[1] / "data" / "dftracer" / "us"
+    done = subprocess.run(
+        [*TAILRACE, "convert", str(source), str(tmp_path / "o"), "--to", "otf2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "77 events" in done.stderr) == (0, True), done.stderr
+    theirs, ours = events(source), events(tmp_path / "o")
+    regions = [row for row in ours if row["cat"] == "REGION"]
+    assert sorted((r["name"], r["ts"], r["dur"]) for r in regions) == sorted(
+        (r["name"], r["ts"], r["dur"]) for r in theirs
+    )
+    keys = ("name", "cat", "ts", "dur", "path", "size", "dir")
+    moved = [tuple(r[key] for key in keys) for r in theirs if r["dir"] in ("r", "w")]
+    read = [tuple(r[key] for key in keys) for r in ours if r["cat"] != "REGION"]
+    assert sorted(read) == sorted((name.removeprefix("p"), *rest) for name, *rest in moved)
+    assert {row["pid"] for row in ours} == {row["pid"] for row in theirs}
+
+
 # ---- Chrome's JSON ----
 
 
