@@ -87,9 +87,12 @@ def copy_file(run: Path, rng: Random) -> None:
 
 
 def remove_block(run: Path, rng: Random) -> None:
-    path = rng.choice([path for path in sorted((run / "trace").iterdir()) if len(_blocks(path)) > 1])
+    several = [path for path in sorted((run / "trace").iterdir()) if len(_blocks(path)) > 1]
+    if not several:
+        return
+    path = rng.choice(several)
     blocks = _blocks(path)
-    del blocks[rng.randrange(len(blocks) - 1)]
+    del blocks[rng.randrange(len(blocks))]
     path.write_bytes(b"".join(blocks))
 
 
@@ -133,6 +136,46 @@ def spoil_description(run: Path, rng: Random) -> None:
     _spoil(run / "run.json", rng)
 
 
+def flip_manifest(run: Path, rng: Random) -> None:
+    path = rng.choice(sorted((run / "manifest").iterdir()))
+    _flip(path, 0, path.stat().st_size, rng)
+
+
+def remove_manifest(run: Path, rng: Random) -> None:
+    shutil.rmtree(run / "manifest")
+
+
+def remove_account(run: Path, rng: Random) -> None:
+    rng.choice(sorted((run / "accounts").iterdir())).unlink()
+
+
+def spoil_host(run: Path, rng: Random) -> None:
+    """A description of another host's, or of this one's, that is damaged."""
+    folder = run / "hosts"
+    folder.mkdir(exist_ok=True)
+    if not any(folder.iterdir()):
+        known = json.loads((run / "run.json").read_bytes())
+        text = json.dumps({key: known[key] for key in ("host", "boot_id", "mounts")})
+        (folder / "other.json").write_text(text, encoding="utf-8")
+    _spoil(rng.choice(sorted(folder.iterdir())), rng)
+
+
+def spoil_declared(run: Path, rng: Random) -> None:
+    files = sorted((run / "declared").iterdir())
+    if files:
+        path = rng.choice(files)
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[rng.randrange(len(lines))] = rng.choice([b"{\n", b"[]\n", rng.randbytes(30) + b"\n"])
+        path.write_bytes(b"".join(lines))
+
+
+def copy_blocks_elsewhere(run: Path, rng: Random) -> None:
+    """A file of blocks that others have, as a copied or merged run has it."""
+    taken = _blocks(_trace(run, rng))
+    chosen = rng.sample(taken, rng.randint(1, len(taken)))
+    (run / "trace" / "elsewhere.0.pfw.gz").write_bytes(b"".join(chosen))
+
+
 def _spoil(path: Path, rng: Random) -> None:
     """Cut, a value of another type or size, or no text at all."""
     text = path.read_bytes()
@@ -149,7 +192,8 @@ def _spoil(path: Path, rng: Random) -> None:
 
 KINDS: tuple[Callable[[Path, Random], None], ...] = (
     *(flip_header, flip_lines, truncate, zero, copy_block, copy_file, remove_block, swap_blocks, remove_file),
-    *(empty_file, flip_catalogue, cut_catalogue, spoil_account, spoil_description),
+    *(empty_file, flip_catalogue, cut_catalogue, spoil_account, spoil_description, flip_manifest, remove_manifest),
+    *(remove_account, spoil_host, spoil_declared, copy_blocks_elsewhere),
 )
 
 
@@ -177,7 +221,8 @@ def answers(run: Path) -> tuple[dict[str, Any], bool]:
     found["info"] = {key: info[key] for key in keys}
     summary.collect(opened)
     short = info["coverage"]["below"] + info["coverage"]["untraced"]
-    return found, bool(opened.problems) or short > 0 or not opened.meta
+    said = [*opened.problems, *opened.declared_problem_rows()]
+    return found, bool(said) or short > 0 or not opened.meta
 
 
 def _cells(table: pd.DataFrame) -> list[str]:
