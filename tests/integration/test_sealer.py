@@ -7,22 +7,23 @@ returned can be looked for. tests/bench/kills.py does the same a thousand times.
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import counted, reader
+from support import counted, kill_rounds, reader
 from support.commands import TracedCommand
 from support.counted import Node
 from support.harm import Program
 from tailrace import _native
 
+TESTS = Path(__file__).resolve().parents[1]
 READS = 60_000
 """Of a thread: 15 segments, more than a process may hand over before a sealer has done any."""
 
@@ -82,12 +83,59 @@ def test_many_processes_leave_one_file(run_traced: TracedCommand) -> None:
     assert len({(header["pid"], header["start"]) for header in headers}) == 101
 
 
-@pytest.mark.parametrize("whom", counted.KILLS)
-def test_whoever_is_killed_no_call_that_had_returned_is_lost(node: Node, tmp_path: Path, whom: str) -> None:
-    chance = random.Random(whom)
-    for attempt in range(6):
-        counted.run_kill(node, tmp_path / f"log{attempt}", whom, chance)
-        blocks(node.run)
+def test_whoever_is_killed_each_call_is_in_the_trace_or_counted_as_lost(program: Program) -> None:
+    words = [
+        sys.executable,
+        TESTS / "bench" / "kills.py",
+        "--rounds",
+        "40",
+        "--seed",
+        "7",
+        "--program",
+        program("counted"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "40 rounds" in done.stdout
+
+
+def test_a_process_lives_on_without_its_first_thread(node: Node, tmp_path: Path) -> None:
+    """/proc shows such a process as a zombie: the sealer must not take it for dead, and its journal away."""
+    (tmp_path / "log").mkdir()
+    log = tmp_path / "log" / "log"
+    node.start_sealer()
+    process = node.start(log, 3, 0, "leader", 0, 100)
+    while "Z (zombie)" not in Path(f"/proc/{process.pid}/status").read_text():
+        time.sleep(0.001)
+    time.sleep(1.2)  # the sealer looks at all journals once a second
+    process.kill()
+    process.wait()
+    assert node.end_sealer() == 0
+    found = kill_rounds.seal_and_compare(node, log, process.pid)
+    assert not found.faults
+    assert found.recorded == found.calls > 10_000
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_an_execve_while_another_thread_seals(node: Node, tmp_path: Path) -> None:
+    """It ends the thread anywhere: amid a block, or before its segment says that the block is written."""
+    (node.run / "trace").mkdir(parents=True)
+    node.journals.mkdir()
+    (tmp_path / "log").mkdir()
+    log, last = tmp_path / "log" / "log", tmp_path / "log" / "log.30"
+    slowly = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=close", "-e", "inject=close:delay_enter=5000"]
+    process = node.start(log, 4, 0, "execs", 0, 3000, under=slowly)
+    while not last.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    while node.seal()["alive"]:
+        time.sleep(0.01)
+    pid = next(iter(counted.done(log)))
+    found = kill_rounds.seal_and_compare(node, log, pid)
+    assert not found.faults
+    assert found.recorded == found.calls > 25_000
 
 
 def test_a_stopped_sealer_keeps_nothing_back(node: Node, tmp_path: Path) -> None:

@@ -1,21 +1,17 @@
 """The program `counted` (../programs/counted.c), killed or not: what it had done, and what a trace has of it.
 
 `Node` is a launcher's part of a node, with as little around it as can be, so that many can be killed in a few seconds:
-a process with the native sealer, programs with the settings. `run_kill` is one run of the program of which something is
-killed.
+a process with the native sealer, programs with the settings. kill_rounds.py kills them.
 """
 
 import gzip
 import os
-import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
-import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,16 +67,23 @@ class Node:
 
     def start_sealer(self) -> None:
         (self.run / "trace").mkdir(parents=True, exist_ok=True)
-        self.journals.mkdir(exist_ok=True)
+        if not self.journals.exists():
+            self.journals.mkdir()
         reading, writing = os.pipe()
         self.sealer = os.fork()
         if self.sealer == 0:
             code = 1
             with suppress(BaseException):
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+                ends = {signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+                signal.pthread_sigmask(signal.SIG_BLOCK, ends)
                 sealer = _native.Sealer(str(self.run), str(self.journals))
                 os.write(writing, b".")
-                signal.sigwait({signal.SIGTERM})
+                # Those that end the process don't wait for the sealer's thread.
+                number = signal.sigwait(ends)
+                if number == signal.SIGUSR1:
+                    os._exit(0)
+                elif number == signal.SIGUSR2:
+                    os.abort()
                 sealer.finish()
                 code = 0
             os._exit(code)
@@ -89,15 +92,27 @@ class Node:
         os.close(reading)
 
     def end_sealer(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code; -9 after SIGKILL."""
+        """By SIGTERM it seals what is left; by SIGUSR1 (_exit), SIGUSR2 (abort) and others it is gone at once. Returns
+        its exit code; -9 after SIGKILL."""
         os.kill(self.sealer, number)
-        return os.waitstatus_to_exitcode(os.waitpid(self.sealer, 0)[1])
+        return self.reap_sealer()
 
-    def start(self, log: Path, *arguments: object, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    def reap_sealer(self) -> int:
+        """The exit code of a sealer that has ended, or is about to."""
+        pid, self.sealer = self.sealer, 0
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def start(
+        self, log: Path, *arguments: object, env: Mapping[str, str] | None = None, under: Sequence[str] = ()
+    ) -> "subprocess.Popen[bytes]":
+        """The program in a process group of its own; `under` is an untraced command before it."""
         words = [str(self.program), str(log), *map(str, arguments)]
         base = clean_environment({"TAILRACE_JOURNAL_DIR": str(self.journals), **(env or {})})
         settings = environment.task_environment(self.run, "", base)
-        return subprocess.Popen(words, env=settings, cwd=self.run.parent)
+        if under:
+            words = [*under, "env", *(f"{name}={settings[name]}" for name in settings.keys() - base.keys()), *words]
+            settings = base
+        return subprocess.Popen(words, env=settings, cwd=self.run.parent, start_new_session=True)
 
     def seal(self) -> dict[str, Any]:
         """As `tailrace seal` does."""
@@ -107,42 +122,3 @@ class Node:
     def left(self) -> list[Path]:
         """What is left in the place of the journals."""
         return [path for path in self.journals.rglob("*") if not path.is_dir()]
-
-
-KILLS = ["program", "sealer", "both", "sealer, program ends", "sealer, another comes"]
-
-
-def run_kill(node: Node, log: Path, whom: str, chance: random.Random) -> int:
-    """One run of the program, of which `whom` is killed; the trace is compared with the program's log. Returns the
-    number of its calls."""
-    shutil.rmtree(node.run, ignore_errors=True)
-    node.start_sealer()
-    ends = "ends" in whom or "another" in whom
-    process = node.start(log, chance.choice([1, 2, 3]), 100_000 if ends else 0, "end" if ends else "wait")
-    while not log.exists() or not any(done(log).values()):
-        time.sleep(0.001)
-    time.sleep(chance.uniform(0, 0.05))
-    if whom == "both":
-        victims = [process.pid, node.sealer]
-        chance.shuffle(victims)
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-    elif whom == "program":
-        process.kill()
-    else:
-        os.kill(node.sealer, signal.SIGKILL)
-        os.waitpid(node.sealer, 0)
-        if "another" in whom:
-            node.start_sealer()
-        if not ends:
-            time.sleep(chance.uniform(0, 0.02))
-            process.kill()
-    process.wait()
-    if whom == "both":
-        os.waitpid(node.sealer, 0)
-    elif whom == "program" or "another" in whom:
-        assert node.end_sealer() == 0
-    account = node.seal()
-    assert (account["alive"], account["failed"]) == (0, 0)
-    assert node.left() == []
-    return check(log, node.run)

@@ -2,6 +2,7 @@
 #include "format/block.h"
 
 #include "base/sys.h"
+#include "format/checked_file.h"
 #include "format/crc32.h"
 
 namespace tailrace {
@@ -85,6 +86,57 @@ bool BlockWalk::next(BlockPlace &place) {
   if (deflate_bytes > file_bytes_ || offset_ + place.member_bytes > file_bytes_) return false;
   offset_ += place.member_bytes;
   return true;
+}
+
+void go_on_behind(SegmentHeader &segment, string_view header) {
+  uint64_t slots, block;
+  if (!header_number(header, "slots", slots)) return;
+  segment.first_slot.store(static_cast<uint32_t>(slots));
+  if (header_number(header, "block", block) && block >= segment.blocks.load()) {
+    segment.blocks.store(static_cast<uint32_t>(block) + 1);
+  }
+}
+
+void take_reported_losses(SegmentHeader &segment, string_view header) {
+  size_t at = header.find("\"lost\":{");
+  if (at == string_view::npos) return;
+  string_view lost = slice(header, at, header.size() - at);
+  size_t end = lost.find('}');
+  if (end == string_view::npos) return;
+  lost = slice(lost, 0, end);
+  for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
+    uint64_t reported, has = segment.lost[i].load();
+    // Others may only add to it: children without a journal.
+    if (header_number(lost, kLossNames[i], reported)) segment.lost[i].fetch_sub(has < reported ? has : reported);
+  }
+}
+
+// Where the process ended in the few instructions between noting a block and taking off its losses (seal.cc), these are
+// counted twice.
+static bool take_stock(SegmentHeader &segment, BlockWalk &walk, int fd, uint64_t file_bytes) {
+  BlockPlace place;
+  const uint32_t noted = segment.first_slot.load();
+  while (walk.next(place)) {
+    uint64_t seg, epoch;
+    if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
+        seg == segment.segment && epoch == segment.epoch.load()) {
+      go_on_behind(segment, place.header);
+      if (segment.first_slot.load() > noted) take_reported_losses(segment, place.header);
+    }
+  }
+  if (walk.foreign()) return false;
+  if (walk.offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk.offset()));
+  return true;
+}
+
+bool reconcile_with_trace_file(SegmentHeader &segment) {
+  int fd = open_regular(segment.trace_path, O_RDWR);
+  if (fd < 0) return true;
+  bool ours = true;
+  auto bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
+  walk_blocks(fd, bytes, 0, [&](BlockWalk &walk) { ours = bytes == 0 || take_stock(segment, walk, fd, bytes); });
+  sys::close(fd);
+  return ours;
 }
 
 bool header_number(string_view header, string_view key, uint64_t &value) {

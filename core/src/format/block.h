@@ -64,6 +64,17 @@ void walk_blocks(int fd, uint64_t file_bytes, uint64_t offset, Use use) {
   sys::munmap(memory, sizeof(BlockWalk));
 }
 
+// Sets how far the segment is sealed to what the header of a block of its present epoch says.
+void go_on_behind(SegmentHeader &segment, string_view header);
+
+// Of a segment whose process may have ended between writing a block of it and noting that: finds how far its present epoch is
+// in the process's own trace file, and cuts a torn end off that. Nobody may be writing to the file. False: it is no trace
+// file, and is left as it is.
+bool reconcile_with_trace_file(SegmentHeader &segment);
+
+// Takes the losses that a block of the segment reports off those that the segment still has.
+void take_reported_losses(SegmentHeader &segment, string_view header);
+
 // The number behind "key": in a header of this writer; false when there is none.
 bool header_number(string_view header, string_view key, uint64_t &value);
 

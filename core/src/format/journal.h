@@ -35,7 +35,7 @@
 //   record       the names and the context that it refers to, then its fields, then its `mark` (release)
 //   seal         blocks appended to the trace file, then `blocks` and `first_slot`. Where the process dies in between, the sealer
 //                finds the block by its header (segment, epoch, slots), so no record is sealed twice
-//   next epoch   clock map, thread, `first_slot` 0, then a higher `epoch`: this empties the segment, nothing is erased
+//   next epoch   clock map, thread, then a higher `epoch`, then `first_slot` 0: this empties the segment, nothing is erased
 //   hand-over    session/hand_over.h
 //
 // Invariants:
@@ -55,7 +55,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 7 ^ table_number();
+constexpr uint32_t kJournalVersion = 8 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -140,6 +140,10 @@ struct Ledger {
 // sealer, and is a spare one of its process when it is sealed (session/hand_over.h).
 enum Holding : uint32_t { kHeld = 0, kReserve = 1, kWithdrawn = 2, kHanded = 3, kSpare = 4 };
 
+// Whether the process has written blocks of the segment to its own trace file; kNow: it is at it, or was when a thread's
+// execve ended the others.
+enum SealedItself : uint32_t { kNothing = 0, kBefore = 1, kNow = 2 };
+
 // What a sealer writes into a journal before it appends a block of it to a file that has blocks of many processes: whether
 // a dead sealer's block is whole can be seen at that one place.
 struct BlockPlan {
@@ -169,7 +173,7 @@ struct SegmentHeader {
   uint32_t detail;                      // DetailKind of what it is sealed to (format/detail.h)
   uint64_t detail_budget;               // bytes, with kAuto
   std::atomic<uint32_t> left;           // its process ended, or is about to, and left it to the node's sealer
-  std::atomic<uint32_t> sealed_itself;  // its process may have written blocks of it to its own trace file
+  std::atomic<uint32_t> sealed_itself;  // SealedItself
   std::atomic<uint32_t> from_reserve;   // the file may have the name of another process
   std::atomic<uint32_t> claimed;        // by the sealer, while it seals what was handed over
   std::atomic<uint32_t> taken_back;     // by the process, at its end

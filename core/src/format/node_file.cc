@@ -180,15 +180,6 @@ int NodeFile::append(int journal_fd, SegmentHeader &copy, string_view member, ui
   return 0;
 }
 
-void go_on_behind(SegmentHeader &segment, string_view header) {
-  uint64_t slots, block;
-  if (!header_number(header, "slots", slots)) return;
-  segment.first_slot.store(static_cast<uint32_t>(slots));
-  if (header_number(header, "block", block) && block >= segment.blocks.load()) {
-    segment.blocks.store(static_cast<uint32_t>(block) + 1);
-  }
-}
-
 void apply_plan(SegmentHeader &segment, int trace_directory) {
   const BlockPlan &plan = segment.plan;
   string_view name(plan.file, strnlen(plan.file, sizeof plan.file));
@@ -202,6 +193,7 @@ void apply_plan(SegmentHeader &segment, int trace_directory) {
       cut_torn_block(fd, bytes, plan.offset);
     } else if (is_of(segment, place.header)) {
       go_on_behind(segment, place.header);
+      take_reported_losses(segment, place.header);
     }
   });
   sys::close(fd);

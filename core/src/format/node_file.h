@@ -49,11 +49,8 @@ class NodeFile {
 
 constexpr uint64_t kNodeFileBytes = 1ULL << 30;
 
-// Sets how far the segment is sealed to what the header of a block of its present epoch says.
-void go_on_behind(SegmentHeader &segment, string_view header);
-
-// Where the journal's plan for its present epoch was carried out, sets first_slot behind the block; a torn block there is
-// cut off if its sealer is dead.
+// Where the journal's plan for its present epoch was carried out, sets first_slot behind the block, whose losses are no more
+// to be reported; a torn block there is cut off if its sealer is dead.
 void apply_plan(SegmentHeader &segment, int trace_directory);
 
 }  // namespace tailrace

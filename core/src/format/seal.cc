@@ -633,8 +633,9 @@ void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid,
            segment.allocated_slots.load(std::memory_order_relaxed) * sizeof(Slot));
     if ((next & 0xFFFF) == 0) ++next;
   }
-  segment.first_slot.store(0, std::memory_order_relaxed);
+  // In this order: an execve between the two leaves an empty segment, not one whose records are to be sealed again.
   segment.epoch.store(next, std::memory_order_release);
+  segment.first_slot.store(0, std::memory_order_release);
 }
 
 }  // namespace tailrace

@@ -35,7 +35,7 @@ uint64_t process_start_ns(int pid) {
   size_t at = text.rfind(')');
   if (at == string_view::npos || at + 2 >= text.size()) return 0;
   char state = text[at + 2];
-  if (state == 'Z' || state == 'X') return 0;
+  if (state == 'X') return 0;
   // Fields by the numbers of proc(5): 9 flags, 20 num_threads, 22 starttime.
   uint64_t flags = 0, threads = 0, ticks = 0;
   int field = 2;
@@ -46,9 +46,9 @@ uint64_t process_start_ns(int pid) {
     uint64_t *wanted = field == 9 ? &flags : field == 20 ? &threads : field == 22 ? &ticks : nullptr;
     if (wanted && !take_decimal(rest, *wanted)) return 0;
   }
-  // Exiting after a kill; with more threads, only the first may have exited.
+  // With more threads, only the first has exited: by itself, or for an execve of another one, which then takes its place.
   constexpr uint64_t kExiting = 4;
-  if ((flags & kExiting) && threads <= 1) return 0;
+  if ((state == 'Z' || (flags & kExiting)) && threads <= 1) return 0;
   timespec boot, now;
   clock_gettime(CLOCK_BOOTTIME, &boot);
   clock_gettime(CLOCK_REALTIME, &now);
@@ -135,32 +135,6 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
          h.path_bytes < sizeof h.trace_path && h.trace_path[h.path_bytes] == 0;
 }
 
-// Cuts a torn tail off the trace file of a dead process, and finds how far (segment, epoch) has been sealed into it.
-// False: the file is no trace file, and is left as it is.
-bool take_stock(SegmentHeader &segment, BlockWalk &walk, int fd, uint64_t file_bytes) {
-  BlockPlace place;
-  while (walk.next(place)) {
-    uint64_t seg, epoch;
-    if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
-        seg == segment.segment && epoch == segment.epoch.load()) {
-      go_on_behind(segment, place.header);
-    }
-  }
-  if (walk.foreign()) return false;
-  if (walk.offset() < file_bytes) sys::ftruncate(fd, static_cast<int64_t>(walk.offset()));
-  return true;
-}
-
-bool reconcile_with_trace_file(SegmentHeader &segment) {
-  int fd = open_regular(segment.trace_path, O_RDWR);
-  if (fd < 0) return true;
-  bool ours = true;
-  auto bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
-  walk_blocks(fd, bytes, 0, [&](BlockWalk &walk) { ours = bytes == 0 || take_stock(segment, walk, fd, bytes); });
-  sys::close(fd);
-  return ours;
-}
-
 }  // namespace
 
 Sealing::Sealing(string_view trace_directory, SealedJournals &result)
@@ -213,7 +187,7 @@ Outcome Sealing::seal_copy(int fd, bool apart, bool dead) {
   SegmentHeader &segment = copy();
   if (!apart) apply_plan(segment, node_file_.directory());
   // Never beside a living process: it may be appending to its file, and knows what it has sealed of what it hands over.
-  bool reconciles = dead && (apart || segment.sealed_itself.load());
+  bool reconciles = dead && (apart || segment.sealed_itself.load() != kNothing);
   if (reconciles && !reconcile_with_trace_file(segment)) return Outcome::kSkipped;
   ClockSample now{segment.until_ticks, segment.until_ns};
   if (now.monotonic_ns == 0) now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
@@ -247,8 +221,13 @@ Outcome Sealing::seal_open(int fd, unsigned uid) {
   bool own = uid == sys::geteuid();
   if (!own && !set_trace_file_apart(segment, {trace_directory_, trace_directory_bytes_}, uid)) return Outcome::kSkipped;
   Outcome outcome = seal_copy(fd, !own || trace_directory_bytes_ == 0, true);
-  // Those that a written block has are not to be counted again.
-  if (outcome == Outcome::kFailed) write_back(fd, segment, segment.lost);
+  if (outcome == Outcome::kFailed) {
+    // The losses that a written block has are not to be counted again, nor to be taken off again for the plan of that block.
+    segment.plan.epoch = 0;
+    write_back(fd, segment, segment.first_slot);
+    write_back(fd, segment, segment.plan);
+    write_back(fd, segment, segment.lost);
+  }
   return outcome;
 }
 

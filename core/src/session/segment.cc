@@ -79,7 +79,7 @@ void run_seal_job(void *job) { call_on_stack(do_seal_job, job, g_session.seal_st
 
 // Call with the sealing lock held.
 void seal_slots(SealJob &job) {
-  job.segment->sealed_itself.store(1, std::memory_order_relaxed);
+  job.segment->sealed_itself.store(kNow, std::memory_order_release);
   if (prepare_sealing()) {
     job.scratch = g_session.scratch;
     with_descriptor(run_seal_job, &job, job.status);
@@ -109,6 +109,7 @@ void begin_epoch(Thread *t, const ClockSample &now) {
 bool seal_and_empty(Thread *t, bool last = false) {
   SealJob job = seal_records(t, last);
   if (job.status >= 0) begin_epoch(t, job.now);
+  t->segment->sealed_itself.store(kBefore, std::memory_order_release);
   return job.status >= 0;
 }
 
@@ -152,6 +153,7 @@ void make_room_in_full(Thread *t) {
     t->segment->lost[static_cast<int>(Loss::kNotWritten)].fetch_add(job.unwritten, std::memory_order_relaxed);
   }
   begin_epoch(t, job.now);
+  t->segment->sealed_itself.store(kBefore, std::memory_order_release);
 }
 
 // The slots that the previous program image has used.
@@ -176,6 +178,11 @@ void open_segment(Thread *t) {
 
 static void adopt_segment(SegmentHeader *s) {
   if (!s || s->holding.load() == kWithdrawn) return;
+  if (s->sealed_itself.load() == kNow) {
+    // Where the trace file is gone or another's, the dead process's sealer or the next block finds that, too.
+    reconcile_with_trace_file(*s);
+    s->sealed_itself.store(kBefore);
+  }
   if (s->holding.load() == kHanded || s->holding.load() == kSpare) {
     if (s->ledger.known) g_session.ledger = &s->ledger;
     return keep_for_exchange(s);
@@ -184,7 +191,9 @@ static void adopt_segment(SegmentHeader *s) {
   s->left.store(0);
   Thread *t = new_thread();
   if (s->ledger.known) g_session.ledger = &s->ledger;
-  if (t) attach_segment(t, s, find_used(s));
+  uint32_t used = find_used(s);
+  if (used == 0) s->first_slot.store(0);
+  if (t) attach_segment(t, s, used);
 }
 
 bool adopt_segments(uint32_t count, uint32_t mine) {

@@ -423,12 +423,14 @@ void write_process_identity(Writer &out, bool same) {
   const Session &g = g_session;
   out.number(g.filters.load(std::memory_order_relaxed)) << ':';
   out.number(g.journal_uid);
-  if (!same || t_vfork || !t_thread || !t_thread->segment) return;
+  // A thread that could make no segment goes on in the process's first one.
+  const SegmentHeader *mine = t_thread && t_thread->segment ? t_thread->segment : g.first_segment;
+  if (!same || t_vfork || !t_thread || !mine) return;
   out << ':';
   out.number(g.pid) << ':';
   out.number(static_cast<int64_t>(g.start_realtime_ns)) << ':';
   out.number(g.segment_count) << ':';
-  out.number(t_thread->segment->segment);
+  out.number(mine->segment);
 }
 
 namespace {
