@@ -571,14 +571,16 @@ class Run:
         """An overview of the run, JSON-ready: path, run_id, command, created, foreign (format, title and notes of
         another tracer's trace; None: it is ours), hosts, trace_files, processes, blocks,
         events, totals (lines of them, docs/trace-format.md), totals_since_ns (of the first such block; None: full
-        detail), t0_ns, t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
+        detail), sealing_ns and self_sealing_ns (processor time of sealing, by sealers and by the processes), t0_ns,
+        t1_ns, compressed_bytes, raw_bytes, read_bytes, written_bytes, contexts, workflows, stages,
         tasks, declared_tasks, declared_problems, outcomes (status -> declared tasks), outcome (the same and the end of
         the command in words, "" where all went well), losses (list of cause, unit, count), coverage (ledger.totals).
         Reads no events."""
-        ((blocks, events, totals, since, t0, t1, raw, read, written),) = self._catalogue.rows(
+        ((blocks, events, totals, since, t0, t1, raw, read, written, sealing, self_sealing),) = self._catalogue.rows(
             "SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(totals), 0),"
             " min(CASE WHEN totals > 0 THEN t0 END), min(CASE WHEN events > 0 THEN t0 END), max(t1),"
-            " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0) FROM blocks"
+            " coalesce(sum(raw), 0), coalesce(sum(read), 0), coalesce(sum(written), 0),"
+            " coalesce(sum(sealing_ns), 0), coalesce(sum(self_sealing_ns), 0) FROM blocks"
         )
         from tailrace.analyzer.model import outcomes
 
@@ -603,6 +605,8 @@ class Run:
             "events": events,
             "totals": totals,
             "totals_since_ns": since,
+            "sealing_ns": sealing,
+            "self_sealing_ns": self_sealing,
             "t0_ns": t0 if events else None,
             "t1_ns": t1 if events else None,
             "raw_bytes": raw,

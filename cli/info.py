@@ -75,9 +75,11 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "contexts": info["contexts"],
         "trace": f"{info['trace_files']} files, {info['blocks']} blocks",
         "size": f"{_bytes(info['compressed_bytes'])}, {_bytes(info['raw_bytes'])} raw",
+        "sealing": _sealing(info),
         "lost": lost or "nothing",
     }
-    rows = {name: value for name, value in rows.items() if name not in ("outcome", "detail", "recorded as") or value}
+    optional = ("outcome", "detail", "recorded as", "sealing")
+    rows = {name: value for name, value in rows.items() if name not in optional or value}
     return [[name, "" if value is None else str(value)] for name, value in rows.items()]
 
 
@@ -99,6 +101,13 @@ def _detail(info: dict[str, Any]) -> str:
     return (
         f"totals from {_time(info['totals_since_ns'])} on, {count_text(info['totals'], 'line')} for several calls each"
     )
+
+
+def _sealing(info: dict[str, Any]) -> str:
+    """The processor time of sealing; "" where the trace does not say."""
+    if not (total := info["sealing_ns"] + info["self_sealing_ns"]):
+        return ""
+    return f"{total / 1e9:.3f} s of processor time, {info['self_sealing_ns'] / 1e9:.3f} s of it in the processes"
 
 
 def _coverage(coverage: dict[str, Any]) -> str:

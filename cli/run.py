@@ -28,7 +28,7 @@ from tailrace.integrations.indexing import index_at_end
     "--detail",
     metavar="full|totals|auto[:BYTES]",
     help="full: a line of the trace for each call. totals: one for the calls of a function on a file; graphs, sums and "
-    "findings are the same. auto: full until a process's trace file has BYTES (64M), then totals. Default: full.",
+    "findings are the same. auto: full until the run's files on a node have BYTES (64M), then totals. Default: full.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)

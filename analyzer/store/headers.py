@@ -97,6 +97,9 @@ class Header:
     """How many blocks it was made of, the ones before `number` and itself."""
     totals: tuple[int, int] = (0, 0)
     """Lines of totals, and the events that they stand for."""
+    sealing_ns: int = 0
+    self_sealing_ns: int = 0
+    """Processor time of sealing that this block accounts for: of a sealer, of the process itself."""
 
     @staticmethod
     def tags_of(tags: str) -> dict[str, str]:
@@ -192,6 +195,8 @@ def parse(offset: int, member_bytes: int, text: bytes) -> Header:
         number=min(_natural(values, "block"), 2**32) if "block" in values else None,
         joined=min(max(_natural(values, "joined"), 1), 2**32) if "joined" in values else 1,
         totals=pair(values.get("totals")) or (0, 0),
+        sealing_ns=_natural(values, "sealing") if "sealing" in values else 0,
+        self_sealing_ns=_natural(values, "self_sealing") if "self_sealing" in values else 0,
     )
 
 

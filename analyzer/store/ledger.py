@@ -66,7 +66,8 @@ DAMAGED = {
 LEFT_OUT = OBSTACLES["left_out"]
 """Left out on the user's request: such a process has a row, and no share."""
 NO_ACCOUNT = (
-    "no account: still running, killed without a traced process waiting for it, or its children's part is unknown"
+    "no account: still running, lost with its node, killed without a traced process waiting for it, or its children's"
+    " part is unknown"
 )
 WENT_ON_AS_ANOTHER = "no account: it changed its user and executed another program, which has its own row"
 WENT_ON = "went on as a program that is not traced"

@@ -57,7 +57,7 @@ _MERGED = {
         "ledger",
     ),
     *_COUNTS,
-    *("totals", "uncounted", "lost"),
+    *("totals", "uncounted", "lost", "sealing", "self_sealing"),
 }
 """Keys of headers that are merged."""
 _LAST_ONLY = {"process", "exit", "reaped", "untraced"}
@@ -218,6 +218,9 @@ def _merged(unit: Sequence[Block]) -> Document:
             header[key] = [sum(pair) for pair in zip(*(getattr(one, key) for one in found), strict=True)]
     if "block" in header and len(unit) > 1:
         header["joined"] = sum(one.joined for one in found)
+    for key in ("sealing", "self_sealing"):
+        if key in header:
+            header[key] = sum(getattr(one, f"{key}_ns") for one in found)
     if "lost" in header:
         header["lost"] = dict(sum((Counter(one.lost) for one in found), Counter()))
     timed = [one for one in found if one.events] or found[-1:]

@@ -8,7 +8,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import ledger, problems
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
-from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, time_text
 
 
 def losses(run: AnalyzedRun) -> list[JsonObject]:
@@ -47,7 +47,7 @@ def coverage(run: AnalyzedRun, m: Model) -> JsonObject:
     total = ledger.totals(table)
     kernel = total.get("kernel_read", 0) + total.get("kernel_written", 0)
     captured = total.get("captured_read", 0) + total.get("captured_written", 0)
-    text = f"Coverage: {named}{_share_text(total, captured, kernel)}.{_detail_text(run)}"
+    text = f"Coverage: {named}{_share_text(total, captured, kernel)}.{_detail_text(run)}{_cost_text(run)}"
     return {
         "text": text,
         "moved_bytes": moved,
@@ -69,6 +69,16 @@ def _detail_text(run: AnalyzedRun) -> str:
         return ""
     when = f" from {(since - begin) / 1e9:.3f} s on" if since > begin else ""
     return f" Detail: totals{when} ({count_text(lines, 'line')} for several calls each)."
+
+
+def _cost_text(run: AnalyzedRun) -> str:
+    """What sealing took; "" where the trace does not say. What recording takes is not measured."""
+    info = run.info()
+    beside, within = (info.get(key) for key in ("sealing_ns", "self_sealing_ns"))
+    if not isinstance(beside, int) or not isinstance(within, int) or not beside + within:
+        return ""
+    where = f", {time_text(within)} of it in the processes" if within else ""
+    return f" Cost of tracing: sealing took {time_text(beside + within)} of processor time{where}."
 
 
 def _share_text(total: JsonObject, captured: int, kernel: int) -> str:

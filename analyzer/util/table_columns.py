@@ -311,6 +311,8 @@ TABLES = {
             "events": ("", "events"),
             "totals": ("", "lines that each stand for several calls (docs/trace-format.md)"),
             "totals_since_ns": ("ns", "when the first of them begins; null: there are none"),
+            "sealing_ns": ("ns", "processor time in which sealers made the blocks of the trace"),
+            "self_sealing_ns": ("ns", "the same of processes that sealed for themselves"),
             **_SPAN,
             "raw_bytes": (BYTES, "size of the blocks, uncompressed"),
             "read_bytes": _MOVED["read_bytes"],

@@ -72,6 +72,7 @@ SealAccount seal_journals(const std::string &run_dir, const std::string &journal
   const OwnIo own;
   SealAccount account;
   Sealing sealing(run_dir + "/trace", account.journals);
+  sealing.begin_account();
   seal_places(journal_directories(run_dir, journal_dir), run_dir,
               [&](const char *place) { return sealing.seal_dead(place); });
   return account;

@@ -246,6 +246,23 @@ def test_auto_is_full_until_its_budget_is_used_up(run_traced: TracedCommand) -> 
     assert "Detail: totals from" in run_cli("report", run_traced.run).stdout
 
 
+def test_auto_has_one_budget_for_all_processes_of_a_run(run_traced: TracedCommand) -> None:
+    """Each of them alone would not have used it up."""
+    loop = "import os; fd = os.open('/etc/passwd', os.O_RDONLY); [os.pread(fd, 9, n * 7 % 99) for n in range(300)]"
+    step = f'{sys.executable} -I -S -c "{loop}"'
+    run_traced(
+        "sh", "-c", f"i=0; while [ $i -lt 100 ]; do {step}; i=$((i+1)); done", options=("-q", "--detail", "auto:60K")
+    )
+    of_process: dict[int, list[int]] = {}
+    for line in lines(run_traced.run):
+        if line["name"] == "pread":
+            of_process.setdefault(line["pid"], []).append(line["args"].get("lines", 1))
+    assert len(of_process) == 100 and all(sum(found) == 300 for found in of_process.values())
+    counts = [len(found) for found in of_process.values()]
+    assert counts.count(300) >= 2 and counts.count(1) >= 50
+    assert "Detail: totals from" in run_cli("report", run_traced.run).stdout
+
+
 STAGES = {
     "make": "import random; f = open('data', 'w', buffering=512); r = random.Random(1)\n"
     "for _ in range(3000): f.write(f'{r.random()}\\n')",

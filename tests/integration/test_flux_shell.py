@@ -123,6 +123,18 @@ def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):
     assert json.loads((work / "shared" / "run.json").read_text())["command"] == ["flux:", "workflow", "campaign"]
 
 
+def test_jobs_of_a_run_leave_as_many_files_as_ran_at_once(traced_flux, work):
+    shared = f"--setattr=user.trace.run={work}/run"
+    jobs = [traced_flux.submit(f"--cwd={work}", "-n1", shared, STAGE, "cp", "in", f"out{n}") for n in range(20)]
+    for job in jobs:
+        traced_flux.wait(job)
+    trace = Trace(work / "run")
+    assert all(trace.of(work / f"out{n}") for n in range(20))
+    assert (
+        len(list((work / "run" / "trace").iterdir())) <= int(traced_flux.ask("resource", "list", "-no", "{ncores}")) + 2
+    )
+
+
 def test_an_untraced_job_sees_no_settings_or_preload(traced_flux, submit_in, work):
     _, run, done = submit_in("--env=-*", "env")
     _, _, refused = submit_in("--env=-*", "--setattr=user.trace=false", "env")

@@ -4,13 +4,16 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import tailrace
-from support.commands import TAILRACE
+from support import counted
+from support.commands import TAILRACE, run_cli
+from support.harm import Program
 from tailrace import _native
 
 CONTAINER = ["unshare", "--uts", "--pid", "--fork", "--mount-proc"]
@@ -86,3 +89,34 @@ def test_containers_of_a_machine_exchange_files(container: list[str], tmp_path: 
         ("stage:/sort", "stage:/count"): size,
         ("stage:/count", "stage:/count"): size,  # the pipe
     }
+
+
+@pytest.mark.root("mounts a file system")
+def test_a_host_that_is_lost_with_its_journals(container: list[str], program: Program, tmp_path: Path) -> None:
+    """Two hosts, each with memory of its own, trace into one run. One is killed whole while its program reads: what it
+    had handed over is in the trace, and the reader says of which process the end is not known."""
+    own_memory = [*container[:-1], 'hostname "$0" && mount -t tmpfs none /dev/shm && exec "$@"']
+    lost, kept = tmp_path / "log.lost", tmp_path / "log.kept"
+    traced = [*TAILRACE, "run", "-q", "-o", str(tmp_path / "run"), "--"]
+    ended = [*traced, str(program("counted")), str(kept), "2", "30000", "end", str(counted.SECOND_BASE)]
+    subprocess.run([*own_memory, "kept", *ended], cwd=tmp_path, check=True, timeout=120)
+    endless = [*traced, str(program("counted")), str(lost), "2", "0", "wait"]
+    words = [*own_memory, "lost", *endless]
+    words.insert(words.index("--fork"), "--kill-child")
+    host = subprocess.Popen(words, cwd=tmp_path)
+    while not lost.exists() or sum(counted.done(lost).values()) < 60_000:
+        assert host.poll() is None
+        time.sleep(0.01)
+    host.kill()
+    host.wait()
+    assert counted.check(kept, tmp_path / "run", counted.SECOND_BASE) == 60_000
+    found = counted.recorded(tmp_path / "run")
+    for tid, count in counted.done(lost).items():
+        times = [times for offset, times in found[tid].items() if offset < counted.SECOND_BASE]
+        assert set(times) == {1}
+        assert 4000 < len(times) < count, "what was recorded, or waited for the sealer, when the host was lost"
+    run = tailrace.open(tmp_path / "run")
+    causes = {(row.host, Path(str(row.exe)).name): row.cause for row in run.coverage.itertuples() if row.traced}
+    assert "still running" in causes["lost", "counted"]
+    assert causes["kept", "counted"] == ""
+    assert "1 of 2 processes without accounting" in run_cli("info", tmp_path / "run").stdout

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support import counted, kill_rounds, reader
-from support.commands import TracedCommand
+from support.commands import TracedCommand, run_cli
 from support.counted import Node
 from support.harm import Program
+from support.node_files import without_sealer
 from tailrace import _native
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -81,6 +83,57 @@ def test_many_processes_leave_one_file(run_traced: TracedCommand) -> None:
     assert [name.count("-") for name in found] == [0], list(found)
     (headers,) = found.values()
     assert len({(header["pid"], header["start"]) for header in headers}) == 101
+
+
+def test_a_later_sealer_continues_the_file_of_an_earlier_one(run_traced: TracedCommand) -> None:
+    for _ in range(2):
+        run_traced("/bin/true")
+    (name,) = blocks(run_traced.run)
+    path = run_traced.run / "trace" / name
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(whole[: len(whole) // 4])  # of a sealer that was killed in a block
+    run_traced("/bin/true")
+    found = blocks(run_traced.run)
+    assert list(found) == [name]
+    assert len({(header["pid"], header["start"]) for header in found[name]}) == 3
+    info = tailrace.open(run_traced.run).info()
+    assert info["processes"] == 3 and not info["losses"]
+
+
+def test_a_file_that_is_not_as_it_was_left_is_not_continued(run_traced: TracedCommand) -> None:
+    run_traced("/bin/true")
+    (name,) = blocks(run_traced.run)
+    path = run_traced.run / "trace" / name
+    whole = path.read_bytes()
+    path.rename(path.with_suffix(".old"))
+    path.write_bytes(whole)
+    run_traced("/bin/true")
+    (other,) = set(blocks(run_traced.run)) - {name}
+    assert path.read_bytes() == whole
+    with (path.with_name(other)).open("ab") as file:
+        file.write(b"no block")
+    run_traced("/bin/true")
+    assert path.with_name(other).read_bytes().endswith(b"no block")
+    assert len(list(path.parent.glob("*.pfw.gz"))) == 3
+
+
+def test_what_sealing_took_is_in_the_trace_and_in_the_report(run_traced: TracedCommand, program: Program) -> None:
+    command = (program("counted"), "log", 1, READS, "end")
+    run_traced(*command)
+    with without_sealer(run_traced.run):
+        run_traced(*command)
+    sums = {"sealing": 0, "self_sealing": 0}
+    for name, headers in blocks(run_traced.run).items():
+        key, other = ("self_sealing", "sealing") if "-" in name else ("sealing", "self_sealing")
+        assert all(header[key] > 0 and other not in header for header in headers)
+        sums[key] += sum(header[key] for header in headers)
+    run = tailrace.open(run_traced.run)
+    assert (run.info()["sealing_ns"], run.info()["self_sealing_ns"]) == tuple(sums.values())
+    # A line takes 40 ns at least, and sealing no longer than the whole.
+    assert all(READS * 40 < ns < 60e9 for ns in sums.values())
+    assert "Cost of tracing: sealing took" in run_cli("report", run_traced.run).stdout
+    assert "sealing" in run_cli("info", run_traced.run).stdout
 
 
 def test_whoever_is_killed_each_call_is_in_the_trace_or_counted_as_lost(program: Program) -> None:

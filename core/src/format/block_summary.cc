@@ -8,6 +8,7 @@ void BlockSummary::clear() {
   t0_ = UINT64_MAX;
   uncounted_[0] = uncounted_[1] = 0;
   totals_lines_ = totals_records_ = 0;
+  sealing_ns_ = 0;
   contexts_.truncate(0);
   reaped_.truncate(0);
   untraced_.truncate(0);
@@ -120,6 +121,14 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate
   number("epoch", segment.epoch.load(std::memory_order_relaxed));
   number("slots", next_slot);
   number("block", segment.blocks.load(std::memory_order_relaxed));
+  // Of one width, so that a block that is written twice has the same length.
+  constexpr uint64_t kMostNs = 1'000'000'000'000;
+  if (sealing_ns_ && sealing_ns_ < kMostNs) {
+    char digits[24];
+    size_t n = static_cast<size_t>(put_decimal(digits, sealing_ns_) - digits);
+    h << (by_process_ ? ",\"self_sealing\":" : ",\"sealing\":") << slice("            ", n, 12 - n)
+      << string_view(digits, n);
+  }
   number("read", read_);
   number("written", written_);
   if (totals_lines_) {

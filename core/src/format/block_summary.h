@@ -37,6 +37,8 @@ class BlockSummary {
   void add_line() { ++lines_; }
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
   // The event added last is a line of totals of so many records.
+  // The processor time that this block has to account for (SealOptions), of the process itself or of a sealer.
+  void set_sealing(uint64_t ns, bool by_process) { sealing_ns_ = ns, by_process_ = by_process; }
   void add_totals(uint64_t records) { ++totals_lines_, totals_records_ += records; }
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
@@ -65,6 +67,8 @@ class BlockSummary {
   SummaryRoom &room_;
   uint64_t lines_ = 0, events_ = 0, read_ = 0, written_ = 0, t0_ = 0, t1_ = 0;
   uint64_t uncounted_[2] = {0, 0};
+  uint64_t sealing_ns_ = 0;
+  bool by_process_ = false;
   uint64_t totals_lines_ = 0, totals_records_ = 0;
   Writer contexts_, reaped_, untraced_;
   string_view process_, exit_;

@@ -8,7 +8,7 @@ namespace tailrace {
 enum class DetailKind : uint32_t { kFull, kTotals, kAuto };
 struct Detail {
   DetailKind kind = DetailKind::kFull;
-  uint64_t budget_bytes = 0;  // kAuto: full until the trace file has so many
+  uint64_t budget_bytes = 0;  // kAuto: full until the trace files of the node have so many
 };
 constexpr uint64_t kDefaultBudgetBytes = 64 << 20;
 

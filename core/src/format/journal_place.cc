@@ -16,21 +16,6 @@ bool is_default(string_view chosen) {
   return chosen == kSettings[static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR)].fallback;
 }
 
-// random(4). A directory on a shared file system must be this node's own: whether a journal's process lives is asked of
-// this kernel.
-bool write_boot_id(Writer &out, int64_t &bytes_read) {
-  char id[64];
-  int fd = sys::open("/proc/sys/kernel/random/boot_id", O_RDONLY);
-  if (fd < 0) return false;
-  long n = sys::read(fd, id, sizeof id);
-  sys::close(fd);
-  if (n > 0) bytes_read += n;
-  constexpr long kUuidAndNewline = 37;
-  if (n != kUuidAndNewline) return false;
-  out << string_view(id, kUuidAndNewline - 1);
-  return true;
-}
-
 // A file of the size of a short process's journal can be made and mapped.
 int try_journal(const char *path) {
   size_t bytes = segment_bytes(kFirstSlots);
@@ -47,6 +32,20 @@ int try_journal(const char *path) {
 }
 
 }  // namespace
+
+// random(4)
+bool write_boot_id(Writer &out, int64_t &bytes_read) {
+  char id[64];
+  int fd = sys::open("/proc/sys/kernel/random/boot_id", O_RDONLY);
+  if (fd < 0) return false;
+  long n = sys::read(fd, id, sizeof id);
+  sys::close(fd);
+  if (n > 0) bytes_read += n;
+  constexpr long kUuidAndNewline = 37;
+  if (n != kUuidAndNewline) return false;
+  out << string_view(id, kUuidAndNewline - 1);
+  return true;
+}
 
 bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,
                          int64_t &bytes_read) {

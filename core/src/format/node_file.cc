@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/crc32.h"
+#include "format/journal_place.h"
 
 namespace tailrace {
 namespace {
@@ -53,8 +54,7 @@ void cut_torn_block(int fd, uint64_t file_bytes, uint64_t offset) {
 }  // namespace
 
 NodeFile::~NodeFile() {
-  add_to_manifest();
-  if (fd_ >= 0) sys::close(fd_);
+  leave(bytes_);
   if (directory_ >= 0) sys::close(directory_);
 }
 
@@ -90,47 +90,171 @@ uint64_t NodeFile::find_free() {
   return free;
 }
 
+// A file in the run's manifest/ with this suffix behind the host. -errno.
+int NodeFile::open_in_manifest(string_view suffix, int flags) {
+  char path[sizeof name_ + 96];
+  Writer p(path, sizeof path);
+  write_host(p << "../manifest/");
+  p << suffix;
+  if (!*p.c_str() || p.overflowed()) return -ENAMETOOLONG;
+  int fd = open_regular(path, flags | O_CREAT, directory_);
+  if (fd != -ENOENT) return fd;
+  sys::call(SYS_mkdirat, directory_, sys::pointer("../manifest"), 0700);
+  return open_regular(path, flags | O_CREAT, directory_);
+}
+
 // One line in one write(2): other sealers of the node may append at the same time, those of other nodes have files of
 // their own.
 void NodeFile::add_to_manifest() {
   if (fd_ < 0 || blocks_ == noted_blocks_) return;
-  char path[sizeof name_ + 32], line[sizeof name_ + 128];
-  Writer p(path, sizeof path), w(line, sizeof line);
-  write_host(p << "../manifest/");
-  p << ".jsonl";
+  char line[sizeof name_ + 128];
+  Writer w(line, sizeof line);
   (w << "{\"file\":").json(name_);
   (w << ",\"blocks\":").number(static_cast<int64_t>(blocks_));
   uint32_t crc = crc32_of(line, w.size());
   (w << ",\"crc\":\"").hex(crc, 8) << "\"}\n";
-  p.c_str();
-  if (p.overflowed() || w.overflowed()) return;
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND;
-  int fd = open_regular(path, kFlags, directory_);
-  if (fd == -ENOENT) {
-    sys::call(SYS_mkdirat, directory_, sys::pointer("../manifest"), 0700);
-    fd = open_regular(path, kFlags, directory_);
-  }
+  if (w.overflowed()) return;
+  int fd = open_in_manifest(".jsonl", O_WRONLY | O_APPEND);
   if (fd < 0) return;
   if (sys::write(fd, line, w.size()) == static_cast<long>(w.size())) noted_blocks_ = blocks_;
   sys::close(fd);
 }
 
-int NodeFile::open_next() {
+// -1: there can be none.
+int NodeFile::open_list() {
+  char suffix[64];
+  Writer w(suffix, sizeof suffix);
+  int64_t bytes_read = 0;
+  w << '.';
+  if (!write_boot_id(w, bytes_read)) return -1;
+  w << ".files";
+  int fd = open_in_manifest(w.view(), O_RDWR);
+  if (fd < 0 || is_owned_by(fd, sys::geteuid())) return fd < 0 ? -1 : fd;
+  sys::close(fd);
+  return -1;
+}
+
+// Lets go of the file, which another sealer may then continue.
+void NodeFile::leave(uint64_t bytes) {
+  if (fd_ < 0) return;
   add_to_manifest();
-  if (fd_ >= 0) sys::close(fd_);
+  int list = entry_at_ >= 0 ? open_list() : -1;
+  struct statx s;
+  if (list >= 0 && sys::statx(fd_, "", AT_EMPTY_PATH, STATX_INO, &s) >= 0) {
+    Entry entry{number_, s.stx_ino, bytes, blocks_};
+    sys::call(SYS_pwrite64, list, sys::pointer(&entry), sizeof entry, static_cast<long>(entry_at_));
+  }
+  if (list >= 0) sys::close(list);
+  sys::close(fd_);
   fd_ = -1;
-  if (directory_ < 0) return directory_;
+  entry_at_ = -1;
+}
+
+// A file that is open and locked. False: it is not as the list says, and may not be ours to cut.
+bool NodeFile::take_over(int fd, const Entry &entry) {
+  struct statx s;
+  if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE, &s) < 0 || s.stx_ino != entry.inode) return false;
+  if (s.stx_size < entry.bytes) return false;
+  uint64_t whole = entry.bytes, blocks = entry.blocks;
+  if (s.stx_size > whole) {
+    bool sound = false;
+    walk_blocks(fd, s.stx_size, whole, [&](BlockWalk &walk) {
+      BlockPlace place;
+      while (walk.next(place)) ++blocks;
+      whole = walk.offset();
+      char head[4] = {'\x1f', '\x8b', '\x08', '\x04'}, found[4];
+      long n = sys::pread(fd, found, sizeof found, static_cast<int64_t>(whole));
+      sound = n >= 0 && memcmp(head, found, static_cast<size_t>(n)) == 0;
+    });
+    if (!sound || (whole < s.stx_size && sys::ftruncate(fd, static_cast<int64_t>(whole)) < 0)) return false;
+  }
+  bytes_ = whole;
+  blocks_ = blocks;
+  noted_blocks_ = entry.blocks;
+  return whole < kNodeFileBytes;
+}
+
+bool NodeFile::continue_one() {
+  int list = open_list();
+  if (list < 0) return false;
+  Entry entry;
+  auto read_entry = [&](int64_t at) {
+    return sys::pread(list, &entry, sizeof entry, at) == static_cast<long>(sizeof entry);
+  };
+  for (int64_t at = 0; fd_ < 0 && read_entry(at); at += sizeof entry) {
+    if (entry.bytes >= kNodeFileBytes || !write_name(entry.number)) continue;
+    int fd = open_regular(name_, O_RDWR | O_APPEND, directory_);
+    if (fd < 0) continue;
+    // Again with the lock: its last sealer may have ended in between.
+    bool is = is_owned_by(fd, sys::geteuid()) && sys::flock(fd, LOCK_EX | LOCK_NB) == 0 && !is_unlinked(fd) &&
+              read_entry(at) && take_over(fd, entry);
+    if (is) {
+      fd_ = fd;
+      number_ = entry.number;
+      entry_at_ = at;
+    } else {
+      sys::close(fd);
+    }
+  }
+  sys::close(list);
+  return fd_ >= 0;
+}
+
+void NodeFile::add_to_list() {
+  struct statx s;
+  int list = open_list();
+  if (list < 0) return;
+  Entry entry{number_, 0, 0, 0}, found;
+  if (sys::statx(fd_, "", AT_EMPTY_PATH, STATX_INO, &s) >= 0) {
+    entry.inode = s.stx_ino;
+    sys::call(SYS_fcntl, list, F_SETFL, O_APPEND);
+    sys::write(list, reinterpret_cast<const char *>(&entry), sizeof entry);
+  }
+  // Others may have added theirs.
+  for (int64_t at = 0; sys::pread(list, &found, sizeof found, at) == static_cast<long>(sizeof found);
+       at += sizeof found) {
+    if (found.number == number_ && found.inode == entry.inode) entry_at_ = at;
+  }
+  sys::close(list);
+}
+
+int NodeFile::make_next() {
   for (uint64_t n = find_free(); fd_ < 0; ++n) {
     if (!write_name(n)) return -ENAMETOOLONG;
     int fd = open_regular(name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, directory_);
     if (fd == -EEXIST) continue;
     if (fd < 0) return fd;
-    // On a file system without locks no one cuts this file's torn end.
-    sys::flock(fd, LOCK_EX | LOCK_NB);
+    // On a file system without locks no one cuts this file's torn end, nor continues it.
+    bool locked = sys::flock(fd, LOCK_EX | LOCK_NB) == 0;
     fd_ = fd;
+    number_ = n;
     bytes_ = blocks_ = noted_blocks_ = 0;
+    if (locked) add_to_list();
   }
   return 0;
+}
+
+int NodeFile::open_next() {
+  bool is_full = fd_ >= 0 && !is_unlinked(fd_);
+  leave(is_full ? kNodeFileBytes : 0);
+  others_bytes_ = kUnknown;
+  if (directory_ < 0) return directory_;
+  return continue_one() ? 0 : make_next();
+}
+
+uint64_t NodeFile::bytes_in_all() {
+  if (others_bytes_ == kUnknown && directory_ >= 0) {
+    others_bytes_ = 0;
+    char ours[sizeof name_];
+    memcpy(ours, name_, sizeof name_);
+    struct statx s;
+    for (uint64_t n = 0; write_name(n) && sys::statx(directory_, name_, AT_SYMLINK_NOFOLLOW, STATX_SIZE, &s) >= 0;
+         ++n) {
+      if (fd_ < 0 || n != number_) others_bytes_ += s.stx_size;
+    }
+    memcpy(name_, ours, sizeof name_);
+  }
+  return directory_ < 0 ? 0 : others_bytes_ + (fd_ >= 0 ? bytes_ : 0);
 }
 
 // NFS and quotas report a full disk only when a descriptor of the file is closed.

@@ -1,6 +1,11 @@
-// The trace files that a node's sealer writes: <host>.<n>.pfw.gz, with the blocks of all its processes in the order in
-// which they are sealed. A file belongs to the sealer that made it, which holds its lock (flock) while it lives; a full
-// one is followed by the next number.
+// The trace files that a node's sealers write: <host>.<n>.pfw.gz, with the blocks of all their processes in the order in
+// which they are sealed. A file belongs to the sealer that has its lock (flock); a full one is followed by another.
+//
+// A sealer continues a file that an earlier one has left, so that thousands of launchers leave a few files. Which files these
+// are is in a list, <host>.<boot id>.files in the run's manifest/, of this kernel's sealers alone: only between processes of one kernel
+// a lock is sure to hold on every shared file system that grants one. Hosts may have equal names. The list has how much of a
+// file is whole blocks; what follows, of a sealer that was killed, is looked at and cut by who continues the file. Where
+// anything is not as expected, or there are no locks, a new file is begun.
 //
 // So that no record is sealed twice where a sealer dies: the place of each block is in the journal (BlockPlan) before it
 // is written. Whether it was written whole is to be seen there, and nowhere else.
@@ -31,19 +36,35 @@ class NodeFile {
   // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it is
   // gone. To be called when the sealer ends; a sealer that is killed adds nothing.
   void add_to_manifest();
+  // In this node's files, about: those of other sealers may have grown since ours was opened.
+  uint64_t bytes_in_all();
   // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to.
   int append(int journal_fd, SegmentHeader &copy, string_view member, uint32_t next_slot);
 
  private:
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+  struct Entry {  // of the list
+    uint64_t number, inode, bytes, blocks;
+  };
   bool write_name(uint64_t n);
   uint64_t find_free();
   int open_next();
+  int make_next();
+  bool continue_one();
+  bool take_over(int fd, const Entry &entry);
+  int open_in_manifest(string_view suffix, int flags);
+  int open_list();
+  void add_to_list();
+  void leave(uint64_t bytes);
   int write_block(string_view member);
   int flush();
 
   int directory_ = -2;  // -errno: there is none
   int fd_ = -1;
   uint64_t bytes_ = 0, blocks_ = 0, noted_blocks_ = 0;
+  uint64_t others_bytes_ = kUnknown;  // in the node's other files
+  uint64_t number_ = 0;
+  int64_t entry_at_ = -1;  // our file's place in the list
   char name_[sizeof BlockPlan{}.file] = {};
 };
 

@@ -284,6 +284,7 @@ void NodeSealer::run() {
   setpriority(PRIO_PROCESS, 0, 10);
   prctl(PR_SET_NAME, "tailrace-seal");
   uint64_t pause_ns = kShortestPauseNs;
+  sealing_.begin_account();
   while (!stopping_.load()) {
     // The one that had it may have ended, or somebody has removed it.
     if (holds_board() && is_unlinked(board_)) drop_board();
@@ -296,11 +297,13 @@ void NodeSealer::run() {
     pause(holds_board() ? pause_ns : 10 * kLongestPauseNs);
   }
   if (holds_board()) say_no_sealer();
+  sealing_.end_account();
   processor_ns_ += processor_time_ns();
 }
 
 int NodeSealer::seal_dead(const char *directory) {
   uint64_t before = processor_time_ns();
+  sealing_.begin_account();
   stopping_.store(0);
   refusing_until_ns_ = 0;
   if (holds_board()) {
@@ -311,6 +314,7 @@ int NodeSealer::seal_dead(const char *directory) {
     drop_board();
   }
   int status = sealing_.seal_dead(directory);
+  sealing_.end_account();
   processor_ns_ += processor_time_ns() - before;
   return status;
 }

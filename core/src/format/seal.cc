@@ -524,6 +524,8 @@ void Sealer::end_block(uint32_t next_slot) {
   size_t n = s_.lines.finish();
   if (n == 0 || n > stored_bound(raw_bytes)) n = store_text(s_.raw, raw_bytes, s_.out);
   Writer header(s_.header, sizeof s_.header);
+  const uint64_t spent_ns = options_.accounted_ns ? processor_time_ns() : 0;
+  if (spent_ns) summary_.set_sealing(spent_ns - *options_.accounted_ns, options_.by_process);
   summary_.write(header, segment_, n, raw_bytes, next_slot);
   int status = -1;
   size_t member_bytes = 0;
@@ -541,6 +543,7 @@ void Sealer::end_block(uint32_t next_slot) {
   }
   // A target has stored both.
   if (!options_.target) segment_.blocks.fetch_add(1, std::memory_order_relaxed);
+  if (spent_ns) *options_.accounted_ns = spent_ns;
   segment_.first_slot.store(next_slot, std::memory_order_release);
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
     if (lost[i]) segment_.lost[i].fetch_sub(lost[i], std::memory_order_relaxed);

@@ -35,7 +35,10 @@ struct BlockTarget {
 struct SealOptions {
   const BlockTarget *target = nullptr;  // null: the segment's own trace file
   bool last = false;          // no block of the segment follows: one is written for the ledger alone, where it must be
-  uint64_t sealed_bytes = 0;  // of the process, beside those in its own trace file (format/detail.h)
+  uint64_t sealed_bytes = 0;  // of the run, beside those in the process's own trace file (format/detail.h)
+  // The calling thread's processor time up to which blocks have an account; each block's is its own until then. Null: none.
+  uint64_t *accounted_ns = nullptr;
+  bool by_process = false;  // its own process seals
   // Where it becomes 1, no further block is written: -ECANCELED, and `unwritten` is not the whole number.
   const std::atomic<uint32_t> *canceled = nullptr;
 };

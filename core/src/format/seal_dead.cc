@@ -11,6 +11,7 @@
 
 #include "base/sys.h"
 #include "format/checked_file.h"
+#include "format/detail.h"
 #include "format/host_description.h"
 #include "format/sealer_board.h"
 #include "format/sealing.h"
@@ -138,8 +139,7 @@ bool is_journal(const SegmentHeader &h, uint64_t file_bytes) {
 }  // namespace
 
 Sealing::Sealing(string_view trace_directory, SealedJournals &result)
-    : processes_(static_cast<ProcessBytes *>(sys::allocate_pages(kProcesses * sizeof(ProcessBytes)))),
-      trace_directory_bytes_(trace_directory.size()),
+    : trace_directory_bytes_(trace_directory.size()),
       result_(result),
       scratch_(make_seal_scratch()),
       copy_(sys::allocate_pages(segment_bytes(kSegmentSlots))) {
@@ -153,15 +153,11 @@ Sealing::Sealing(string_view trace_directory, SealedJournals &result)
 Sealing::~Sealing() {
   if (scratch_) free_seal_scratch(scratch_);
   if (copy_) sys::munmap(copy_, segment_bytes(kSegmentSlots));
-  if (processes_) sys::munmap(processes_, kProcesses * sizeof(ProcessBytes));
 }
 
-uint64_t &Sealing::sealed_bytes_of(const SegmentHeader &segment) {
-  uint64_t process = segment.start_realtime_ns * 31 + static_cast<uint64_t>(segment.pid);
-  ProcessBytes &found = processes_[fnv64(reinterpret_cast<const char *>(&process), sizeof process) % kProcesses];
-  if (found.process != process) found = {process, 0};
-  return found.bytes;
-}
+void Sealing::begin_account() { accounted_ns_ = processor_time_ns() - unaccounted_ns_; }
+
+void Sealing::end_account() { unaccounted_ns_ = processor_time_ns() - accounted_ns_; }
 
 // A copy: the program that wrote the journal, or another user, may change or cut the file at any moment, and a mapping of
 // it would show a name after it was checked, or end the sealer by SIGBUS.
@@ -178,7 +174,6 @@ int Sealing::append(void *self, SegmentHeader &segment, string_view member, uint
   uint64_t before = processor_time_ns();
   int status = sealing->node_file_.append(sealing->journal_fd_, segment, member, next_slot);
   sealing->result_.writing_ns += processor_time_ns() - before;
-  if (status >= 0) sealing->sealed_bytes_of(segment) += member.size();
   return status;
 }
 
@@ -194,8 +189,12 @@ Outcome Sealing::seal_copy(int fd, bool apart, bool dead) {
   uint64_t unwritten = 0;
   journal_fd_ = fd;
   BlockTarget target{this, append};
-  int status = seal_segment(segment, segment.allocated_slots.load(), *scratch_, now, &result_.totals, &unwritten,
-                            {apart ? nullptr : &target, dead, sealed_bytes_of(segment), canceled_});
+  SealOptions options{apart ? nullptr : &target, dead};
+  if (segment.detail == static_cast<uint32_t>(DetailKind::kAuto)) options.sealed_bytes = node_file_.bytes_in_all();
+  options.canceled = canceled_;
+  options.accounted_ns = &accounted_ns_;
+  int status =
+      seal_segment(segment, segment.allocated_slots.load(), *scratch_, now, &result_.totals, &unwritten, options);
   if (status >= 0) return Outcome::kSealed;
   if (!dead) return Outcome::kFailed;
   // Events that the process dropped while it lived are counted in the journal alone.
@@ -444,7 +443,9 @@ int Sealing::seal_dead(const char *directory) {
 }
 
 int seal_dead_journals(const char *directory, SealedJournals &result, string_view trace_directory) {
-  return Sealing(trace_directory, result).seal_dead(directory);
+  Sealing sealing(trace_directory, result);
+  sealing.begin_account();
+  return sealing.seal_dead(directory);
 }
 
 }  // namespace tailrace

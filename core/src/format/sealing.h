@@ -25,7 +25,11 @@ class Sealing {
   // Where it becomes 1, sealing stops before the next block, which is then tried again.
   void cancel_by(const std::atomic<uint32_t> *canceled) { canceled_ = canceled; }
   // False without memory.
-  bool is_ready() const { return scratch_ && copy_ && processes_; }
+  bool is_ready() const { return scratch_ && copy_; }
+  // Around what a thread does here: its processor time is accounted for in the blocks that are written meanwhile, and what is
+  // left over in those of the next thread.
+  void begin_account();
+  void end_account();
   // The journals of all dead processes in the directory, which must be this user's, and of those that changed their user.
   int seal_dead(const char *directory);
 
@@ -48,20 +52,14 @@ class Sealing {
   void count(Outcome outcome);
   static int append(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot);
 
-  uint64_t &sealed_bytes_of(const SegmentHeader &segment);
-
-  // By process, as a number made of its identity; two of one place count in turn, and each anew.
-  static constexpr size_t kProcesses = 8192;
-  struct ProcessBytes {
-    uint64_t process, bytes;
-  };
-  ProcessBytes *processes_;
   char trace_directory_[sizeof SegmentHeader{}.trace_path];
   size_t trace_directory_bytes_;
   SealedJournals &result_;
   SealScratch *scratch_;
   void *copy_;  // a journal
   int journal_fd_ = -1;
+  // Of the thread's clock: up to where it is accounted for; begin_account() counts on from there.
+  uint64_t accounted_ns_ = 0, unaccounted_ns_ = 0;
   const std::atomic<uint32_t> *canceled_ = nullptr;
   NodeFile node_file_;
 };

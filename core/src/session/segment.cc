@@ -63,8 +63,13 @@ struct SealJob {
 
 void do_seal_job(void *raw) {
   auto *job = static_cast<SealJob *>(raw);
+  // Here, since another task may run it (with_descriptor).
+  uint64_t accounted_ns = processor_time_ns() - g_session.unaccounted_ns;
+  job->options.accounted_ns = &accounted_ns;
+  job->options.by_process = true;
   job->status =
       seal_segment(*job->segment, job->used, *job->scratch, job->now, &job->totals, &job->unwritten, job->options);
+  g_session.unaccounted_ns = processor_time_ns() - accounted_ns;
 }
 
 // Sealing lock held.

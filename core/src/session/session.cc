@@ -114,6 +114,7 @@ void begin_process() {
   g.start_realtime_ns = realtime_ns();
   g.segment_count = g.kept_segments = 0;
   g.losses_without_segment.store(0);
+  g.unaccounted_ns = 0;
   g.unrecorded = false;
   g.start_recorded = false;
   g.sealed_for_exit = false;

@@ -142,7 +142,8 @@ struct Session {
   uint64_t pid_namespace;
   std::atomic<uint64_t> losses_without_segment;  // of before the first segment
   SealScratch *scratch;
-  char *seal_stack;  // kPrivateStackBytes
+  char *seal_stack;         // kPrivateStackBytes
+  uint64_t unaccounted_ns;  // processor time of sealing that no block has (SealOptions)
   char host[256];
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];
