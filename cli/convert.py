@@ -48,12 +48,12 @@ def _refuse_existing(directory: Path) -> None:
 
 
 def _to_otf2(source: Path, directory: Path) -> None:
-    from tailrace.analyzer.exports import otf2
+    from tailrace.analyzer.exports import otf2_archive
 
     _refuse_existing(directory)
     run = open_run(source)
     for text in run.problems:
         say(f"incomplete: {text}")
     events = int(run.info()["events"])
-    otf2.write(run, directory, events)
+    otf2_archive.write(run, directory, events)
     click.echo(f"{count_text(events, 'event')} written to {directory / 'traces.otf2'}", err=True)
