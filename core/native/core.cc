@@ -66,7 +66,7 @@ std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
   std::vector<std::tuple<std::string, std::string, std::string>> rows;
   for (size_t i = 1; i < kFunctionCount; ++i) {
     const Function &f = function(static_cast<Fn>(i));
-    if (!f.symbol.empty()) rows.emplace_back(f.symbol, f.name, f.category);
+    if (!f.symbol.empty()) rows.emplace_back(f.symbol.view(), f.name.view(), f.category.view());
   }
   return rows;
 }

@@ -1,6 +1,8 @@
 // See format/functions.h.
 #include "format/functions.h"
 
+#include <stddef.h>
+
 namespace tailrace {
 
 using namespace trait;
@@ -9,6 +11,44 @@ constexpr CategoryRow kCategories[] = {
 #define CATEGORY(name, ...) {#name, uint32_t{__VA_ARGS__}},
 #include "format/categories.def"
 #undef CATEGORY
+};
+
+#define OPENING(name, category) "{\"name\":\"" name "\",\"cat\":\"" #category "\",\"ph\":\"X\",\"pid\":"
+
+struct FunctionTexts {
+  char none[1];
+#define CATEGORY(name, ...) char category_##name[sizeof #name];
+#include "format/categories.def"
+#undef CATEGORY
+#define EVENT(number, name, category, ...) \
+  char name_##number[sizeof name], opening_##number[sizeof OPENING(name, category)];
+#define HOOK(symbol, ...)               \
+  char symbol_##symbol[sizeof #symbol]; \
+  EVENT(symbol, __VA_ARGS__)
+#define LAYER HOOK
+#include "format/events.def"
+#include "format/hooks.def"
+#include "format/layers.def"
+#undef EVENT
+#undef LAYER
+#undef HOOK
+};
+static_assert(sizeof(FunctionTexts) <= UINT16_MAX, "TableText::at");
+
+constexpr FunctionTexts kFunctionTexts = {
+    "",
+#define CATEGORY(name, ...) #name,
+#include "format/categories.def"
+#undef CATEGORY
+#define EVENT(number, name, category, ...) name, OPENING(name, category),
+#define HOOK(symbol, ...) #symbol, EVENT(symbol, __VA_ARGS__)
+#define LAYER HOOK
+#include "format/events.def"
+#include "format/hooks.def"
+#include "format/layers.def"
+#undef EVENT
+#undef LAYER
+#undef HOOK
 };
 
 namespace {
@@ -40,25 +80,29 @@ constexpr bool is_summed(string_view name, Direction direction, Shape shape, uin
   }
 }
 
-constexpr Function row(string_view symbol, string_view name, Category category, string_view opening,
-                       Direction direction, Shape shape, uint32_t traits) {
-  const CategoryRow &of = kCategories[static_cast<size_t>(category)];
+constexpr Function row(TableText symbol, TableText name, TableText category, TableText opening, string_view called,
+                       Category of_category, Direction direction, Shape shape, uint32_t traits) {
+  const CategoryRow &of = kCategories[static_cast<size_t>(of_category)];
   const bool uncounted = ((traits | of.traits) & kUncounted) != 0, above = (of.traits & kUpper) != 0;
-  const bool summed = is_summed(name, direction, shape, traits | of.traits);
-  return {symbol,    name,  of.name, opening, direction, shape, traits, told_direction(name) == direction,
+  const bool summed = is_summed(called, direction, shape, traits | of.traits);
+  return {symbol,    name,  category, opening, direction, shape, traits, told_direction(called) == direction,
           uncounted, above, summed};
 }
 
-#define OPENING(name, category) "{\"name\":\"" name "\",\"cat\":\"" #category "\",\"ph\":\"X\",\"pid\":"
-#define ROW(symbol, name, category, direction, shape, traits) \
-  row(symbol, name, Category::category, OPENING(name, category), Direction::direction, Shape::shape, traits),
-#define HOOK(symbol, name, category, direction, shape, ...) \
-  ROW(#symbol, name, category, direction, shape, uint32_t{__VA_ARGS__})
+constexpr TableText kNoText = {0, 0};
+
+}  // namespace
+
+#define TEXT(member) \
+  TableText { offsetof(FunctionTexts, member), sizeof(FunctionTexts::member) - 1 }
+#define ROW(symbol, number, name, category, direction, shape, ...)                                              \
+  row(symbol, TEXT(name_##number), TEXT(category_##category), TEXT(opening_##number), name, Category::category, \
+      Direction::direction, Shape::shape, uint32_t{__VA_ARGS__}),
+#define HOOK(symbol, ...) ROW(TEXT(symbol_##symbol), symbol, __VA_ARGS__)
 #define LAYER HOOK
-#define EVENT(number, name, category, direction, shape, ...) \
-  ROW("", name, category, direction, shape, uint32_t{__VA_ARGS__})
+#define EVENT(number, ...) ROW(kNoText, number, __VA_ARGS__)
 constexpr Function kFunctions[kFunctionCount] = {
-    {"", "", "", "", Direction::N, Shape::kPlain, 0, true, false, false, false},
+    {kNoText, kNoText, kNoText, kNoText, Direction::N, Shape::kPlain, 0, true, false, false, false},
 #include "format/events.def"
 #include "format/hooks.def"
 #include "format/layers.def"
@@ -67,10 +111,7 @@ constexpr Function kFunctions[kFunctionCount] = {
 #undef LAYER
 #undef HOOK
 #undef ROW
+#undef TEXT
 #undef OPENING
-
-}  // namespace
-
-const Function &function(Fn f) { return kFunctions[static_cast<size_t>(f)]; }
 
 }  // namespace tailrace

@@ -131,11 +131,24 @@ constexpr Direction told_direction(string_view name) {
   return name.find("read") != string_view::npos ? Direction::R : Direction::N;
 }
 
+// A text of the table of functions: where it begins in kFunctionTexts, with a zero behind it. A pointer would have to be
+// relocated when the library is loaded, and with it all pages of the table copied, in every process.
+struct TableText {
+  uint16_t at, bytes;
+
+  inline const char *data() const;
+  bool empty() const { return bytes == 0; }
+  string_view view() const { return {data(), bytes}; }
+  operator string_view() const { return view(); }
+};
+extern const struct FunctionTexts kFunctionTexts;
+const char *TableText::data() const { return reinterpret_cast<const char *>(&kFunctionTexts) + at; }
+
 struct Function {
-  string_view symbol;  // of a hook
-  string_view name;
-  string_view category;
-  string_view opening;  // of its events' lines, up to the process's number
+  TableText symbol;  // of a hook
+  TableText name;
+  TableText category;
+  TableText opening;  // of its events' lines, up to the process's number
   Direction direction;
   Shape shape;
   uint32_t traits;       // trait::Bit, without its category's
@@ -148,7 +161,8 @@ struct Function {
 // A size that the call does not give, for kObject.
 constexpr int64_t kUnknownBytes = INT64_MAX;
 
-const Function &function(Fn f);
+extern const Function kFunctions[kFunctionCount];
+inline const Function &function(Fn f) { return kFunctions[static_cast<size_t>(f)]; }
 
 struct CategoryRow {
   string_view name;

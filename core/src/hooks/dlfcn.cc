@@ -30,7 +30,7 @@ std::atomic<bool> g_uncounted;
 void *wrapper_for(const char *name, void *address) {
   for (size_t i = 0; i < kWrapperCount; ++i) {
     Fn f = hook_function(i);
-    if (function(f).symbol != name) continue;
+    if (function(f).symbol.view() != name) continue;
     void *real = find_real(f), *wrapper = kWrappers[i];
     if (real == address) return wrapper;
     // Another tool comes before libc, and the program asks for libc's.

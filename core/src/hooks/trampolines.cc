@@ -123,7 +123,7 @@ void *code(const char *block, int number) {
 }  // namespace
 
 void *make_trampoline(Fn f, void *wrapper, void *next, void *libc_function) {
-  if (function(f).category == "PROCESS") return nullptr;
+  if (function(f).category.view() == "PROCESS") return nullptr;
   sys::SignalsBlocked signals;
   Locked lock(g_session.wiped->table);
   int number = 0;

@@ -69,7 +69,7 @@ void *resolve_real(Fn f) {
   if (void *p = find_real(f)) return p;
   char message[256];
   Writer w(message, sizeof message);
-  w << "tailrace: this C library has no " << function(f).symbol << ", which the program calls\n";
+  w << "tailrace: this C library has no " << function(f).symbol.view() << ", which the program calls\n";
   sys::write(2, w.view().data(), w.size());
   abort();
 }

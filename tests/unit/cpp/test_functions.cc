@@ -17,7 +17,7 @@ TEST(Functions, RowsOfOneNameMeanTheSame) {
     const Function f = row(i);
     const uint32_t traits = f.traits & ~trait::kUncounted;
     const auto seen = meaning.emplace(std::string(f.name), traits).first;
-    EXPECT_EQ(seen->second, traits) << f.name;
+    EXPECT_EQ(seen->second, traits) << f.name.view();
   }
 }
 
@@ -28,7 +28,7 @@ TEST(Functions, ARowOfTheHookTableHasItsFunction) {
 #undef HOOK
   };
   size_t row = 0;
-  for (const char *symbol : kSymbols) EXPECT_EQ(function(hook_function(row++)).symbol, symbol);
+  for (const char *symbol : kSymbols) EXPECT_EQ(function(hook_function(row++)).symbol.view(), symbol);
 }
 
 TEST(Functions, ARowHasTheTraitsOfItsCategory) {
@@ -37,7 +37,8 @@ TEST(Functions, ARowHasTheTraitsOfItsCategory) {
   EXPECT_TRUE(function(Fn::f_splice).uncounted);
   EXPECT_FALSE(function(Fn::f_read).uncounted);
   for (size_t i = 1; i < kFunctionCount; ++i) {
-    EXPECT_EQ(row(i).above, row(i).category == "HDF5" || row(i).category == "MPIIO") << row(i).name;
+    const string_view category = row(i).category;
+    EXPECT_EQ(row(i).above, category == "HDF5" || category == "MPIIO") << row(i).name.view();
   }
 }
 
@@ -48,15 +49,15 @@ TEST(Functions, TransfersAreOfADirection) {
                        f.shape == Shape::kStatus || f.shape == Shape::kChars || f.shape == Shape::kMessages ||
                        f.shape == Shape::kDone;
     const bool plain = f.shape == Shape::kPlain;
-    EXPECT_TRUE(!moves || f.direction != Direction::N) << f.symbol << " " << f.name;
-    EXPECT_TRUE(!plain || f.direction == Direction::N) << f.symbol << " " << f.name;
+    EXPECT_TRUE(!moves || f.direction != Direction::N) << f.symbol.view() << " " << f.name.view();
+    EXPECT_TRUE(!plain || f.direction == Direction::N) << f.symbol.view() << " " << f.name.view();
   }
 }
 
 TEST(Functions, CategoriesAreUsed) {
   for (const CategoryRow &category : kCategories) {
     bool used = false;
-    for (size_t i = 1; i < kFunctionCount && !used; ++i) used = row(i).category == category.name;
+    for (size_t i = 1; i < kFunctionCount && !used; ++i) used = row(i).category.view() == category.name;
     EXPECT_TRUE(used) << category.name;
   }
 }
