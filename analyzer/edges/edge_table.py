@@ -10,7 +10,8 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
              `BURST_ORDER`
     extents  (burst, start, end): which bytes of the file, as a union; `times` likewise: when, in ns since the epoch
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
-    counts   (who, kind): calls and bytes, including those of unknown files
+    counts   (who, kind): calls and bytes, including those of unknown files; buffered_calls: on the C library's
+             streams, of which most stay in the process
     facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, each
              call by itself, missed (a .pyc that did not exist); begin of the first, end of the last
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
@@ -174,7 +175,7 @@ def summed(rows: pd.DataFrame, key: Sequence[str], hows: Mapping[str, np.ufunc])
 
 
 SPAN = {"first_ns": np.minimum, "last_ns": np.maximum}
-COUNT_SUMS = ("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes")
+COUNT_SUMS = ("calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes", "buffered_calls")
 
 
 def sum_counts(rows: pd.DataFrame) -> pd.DataFrame:

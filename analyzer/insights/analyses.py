@@ -1,6 +1,6 @@
 """The analyses of a run, each computed on first use: what findings, reports, graphs and comparisons are made from.
 
-    Inputs (inputs.py) -> Analyses: critical, declared, failures, conflicts, lifetime, streams, apart, fans, caterpillar
+    Inputs (inputs.py) -> Analyses: critical, declared, failures, conflicts, lifetime, access_costs, streams, apart, ...
 
 Each property is a pure function of the inputs; the modules named beside them have the definitions. Besides them stand
 the arguments of `tailrace query` that select a task or a stage.
@@ -16,7 +16,7 @@ from glob import escape as literal
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.insights import conflicts, critical, declared_savings, failures, lifetime, pairs
+from tailrace.analyzer.insights import access_costs, conflicts, critical, declared_savings, failures, lifetime, pairs
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
@@ -84,6 +84,11 @@ class Analyses:
     def apart(self) -> pd.DataFrame:
         """Stages between which bytes passed from host to host; columns of `pairs.apart`."""
         return pairs.apart(self.inputs)
+
+    @cached_property
+    def access_costs(self) -> access_costs.Costs:
+        """What small calls, random offsets, metadata calls and short processes cost (access_costs.py)."""
+        return access_costs.costs(self.inputs)
 
     @cached_property
     def fans(self) -> pd.DataFrame:

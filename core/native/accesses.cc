@@ -224,6 +224,7 @@ class EventFolder {
     if (!io) return;
     add(&cell, kCountCalls, number(call, kCallCount));
     add(&cell, kFailed, call.ok ? 0 : 1);
+    if (call.is(kBuffered)) add(&cell, kBufferedCalls, number(call, kCallCount));
     const int64_t size = call.ok ? number(call, kSize) : 0;
     const int64_t read = call.is(kReads) ? size : 0, written = call.is(kWrites) ? size : 0;
     add(&cell, kReadBytes, read);

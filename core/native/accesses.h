@@ -78,7 +78,7 @@ inline constexpr BitName kBitNames[] = {
     {"moves", kMoves},     {"links", kLinks}, {"unlinks", kUnlinks},   {"forks", kForks},         {"reaps", kReaps},
     {"waits", kWaits},     {"upper", kUpper}, {"not_io", kNotIo},      {"mmap", kMmap},           {"process", kProcess},
     {"channel", kChannel}, {"libc", kLibc},   {"stream", kStreamType}, {"regular", kRegular},     {"reads", kReads},
-    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless},
+    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless}, {"buffered", kBuffered},
 };
 
 // What a call's time counts as, in the order of edges.KINDS.
@@ -102,12 +102,14 @@ enum CountColumn : size_t {
   kReadBytes,
   kWrittenBytes,
   kUnnamedBytes,
+  kBufferedCalls,
   kCountFirst,
   kCountLast,
   kCountColumns
 };
 inline constexpr const char *kCountNames[kCountColumns] = {
-    "who", "kind", "calls", "failed", "read_bytes", "written_bytes", "unnamed_bytes", "first_ns", "last_ns"};
+    "who",           "kind",          "calls",          "failed",   "read_bytes",
+    "written_bytes", "unnamed_bytes", "buffered_calls", "first_ns", "last_ns"};
 
 enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAliasColumns };
 inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};

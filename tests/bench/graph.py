@@ -85,7 +85,9 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
     times = {"first_ns": np.int64(T0_NS), "last_ns": np.int64(T0_NS)}
     actor = np.arange(tasks)
     counts = pd.DataFrame({"who": actor, "kind": edge_table.READ, "calls": 1, "failed": 0, "read_bytes": size})
-    counts = counts.assign(written_bytes=size, unnamed_bytes=0, first_ns=start, last_ns=start + 9 * 10**8)
+    counts = counts.assign(
+        written_bytes=size, unnamed_bytes=0, buffered_calls=0, first_ns=start, last_ns=start + 9 * 10**8
+    )
     facts = pd.DataFrame({"who": writer, "file": np.arange(files), "what": "create", "path": "", "path2": "", **times})
     return edge_table.Partial(
         who=who,

@@ -25,6 +25,7 @@ CALLS = st.sampled_from(
         ],
         *[{"name": "munmap", "cat": "MMAP", "prot": 3, "flags": 1}, {"name": "unlink"}, {"name": "rename"}],
         *[{"name": "link"}, {"name": "fork", "cat": "PROCESS"}, {"name": "wait", "cat": "PROCESS"}],
+        *[{"name": "fread", "dir": "r", "cat": "STDIO"}, {"name": "fwrite", "dir": "w", "cat": "STDIO"}],
         *[{"name": "read", "dir": "r", "cat": "MPIIO"}, {"name": "getline", "dir": "r", "cat": "LIBC"}],
     ]
 )
@@ -114,7 +115,8 @@ def wanted_counts(events: list[dict[str, Any]]) -> dict[Any, Counter[str]]:
         size = (event["size"] or 0) if succeeded(event) else 0
         moved = {"read_bytes": size * ("r" in way), "written_bytes": size * ("w" in way)}
         unnamed = not event["file"] or (way == "rw" and not event["file2"])
-        cell.update(moved, calls=1 if calls is None else calls, failed=not succeeded(event))
+        calls = 1 if calls is None else calls
+        cell.update(moved, calls=calls, failed=not succeeded(event), buffered_calls=calls * (cat == "STDIO"))
         cell["unnamed_bytes"] += sum(moved.values()) * (unnamed and cat != "LIBC")
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -251,6 +252,58 @@ def crashed_process() -> FakeRun:
     return run
 
 
+def small_calls() -> FakeRun:
+    """One after the other in u, in v so few that they are settings."""
+    story = Story()
+    for number in range(1000):
+        story.read("/d", 64 * number, 64, task="use", stage="u", at_ms=number / 50, dur=10_000)
+    for number in range(31):
+        story.read("/settings", number, 1, task="set", stage="v", at_ms=20 + number / 50, dur=10_000)
+    return story.run()
+
+
+def random_offsets() -> FakeRun:
+    """8 KiB each, over 1 GiB; beside it as many in order, 4 KiB each."""
+    story, choose = Story(), random.Random(1)
+    for number in range(1000):
+        story.read("/d", choose.randrange(1 << 17) << 13, 8192, task="use", stage="u", at_ms=number / 50, dur=10_000)
+        story.read("/e", 4096 * number, 4096, task="use", stage="u", at_ms=(number + 0.5) / 50, dur=1000)
+    return story.run()
+
+
+def metadata_load() -> FakeRun:
+    story = Story()
+    for number in range(1000):
+        story.event("stat", f"/f{number % 5}", task="look", stage="u", at_ms=number / 50, dur=10_000)
+    story.read("/f1", task="look", stage="u", at_ms=21)
+    return story.run()
+
+
+def short_processes() -> FakeRun:
+    """A shell starts ls, then touch a hundred times, and waits for each: 1 ms of calls, 2 ms from fork to wait."""
+    story, rows = Story(), []
+    for number in range(101):
+        at, pid, start = 4 * number, number + 2, "187a"
+        child = {"pid": 1, "start": start, "cat": "PROCESS", "ret": pid}
+        story.event("fork", at_ms=at, dur=MS, **child)
+        story.write(f"/f{number % 3}", pid=pid, start=start, at_ms=at + 0.5, dur=MS)
+        story.event("wait", at_ms=at + 1, dur=MS, **child)
+        exe = "/bin/touch" if number else "/bin/ls"
+        rows.append({"host": "n1", "pid": pid, "start": start, "ppid": 1, "exe": exe, "argv": [exe]})
+    rows.append({**rows[0], "pid": 1, "ppid": 0, "exe": "/bin/sh"})
+    table = pd.DataFrame(rows).assign(exit=0, signal=None, t1_ns=None)
+    return story.run(processes=table.astype(dict.fromkeys(("exit", "pid", "ppid", "signal", "t1_ns"), "Int64")))
+
+
+def straggler() -> FakeRun:
+    """Five tasks of a stage at once, of 10, 11, 10, 12 and 40 ms, and one after them."""
+    story = Story()
+    for pid, took in enumerate((10, 11, 10, 12, 40), 1):
+        task(story, f"a{pid}", 0, took, writes=f"/a{pid}", pid=pid)
+    task(story, "b", 41, 45, reads="/a1 /a2 /a3 /a4 /a5", pid=9, io=0.1)
+    return story.run()
+
+
 CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "failed tasks": (
         failed_tasks,
@@ -302,6 +355,27 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "critical path I/O": (
         critical_path,
         "File I/O took 81.0 ms of 700 ms on the critical path, most of it in b (80.0 ms)",
+    ),
+    "small calls": (
+        small_calls,
+        "u: 1,000 read calls of 64 B on average, on 1 file (most on /d), took 10.0 ms; 1 call of 1.00 MiB would do",
+    ),
+    "random offsets": (
+        random_offsets,
+        "u: 1,000 read calls of 8.00 KiB on average at random offsets of 1 file (most of /d) took 10.0 ms",
+    ),
+    "metadata load": (
+        metadata_load,
+        "u: 1,000 metadata calls (open, close, stat and the like), beside 1 call for data, took 10.0 ms",
+    ),
+    "short processes": (
+        short_processes,
+        "101 processes lived 20.0 ms or less, together 202 ms of the run: 100 of touch, 1 of ls",
+    ),
+    "straggler": (
+        straggler,
+        "a5 worked 40.0 ms, 3.6 times as long as the median of its stage (11.0 ms), and the critical path goes through"
+        " it",
     ),
     "dependency without data": (
         dependency_without_data,
@@ -414,6 +488,14 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
     "critical path gaps": (lambda table, _: table["gap"].sum(), lambda f: f.cost_ns),
     "start-up and stop": (lambda parts, _: parts["startup"] + parts["stop"], lambda f: f.cost_ns),
     "critical path I/O": (lambda table, _: table["io"].sum(), lambda f: f.cost_ns),
+    "small calls": (
+        lambda rows, f: sum(row["count"] for row in rows if row["path"] == f.evidence[0]["path"]),
+        lambda f: f.evidence[0]["calls"],
+    ),
+    "random offsets": (lambda rows, _: sum(row["path"] == "/d" for row in rows), lambda f: 50),
+    "metadata load": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "short processes": (lambda table, _: table["processes"].sum(), lambda f: f.count),
+    "straggler": (lambda profile, f: profile.task, lambda f: "a5"),
     "dependency without data": (lambda both, _: (both[0], len(both[1])), lambda f: (f.cost_ns, f.count)),
     "streaming candidate": (lambda table, _: table["gain_ns"].max(), lambda f: f.cost_ns),
     "never read": (moved("w"), lambda f: f.evidence[0]["written_bytes"]),

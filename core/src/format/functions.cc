@@ -61,7 +61,7 @@ constexpr string_view kSummedNames[] = {
     "stat",       "statx",   "sync_file_range", "fdatasync",     "ungetc",    "ungetwc",    "__underflow"};
 
 constexpr bool is_summed(string_view name, Direction direction, Shape shape, uint32_t traits) {
-  if (traits & ~(kUncounted | kChannel)) return false;
+  if (traits & ~(kUncounted | kChannel | kBuffered)) return false;
   switch (shape) {
     case Shape::kTransfer:
     case Shape::kItems:

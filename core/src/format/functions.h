@@ -37,6 +37,8 @@ enum Bit : uint32_t {
   // of an event name, above the bits that the reader adds (core/native/accesses.h)
   kNew = 1U << 21,       // makes a file that did not exist before
   kNameless = 1U << 22,  // and that has no name
+  // of a category, above them too
+  kBuffered = 1U << 23,  // streams of the C library: most calls stay in the process
   // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
   // write(2) (docs/trace-format.md)
   kUncounted = 1U << 31,

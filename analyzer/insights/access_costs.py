@@ -1,0 +1,259 @@
+"""What it costs how files are used: small calls, calls at random offsets, calls that move no data, short processes.
+
+    bursts and times of the edge table -> by (actor, file, direction) -> by stage and direction -> estimates
+
+Reads no events. The sizes of single calls are not in the edge table, so a file is used in small calls where their mean
+is small. The C library makes large calls of small ones on its streams, so what goes forward is in small calls only
+where the actor's calls on streams can't be most of them. The estimate of each table is a time that was spent in calls
+and that other calls would not take; each call of a row is taken to cost the same, so it is an upper bound. `gain_ns` of
+several rows together counts each moment once: what runs at the same time ends at the same time.
+
+Sources: Bez et al. 2022 (Drishti) for what to look at (small, random, metadata) and for the share of random calls from
+which it speaks; FLOOR_BYTES (a page) in place of its 1 MiB for what is small, since the run's own time decides here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
+from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+
+LARGE_BYTES = 1 << 20
+"""A call of so many bytes costs little more than the transfer."""
+RANDOM_SHARE = 0.2
+"""Of the calls that go backward in a file, from which on they are at random offsets."""
+LEAST_PLACES = 16
+"""Of a file, each as large as a call: in a file of fewer, reading from the front over and over goes backward as often.
+"""
+DENSE = 4
+"""A range that is so many times the bytes that are moved of it at random costs less to read as a whole: the calls go,
+and a page is read whole anyway."""
+LEAST_CALLS = 32
+"""Of an actor on a file in a direction: fewer are a header, or a file of settings."""
+_NONE = np.empty(0, dtype=np.int64)
+SHORT_NS = 20_000_000
+"""A process that lives no longer has done little but start and end."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Rows by cost, the largest first; gain_ns: of all rows together.
+
+    small: stage, direction, files, calls, bytes, mean_bytes, random (whether most calls were), needed (calls of
+        LARGE_BYTES for the same bytes), time_ns, gain_ns, path (of the file with most calls).
+    scattered: the same columns: calls at random offsets, smaller than LARGE_BYTES, that no buffer would serve.
+    metadata: stage, program, calls, data_calls, time_ns: opens, closes, stats and the like, where they are more than
+        reads and writes; without short processes.
+    processes: program, processes, time_ns (in which at least one of them lived), mean_ns: the short ones, from the
+        parent's fork to its wait where these are known.
+    """
+
+    small: pd.DataFrame
+    small_gain_ns: int
+    scattered: pd.DataFrame
+    scattered_gain_ns: int
+    metadata: pd.DataFrame
+    metadata_gain_ns: int
+    processes: pd.DataFrame
+    processes_gain_ns: int
+
+
+def costs(inputs: Inputs) -> Costs:
+    """The costs of a run's accesses."""
+    uses, times = _uses(inputs)
+    dense = uses["span"] <= DENSE * uses["bytes"]
+    small = (uses["mean_bytes"] < FLOOR_BYTES) & np.where(uses["is_random"], dense, ~uses["is_buffered"])
+    scattered = uses["is_random"] & ~small & (uses["mean_bytes"] < LARGE_BYTES)
+    short = np.flatnonzero(inputs.lives.over - inputs.lives.begun <= SHORT_NS)
+    metadata, metadata_ns = _metadata(inputs, ~np.isin(inputs.lives.process, short))
+    processes, processes_ns = _processes(inputs, short)
+    return Costs(
+        *_by_stage(inputs, uses, times, small.to_numpy(dtype=np.bool_)),
+        *_by_stage(inputs, uses, times, scattered.to_numpy(dtype=np.bool_)),
+        metadata,
+        metadata_ns,
+        processes,
+        processes_ns,
+    )
+
+
+def _uses(inputs: Inputs) -> tuple[pd.DataFrame, Intervals]:
+    """One row for each (actor, file, direction) with at least LEAST_CALLS calls on a regular file of data, and when it
+    was inside them (group: the row)."""
+    m = inputs.m
+    regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
+    data = regular & (m.cls == file_classes.CLASSES.index("data"))
+    picked_at = np.flatnonzero(data & (m.bursts["calls"] > 0).to_numpy())
+    picked = m.bursts.iloc[picked_at]
+    key, rows = edge_table.codes(picked[edge_table.BURST_KEY])
+    uses = rows.assign(**{name: _sum(picked[name], key, len(rows)) for name in ("calls", "bytes", "backward")})
+    of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
+    of_burst[picked_at] = key
+    low, high = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), dtype=np.int64)
+    extents = _of(m.table.extents, of_burst)
+    np.minimum.at(low, extents.group, extents.start)
+    np.maximum.at(high, extents.group, extents.end)
+    uses["span"] = np.where(high > 0, high - low, 0)
+    uses["mean_bytes"] = uses["bytes"] / np.maximum(uses["calls"], 1)
+    places = uses["span"] >= LEAST_PLACES * uses["mean_bytes"]
+    uses["is_random"] = (uses["backward"] > RANDOM_SHARE * uses["calls"]) & places
+    uses["is_buffered"] = _buffered(inputs, uses) * 2 > uses["calls"].to_numpy()
+    uses["stage"] = inputs.tasks["stage_code"].to_numpy()[inputs.of_who[uses["who"].to_numpy()]]
+    many = (uses["calls"] >= LEAST_CALLS).to_numpy()
+    place = np.where(many, np.cumsum(many) - 1, -1)
+    of_burst[picked_at] = place[key]
+    times = intervals.union(_of(m.table.times, of_burst))
+    uses = uses[many].reset_index(drop=True)
+    uses["time_ns"] = intervals.length(times, len(uses))
+    return uses, times
+
+
+def _buffered(inputs: Inputs, uses: pd.DataFrame) -> Ints:
+    """The calls on the C library's streams of each use's actor in its direction, on whichever files."""
+    counts = inputs.m.table.counts
+    buffered = np.zeros((len(inputs.m.who), len(edge_table.KINDS)), dtype=np.int64)
+    np.add.at(buffered, (counts["who"].to_numpy(), counts["kind"].to_numpy()), counts["buffered_calls"].to_numpy())
+    of_use: Ints = buffered[uses["who"].to_numpy(), uses["dir"].to_numpy()]
+    return of_use
+
+
+def _sum(column: pd.Series, key: Ints, groups: int) -> Ints:
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, key, column.to_numpy(dtype=np.int64))
+    return sums
+
+
+def _of(rows: Intervals, code: Ints) -> Intervals:
+    """The rows of the groups that have a code, as groups of their codes."""
+    group = code[rows.group]
+    keep = group >= 0
+    return Intervals(group[keep], *(column[keep] for column in rows[1:]))
+
+
+def _by_stage(inputs: Inputs, uses: pd.DataFrame, times: Intervals, keep: Bools) -> tuple[pd.DataFrame, int]:
+    """The uses of `keep` by stage and direction, and what they cost together."""
+    rows = uses[keep]
+    whole = np.where(rows["is_random"] & (rows["span"] <= DENSE * rows["bytes"]), rows["span"], rows["bytes"])
+    needed = np.maximum(-(-whole // LARGE_BYTES), 1)
+    saved = np.maximum(1 - needed / rows["calls"], 0)
+    rows = rows.assign(needed=needed, gain_ns=(rows["time_ns"] * saved).astype(np.int64))
+    table = []
+    for (stage, direction), mine in rows.groupby(["stage", "dir"]):
+        top = mine.loc[mine["calls"].idxmax()]
+        calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
+        together = _together(times, mine.index.to_numpy())
+        share = float(mine["gain_ns"].sum()) / max(int(mine["time_ns"].sum()), 1)
+        table.append(
+            {
+                "stage": str(inputs.stages["stage"].iat[int(stage)]),
+                "direction": edge_table.KINDS[int(direction)],
+                "files": int(mine["file"].nunique()),
+                "calls": calls,
+                "bytes": moved,
+                "mean_bytes": moved / calls,
+                "random": int(mine.loc[mine["is_random"], "calls"].sum()) * 2 > calls,
+                "needed": int(mine["needed"].sum()),
+                "time_ns": together,
+                "gain_ns": int(together * share),
+                "path": str(inputs.m.paths[int(top["file"])]),
+                "stage_code": int(stage),
+            }
+        )
+    share = float(rows["gain_ns"].sum()) / max(int(rows["time_ns"].sum()), 1)
+    return _largest(table, "gain_ns"), int(_together(times, rows.index.to_numpy()) * share)
+
+
+def _together(times: Intervals, rows: Ints) -> int:
+    """For how long at least one of these uses was inside a call, ns."""
+    keep = np.isin(times.group, rows)
+    group = np.zeros(int(keep.sum()), dtype=np.int64)
+    return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in times[1:]))), 1)[0])
+
+
+def _largest(rows: Sequence[Mapping[str, object]], by: str) -> pd.DataFrame:
+    table: pd.DataFrame = pd.DataFrame(rows)
+    if len(table):
+        table = table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+    return table
+
+
+def _metadata(inputs: Inputs, keep: Bools) -> tuple[pd.DataFrame, int]:
+    m = inputs.m
+    stage_of_who = inputs.tasks["stage_code"].to_numpy()[inputs.of_who]
+    program_of_who, programs = pd.factorize(np.array([file_classes.program(exe) for exe in m.who["exe"]], dtype=object))
+    group_of_who, first = grouping.numbered(grouping.pack(stage_of_who, program_of_who))
+    calls = {
+        kind: _sum(rows["calls"], group_of_who[rows["who"].to_numpy()], len(first))
+        for kind in (edge_table.READ, edge_table.WRITE, edge_table.META)
+        for rows in [m.table.counts[(m.table.counts["kind"] == kind) & keep[m.table.counts["who"].to_numpy()]]]
+    }
+    data_calls = calls[edge_table.READ] + calls[edge_table.WRITE]
+    kinds = len(edge_table.KINDS)
+    busy = m.table.busy
+    who = busy.group // kinds
+    meta = np.where((busy.group % kinds == edge_table.META) & keep[who], group_of_who[who], -1)
+    times = intervals.union(_of(busy._replace(group=np.arange(len(busy.group))), meta))
+    lengths = intervals.length(times, len(first))
+    table = [
+        {
+            "stage": str(inputs.stages["stage"].iat[int(stage_of_who[actor])]),
+            "program": str(programs[program_of_who[actor]]) or "?",
+            "calls": int(calls[edge_table.META][group]),
+            "data_calls": int(data_calls[group]),
+            "time_ns": int(lengths[group]),
+            "stage_code": int(stage_of_who[actor]),
+        }
+        for group, actor in enumerate(first)
+    ]
+    many = np.flatnonzero(calls[edge_table.META] > data_calls)
+    return _largest([table[group] for group in many], "time_ns"), _together(times, many)
+
+
+def _processes(inputs: Inputs, short: Ints) -> tuple[pd.DataFrame, int]:
+    m, lives = inputs.m, inputs.lives
+    actors = [lives.first(int(process)) for process in short]
+    programs = [file_classes.program(str(m.who["exe"].iat[lives.last(int(process))])) or "?" for process in short]
+    births, deaths = _events_of_children(inputs, "fork"), _events_of_children(inputs, "wait")
+    begin, end = lives.begun[short].copy(), lives.over[short].copy()
+    hosts, pids = m.who["host"].tolist(), m.who["pid"].tolist()
+    for i, actor in enumerate(actors):
+        key = (str(hosts[actor]), pids[actor])
+        born, died = births.get(key, _NONE), deaths.get(key, _NONE)
+        at = int(np.searchsorted(born, begin[i], side="right")) - 1
+        if at >= 0 and begin[i] - born[at] <= SHORT_NS:
+            begin[i] = born[at]
+        at = int(np.searchsorted(died, end[i]))
+        if at < len(died) and died[at] - end[i] <= SHORT_NS:
+            end[i] = died[at]
+    code, names = pd.factorize(np.array(programs, dtype=object))
+    times = intervals.union(intervals.make(code.astype(np.int64), begin, end))
+    lengths = intervals.length(times, len(names))
+    table = [
+        {
+            "program": str(name),
+            "processes": int((code == number).sum()),
+            "time_ns": int(lengths[number]),
+            "mean_ns": int((end - begin)[code == number].mean()),
+        }
+        for number, name in enumerate(names)
+    ]
+    return _largest(table, "time_ns"), _together(times, np.arange(len(names)))
+
+
+def _events_of_children(inputs: Inputs, what: str) -> dict[tuple[str, int], Ints]:
+    """When processes of each (host, pid) were made, or waited for, by a traced parent: ns, ascending."""
+    m = inputs.m
+    rows = m.table.process_events[m.table.process_events["what"] == what].sort_values("ns")
+    hosts = m.who["host"].to_numpy()[rows["who"].to_numpy()]
+    found: dict[tuple[str, int], list[int]] = {}
+    for host, pid, ns in zip(hosts, rows["pid"].tolist(), rows["ns"].tolist(), strict=True):
+        found.setdefault((str(host), pid), []).append(ns)
+    return {key: np.array(times, dtype=np.int64) for key, times in found.items()}

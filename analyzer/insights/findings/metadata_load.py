@@ -1,0 +1,54 @@
+"""Time in calls that move no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights.access_costs import SHORT_NS
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.util.formatting import count_text, time_text
+
+LEAST = Threshold(5, "% of the makespan")
+CALLS = Threshold(1000, "calls")
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All stages and programs, as one match."""
+    rows, cost = found.access_costs.metadata, found.access_costs.metadata_gain_ns
+    if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(cost, found.inputs.makespan_ns):
+        return
+    top = rows.iloc[0]
+    program = "" if top["program"] in ("?", *str(top["stage"]).strip("()").split()) else f" by {top['program']}"
+    yield Match(
+        title=f"{top['stage']}: {top['calls']:,} metadata calls (open, close, stat and the like){program}, beside"
+        f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}"
+        f"{more(len(rows))}",
+        names={"stage": found.of_stage(str(top["stage"]))},
+        cost_ns=cost,
+        estimate=True,
+        count=len(rows),
+        evidence=rows_of(rows.drop(columns="stage_code")),
+        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    )
+
+
+RULE = Rule(
+    kind="metadata load",
+    about=TIME,
+    title="Time in calls on names and directories",
+    definition=(
+        "A program made more calls that open, close, look up, list or change files than reads and writes, and lived"
+        f" longer than {time_text(SHORT_NS)}. The estimate is the time for which at least one such call of these"
+        " programs was running: an upper bound of what fewer would save."
+    ),
+    advice=(
+        "Open a file once and keep it open, put many small files into one (tar, HDF5, a database), list a directory"
+        " once instead of looking up each name, shorten search paths (PATH, PYTHONPATH, LD_LIBRARY_PATH), and start"
+        " fewer processes: each looks up its libraries."
+    ),
+    source="Bez et al. 2022 (Drishti)",
+    query="tailrace query {run} {stage} --by name --agg count --agg sum:dur --where 'size=' --sort sum_dur",
+    find=find,
+    thresholds=(CALLS, LEAST),
+)

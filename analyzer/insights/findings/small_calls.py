@@ -1,0 +1,56 @@
+"""Data moved in small calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights.access_costs import DENSE, LARGE_BYTES, LEAST_CALLS
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+
+LEAST = Threshold(1, "% of the makespan")
+CALLS = Threshold(1000, "calls")
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All stages that do so, as one match."""
+    rows, gain = found.access_costs.small, found.access_costs.small_gain_ns
+    if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain, found.inputs.makespan_ns):
+        return
+    top = rows.iloc[0]
+    random = " at random offsets" if top["random"] else ""
+    size, took = bytes_text(float(top["mean_bytes"])), time_text(int(top["time_ns"]))
+    yield Match(
+        title=f"{top['stage']}: {top['calls']:,} {top['direction']} calls of {size} on average{random}, on"
+        f" {count_text(int(top['files']), 'file')} (most on {top['path']}), took {took};"
+        f" {count_text(int(top['needed']), 'call')} of {bytes_text(LARGE_BYTES)} would do{more(len(rows))}",
+        names={"stage": found.of_stage(str(top["stage"])), "direction": str(top["direction"])[0]},
+        cost_ns=gain,
+        estimate=True,
+        count=len(rows),
+        evidence=rows_of(rows.drop(columns="stage_code")),
+        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    )
+
+
+RULE = Rule(
+    kind="small calls",
+    about=TIME,
+    title="Data read or written in small calls",
+    definition=(
+        f"A process read or wrote a file of data in {LEAST_CALLS} calls or more of less than"
+        f" {bytes_text(FLOOR_BYTES)} (a page) on average: one after the other, or at random offsets of a range at most"
+        f" {DENSE} times as large as what it moved. The estimate is the time for which such calls ran, less the share"
+        f" of those that are needed in calls of {bytes_text(LARGE_BYTES)}; each call is taken to cost the same."
+    ),
+    advice=(
+        "Let more pass in a call: a larger buffer (setvbuf, open(..., buffering=), std::ifstream's pubsetbuf, dd bs=,"
+        " HDF5's chunk cache), whole files or large parts at once instead of lines and fields, mmap for random access."
+    ),
+    source="Bez et al. 2022 (Drishti); Xu et al. 2017 (DXT)",
+    query="tailrace query {run} {stage} --where dir={direction} --by size:log2,path --agg count --agg sum:dur",
+    find=find,
+    thresholds=(CALLS, LEAST),
+)
