@@ -182,7 +182,7 @@ def test_a_file_that_a_process_wrote_itself_is_in_the_manifest_once(tmp_path: Pa
     for _ in range(2):
         assert called([*TAILRACE, "run", "-q", "-o", "run", "true"], tmp_path).returncode == 0
     assert called([*TAILRACE, "seal", "run"], tmp_path).returncode == 0
-    lines = [line for path in (tmp_path / "run/manifest").iterdir() for line in path.read_text().splitlines()]
+    lines = [line for path in (tmp_path / "run/manifest").glob("*.jsonl") for line in path.read_text().splitlines()]
     named = [line for line in lines if own in line]
     assert len(named) == 1 and f'{{"file":"{own}"}}'[:-1] == named[0].split(',"crc"')[0]
     covered, _, crc = named[0].partition(',"crc":"')
