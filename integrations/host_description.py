@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from tailrace import _native
-from tailrace.analyzer.store.mounts import undescribed
 from tailrace.analyzer.util import ownership
 from tailrace.integrations.rundir import DESCRIPTION
 
@@ -40,6 +39,9 @@ def add(directory: Path) -> None:
 
 def _describes(path: Path, host: str) -> bool:
     """Whether the file, or one of its restarts, has the mounts of the host. Raises OSError."""
+    # Here, since every command imports this module, completion as well.
+    from tailrace.analyzer.store.mounts import undescribed
+
     try:
         known = json.loads(ownership.read_regular(path, ownership.JSON_LIMIT))
     except (FileNotFoundError, RecursionError, ValueError):

@@ -26,7 +26,7 @@ from tailrace.analyzer.insights.annotate import annotate
 from tailrace.analyzer.model import graphs
 from tailrace.analyzer.model.dataflow import LEVELS
 from tailrace.analyzer.run import Run
-from tailrace.analyzer.store import query
+from tailrace.analyzer.store import figures, group_keys, query
 from tailrace.analyzer.util.table_columns import TABLES
 from tailrace.cli import compare as compare_command
 from tailrace.cli import query as query_command
@@ -124,7 +124,9 @@ def test_a_comparison_has_the_documented_columns(run: Run) -> None:
     ],
 )
 def test_a_column_of_a_result_has_its_unit(label: str, keys: list[str], unit: str) -> None:
-    assert query.unit(label, keys) == unit
+    how, _, column = label.partition("_")
+    asked = [figures.parse(f"{how}:{column}" if column else how)] if column or how == "count" else []
+    assert query.unit(label, [group_keys.parse(key) for key in keys], asked) == unit
 
 
 def test_units_stand_in_heads_and_in_parquet(run: Run, tmp_path: Path) -> None:
