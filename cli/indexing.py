@@ -6,22 +6,23 @@ each user's runs are opened and written by a process with that user's rights alo
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from tailrace.analyzer.runstore.store import Store
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import TailraceError
+from tailrace.integrations import user_process
 from tailrace.integrations.messages import say
-from tailrace.integrations.recovery import become
 
 _MARKS = ("run.json", "trace")
+_USER_S, _RUN_S = 600, 60
+"""For one user's runs, and for each of them."""
 
 
 @dataclass
@@ -89,30 +90,13 @@ def _add(store: Store, directory: Path, added: int, known: int) -> tuple[int, in
 
 def _index_as(user: int, store: Path, directories: Sequence[Path]) -> Indexed:
     """`_index` by a process of that user."""
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.close(reading)
-            become(user)
-            found = _index(Store(store), directories)
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(asdict(found), pipe)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        text = pipe.read()
-    _, status = os.waitpid(child, 0)
+    seconds = _USER_S + _RUN_S * len(directories)
     try:
-        content = json.loads(text) if status == 0 else {}
+        told = user_process.run_as(user, lambda: asdict(_index(Store(store), directories)), seconds)
+        content = cast(dict[str, Any], told)
         return Indexed(int(content["added"]), int(content["known"]), [(str(a), str(b)) for a, b in content["failed"]])
-    except (ValueError, LookupError, TypeError):
-        say(f"the runs of user {user} could not be indexed")
+    except (user_process.UserProcessError, ValueError, LookupError, TypeError) as error:
+        say(f"the runs of user {user} could not be indexed: {error}")
         return Indexed(failed=[(str(directory), f"indexing as user {user} failed") for directory in directories])
 
 

@@ -9,30 +9,22 @@ never touched with this user's rights: root becomes that user first, in a proces
 
 import json
 import os
-import pwd
 import re
-import select
-import signal
 import stat
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tailrace.analyzer.util import ownership
 from tailrace.errors import TailraceError
-from tailrace.integrations import environment, host_description, launcher, rundir
+from tailrace.integrations import environment, host_description, launcher, rundir, user_process
 
 _ONE_USER_S = 600
-"""For the journals of one user. A process that has become a user can be stopped by that user."""
+"""For the journals of one user."""
 _MOST_PLACES = 1000
-_END_S = 10
-"""For the end of that process, once it has told its results, and again once it was killed."""
-_RESULT_BYTES = 64 << 20
 
 
 @dataclass
@@ -235,74 +227,8 @@ def _as_user(user: int, directories: list[Path], remove: bool) -> list[Recovered
     # Loaded while this process may read the installation.
     from tailrace import _native  # noqa: F401
 
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.close(reading)
-            become(user)
-            results = [asdict(result) for result in _seal_users(directories, remove)]
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(results, pipe)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        text = _read_within(pipe.fileno(), _ONE_USER_S)
-    status = _end(child, _END_S if text is not None else 0)
-    if text is None or status != 0:
-        why = "killed, since its process did not end" if status == signal.SIGKILL else f"status {status}"
-        if text is None:
-            why = f"not done within {_ONE_USER_S} s"
-        if status is None:
-            why += f"; process {child} can't be ended, it waits for the kernel"
-        return [Recovered(", ".join(map(str, directories)), user, fault=f"sealing as user {user} failed: {why}")]
-    return [Recovered(**{**row, "lost": Counter(row["lost"])}) for row in json.loads(text)]
-
-
-def _end(child: int, seconds: float) -> int | None:
-    """The wait status of a child that should end within `seconds`, and is killed then; None where even that has no
-    effect: on a file system of that user's own (FUSE) it waits for him."""
-    for limit in (seconds, _END_S):
-        deadline = time.monotonic() + limit
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                return status
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.01)
-        os.kill(child, signal.SIGKILL)
-    return None
-
-
-def become(user: int) -> None:
-    """Gives up all rights but those of the user, for good."""
     try:
-        entry = pwd.getpwuid(user)
-        os.initgroups(entry.pw_name, entry.pw_gid)
-        group = entry.pw_gid
-    except KeyError:
-        os.setgroups([])
-        group = user
-    os.setresgid(group, group, group)
-    os.setresuid(user, user, user)
-    os.umask(0o077)
-
-
-def _read_within(descriptor: int, seconds: int) -> bytearray | None:
-    """All bytes up to the end of a pipe; None when its end has not come in this time, or not within _RESULT_BYTES."""
-    deadline = time.monotonic() + seconds
-    text = bytearray()
-    while (left := deadline - time.monotonic()) > 0 and len(text) <= _RESULT_BYTES:
-        ready, _, _ = select.select([descriptor], [], [], left)
-        if ready:
-            part = os.read(descriptor, 1 << 16)
-            if not part:
-                return text
-            text += part
-    return None
+        rows = user_process.run_as(user, lambda: [asdict(row) for row in _seal_users(directories, remove)], _ONE_USER_S)
+        return [Recovered(**{**row, "lost": Counter(row["lost"])}) for row in cast(list[dict[str, Any]], rows)]
+    except user_process.UserProcessError as error:
+        return [Recovered(", ".join(map(str, directories)), user, fault=f"sealing as user {user} failed: {error}")]

@@ -27,7 +27,7 @@ from tailrace import _native
 from tailrace.analyzer.edges import edge_cache
 from tailrace.analyzer.store import catalogue
 from tailrace.analyzer.util import ownership
-from tailrace.integrations import recovery
+from tailrace.integrations import recovery, user_process
 
 SECRET = "secret-d41d8cd98f"
 
@@ -449,7 +449,7 @@ def test_a_user_who_stops_the_sealing_of_his_journals_does_not_stop_root(
         os.kill(os.getpid(), signal.SIGSTOP)
         return []
 
-    monkeypatch.setattr(recovery, "_END_S", 0.5, raising=False)
+    monkeypatch.setattr(user_process, "END_S", 0.5)
     monkeypatch.setattr(recovery, "_ONE_USER_S", 2)
     if when == "at the end":
         monkeypatch.setattr(os, "_exit", stop)
