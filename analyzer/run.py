@@ -34,6 +34,7 @@ from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.lazy import lazy
+from tailrace.analyzer.util.losses import Loss
 from tailrace.analyzer.util.types import Graph, SqlRow
 from tailrace.errors import QueryError
 
@@ -407,15 +408,15 @@ class Run:
     def losses(self) -> pd.DataFrame:
         """Losses: file, cause, unit (events, bytes, blocks, lines, files), count, problem (a sentence or ""); those of
         damaged blocks that reading the run met so far, too."""
-        names = [field.name for field in fields(problems.Loss)]
+        names = [field.name for field in fields(Loss)]
         return self._frame(names, [astuple(loss) for loss in self._known_losses()], ["count"])
 
-    def _known_losses(self) -> list[problems.Loss]:
-        known = [problems.Loss(*row) for row in self._catalogue.rows(_LOSSES)]
+    def _known_losses(self) -> list[Loss]:
+        known = [Loss(*row) for row in self._catalogue.rows(_LOSSES)]
         stored = {(row.file, row.problem) for row in known}
         for file, _, events, problem in problems.met(self._catalogue.place):
             if (file, problem) not in stored:
-                known.append(problems.Loss(file, "damaged", "events", events, problem))
+                known.append(Loss(file, "damaged", "events", events, problem))
         return known
 
     @cached_property

@@ -19,8 +19,9 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Loss, is_regular
+from tailrace.analyzer.foreign.importer import Format, Imported, is_regular
 from tailrace.analyzer.util import memory
+from tailrace.analyzer.util.losses import Loss
 from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
 

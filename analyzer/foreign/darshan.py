@@ -18,7 +18,8 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Loss, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _ENDINGS = (".darshan",)
@@ -126,8 +127,7 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
             log = _Log(backend, path, name_in(root, path), imported, _native.ForeignWriter(made))
         except Exception as error:  # what PyDarshan raises is not documented
             made.unlink(missing_ok=True)
-            problem = f"{path}: PyDarshan can't read it: {error}"
-            imported.losses.append(Loss(name_in(root, path), "unreadable", "files", 1, problem))
+            imported.add_unreadable(root, path, f"{path}: PyDarshan can't read it: {error}")
             continue
         try:
             log.write()

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tailrace import _native
-from tailrace.analyzer.foreign.importer import Format, Imported, Loss, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
 from tailrace.analyzer.util import memory
+from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _ENDINGS = (".pfw.gz", ".pfw")
@@ -50,7 +51,7 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
                 names.add(file)
                 scanned.append((path, file))
             except TraceError as error:
-                imported.losses.append(_unreadable(root, path, error))
+                imported.add_unreadable(root, path, str(error))
         made = [target / f"dftracer.{number}.pfw.gz" for number in range(len(scanned))]
         jobs = [pool.submit(names.convert, file, place) for (_, file), place in zip(scanned, made, strict=True)]
         for (path, _), place, job in zip(scanned, made, jobs, strict=True):
@@ -62,16 +63,12 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
                 ]
             except TraceError as error:
                 place.unlink(missing_ok=True)
-                imported.losses.append(_unreadable(root, path, error))
+                imported.add_unreadable(root, path, str(error))
     return imported
 
 
 def _scan(names: _native.DFTracerNames, path: Path) -> _native.DFTracerFile | None:
     return names.scan(path) if _native.is_dftracer(path) else None
-
-
-def _unreadable(root: Path, path: Path, error: TraceError) -> Loss:
-    return Loss(name_in(root, path), "unreadable", "files", 1, str(error))
 
 
 FORMAT = Format("dftracer", "a trace of DFTracer", files, convert)

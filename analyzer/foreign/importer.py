@@ -16,16 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
 
-
-@dataclass(frozen=True)
-class Loss:
-    """What of a file was left out; a row of `run.losses`. `file` is relative to the trace's root."""
-
-    file: str
-    cause: str
-    unit: str
-    count: int
-    problem: str = ""
+from tailrace.analyzer.util.losses import Loss
 
 
 @dataclass
@@ -39,6 +30,10 @@ class Imported:
     losses: list[Loss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What the format does not have, in sentences: no order, no bytes."""
+
+    def add_unreadable(self, root: Path, path: Path, problem: str) -> None:
+        """Counts a file of the trace at `root` of which nothing could be read."""
+        self.losses.append(Loss(name_in(root, path), "unreadable", "files", 1, problem))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Loss, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _ENDING = ".otf2"
@@ -49,8 +50,7 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
             raise
         except Exception as error:  # what the package raises is not documented
             made.unlink(missing_ok=True)
-            problem = f"{path}: the otf2 package can't read it: {error}"
-            imported.losses.append(Loss(name_in(root, path), "unreadable", "files", 1, problem))
+            imported.add_unreadable(root, path, f"{path}: the otf2 package can't read it: {error}")
     return imported
 
 

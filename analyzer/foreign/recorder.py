@@ -19,7 +19,8 @@ from pathlib import Path
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Loss, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _METADATA, _TEXTS, _CONVERTER = "recorder.mt", "_text", "recorder2text"
@@ -58,7 +59,7 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         except (TraceError, OSError, struct.error) as error:
             made.unlink(missing_ok=True)
             problem = str(error) if isinstance(error, TraceError) else f"{path}: can't be read: {error}"
-            imported.losses.append(Loss(name_in(root, path), "unreadable", "files", 1, problem))
+            imported.add_unreadable(root, path, problem)
     if len(imported.losses) == len(paths):
         raise TraceError(imported.losses[0].problem)
     return imported

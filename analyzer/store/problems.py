@@ -10,10 +10,10 @@ run; a worker of a cluster, whose words the user would not see, raises TraceErro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.losses import Loss
 
 LOSSES = {
     "no_journal": "not recorded: no buffer available (journal directory full or not writable)",
@@ -44,17 +44,6 @@ _HARMLESS = {("unnamed", "events"), ("ambiguous", "events"), ("torn", "events")}
 """Nothing that had returned is missing: the event is there without its file, or its call had not returned."""
 _NAMED = 3
 """So many different problems are named in a sentence."""
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A row of `run.losses`."""
-
-    file: str
-    cause: str
-    unit: str
-    count: int
-    problem: str
 
 
 def sentence(cause: str, unit: str, losses: Iterable[Loss]) -> str:

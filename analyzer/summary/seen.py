@@ -9,13 +9,14 @@ from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import ledger, problems
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, time_text
+from tailrace.analyzer.util.losses import Loss
 
 
 def losses(run: AnalyzedRun) -> list[JsonObject]:
     """What the run lost, by `run.losses` (cause, unit, count): cause, unit, count, files, text."""
-    of: dict[tuple[str, str], list[problems.Loss]] = {}
+    of: dict[tuple[str, str], list[Loss]] = {}
     for row in run.losses.to_dict("records"):
-        loss = problems.Loss(*(row.get(name, "") for name in ("file", "cause", "unit", "count", "problem")))
+        loss = Loss(*(row.get(name, "") for name in ("file", "cause", "unit", "count", "problem")))
         of.setdefault((loss.cause, loss.unit), []).append(loss)
     return [
         {
