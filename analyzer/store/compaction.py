@@ -95,12 +95,7 @@ def _alone(where: Layout) -> Iterator[None]:
     """Keeps a second compaction out. Raises RunError."""
     descriptor = os.open(where.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{where.directory} is being compacted already") from None
-        except OSError:
-            pass  # a file system without locks
+        _lock(descriptor, fcntl.LOCK_EX, f"{where.directory} is being compacted already")
         yield
     finally:
         os.close(descriptor)
@@ -366,9 +361,14 @@ def _sync(directory: Path) -> None:
 def _refuse_locked(source: Source) -> None:
     """The sealer of a node locks its file while it may write to it. Raises RunError."""
     with source.path.open("rb") as file:
+        why = f"{source.place} is being written: compact the run when its command has ended"
+        _lock(file.fileno(), fcntl.LOCK_SH, why)
+
+
+def _lock(descriptor: int, how: int, why: str) -> None:
+    """Raises RunError, with the reason, where another process holds the lock."""
+    with suppress(OSError):  # a file system without locks
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(f"{source.place} is being written: compact the run when its command has ended") from None
-        except OSError:
-            pass  # a file system without locks
+            raise RunError(why) from None
