@@ -6,33 +6,23 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES, LEAST_CALLS, RANDOM_SHARE
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import TIME, Match, Rule, more
+from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
-
-LEAST = Threshold(1, "% of the makespan")
-CALLS = Threshold(1000, "calls")
+from tailrace.analyzer.util.types import Row
 
 
 def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
-    rows, gain = found.access_costs.scattered, found.access_costs.scattered_gain_ns
-    if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain, found.inputs.makespan_ns):
-        return
-    top = rows.iloc[0]
-    yield Match(
-        title=f"{top['stage']}: {top['calls']:,} {top['direction']} calls of {bytes_text(float(top['mean_bytes']))} on"
-        f" average at random offsets of {count_text(int(top['files']), 'file')} (most of {top['path']}) took"
-        f" {time_text(int(top['time_ns']))}{more(len(rows))}",
-        names={
-            "stage": found.of_stage(str(top["stage"])),
-            "direction": str(top["direction"])[0],
-            "path": str(top["path"]),
-        },
-        cost_ns=gain,
-        estimate=True,
-        count=len(rows),
-        evidence=rows_of(rows.drop(columns="stage_code")),
-        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    costs = found.access_costs
+    yield from _calls.matches(found, costs.scattered, costs.scattered_gain_ns, _title)
+
+
+def _title(top: Row, count: int) -> str:
+    size, took = bytes_text(float(top["mean_bytes"])), time_text(int(top["time_ns"]))
+    return (
+        f"{top['stage']}: {top['calls']:,} {top['direction']} calls of {size} on average at random offsets of"
+        f" {count_text(int(top['files']), 'file')} (most of {top['path']}) took {took}{more(count)}"
     )
 
 
@@ -56,5 +46,5 @@ RULE = Rule(
         " --sort -ts --limit 50"
     ),
     find=find,
-    thresholds=(CALLS, LEAST),
+    thresholds=(_calls.CALLS, _calls.LEAST),
 )

@@ -6,32 +6,26 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.access_costs import DENSE, LARGE_BYTES, LEAST_CALLS
 from tailrace.analyzer.insights.analyses import Analyses
-from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.finding import TIME, Match, Rule, more
+from tailrace.analyzer.insights.findings import _calls
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
-
-LEAST = Threshold(1, "% of the makespan")
-CALLS = Threshold(1000, "calls")
+from tailrace.analyzer.util.types import Row
 
 
 def find(found: Analyses) -> Iterator[Match]:
     """All stages that do so, as one match."""
-    rows, gain = found.access_costs.small, found.access_costs.small_gain_ns
-    if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain, found.inputs.makespan_ns):
-        return
-    top = rows.iloc[0]
+    costs = found.access_costs
+    yield from _calls.matches(found, costs.small, costs.small_gain_ns, _title)
+
+
+def _title(top: Row, count: int) -> str:
     random = " at random offsets" if top["random"] else ""
     size, took = bytes_text(float(top["mean_bytes"])), time_text(int(top["time_ns"]))
-    yield Match(
-        title=f"{top['stage']}: {top['calls']:,} {top['direction']} calls of {size} on average{random}, on"
+    return (
+        f"{top['stage']}: {top['calls']:,} {top['direction']} calls of {size} on average{random}, on"
         f" {count_text(int(top['files']), 'file')} (most on {top['path']}), took {took};"
-        f" {count_text(int(top['needed']), 'call')} of {bytes_text(LARGE_BYTES)} would do{more(len(rows))}",
-        names={"stage": found.of_stage(str(top["stage"])), "direction": str(top["direction"])[0]},
-        cost_ns=gain,
-        estimate=True,
-        count=len(rows),
-        evidence=rows_of(rows.drop(columns="stage_code")),
-        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+        f" {count_text(int(top['needed']), 'call')} of {bytes_text(LARGE_BYTES)} would do{more(count)}"
     )
 
 
@@ -52,5 +46,5 @@ RULE = Rule(
     source="Bez et al. 2022 (Drishti); Xu et al. 2017 (DXT)",
     query="tailrace query {run} {stage} --where dir={direction} --by size:log2,path --agg count --agg sum:dur",
     find=find,
-    thresholds=(CALLS, LEAST),
+    thresholds=(_calls.CALLS, _calls.LEAST),
 )

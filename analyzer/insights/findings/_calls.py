@@ -1,0 +1,34 @@
+"""What the findings about calls on files of data share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import Match, Threshold, rows_of
+from tailrace.analyzer.util.types import Row
+
+LEAST = Threshold(1, "% of the makespan")
+CALLS = Threshold(1000, "calls")
+
+
+def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[Row, int], str]) -> Iterator[Match]:
+    """One match for rows of `Costs.small` or `Costs.scattered`. title: of the first one, and how many there are."""
+    if not len(rows) or rows["calls"].sum() < CALLS.value or not LEAST.reached(gain_ns, found.inputs.makespan_ns):
+        return
+    top: Row = rows.iloc[0].to_dict()
+    yield Match(
+        title=title(top, len(rows)),
+        names={
+            "stage": found.of_stage(str(top["stage"])),
+            "direction": str(top["direction"])[0],
+            "path": str(top["path"]),
+        },
+        cost_ns=gain_ns,
+        estimate=True,
+        count=len(rows),
+        evidence=rows_of(rows.drop(columns="stage_code")),
+        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    )
