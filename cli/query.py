@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
-from math import isfinite
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option, utf8_output
+from tailrace.cli.options import scheduler_option
+from tailrace.cli.query_conditions import conditions_of, texts_of, times_of
+from tailrace.cli.query_output import PLAIN_FORMS, form_of, write, write_answer
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from tailrace.analyzer.run import Run
-    from tailrace.analyzer.store.conditions import Between, Glob
-    from tailrace.analyzer.store.schema import Column
+    from tailrace.analyzer.store.conditions import Glob
 
 # option -> (column, help); a value with *, ? or [ is a pattern
 FILTERS = {
@@ -40,7 +35,6 @@ FILTERS = {
     "pid": "Only this process id.",
     "start": "Only processes that began then (ns), where a host reused the pid.",
 }
-_PATTERN = frozenset("*?[")
 NOTHING = "no event matches"
 
 
@@ -138,8 +132,8 @@ def command(
         _ask_store(directory, names, filters, (sort, limit), (form, output, strict))
         return
     run = open_run(directory, strict)
-    where = {**_conditions(pairs, filters), **_times(run, since, until)}
-    for name in _texts(where.get("path")):
+    where = {**conditions_of(pairs, filters), **times_of(run, since, until)}
+    for name in texts_of(where.get("path")):
         _tell_files(run, name)
     _tell_totals(run, where)
     asked = _Asked(run, _names(by if columns is None else columns), aggs, columns is None)
@@ -148,7 +142,7 @@ def command(
         return
     if columns is None and output is None and _write_counts(asked, sort, limit, where, form):
         return
-    _write(_pieces(asked, sort, limit, where), form, output, asked)
+    write(_pieces(asked, sort, limit, where), form, output, asked.unit)
 
 
 def _ask_store(
@@ -183,10 +177,6 @@ class _Asked:
         self.aggregates = list(dict.fromkeys(map(figures.parse, aggs or ("count",)))) if totals else []
         self.keys = query.keys_of(run, names) if totals else [group_keys.parse(name, None) for name in names]
 
-    def heads(self, names: Iterable[object]) -> list[str]:
-        """The names of columns of the result, with their units."""
-        return [f"{name} ({unit})" if (unit := self.unit(name)) else str(name) for name in names]
-
     def unit(self, name: object) -> str:
         """The unit of a column of the result, "" where it has none."""
         from tailrace.analyzer.store import query
@@ -199,14 +189,14 @@ def _write_counts(asked: _Asked, sort: str | None, limit: int | None, where: dic
     longer than the answer."""
     from tailrace.analyzer.store import query
 
-    rows = query.counted(asked.run, asked.names, asked.aggregates, **where) if form in _PLAIN_FORMS else None
+    rows = query.counted(asked.run, asked.names, asked.aggregates, **where) if form in PLAIN_FORMS else None
     if rows is None:
         return False
     names = query.labels(asked.names, asked.aggregates)
     if not rows or (not asked.names and rows[0][0] == 0):
         _say_nothing(where)
     rows = query.sorted_rows(rows, names, sort)[:limit]
-    _PLAIN_FORMS[form](names, rows, asked)
+    PLAIN_FORMS[form](names, rows, asked.unit)
     return True
 
 
@@ -215,7 +205,7 @@ def _say_nothing(where: dict[str, Any]) -> None:
     from tailrace.analyzer.util import nearest
 
     known = _native.meanings()[0]
-    said = [name for name in _texts(where.get("name")) if isinstance(name, str) and name not in known]
+    said = [name for name in texts_of(where.get("name")) if isinstance(name, str) and name not in known]
     say(NOTHING + (nearest.hint(said[0], known) if said else ""))
 
 
@@ -241,25 +231,6 @@ def _explain(asked: _Asked, where: dict[str, Any]) -> None:
         row[:] = row[0] + 1, row[1] + events, row[2] + member_bytes
     if rows:
         render(["trace file", "blocks", "events", "bytes"], [[file, *row] for file, row in rows.items()])
-
-
-def _plain_table(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
-    from tailrace.cli.tables import render
-
-    render(asked.heads(names), rows)
-
-
-def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
-    csv.writer(utf8_output(), lineterminator="\n").writerows([names, *rows])
-
-
-def _plain_json(names: list[str], rows: list[tuple[Any, ...]], asked: _Asked) -> None:
-    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in rows)
-    # pandas, which writes all other tables, escapes slashes.
-    utf8_output().write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
-
-
-_PLAIN_FORMS = {"table": _plain_table, "csv": _plain_csv, "json": _plain_json}
 
 
 def _tell_totals(run: Run, where: dict[str, Any]) -> None:
@@ -331,214 +302,5 @@ def _pieces(asked: _Asked, sort: str | None, limit: int | None, where: dict[str,
     yield table if limit is None else table.head(limit)
 
 
-_CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
-
-
-def _conditions(pairs: Iterable[str], filters: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """What `--where` and the options ask of each column. Raises UsageError, QueryError."""
-    from tailrace.analyzer.store import conditions, schema
-
-    equal: dict[str, list[Any]] = {}
-    others: dict[str, list[Any]] = {}
-    options = [(schema.column(name), "=", value) for name, values in filters.items() for value in values]
-    for column, operator, value in [*map(_condition, pairs), *options]:
-        pattern = column.kind == schema.TEXT and _PATTERN & set(value)
-        wanted = conditions.Glob(value) if pattern else value
-        if operator == "=":
-            equal.setdefault(column.name, []).append(wanted)
-        elif operator == "!=":
-            others.setdefault(column.name, []).append(conditions.Not((wanted,)))
-        else:
-            bound = _bound(column, operator, value)
-            others.setdefault(column.name, []).append(bound)
-    return {
-        name: conditions.AllOf((*([equal[name]] if name in equal else []), *others.get(name, [])))
-        if name in others
-        else equal[name]
-        for name in dict.fromkeys([*equal, *others])
-    }
-
-
-def _condition(text: str) -> tuple[Column, str, str]:
-    from tailrace.analyzer.store import schema
-
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise UsageError(f"--where {text!r} is no condition: write it as COLUMN=VALUE, or with != < <= > >=")
-    return schema.column(match[1].strip()), match[2], match[3]
-
-
-def _bound(column: Column, operator: str, value: str) -> Between:
-    from tailrace.analyzer.store import conditions, schema
-    from tailrace.analyzer.util import quantities
-
-    if column.kind == schema.TEXT:
-        raise UsageError(f"--where {column.name}{operator}{value}: text has no order: use = or !=")
-    number = quantities.whole(value, column.unit)
-    if operator in (">", ">="):
-        return conditions.Between(number + (operator == ">"), None)
-    return conditions.Between(None, number + (operator == "<="))
-
-
-def _texts(value: Any) -> list[Any]:
-    """The names and patterns that a value of `where` asks for."""
-    parts = getattr(value, "conditions", [value] if value is not None else [])
-    return [one for part in parts if isinstance(part, list) for one in part]
-
-
-def _times(run: Any, since: float | None, until: float | None) -> dict[str, int]:
-    start = run.t0_ns or 0
-    bounds = {"t0": ("--since", since), "t1": ("--until", until)}
-    for option, bound in bounds.values():
-        if bound is not None and not isfinite(bound):
-            raise UsageError(f"{option} is {bound}: give a finite number of seconds")
-    return {name: start + round(bound * 1e9) for name, (_, bound) in bounds.items() if bound is not None}
-
-
 def _names(text: str | None) -> list[str]:
     return [name for name in (text or "").split(",") if name]
-
-
-def form_of(form: str | None, output: Path | None) -> str:
-    """The chosen output format, else that of the output's name. Raises UsageError."""
-    form = form or _FORMS.get(output.suffix.lower() if output else "", "table")
-    if form == "parquet" and output is None:
-        raise UsageError("parquet is a binary format: name the output file with -o FILE")
-    return form
-
-
-def write_answer(table: pa.Table, form: str | None, output: Path | None) -> None:
-    """Writes the answer of an SQL query. Raises UsageError."""
-    import pandas as pd
-    import pyarrow as pa
-
-    form = form_of(form, output)
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        from tailrace.analyzer.util.published import published
-
-        assert output is not None
-        try:
-            with published(output) as place:
-                pq.write_table(table, place)
-        except OSError as error:
-            raise UsageError(f"can't write {output}: {error.strerror or error}") from error
-        return
-    kinds = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame = table.to_pandas(types_mapper=kinds.get)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_nested(column.type) and form != "json":
-            values = column.to_pylist()
-            texts = [None if value is None else json.dumps(value, ensure_ascii=False, default=str) for value in values]
-            frame[name] = pd.Series(texts, dtype=object)
-    if form == "table":
-        from tailrace.cli.tables import render
-
-        render([str(name) for name in frame.columns], frame.astype(object).to_numpy().tolist())
-        return
-    _write(iter([frame]), form, output, None)
-
-
-_FORMS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
-
-
-def _write(pieces: Iterator[pd.DataFrame], form: str, output: Path | None, asked: _Asked | None) -> None:
-    """asked: None only where `form` is neither table nor parquet."""
-    from tailrace.analyzer.util.published import published
-
-    # A fault in the query is raised before the output file is created.
-    first = next(pieces)
-    pieces = chain([first], pieces)
-    if output is None:
-        if form == "table":
-            import pandas as pd
-
-            assert asked is not None
-            _render(pd.concat(pieces, ignore_index=True), asked)
-        else:
-            file = utf8_output()
-            _TEXTS[form](map(_shown, pieces) if file.isatty() else pieces, file)
-        return
-    try:
-        with published(output) as place:
-            if form == "parquet":
-                assert asked is not None
-                _parquet(pieces, place, asked)
-            else:
-                with place.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                    _TEXTS[form](pieces, file)
-    except OSError as error:
-        raise UsageError(f"can't write {output}: {error.strerror or error}") from error
-
-
-def _render(table: pd.DataFrame, asked: _Asked) -> None:
-    from tailrace.cli.tables import render
-
-    render(asked.heads(table.columns), table.astype(object).to_numpy().tolist())
-
-
-def _shown(piece: pd.DataFrame) -> pd.DataFrame:
-    """For a terminal: no name in it acts there."""
-    from tailrace.analyzer.util.formatting import visible
-
-    shown: pd.DataFrame = piece.astype(object).map(lambda value: visible(value) if isinstance(value, str) else value)
-    return shown
-
-
-def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    for number, piece in enumerate(pieces):
-        piece.to_csv(file, index=False, header=number == 0, lineterminator="\n")
-
-
-def _csv_text(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    _csv((piece.apply(lambda column: column.map(_as_text)) for piece in pieces), file)
-
-
-def _as_text(value: object) -> object:
-    """A cell that no spreadsheet runs: names of files may begin like a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def _json(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    between = "["
-    for piece in pieces:
-        if len(piece):
-            file.write(between + piece.to_json(orient="records", force_ascii=False)[1:-1])
-            between = ",\n"
-    file.write("[]\n" if between == "[" else "]\n")
-
-
-def _plain(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:
-    import pandas as pd
-
-    file.write(pd.concat(pieces, ignore_index=True).to_string(index=False) + "\n")
-
-
-_TEXTS: dict[str, Callable[[Iterator[pd.DataFrame], TextIO], None]] = {
-    "csv": _csv,
-    "csv-text": _csv_text,
-    "json": _json,
-    "table": _plain,
-}
-
-
-def _parquet(pieces: Iterator[pd.DataFrame], place: Path, asked: _Asked) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    first = next(pieces)
-    # A column of objects is text, also in a piece where all its values are null.
-    fields = [pa.field(name, _arrow_type(first[name]), metadata={"unit": asked.unit(name)}) for name in first]
-    with pq.ParquetWriter(place, pa.schema(fields)) as writer:
-        for piece in chain([first], pieces):
-            writer.write_table(pa.Table.from_pandas(piece, schema=writer.schema, preserve_index=False))
-
-
-def _arrow_type(column: pd.Series[Any]) -> Any:
-    import pandas as pd
-    import pyarrow as pa
-
-    if pd.api.types.is_object_dtype(column):
-        return pa.string()
-    return pa.from_numpy_dtype(getattr(column.dtype, "numpy_dtype", column.dtype))

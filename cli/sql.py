@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tailrace.cli.opening import say_store_problems
-from tailrace.cli.query import form_of, write_answer
+from tailrace.cli.query_output import form_of, write_answer
 
 
 @click.command()
