@@ -90,6 +90,32 @@ def compact(directory: str | os.PathLike[str], level: int = BEST, keep_offsets: 
                 _remove_all(where)
 
 
+def _rights(path: Path) -> tuple[int, int]:
+    """The mode and the group of a file or directory. Raises OSError."""
+    found = path.stat()
+    return found.st_mode & 0o7777, found.st_gid
+
+
+def _common_rights(sources: Sequence[Source]) -> tuple[int, int]:
+    """What all of the files allow, and their group; the process's own where they differ. Raises OSError."""
+    found = [_rights(source.path) for source in sources]
+    groups = {group for _, group in found}
+    mode = 0o777
+    for one, _ in found:
+        mode &= one
+    # A file of another group would give its readers what they could not read.
+    return (mode, groups.pop()) if len(groups) == 1 else (mode & 0o700, os.getegid())
+
+
+def _give(path: Path, mode: int, group: int) -> None:
+    """Gives a new file the rights of those that it replaces, as far as this user may. Raises OSError."""
+    try:
+        os.chown(path, -1, group)
+    except PermissionError:
+        mode &= 0o707  # not to another group than theirs
+    path.chmod(mode | 0o600)
+
+
 @contextmanager
 def _alone(where: Layout) -> Iterator[None]:
     """Keeps a second compaction out. Raises RunError."""
@@ -120,18 +146,21 @@ class _Compaction:
         self._kept: list[Source] = []
         self._promised: dict[str, int] = {}
         self._compacted: set[str] = set()
+        self._rights = (0o600, os.getegid())
         self._written: list[tuple[str, tuple[int, int], tuple[Block, ...]]] = []
 
     def run(self) -> Account:
         """Raises OSError, RunError."""
         sources = self._where.traces()
         files = self._files(sources)
-        self._new.mkdir(self._where.trace.stat().st_mode & 0o777)
+        self._new.mkdir(0o700)
+        self._rights = _common_rights(sources)
         self._compacted = {source.path.name for source in sources} - {kept.path.name for kept in self._kept}
         names = {source.path.name for source in self._kept} | (self._promised.keys() - self._compacted)
         for name, made_of in files:
             self._write(name, made_of, names)
         self._verify()
+        _give(self._new, *_rights(self._where.trace))
         _sync(self._new)
         self._make_manifest()
         if [source.stamp for source in self._where.traces()] != [source.stamp for source in sources]:
@@ -214,6 +243,7 @@ class _Compaction:
                     path = self._new / (f"{name}.{number}.pfw.gz" if self._merges else name)
                     number += 1
                     file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+                    _give(path, *self._rights)
                     self._account.new_files += 1
                 self._note(path, (file.tell(), len(made.member)), made)
                 file.write(made.member)

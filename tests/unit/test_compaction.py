@@ -57,6 +57,25 @@ def run(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.parametrize(
+    ("modes", "wanted"),
+    [((0o644, 0o644, 0o644), 0o644), ((0o640, 0o644, 0o660), 0o640), ((0o600, 0o644, 0o644), 0o600)],
+)
+def test_who_could_read_a_run_can_read_the_compacted_one_and_nobody_else(
+    run: Path, modes: tuple[int, ...], wanted: int
+) -> None:
+    for path, mode in zip(sorted((run / "trace").iterdir()), modes, strict=True):
+        path.chmod(mode)
+    (run / "trace").chmod(0o2755)
+    before = os.umask(0o077)
+    try:
+        compact(run, level=1)
+    finally:
+        os.umask(before)
+    assert (run / "trace").stat().st_mode & 0o7777 == 0o2755
+    assert {path.stat().st_mode & 0o7777 for path in (run / "trace").iterdir()} == {wanted}
+
+
 def promise(run: Path, name: str, blocks: int | None) -> None:
     text = json.dumps({"file": name, **({} if blocks is None else {"blocks": blocks})}, separators=(",", ":"))[:-1]
     with (run / "manifest" / "node_1.jsonl").open("a") as file:
