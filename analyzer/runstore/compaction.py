@@ -24,6 +24,7 @@ from tailrace.analyzer.runstore import parts
 from tailrace.analyzer.runstore.columns import TABLES, arrow_schema
 from tailrace.analyzer.runstore.entries import Current, current
 from tailrace.analyzer.runstore.parts import Access, Part
+from tailrace.errors import RunError
 
 LARGE_BYTES = 32 << 20
 """A part of this size is left as it is; what is merged at once is at most twice as large, since it is sorted in
@@ -78,7 +79,10 @@ def _groups(known: Current) -> Iterator[list[Part]]:
     for part in (*known.whole(), *some):
         if not mine(part.access):
             continue
-        size = sum(status.st_size for status in part.tables().values())
+        try:
+            size = sum(status.st_size for status in part.tables().values())
+        except parts.Refused:
+            continue
         if size < LARGE_BYTES or part in some:
             of.setdefault((part.access, part.day), []).append((size, part))
     for rows in of.values():
@@ -112,7 +116,10 @@ def _rows(table: str, group: list[Part], known: Current) -> pa.Table:
     for part in group:
         if table not in part.tables():
             continue
-        rows = read(part, table)
+        try:
+            rows = read(part, table)
+        except (ValueError, pa.ArrowException) as error:
+            raise RunError(f"{part.table(table)}: {error}: remove the folder, and index its runs again") from error
         if out := known.without.get(part):
             rows = rows.filter(pc.invert(pc.is_in(rows["entry"], pa.array(sorted(out)))))
         found.append(rows)
@@ -121,7 +128,8 @@ def _rows(table: str, group: list[Part], known: Current) -> pa.Table:
 
 def read(part: Part, table: str) -> pa.Table:
     """A table of a part, with the columns of columns.py."""
-    rows = pq.read_table(part.table(table), partitioning=None)
+    with part.open(table) as file:
+        rows = pq.ParquetFile(file).read()
     schema = arrow_schema(table)
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
@@ -139,7 +147,7 @@ def expire(store: Path, before: str | None, most_bytes: int | None) -> tuple[int
     listed = parts.listing(store)
     sizes: dict[Part, int] = {}
     for part in listed.parts:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, parts.Refused):
             sizes[part] = sum(status.st_size for status in part.tables().values())
     left = sum(sizes.values())
     runs = total = 0

@@ -9,6 +9,7 @@ owner and its id, so nobody's entry takes the place of another user's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -59,11 +60,16 @@ def current(parts: Iterable[Part]) -> Current:
             continue
         try:
             names[part] = _names(part)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-            damaged[part] = str(error)
+        except Exception as error:  # of any kind: it is another user's file
+            if isinstance(error, FileNotFoundError) and not os.path.lexists(part.path):
+                raise
+            damaged[part] = in_short(error)
     return Current(names, _without(names), damaged)
+
+
+def in_short(error: Exception) -> str:
+    """What is wrong with a part, for one line."""
+    return " ".join(str(error).split())[:200]
 
 
 def _without(names: dict[Part, list[str]]) -> dict[Part, set[str]]:
@@ -92,7 +98,9 @@ def _names(part: Part) -> list[str]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    column = pq.read_table(part.table(RUNS), columns=["entry"], partitioning=None)["entry"]
+    part.tables()
+    with part.open(RUNS) as file:
+        column = pq.ParquetFile(file).read(columns=["entry"])["entry"]
     names: list[str] = column.to_pylist()
     fits = pc.all(pc.match_substring_regex(column, ENTRY_PATTERN), skip_nulls=False).as_py()
     if (names and not fits) or len(set(names)) < len(names):

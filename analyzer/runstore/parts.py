@@ -70,6 +70,10 @@ class Access:
         return f"u{self.uid}-{self.mode:03o}" + (f"-g{self.gid}" if self.mode & stat.S_IRGRP else "")
 
 
+class Refused(ValueError):
+    """A part, or a file of one, that is not read: whoever may add parts could stop its readers with it."""
+
+
 class Entry(NamedTuple):
     """A run as it was indexed once; state: 16 hexadecimal digits, equal for an unchanged run."""
 
@@ -108,11 +112,25 @@ class Part:
         return self.path / f"{name}.parquet"
 
     def tables(self) -> dict[str, os.stat_result]:
-        """The tables that it has, and their files. Raises OSError when it is gone."""
-        with os.scandir(self.path) as entries:
-            found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+        """The tables that it has, and their files. Raises OSError when it is gone, Refused where it or a file of it is
+        not what its user wrote."""
         known = {f"{name}.parquet": name for name in TABLES}
-        return {known[name]: status for name, status in found.items() if name in known}
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if why := _obstacle(os.fstat(descriptor), self.access.uid):
+                raise Refused(why)
+            with os.scandir(descriptor) as entries:
+                found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries if entry.name in known}
+            for name, status in found.items():
+                if why := _obstacle_of_file(status, self.access.uid):
+                    raise Refused(f"{name}: {why}")
+            return {known[name]: status for name, status in found.items()}
+        finally:
+            os.close(descriptor)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """The file of a table, to read. Raises OSError, and Refused as `tables` does."""
+        return open_file(self.table(name), self.access.uid)
 
 
 @dataclass(frozen=True)
@@ -224,10 +242,13 @@ def _parts(day: Path, access: Access, refused: list[str]) -> Iterator[Part]:
         refused.append(f"{access.name}/{day.name}: {why}")
         return
     with os.scandir(day) as entries:
-        names = sorted(entry.name for entry in entries)
-    for name in names:
+        # The kind comes with the name. Whose a part is, `Part.tables` asks: that would be a request for each part.
+        folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    for name, is_folder in sorted(folders.items()):
         entry, merged = Entry.of(name), _MERGED.fullmatch(name)
-        if entry is not None or merged is not None:
+        if (entry is not None or merged is not None) and not is_folder:
+            refused.append(f"{access.name}/{day.name}/{name}: it is not a directory")
+        elif entry is not None or merged is not None:
             number = int(merged[1], 16) if merged is not None else 0
             yield Part(day / name, access, day.name.removeprefix("day="), entry, (merged is not None, number, name))
 
@@ -242,6 +263,30 @@ def _obstacle(status: os.stat_result, uid: int) -> str:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "others may write to it"
     return ""
+
+
+def _obstacle_of_file(status: os.stat_result, uid: int) -> str:
+    """Why a file is not read as one of the user `uid`; "" where it is."""
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    if status.st_uid not in (uid, 0):
+        return f"it belongs to user {status.st_uid}, not to user {uid}"
+    return ""
+
+
+def open_file(path: Path, uid: int) -> pa.NativeFile:
+    """Opens a file of a part of the user `uid`: nothing that would be waited for, and no link, whatever took the
+    file's place since it was listed. Raises OSError, Refused."""
+    import pyarrow as pa
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if why := _obstacle_of_file(os.fstat(descriptor), uid):
+            raise Refused(f"{path.name}: {why}")
+        # Arrow opens files by name alone; this name is that of the file just looked at.
+        return pa.OSFile(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tailrace.analyzer.runstore import parts
 from tailrace.analyzer.runstore.columns import PLACE, TABLES, arrow_schema
-from tailrace.analyzer.runstore.entries import Current, current
+from tailrace.analyzer.runstore.entries import Current, current, in_short
 from tailrace.analyzer.runstore.parts import Entry, Part
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
@@ -120,19 +120,38 @@ class Store:
             listed = parts.listing(self.path)
             try:
                 return listed, current(part for part in listed.parts if part.path not in self._damaged)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 if attempt + 1 == _ATTEMPTS:
-                    raise
+                    raise RunError(f"{self.path}: its files change all the time: repeat this later") from error
         raise AssertionError
+
+    @cached_property
+    def _tables(self) -> dict[Part, frozenset[str]]:
+        """The tables of each part. A part that is refused is left out from here on."""
+        while True:
+            found: dict[Part, frozenset[str]] = {}
+            refused: dict[Path, str] = {}
+            for part in self.current.names:
+                try:
+                    found[part] = frozenset(part.tables())
+                except FileNotFoundError:
+                    raise  # it was merged meanwhile
+                except (OSError, parts.Refused) as error:
+                    refused[part.path] = in_short(error)
+            if not refused:
+                return found
+            self._damaged |= refused
+            self.refresh()
 
     def refresh(self) -> None:
         """Looks at the directory again."""
-        for name in ("current", "_looked"):
+        for name in ("current", "_looked", "_tables"):
             self.__dict__.pop(name, None)
 
     @property
     def problems(self) -> list[str]:
         """What of the store is not in its tables, a sentence each."""
+        self._steady(lambda: self._tables)
         listed, known = self._looked
         found = [f"left out, {text}" for text in listed.refused]
         damaged = {**{part.path: why for part, why in known.damaged.items()}, **self._damaged}
@@ -146,11 +165,12 @@ class Store:
     def files(self, table: str) -> list[str]:
         """The Parquet files of a table, for Dask and other readers. Raises RunError where they alone don't give the
         table: `tailrace index STORE --compact` makes them do so."""
+        tables = self._steady(lambda: self._tables)
         if self.current.some():
             raise RunError(
                 f"{self.path}: files have rows that no longer count: run `tailrace index {self.path} --compact`"
             )
-        return [str(part.table(table)) for part in self.current.whole() if table in part.tables()]
+        return [str(part.table(table)) for part in self.current.whole() if table in tables[part]]
 
     def read(self, table: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
         """Rows of a table, with the columns of docs/store.md. where: a filter of pyarrow.dataset."""
@@ -239,34 +259,35 @@ class Store:
 
     def _datasets(self, table: str) -> Iterator[tuple[ds.Dataset, set[str]]]:
         """Datasets whose rows are those of the table but for entries that don't count."""
-        yield self._dataset(table, self.current.whole()), set()
+        tables = self._tables  # first, since parts that it refuses don't count
+        having = [part for part in self.current.whole() if table in tables[part]]
+        yield self._dataset(table, having), set()
         for part, out in self.current.some().items():
-            yield self._dataset(table, [part]), out
+            if table in tables[part]:
+                yield self._dataset(table, [part]), out
 
     def _dataset(self, table: str, of: Sequence[Part]) -> ds.Dataset:
-        import pyarrow.fs
+        from tailrace.analyzer.runstore.opening import files_of
 
         form = ds.ParquetFileFormat()
-        system = pyarrow.fs.LocalFileSystem()
         fragments = []
         for part in of:
-            if table in part.tables():
-                place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
-                path = str(part.table(table))
-                fragments.append(form.make_fragment(path, system, partition_expression=place))
-        return ds.FileSystemDataset(fragments, arrow_schema(table, placed=True), form, system)
+            place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
+            system = files_of(part.access.uid)
+            fragments.append(form.make_fragment(str(part.table(table)), system, partition_expression=place))
+        return ds.FileSystemDataset(fragments, arrow_schema(table, placed=True), form)
 
     def _steady(self, reading: Callable[[], _Result]) -> _Result:
         """The result of `reading`, again where parts were merged meanwhile, and without those that are damaged."""
         for attempt in range(_ATTEMPTS):
+            before = set(self.current.names)
             try:
                 return reading()
             except TailraceError:
                 raise
             except Exception as error:
-                fresh = set(self.current.names)
                 self.refresh()
-                gone = set(self.current.names) != fresh
+                gone = set(self.current.names) != before
                 damaged = [] if gone else self._weed()
                 if attempt + 1 < _ATTEMPTS and (gone or damaged):
                     continue
@@ -285,7 +306,7 @@ class Store:
             except FileNotFoundError:
                 continue
             except Exception as error:  # of any kind: it is another user's file
-                self._damaged[part.path] = " ".join(str(error).split())[:200]
+                self._damaged[part.path] = in_short(error)
                 found.append(part)
         if found:
             self.refresh()

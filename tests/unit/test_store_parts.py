@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -184,6 +185,72 @@ def test_days_and_sizes_expire_from_the_oldest(store: Path) -> None:
     assert seen(store) == EXPECTED
     assert compaction.expire(store, None, 0)[0] == 4
     assert not seen(store)
+
+
+def test_what_is_no_file_of_its_user_is_named_and_read_by_nobody(store: Path) -> None:
+    """A FIFO would hold up every reader for ever, and a link lead him elsewhere."""
+    places = []
+    for number in range(30, 34):
+        entry = put(store, number)
+        places.append(parts.place_of(store, Access(os.geteuid()), DAY) / entry.name)
+    fifo, link, alone, folder = places
+    merged = folder.with_name("m-0000000000000001-00000000")
+    merged.mkdir(mode=0o700)
+    for place in (fifo, merged):
+        (place / "runs.parquet").unlink(missing_ok=True)
+        os.mkfifo(place / "runs.parquet", 0o600)
+    (link / "runs.parquet").rename(store.parent / "elsewhere.parquet")
+    (link / "runs.parquet").symlink_to(store.parent / "elsewhere.parquet")
+    (alone / "edges.parquet").mkdir()
+    folder.rename(store.parent / "elsewhere")
+    folder.symlink_to(store.parent / "elsewhere")
+    reading = f"""import tailrace
+store = tailrace.open_store({str(store)!r})
+print(store.sql("select count(*) as n from runs").to_pylist(), store.read("runs", ["run"]).num_rows)
+print(*store.problems, sep="\\n")"""
+    done = subprocess.run([sys.executable, "-c", reading], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("[{'n': 4}] 4\n"), done
+    for place, why in (
+        (fifo, " is left out: runs.parquet: it is not a regular file"),
+        (merged, " is left out: runs.parquet: it is not a regular file"),
+        (link, " is left out: runs.parquet: it is not a regular file"),
+        (alone, " is left out: edges.parquet: it is not a regular file"),
+        (folder, ": it is not a directory"),
+    ):
+        assert f"{place.name}{why}\n" in done.stdout
+    compaction.compact(store)
+    assert seen(store) == EXPECTED
+
+
+def test_what_takes_the_place_of_a_listed_file_is_not_waited_for(store: Path) -> None:
+    opened = Store(store)
+    assert opened.read("runs", ["run"]).num_rows == 4
+    (place,) = [part.table("runs") for part in opened.current.names if part.name.startswith(f"e-{0:032x}")]
+    place.unlink()
+    os.mkfifo(place, 0o600)
+    reader = threading.Thread(target=lambda: opened.read("runs", ["run"]), daemon=True)
+    reader.start()
+    reader.join(30)
+    stuck = reader.is_alive()
+    if stuck:
+        os.close(os.open(place, os.O_WRONLY))  # lets it go
+    assert not stuck
+    assert seen(store) == EXPECTED - Counter({(0, 1): 1})
+
+
+def test_a_merged_part_that_nobody_merged_is_left_out(store: Path) -> None:
+    """Without its table of runs, or with one that is none."""
+    day = parts.place_of(store, Access(os.geteuid()), DAY)
+    empty, wrong = day / "m-0000000000000001-00000000", day / "m-0000000000000002-00000000"
+    for place, columns in ((empty, None), (wrong, {"entry": [7]})):
+        with parts.publishing(day, place.name, Access(os.geteuid())) as scratch:
+            if columns:
+                parts.write(scratch, {"runs": pa.table(columns)})
+    assert seen(store) == EXPECTED
+    assert [name in text for name, text in zip((empty.name, wrong.name), Store(store).problems, strict=True)]
+    assert Store(store).sql("select count(*) as n from runs").to_pylist() == [{"n": 4}]
+    compaction.compact(store)
+    assert seen(store) == EXPECTED
 
 
 @pytest.mark.parametrize(
