@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights import Finding, Insights
     from tailrace.analyzer.insights.file_history import FileHistory
     from tailrace.analyzer.insights.task_profile import TaskProfile
+    from tailrace.analyzer.summary.io_summary import Summary
 else:
     pd = lazy("pandas")
 
@@ -690,6 +691,13 @@ class Run:
         from tailrace.analyzer.insights.task_profile import task_profile
 
         return task_profile(self, task)
+
+    def io_summary(self) -> Summary:
+        """What ran, on what data, where the time went, and each function's calls, sizes and bandwidth; see
+        tailrace.analyzer.summary.io_summary. Reads events."""
+        from tailrace.analyzer.summary.io_summary import io_summary
+
+        return io_summary(self)
 
     def findings(self) -> list[Finding]:
         """The findings by cost; see tailrace.analyzer.insights.findings."""

@@ -1,24 +1,36 @@
 """`tailrace info`: prints what a run contains, what was lost, and how this tailrace was built."""
 
+from __future__ import annotations
+
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tailrace.analyzer.util.formatting import count_text
+from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import scheduler_option
 from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.run import Run
+    from tailrace.analyzer.summary.io_summary import Function, Summary
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR", required=False)
 @click.option("--build", is_flag=True, help="Print how tailrace was built, as JSON, and exit.")
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print the I/O in figures instead: what ran, on what data, where the time went, and"
+    " each function's calls, sizes (least, quartiles, largest) and bandwidth.",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @scheduler_option
-def command(directory: Path | None, build: bool, form: str) -> None:
+def command(directory: Path | None, build: bool, summary: bool, form: str) -> None:
     """Print what the run DIR contains: events, processes, times, bytes, stages, coverage and losses."""
     if build:
         from tailrace import _native
@@ -28,6 +40,9 @@ def command(directory: Path | None, build: bool, form: str) -> None:
     if directory is None:
         raise UsageError("the run directory is missing: write tailrace info DIR")
     run = open_run(directory)
+    if summary:
+        _summary(run, form)
+        return
     info = run.info()
     if form == "json":
         click.echo(json.dumps(info, indent=2))
@@ -47,6 +62,52 @@ def command(directory: Path | None, build: bool, form: str) -> None:
         render(["file", "cause", "count", "unit", "problem"], rows, title="Losses")
     if problems := run.declared_problem_rows():
         render(["file", "line", "problem"], problems, title="Invalid declared lines")
+
+
+def _summary(run: Run, form: str) -> None:
+    from tailrace.cli.lines import put_json
+    from tailrace.cli.tables import render
+
+    found = run.io_summary()
+    if form == "json":
+        put_json(found.to_json())
+        return
+    render(["", str(run.path)], _figures(found), numbers=False)
+    heads = ["layer", "function", "calls", "time", "bytes", "least", "25%", "median", "75%", "largest", "bandwidth"]
+    render(heads, [_function(one) for one in found.functions], title="Functions, by time in calls")
+
+
+def _figures(found: Summary) -> list[list[str]]:
+    from tailrace.analyzer.util.formatting import time_text
+
+    ran = [(found.hosts, "host"), (found.jobs, "job"), (found.stages, "stage"), (found.tasks, "task")]
+    parts = [count_text(number, word) for number, word in ran if number]
+    parts += [count_text(found.processes, "process", "es"), count_text(found.threads, "thread")]
+    span = max(found.span_ns, 1)
+    io = {"reading": found.read_ns, "writing": found.write_ns, "metadata": found.metadata_ns}
+    rows = {
+        "allocation": ", ".join(parts),
+        "data": f"{count_text(found.files, 'file')}, {found.data_files:,} of them data; {bytes_text(found.read_bytes)}"
+        f" read, {bytes_text(found.written_bytes)} written",
+        "time": f"{time_text(found.span_ns)}; at least one call on a file was running for {time_text(found.io_ns)}"
+        f" ({found.io_ns / span:.1%})",
+        "I/O": ", ".join(f"{name} {time_text(ns)} ({ns / span:.1%})" for name, ns in io.items()),
+        "bandwidth": f"{bytes_text((found.read_bytes + found.written_bytes) / (found.io_ns / 1e9))}/s while calls ran"
+        if found.io_ns
+        else "",
+        "processor": "" if found.processor_ns is None else f"{time_text(found.processor_ns)} in all processes",
+    }
+    return [[name, text] for name, text in rows.items() if text]
+
+
+def _function(one: Function) -> list[object]:
+    from tailrace.analyzer.util.formatting import time_text
+
+    sizes = [one.min, one.p25, one.median, one.p75, one.max]
+    shown = [bytes_text(size) if size is not None else "" for size in sizes]
+    total = bytes_text(one.bytes) if one.bytes else ""
+    rate = "" if one.bandwidth is None else f"{bytes_text(one.bandwidth)}/s"
+    return [one.layer, one.name, one.calls, time_text(one.time_ns), total, *shown, rate]
 
 
 def _lines(info: dict[str, Any]) -> list[list[str]]:

@@ -72,9 +72,9 @@ def _filters(function: Any) -> Any:
     "aggs",
     multiple=True,
     metavar="HOW[:COLUMN]",
-    help="count, or sum, mean, min, max, nunique, p50, p95, p99 of a column; share: of the whole, of events or of a"
-    " column's sum; rate: a column's sum per second in calls, by time per second; ratio:A/B: of two sums. Default:"
-    " count. May be repeated.",
+    help="count, or sum, mean, min, max, nunique, p25, p50, p75, p95, p99 of a column; share: of the whole, of events"
+    " or of a column's sum; rate: a column's sum per second in calls, by time per second; ratio:A/B: of two sums."
+    " Default: count. May be repeated.",
 )
 @click.option("--columns", metavar="COLUMN[,...]", help="Print the events with these columns, not totals.")
 @click.option("--sort", metavar="COLUMN", help="Sort by this column, descending; -COLUMN: ascending.")

@@ -38,7 +38,9 @@ _PIECES = {
 }
 GATHERED: dict[str, Callable[[SeriesGroupBy[Any, Any]], pd.Series]] = {
     "nunique": lambda groups: groups.nunique(),
+    "p25": lambda groups: groups.quantile(0.25),
     "p50": lambda groups: groups.quantile(0.50),
+    "p75": lambda groups: groups.quantile(0.75),
     "p95": lambda groups: groups.quantile(0.95),
     "p99": lambda groups: groups.quantile(0.99),
 }
