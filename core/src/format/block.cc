@@ -88,13 +88,15 @@ bool BlockWalk::next(BlockPlace &place) {
   return true;
 }
 
-void go_on_behind(SegmentHeader &segment, string_view header) {
+bool go_on_behind(SegmentHeader &segment, string_view header) {
   uint64_t slots, block;
-  if (!header_number(header, "slots", slots)) return;
-  segment.first_slot.store(static_cast<uint32_t>(slots));
+  if (!header_number(header, "slots", slots)) return false;
   if (header_number(header, "block", block) && block >= segment.blocks.load()) {
     segment.blocks.store(static_cast<uint32_t>(block) + 1);
   }
+  if (slots <= segment.first_slot.load()) return false;
+  segment.first_slot.store(static_cast<uint32_t>(slots));
+  return true;
 }
 
 void take_reported_losses(SegmentHeader &segment, string_view header) {
@@ -115,13 +117,11 @@ void take_reported_losses(SegmentHeader &segment, string_view header) {
 // counted twice.
 static bool take_stock(SegmentHeader &segment, BlockWalk &walk, int fd, uint64_t file_bytes) {
   BlockPlace place;
-  const uint32_t noted = segment.first_slot.load();
   while (walk.next(place)) {
     uint64_t seg, epoch;
     if (header_number(place.header, "seg", seg) && header_number(place.header, "epoch", epoch) &&
         seg == segment.segment && epoch == segment.epoch.load()) {
-      go_on_behind(segment, place.header);
-      if (segment.first_slot.load() > noted) take_reported_losses(segment, place.header);
+      if (go_on_behind(segment, place.header)) take_reported_losses(segment, place.header);
     }
   }
   if (walk.foreign()) return false;

@@ -40,8 +40,11 @@ bool is_of(const SegmentHeader &segment, string_view header) {
 }
 
 // A sealer that lives would be writing the block.
-void cut_torn_block(int fd, uint64_t file_bytes, uint64_t offset) {
-  if (offset >= file_bytes || sys::flock(fd, LOCK_EX | LOCK_NB) != 0) return;
+void cut_torn_block(int fd, uint64_t offset) {
+  if (sys::flock(fd, LOCK_EX | LOCK_NB) != 0) return;
+  // With the lock: another sealer may have continued the file since.
+  auto file_bytes = static_cast<uint64_t>(sys::lseek(fd, 0, SEEK_END));
+  if (offset >= file_bytes) return;
   walk_blocks(fd, file_bytes, 0, [&](BlockWalk &walk) {
     BlockPlace place;
     // Whatever the journal says, no more is cut than what follows the last whole block.
@@ -284,7 +287,7 @@ int NodeFile::write_block(string_view member) {
   return 0;
 }
 
-int NodeFile::append(int journal_fd, SegmentHeader &copy, string_view member, uint32_t next_slot) {
+int NodeFile::append(int journal_fd, bool dead, SegmentHeader &copy, string_view member, uint32_t next_slot) {
   bool is_next = fd_ < 0 || (bytes_ > 0 && bytes_ + member.size() > kNodeFileBytes) || is_unlinked(fd_);
   int status = is_next ? open_next() : 0;
   if (status < 0) return status;
@@ -292,7 +295,9 @@ int NodeFile::append(int journal_fd, SegmentHeader &copy, string_view member, ui
   copy.plan.offset = bytes_;
   copy.plan.epoch = copy.epoch.load();
   memcpy(copy.plan.file, name_, strlen(name_) + 1);
-  if (!write_back(journal_fd, copy, copy.plan)) return -EIO;
+  // The blocks before this one are no longer to be found by the plan.
+  bool planned = dead ? write_back_progress(journal_fd, copy) : write_back(journal_fd, copy, copy.plan);
+  if (!planned) return -EIO;
   status = write_block(member);
   if (status < 0) return status;
   ++blocks_;
@@ -314,7 +319,7 @@ void apply_plan(SegmentHeader &segment, int trace_directory) {
   walk_blocks(fd, bytes, plan.offset, [&](BlockWalk &walk) {
     BlockPlace place;
     if (!walk.next(place)) {
-      cut_torn_block(fd, bytes, plan.offset);
+      cut_torn_block(fd, plan.offset);
     } else if (is_of(segment, place.header)) {
       go_on_behind(segment, place.header);
       take_reported_losses(segment, place.header);

@@ -16,11 +16,22 @@
 
 namespace tailrace {
 
-// Writes a member of a journal's copy to the journal.
+// Writes the members of a journal's copy from one to another to the journal.
+template <class First, class Last>
+bool write_back(int fd, const SegmentHeader &copy, const First &first, const Last &last) {
+  auto *begin = reinterpret_cast<const char *>(&first), *end = reinterpret_cast<const char *>(&last) + sizeof last;
+  long at = begin - reinterpret_cast<const char *>(&copy);
+  return sys::call(SYS_pwrite64, fd, sys::pointer(begin), end - begin, at) == end - begin;
+}
 template <class Member>
 bool write_back(int fd, const SegmentHeader &copy, const Member &member) {
-  long at = reinterpret_cast<const char *>(&member) - reinterpret_cast<const char *>(&copy);
-  return sys::call(SYS_pwrite64, fd, sys::pointer(&member), sizeof member, at) == static_cast<long>(sizeof member);
+  return write_back(fd, copy, member, member);
+}
+
+// How far a dead process's journal is sealed: in one call, for a sealer may be killed between two. The losses that a
+// written block has are not to be counted again, nor to be taken off again for the plan of that block.
+inline bool write_back_progress(int fd, const SegmentHeader &copy) {
+  return write_back(fd, copy, copy.first_slot, copy.lost);
 }
 
 class NodeFile {
@@ -38,8 +49,9 @@ class NodeFile {
   void add_to_manifest();
   // In this node's files, about: those of other sealers may have grown since ours was opened.
   uint64_t bytes_in_all();
-  // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to.
-  int append(int journal_fd, SegmentHeader &copy, string_view member, uint32_t next_slot);
+  // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to. dead: its process no longer
+  // does.
+  int append(int journal_fd, bool dead, SegmentHeader &copy, string_view member, uint32_t next_slot);
 
  private:
   static constexpr uint64_t kUnknown = UINT64_MAX;

@@ -172,7 +172,7 @@ bool Sealing::read_copy(int fd) {
 int Sealing::append(void *self, SegmentHeader &segment, string_view member, uint32_t next_slot) {
   auto *sealing = static_cast<Sealing *>(self);
   uint64_t before = processor_time_ns();
-  int status = sealing->node_file_.append(sealing->journal_fd_, segment, member, next_slot);
+  int status = sealing->node_file_.append(sealing->journal_fd_, sealing->dead_, segment, member, next_slot);
   sealing->result_.writing_ns += processor_time_ns() - before;
   return status;
 }
@@ -188,6 +188,7 @@ Outcome Sealing::seal_copy(int fd, bool apart, bool dead) {
   if (now.monotonic_ns == 0) now = sample_clock(static_cast<ClockKind>(segment.clock_kind));
   uint64_t unwritten = 0;
   journal_fd_ = fd;
+  dead_ = dead;
   BlockTarget target{this, append};
   SealOptions options{apart ? nullptr : &target, dead};
   if (segment.detail == static_cast<uint32_t>(DetailKind::kAuto)) options.sealed_bytes = node_file_.bytes_in_all();
@@ -221,11 +222,8 @@ Outcome Sealing::seal_open(int fd, unsigned uid) {
   if (!own && !set_trace_file_apart(segment, {trace_directory_, trace_directory_bytes_}, uid)) return Outcome::kSkipped;
   Outcome outcome = seal_copy(fd, !own || trace_directory_bytes_ == 0, true);
   if (outcome == Outcome::kFailed) {
-    // The losses that a written block has are not to be counted again, nor to be taken off again for the plan of that block.
     segment.plan.epoch = 0;
-    write_back(fd, segment, segment.first_slot);
-    write_back(fd, segment, segment.plan);
-    write_back(fd, segment, segment.lost);
+    write_back_progress(fd, segment);
   }
   return outcome;
 }

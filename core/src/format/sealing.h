@@ -58,6 +58,7 @@ class Sealing {
   SealScratch *scratch_;
   void *copy_;  // a journal
   int journal_fd_ = -1;
+  bool dead_ = false;  // its process
   // Of the thread's clock: up to where it is accounted for; begin_account() counts on from there.
   uint64_t accounted_ns_ = 0, unaccounted_ns_ = 0;
   const std::atomic<uint32_t> *canceled_ = nullptr;

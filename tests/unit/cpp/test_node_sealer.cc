@@ -1,7 +1,12 @@
 // The node's sealer, one step at a time: what is handed over is sealed once and given back, wherever a sealer dies.
+#include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -12,6 +17,35 @@ using namespace tailrace;
 using namespace tailrace::test;
 
 namespace {
+
+// Does `work` in a process of its own, and stops that before each system call; `kill_before` says of a call, by its number,
+// whether the process is killed there. False: it was not.
+bool run_stopping(const std::function<void()> &work, const std::function<bool(long)> &kill_before) {
+  int pid = fork();
+  if (pid == 0) {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    work();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  EXPECT_EQ(ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL), 0);
+  bool killed = false;
+  while (!killed && ptrace(PTRACE_SYSCALL, pid, nullptr, 0) == 0 && waitpid(pid, &status, 0) == pid &&
+         WIFSTOPPED(status)) {
+    __ptrace_syscall_info call{};
+    EXPECT_GT(ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof call, &call), 0);
+    killed = call.op == PTRACE_SYSCALL_INFO_ENTRY && kill_before(static_cast<long>(call.entry.nr));
+  }
+  if (killed) {
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+  }
+  EXPECT_TRUE(killed ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  return killed;
+}
 
 class NodeSealerTest : public ::testing::Test {
  protected:
@@ -143,6 +177,74 @@ TEST_F(NodeSealerTest, ATornBlockIsCutAndWrittenAnewOnceItsSealerIsDead) {
   ASSERT_EQ(seal(after), Outcome::kSealed);
   EXPECT_EQ(bytes(0), 0) << "shorter than it was left, so nobody continues it";
   EXPECT_EQ(read_blocks(file(1)).size(), 2u);
+}
+
+TEST_F(NodeSealerTest, WhatAnotherSealerWritesMeanwhileIsNotCut) {
+  { ASSERT_EQ(seal(*std::make_unique<Sealing>(trace_, result_)), Outcome::kSealed); }
+  std::string block = read_file(file(0));
+  ASSERT_EQ(truncate(file(0).c_str(), bytes(0) - 20), 0);
+  hand_over();
+  // The sealer that continues the file has cut the torn block and gone on, and lets go of the lock.
+  bool locked = false;
+  auto write_meanwhile = [&](long call) {
+    if (call == SYS_flock && !locked) write_file(file(0), block + block);
+    locked |= call == SYS_flock;
+    return false;
+  };
+  // The torn block was this process's, those of the file now are of another.
+  header().pid += 1;
+  EXPECT_FALSE(
+      run_stopping([&] { apply_plan(header(), open(trace_.c_str(), O_RDONLY | O_DIRECTORY)); }, write_meanwhile));
+  EXPECT_TRUE(locked);
+  EXPECT_EQ(read_blocks(file(0)).size(), 2u);
+}
+
+TEST_F(NodeSealerTest, WhereverASealerIsKilledEachRecordAndLossIsInTheTraceOnce) {
+  const int pid = 1 << 22;  // no process
+  const std::string own = trace_ + "/" + own_name(pid);
+  auto kill_before = [&](int write) {
+    unlink(own.c_str());
+    for (int n = 0; bytes(n) >= 0; ++n) unlink(file(n).c_str());
+    Segment dead(own, journals_ + "/" + kName, 0, pid);
+    auto lose = [&] { dead.header()->lost[static_cast<int>(Loss::kNoJournal)].fetch_add(5); };
+    std::string tags = "stage=s";
+    for (int i = 0; i < 5; ++i) tags += ",k" + std::to_string(i) + "=" + std::string(1000, 'v');
+    dead.context(1, tags);
+    for (int i = 0; i < 100; ++i) dead.event(Fn::f_fsync, 0, 0, 1);
+    lose();
+    // A block in the process's own file, which the sealer reads as well.
+    EXPECT_EQ(dead.seal(), 0);
+    dead.header()->sealed_itself.store(kBefore);
+    for (int i = 0; i < 400; ++i) dead.event(Fn::f_fsync, 0, 0, 1);
+    lose();
+    int writes = 0;
+    auto is_there = [&](long call) {
+      bool changes = call == SYS_write || call == SYS_pwrite64 || call == SYS_ftruncate || call == SYS_unlinkat;
+      return changes && writes++ == write;
+    };
+    auto seal_dead = [&] { Sealing(trace_, result_).seal_one(directory_fd_, kName, geteuid()); };
+    bool killed = run_stopping(seal_dead, is_there);
+    seal_dead();
+    EXPECT_NE(access((journals_ + "/" + kName).c_str(), F_OK), 0);
+    uint64_t events = 0, lost = 0, blocks = 0;
+    std::vector<std::string> files{own};
+    for (int n = 0; bytes(n) >= 0; ++n) files.push_back(file(n));
+    for (const auto &path : files) {
+      for (const Block &b : read_blocks(path)) {
+        uint64_t its_lost = 0;
+        events += number(b, "events");
+        if (header_number(b.header, "no_journal", its_lost)) lost += its_lost;
+        EXPECT_EQ(number(b, "block"), blocks++);
+      }
+    }
+    EXPECT_EQ(events, 500u) << write;
+    EXPECT_EQ(lost, 10u) << write;
+    EXPECT_GE(blocks, 3u);
+    return killed;
+  };
+  int n = 0;
+  while (kill_before(n) && n < 100) ++n;
+  EXPECT_GT(n, 8) << "writes at which a sealer was killed";
 }
 
 TEST_F(NodeSealerTest, AForgedPlanCutsNothing) {
