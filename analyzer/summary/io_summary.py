@@ -6,10 +6,12 @@ time, and a table of functions. Times of a kind of call are exact over processes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.store import conditions
 from tailrace.analyzer.util import intervals
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from tailrace.analyzer.run import Run
 else:
     np = lazy("numpy")
     pd = lazy("pandas")
@@ -35,6 +36,16 @@ _FIGURES = (
     "max:size",
     "rate:size",
 )
+
+
+class FiguredRun(AnalyzedRun, Protocol):
+    """What of `Run` the figures are made from."""
+
+    def info(self) -> dict[str, Any]:
+        """An overview; see `Run.info`."""
+
+    def totals(self, by: Sequence[str] = (), aggs: Sequence[str] = ("count",), **where: Any) -> pd.DataFrame:
+        """Totals of events; see `Run.totals`."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,7 @@ class Summary:
         return asdict(self)
 
 
-def io_summary(run: Run) -> Summary:
+def io_summary(run: FiguredRun) -> Summary:
     """The figures of a run. Reads its events."""
     told = run.info()
     m = dataflow.model(run)
@@ -129,14 +140,14 @@ def _running(m: dataflow.Model, kind: int) -> int:
     return int(intervals.length(intervals.union(rows), 1)[0])
 
 
-def _functions(run: Run) -> list[Function]:
+def _functions(run: FiguredRun) -> list[Function]:
     streams = conditions.Not(tuple(edge_table.STREAM_TYPES))
     files = _rows(run, "", ftype=streams)
     waiting = _rows(run, " (pipe, socket)", ftype=list(edge_table.STREAM_TYPES))
     return sorted(files + waiting, key=lambda one: (-one.time_ns, one.layer, one.name))
 
 
-def _rows(run: Run, mark: str, **where: Any) -> list[Function]:
+def _rows(run: FiguredRun, mark: str, **where: Any) -> list[Function]:
     table = run.totals(["cat", "name"], _FIGURES, **where)
     known = not table.attrs["totals"]
     table = table[table["cat"] != "PROCESS"]
