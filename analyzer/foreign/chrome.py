@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, is_regular
+from tailrace.analyzer.foreign.importer import Format, Imported, is_regular, name_in
 from tailrace.analyzer.util import memory
+from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.losses import Loss
 from tailrace.analyzer.util.types import Document
 from tailrace.errors import TraceError
@@ -30,6 +33,11 @@ _HEAD_BYTES = 1 << 16
 _MEMORY_RATIO = 24
 """Of JSON as Python's objects to its text."""
 _MOST = 2**53
+_MOST_NS = 2**63
+_MOST_PID = 2**31
+_NUMBER = re.compile("-?[0-9.e+]+")
+_TAG_BYTES = 1024
+"""Of a tag's value (docs/trace-format.md)."""
 _INSTANTS = ("i", "I", "R")
 _PATHS = ("path", "file", "fname", "filename", "file_name")
 _SIZES = ("size", "bytes")
@@ -99,28 +107,34 @@ class _Trace:
         self._left: Counter[str] = Counter()
         self._open: dict[tuple[int, int], list[Document]] = defaultdict(list)
         self._names: dict[int, str] = {}
+        self._pids, self._tids = _Numbers(), _Numbers()
 
     def write(self, events: list[object]) -> None:
         """Writes all events."""
-        for event in events:
-            if isinstance(event, dict) and event.get("ph") == "M" and event.get("name") == "process_name":
-                self._names[_whole(event.get("pid"))] = str(_args(event).get("name") or "")
-        for event in events:
-            if isinstance(event, dict):
-                self._one(event)
-            else:
-                self._left["unknown"] += 1
+        documents = [event for event in events if isinstance(event, dict)]
+        self._pids.number(event.get("pid") for event in documents)
+        self._tids.number(event.get("tid") for event in documents)
+        self._names.update(self._pids.texts())
+        for event in documents:
+            if (event.get("ph"), event.get("name")) == ("M", "process_name") and (
+                name := _text(_args(event).get("name"))
+            ):
+                self._names[self._pids.of(event.get("pid"))] = name
+        for event in documents:
+            self._one(event)
+        self._left["unknown"] += len(events) - len(documents)
         self._left["unfinished"] += sum(map(len, self._open.values()))
         for cause, count in sorted(self._left.items()):
             if count:
-                self._imported.losses.append(Loss(self._path.name, cause, "lines", count))
+                name = name_in(self._path, self._path)
+                self._imported.losses.append(Loss(name, cause, "lines", count, name if cause == "damaged" else ""))
         self._writer.finish()
 
     def _one(self, event: Document) -> None:
         phase = event.get("ph")
-        thread = _whole(event.get("pid")), _whole(event.get("tid"))
+        thread = self._pids.of(event.get("pid")), self._tids.of(event.get("tid"))
         if phase == "X":
-            self._put(event, _ns(event.get("ts")), _ns(event.get("dur")))
+            self._put(event, _ns(event.get("ts")), _ns(event.get("dur", 0)))
         elif phase == "B":
             self._open[thread].append(event)
         elif phase == "E":
@@ -128,9 +142,9 @@ class _Trace:
                 self._left["unfinished"] += 1
                 return
             begun = self._open[thread].pop()
-            begin = _ns(begun.get("ts"))
+            begin, end = _ns(begun.get("ts")), _ns(event.get("ts"))
             merged = {**begun, "args": {**_args(begun), **_args(event)}}
-            self._put(merged, begin, max(_ns(event.get("ts")) - begin, 0))
+            self._put(merged, begin, None if begin is None or end is None else max(end - begin, 0))
         elif phase in _INSTANTS:
             self._put(event, _ns(event.get("ts")), 0)
         elif phase == "C":
@@ -138,18 +152,21 @@ class _Trace:
         elif phase != "M":
             self._left["unknown"] += 1
 
-    def _put(self, event: Document, begin: int, duration: int) -> None:
-        pid, tid, args = _whole(event.get("pid")), _whole(event.get("tid")), _args(event)
+    def _put(self, event: Document, begin: int | None, duration: int | None) -> None:
+        if begin is None or duration is None or begin + duration >= _MOST_NS:
+            self._left["damaged"] += 1
+            return
+        pid, tid, args = self._pids.of(event.get("pid")), self._tids.of(event.get("tid")), _args(event)
         name = self._names.get(pid, "")
         process = self._writer.process("unknown", pid, "", json.dumps({"exe": name}) if name else "")
         path = next((args[key] for key in _PATHS if isinstance(args.get(key), str) and args[key]), None)
         size = next((args[key] for key in _SIZES if _is_count(args.get(key))), None)
-        called, category = str(event.get("name", "")), str(event.get("cat") or "APP")
+        called, category = _text(event.get("name")), _text(event.get("cat")) or "APP"
         known = calls.known().get(called) if category in ("POSIX", "STDIO") else None
         way = args.get("dir") if args.get("dir") in ("r", "w", "rw") else None
         if way is None and size is not None:
             way = "w" if "write" in called.lower() else "r" if "read" in called.lower() else ""
-        tags = {key: str(args[key]) for key in _TAGS if isinstance(args.get(key), str | int) and args[key] != ""}
+        tags = {key: text for key in _TAGS if (text := _tag(args.get(key)))}
         self._writer.event(
             process,
             known[0] if known else called,
@@ -157,11 +174,11 @@ class _Trace:
             tid,
             begin,
             duration,
-            self._writer.file(path) if isinstance(path, str) else -1,
+            self._writer.file(clean(path)) if isinstance(path, str) else -1,
             offset=_count(args.get("offset")),
             size=_count(size),
             count=_count(args.get("count")),
-            ret=_count(args.get("ret")),
+            ret=_signed(args.get("ret")),
             errno=_count(args.get("errno")),
             dir=str(way or ""),
             context=self._writer.context(*calls.context(**tags)) if tags else 0,
@@ -181,19 +198,55 @@ def _count(value: object) -> int | None:
     return int(str(value)) if _is_count(value) else None
 
 
-def _whole(value: object) -> int:
-    """A pid or tid; they may be texts."""
-    try:
-        return min(max(int(str(value)), 0), 2**31 - 1)
-    except ValueError:
-        return 0
+def _signed(value: object) -> int | None:
+    """A result: -1 of a call that failed."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST else None
 
 
-def _ns(value: object) -> int:
-    """us as ns, 0 for what is no number."""
+def _text(value: object) -> str:
+    """A name; "" of what is none."""
+    return clean(str(value)) if isinstance(value, str | int | float) else ""
+
+
+def _tag(value: object) -> str:
+    """A tag's value, as long as the format allows."""
+    text = _text(value) if isinstance(value, str | int) else ""
+    return text.encode()[:_TAG_BYTES].decode("utf-8", "ignore")
+
+
+def _ns(value: object) -> int | None:
+    """us as ns, None for what is no time."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST:
-        return 0
+        return None
     return max(round(value * 1000), 0)
 
 
-FORMAT = Format("chrome", "a trace in Chrome's JSON format", files, convert)
+def _is_pid(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,10}", text) is not None and int(text) < _MOST_PID
+
+
+class _Numbers:
+    """pids or tids as numbers. A text, or a number that no process has (pthread_self's), gets one that is not in the
+    trace, so that two of them stay two."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, int] = {}
+
+    def number(self, values: Iterable[object]) -> None:
+        """Gives each of the values its number."""
+        wanted = dict.fromkeys(str(value) for value in values if isinstance(value, str | int | float))
+        taken = {int(text) for text in wanted if _is_pid(text)}
+        free = (number for number in range(1, _MOST_PID) if number not in taken)
+        for text in wanted:
+            self._of[text] = int(text) if _is_pid(text) else next(free)
+
+    def of(self, value: object) -> int:
+        """The number of one of the values; 0 where it is none."""
+        return self._of.get(str(value), 0) if isinstance(value, str | int | float) else 0
+
+    def texts(self) -> dict[int, str]:
+        """The values that are texts, by their numbers."""
+        return {number: clean(text) for text, number in self._of.items() if not _NUMBER.fullmatch(text)}
+
+
+FORMAT = Format("chrome", "a trace in Chrome's JSON format", files, convert, version=2)

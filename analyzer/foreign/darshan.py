@@ -11,19 +11,21 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _ENDINGS = (".darshan",)
 _SHARED = -1
+_LATEST_S = 2**32
+"""Of times: as ns they fit into 64 bits, also the sum of a start and what is since then."""
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 _NOTE_TOTALS = "counters are totals of each file: the order of its calls is not known"
 _NOTE_SHARED = "records that all ranks share are of one process, rank shared"
@@ -120,17 +122,22 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         raise TraceError(
             f"{root}: Darshan's logs are read by PyDarshan, which is missing: pip install 'tailrace[darshan]'"
         ) from error
-    imported = Imported()
+    imported, starts = Imported(), Starts()
     for number, path in enumerate(paths):
         made = target / f"darshan.{number}.pfw.gz"
         try:
-            log = _Log(backend, path, name_in(root, path), imported, _native.ForeignWriter(made))
+            log = _Log(backend, path, name_in(root, path), imported, starts, _native.ForeignWriter(made))
         except Exception as error:  # what PyDarshan raises is not documented
             made.unlink(missing_ok=True)
             imported.add_unreadable(root, path, f"{path}: PyDarshan can't read it: {error}")
             continue
         try:
             log.write()
+        except TraceError:
+            raise
+        except Exception as error:  # of PyDarshan, or values that no log has
+            made.unlink(missing_ok=True)
+            imported.add_unreadable(root, path, f"{path}: it is damaged: {error}")
         finally:
             log.close()
     return imported
@@ -140,7 +147,15 @@ class _Log:
     """One log: its records, module by module. By PyDarshan's backend, since its report holds all records in memory,
     and reads the mounts, on which it fails for some logs of Darshan 3.5. A module's records can be read once."""
 
-    def __init__(self, backend: Any, path: Path, name: str, imported: Imported, writer: _native.ForeignWriter) -> None:
+    def __init__(
+        self,
+        backend: Any,
+        path: Path,
+        name: str,
+        imported: Imported,
+        starts: Starts,
+        writer: _native.ForeignWriter,
+    ) -> None:
         self._backend, self._path, self._name, self._imported, self._writer = backend, path, name, imported, writer
         self._log = backend.log_open(str(path))
         if not self._log["handle"]:
@@ -149,6 +164,10 @@ class _Log:
         self._modules = list(backend.log_get_modules(self._log))
         self._names = backend.log_get_name_records(self._log)
         self._begin_ns = int(job["start_time_sec"]) * 10**9 + int(job.get("start_time_nsec", 0))
+        if not 0 <= self._begin_ns < _LATEST_S * 10**9:
+            raise ValueError(f"its start, {job['start_time_sec']} s since the epoch, is no time")
+        # Logs of one host and rank are of different processes.
+        self._start = starts.of(self._begin_ns)
         self._ranks = int(job["nprocs"])
         found = re.search(r"_id(\d+)-(\d+)_", path.name)
         self._pid = int(found[2]) if found else 0
@@ -158,6 +177,7 @@ class _Log:
         if words and not imported.command:
             imported.command = words
         self._hosts: dict[int, str] = {}
+        self._damaged = 0
 
     def write(self) -> None:
         """Writes all modules. A module that can't be read is a loss."""
@@ -167,6 +187,8 @@ class _Log:
                 self._module(module)
             elif module not in _NO_CALLS:
                 self._lose(f"the records of module {module} are left out")
+        if self._damaged:
+            self._imported.losses.append(Loss(self._name, "damaged", "records", self._damaged, str(self._path)))
         self._writer.finish()
 
     def close(self) -> None:
@@ -202,15 +224,13 @@ class _Log:
         rank = max(rank, 0) if self._ranks == 1 else rank
         pid = self._pid if self._ranks == 1 and self._pid else self._ranks if rank == _SHARED else rank
         host = self._hosts.get(rank) or next(iter(self._hosts.values()), "unknown")
-        # Logs of one host and rank are of different processes.
-        start = f"{self._begin_ns:x}"
         tags = {"job": self._job} if self._job else {}
         if self._ranks > 1:
             tags["rank"] = "shared" if rank == _SHARED else str(rank)
         if rank == _SHARED:
             self._note(_NOTE_SHARED)
         context = self._writer.context(*calls.context(**tags)) if tags else 0
-        return self._writer.process(host, pid, start, self._facts), pid, context
+        return self._writer.process(host, pid, self._start, self._facts), pid, context
 
     def _file(self, number: int) -> int:
         path = self._names.get(number)
@@ -227,7 +247,9 @@ class _Log:
             times = dict(zip(names["fcounters"], map(float, record["fcounters"]), strict=False))
             if module == "STDIO":
                 counters["STDIO_FDOPENS"] = 0  # they are among OPENS
-            self._totals(int(record["id"]), int(record["rank"]), prefix, kinds, counters, times, done)
+            seconds = (value for name, value in times.items() if name.endswith(("_TIME", "_TIMESTAMP")))
+            if self._is_sound(int(record["rank"]), seconds):
+                self._totals(int(record["id"]), int(record["rank"]), prefix, kinds, counters, times, done)
 
     def _segments(self, module: str) -> dict[tuple[int, int, str], tuple[int, int]]:
         """Writes DXT's segments. Returns (file, rank, direction) -> calls and bytes, of rank -1 of all ranks."""
@@ -235,6 +257,9 @@ class _Log:
         dxt, reads, writes = _SEGMENTS.get(module, ("", "", ""))
         for record in self._records(dxt):
             number, rank = int(record["id"]), int(record["rank"])
+            segments = [*record["read_segments"], *record["write_segments"]]
+            if not self._is_sound(rank, (float(one[time]) for one in segments for time in ("start_time", "end_time"))):
+                continue
             self._hosts.setdefault(rank, str(record["hostname"]))
             process, pid, context = self._process(rank)
             file = self._file(number)
@@ -263,6 +288,13 @@ class _Log:
                     before = done[key]
                     done[key] = (before[0] + len(segments), before[1] + moved)
         return done
+
+    def _is_sound(self, rank: int, times: Iterable[float]) -> bool:
+        """Whether a record can be of this log; one that can't is counted as damaged."""
+        if _SHARED <= rank < self._ranks and all(abs(time) < _LATEST_S for time in times):
+            return True
+        self._damaged += 1
+        return False
 
     def _at(self, seconds: float) -> int:
         return self._begin_ns + round(seconds * 1e9)
@@ -338,4 +370,4 @@ def files(path: Path) -> list[Path]:
     return walk(path, _ENDINGS)
 
 
-FORMAT = Format("darshan", "a log of Darshan", files, convert)
+FORMAT = Format("darshan", "a log of Darshan", files, convert, version=2)

@@ -36,6 +36,21 @@ class Imported:
         self.losses.append(Loss(name_in(root, path), "unreadable", "files", 1, problem))
 
 
+class Starts:
+    """Starts of processes that tell those of one conversion apart: the begins of their traces."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+
+    def of(self, begin_ns: int) -> str:
+        """The start for the processes of a trace that begins then. Begins may be equal (a clock of whole seconds, one
+        without an origin): the next ns that is free, since a start is read as a time."""
+        while begin_ns in self._taken:
+            begin_ns += 1
+        self._taken.add(begin_ns)
+        return f"{begin_ns:x}"
+
+
 @dataclass(frozen=True)
 class Format:
     """A format: its word in run.json, its name for users, and its two functions."""

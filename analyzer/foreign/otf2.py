@@ -14,7 +14,7 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
@@ -40,12 +40,12 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         raise TraceError(
             f"{root}: OTF2 archives are read by the otf2 package, which is missing: pip install 'tailrace[otf2]'"
         ) from error
-    imported = Imported()
+    imported, starts = Imported(), Starts()
     for number, path in enumerate(paths):
         made = target / f"otf2.{number}.pfw.gz"
         try:
             with otf2.reader.open(str(path)) as archive:
-                _Archive(otf2, archive, name_in(root, path), imported, _native.ForeignWriter(made)).write()
+                _Archive(otf2, archive, name_in(root, path), imported, starts, _native.ForeignWriter(made)).write()
         except TraceError:
             raise
         except Exception as error:  # what the package raises is not documented
@@ -57,12 +57,22 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
 class _Archive:
     """One archive: its events in the order of time."""
 
-    def __init__(self, otf2: Any, archive: Any, name: str, imported: Imported, writer: _native.ForeignWriter) -> None:
+    def __init__(
+        self,
+        otf2: Any,
+        archive: Any,
+        name: str,
+        imported: Imported,
+        starts: Starts,
+        writer: _native.ForeignWriter,
+    ) -> None:
         self._otf2, self._archive, self._name, self._imported, self._writer = otf2, archive, name, imported, writer
         clock = archive.definitions.clock_properties
         self._resolution, self._offset = clock.timer_resolution, clock.global_offset
         real = clock.realtime_timestamp
         self._begin_ns = real if real is not None and 0 < real < 2**62 else self._absolute()
+        # Ranks of two archives have one number.
+        self._start = starts.of(self._begin_ns)
         self._left: Counter[str] = Counter()
         self._regions: dict[int, list[tuple[Any, int]]] = defaultdict(list)
         self._operations: dict[tuple[int, int], tuple[Any, int]] = {}
@@ -108,7 +118,7 @@ class _Archive:
             rank = re.fullmatch(r"MPI Rank (\d+)", str(group.name))
             digits = re.search(r"(\d+)$", str(group.name))
             pid = int(digits[1]) if digits and int(digits[1]) < 2**31 else group._ref
-            process = self._writer.process(str(node.name) if node is not None else "unknown", pid)
+            process = self._writer.process(str(node.name) if node is not None else "unknown", pid, self._start)
             context = self._writer.context(*calls.context(rank=rank[1])) if rank else 0
             self._threads[location._ref] = process, location._ref % 2**31, context
         return self._threads[location._ref]
@@ -151,4 +161,4 @@ class _Archive:
         )
 
 
-FORMAT = Format("otf2", "an OTF2 archive", files, convert)
+FORMAT = Format("otf2", "an OTF2 archive", files, convert, version=2)

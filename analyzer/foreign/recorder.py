@@ -9,6 +9,7 @@ since the start in recorder.mt.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import struct
@@ -19,14 +20,17 @@ from pathlib import Path
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
 _METADATA, _TEXTS, _CONVERTER = "recorder.mt", "_text", "recorder2text"
 _HEAD = struct.Struct("<i4xdd")
 """Number of ranks, start (s since the epoch), resolution (s)."""
-_LINE = re.compile(r"(\d+\.\d+) (\d+\.\d+) (\S+) (\d+) (\d+) \((.*) \)")
+_LINE = re.compile(r"([0-9]{1,9}\.[0-9]+) ([0-9]{1,9}\.[0-9]+) (\S+) ([0-9]+) ([0-9]+) \((.*) \)")
+_LATEST_S = 2**32
+"""Of a start: with nine digits of seconds after it, ns fit into 64 bits."""
 _KINDS = {"0": "POSIX", "1": "MPIIO", "2": "MPI", "3": "HDF5", "4": "APP"}
 _NOTE = "Recorder keeps no results: bytes are those that were requested, and failed calls can't be told"
 _FIELDS = {
@@ -51,31 +55,40 @@ def files(path: Path) -> list[Path]:
 
 def convert(root: Path, paths: list[Path], target: Path) -> Imported:
     """Writes a trace file for each process or MPI job."""
-    imported = Imported(notes=[_NOTE])
+    imported, starts, unreadable = Imported(notes=[_NOTE]), Starts(), 0
     for number, path in enumerate(paths):
         made = target / f"recorder.{number}.pfw.gz"
         try:
-            _Trace(root, path, made, imported).write()
+            _Trace(root, path, made, imported, starts).write()
         except (TraceError, OSError, struct.error) as error:
             made.unlink(missing_ok=True)
             problem = str(error) if isinstance(error, TraceError) else f"{path}: can't be read: {error}"
             imported.add_unreadable(root, path, problem)
-    if len(imported.losses) == len(paths):
-        raise TraceError(imported.losses[0].problem)
+            unreadable += 1
+    if unreadable == len(paths):
+        raise TraceError(next(loss.problem for loss in imported.losses if loss.problem))
     return imported
+
+
+class _DamagedError(Exception):
+    """A line whose numbers no call can have."""
 
 
 class _Trace:
     """One directory with a recorder.mt."""
 
-    def __init__(self, root: Path, path: Path, made: Path, imported: Imported) -> None:
+    def __init__(self, root: Path, path: Path, made: Path, imported: Imported, starts: Starts) -> None:
         self._name, self._directory, self._imported = name_in(root, path), path.parent, imported
         with path.open("rb") as file:
             self._ranks, begin_s, _ = _HEAD.unpack(file.read(_HEAD.size))
+        if not (math.isfinite(begin_s) and 0 <= begin_s < _LATEST_S):
+            raise TraceError(f"{path}: its start, {begin_s} s since the epoch, is no time: the file is damaged")
         self._begin_ns = round(begin_s * 1e9)
+        # Ranks of two jobs have one number, and a pid is used again.
+        self._start = starts.of(self._begin_ns)
         self._writer = _native.ForeignWriter(made)
         # HOST-USER-PROGRAM-PID-TIME
-        found = re.fullmatch(r"(.+?)-[^-]*-(.*)-(\d+)-[\d.]+", self._directory.name)
+        found = re.fullmatch(r"(.+?)-[^-]*-(.*)-([0-9]{1,9})-[\d.]+", clean(self._directory.name))
         self._host, self._program, self._pid = (found[1], found[2], int(found[3])) if found else ("unknown", "", 0)
 
     def write(self) -> None:
@@ -89,15 +102,16 @@ class _Trace:
         self._writer.finish()
 
     def _write(self, texts: Path) -> None:
-        found = sorted((path for path in texts.glob("*.txt") if path.stem.isdigit()), key=lambda path: int(path.stem))
+        ranks = {path: int(path.stem) for path in texts.glob("*.txt") if re.fullmatch("[0-9]{1,9}", path.stem)}
+        found = sorted(ranks, key=lambda path: ranks[path])
         if len(found) != self._ranks:
             have = f"it has {self._ranks} ranks, and texts of {len(found)}"
             raise TraceError(f"{self._directory}: {have}: convert it again")
         for path in found:
-            rank = int(path.stem)
+            rank = ranks[path]
             pid = self._pid if self._ranks == 1 and self._pid else rank
             facts = f'{{"exe":"{self._program}"}}' if re.fullmatch(r"[\w.+-]+", self._program) else ""
-            process = self._writer.process(self._host, pid, "", facts)
+            process = self._writer.process(self._host, pid, self._start, facts)
             context = self._writer.context(*calls.context(rank=str(rank))) if self._ranks > 1 else 0
             self._rank(path, process, pid, context)
 
@@ -110,9 +124,12 @@ class _Trace:
                 continue
             begin, end, function, _, kind, args = match.groups()
             begin_ns = self._begin_ns + _ns(begin)
-            self._call(process, pid, context, function, kind, args.split(), begin_ns, _ns(end) - _ns(begin))
+            try:
+                self._call(process, pid, context, function, kind, args.split(), begin_ns, _ns(end) - _ns(begin))
+            except _DamagedError:
+                unreadable += 1
         if unreadable:
-            self._imported.losses.append(Loss(self._name, "damaged", "lines", unreadable))
+            self._imported.losses.append(Loss(self._name, "damaged", "lines", unreadable, self._name))
 
     def _call(
         self, process: int, pid: int, context: int, function: str, kind: str, words: list[str], begin: int, dur: int
@@ -124,10 +141,12 @@ class _Trace:
             found["path"] = next((word for word in words if word.startswith("/")), "")
         else:
             found = dict(zip(fields, _fitted(fields, words), strict=False))
-        number = {key: int(text) for key, text in found.items() if re.fullmatch(r"-?\d{1,18}", text)}
+        number = {key: int(text) for key, text in found.items() if re.fullmatch(r"-?[0-9]{1,18}", text)}
         count = number.get("count")
         if count is not None:
             count *= number.get("item", 1)
+            if not 0 <= count < 2**63:
+                raise _DamagedError
         flags = calls.flags_of_mode(found["mode"]) if "mode" in found else number.get("flags")
         offset = number.get("offset") if number.get("whence", _ABSOLUTE) == _ABSOLUTE else None
         self._writer.event(
@@ -183,4 +202,4 @@ def _converted(directory: Path, copy: Path) -> Path:
     return copy / _TEXTS
 
 
-FORMAT = Format("recorder", "a trace of Recorder", files, convert)
+FORMAT = Format("recorder", "a trace of Recorder", files, convert, version=2)

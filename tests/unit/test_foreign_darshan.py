@@ -1,6 +1,7 @@
 """Darshan's logs: calls and bytes are those of PyDarshan's tables, on the logs that it ships with and on our own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,14 @@ def test_a_folder_of_logs_and_one_that_is_damaged(tmp_path: Path) -> None:
     run = tailrace.open(tmp_path)
     assert run.losses[["file", "cause"]].values.tolist() == [["b.darshan", "unreadable"]]
     assert ours(tmp_path) == theirs(LOGS / "dxt.darshan")
+
+
+def test_ranks_of_two_logs_are_processes_of_their_own(tmp_path: Path) -> None:
+    """Also where both began in the same second, which is all that older logs have."""
+    for name in ("a", "b"):
+        shutil.copy(LOGS / "ior_hdf5_example.darshan", tmp_path / f"{name}.darshan")
+    one, both = tailrace.open(tmp_path / "a.darshan").processes, tailrace.open(tmp_path).processes
+    assert sorted(both["pid"]) == sorted([*one["pid"], *one["pid"]])
 
 
 @pytest.mark.skipif(not PREFIX, reason="DARSHAN_PREFIX names no Darshan")

@@ -77,6 +77,43 @@ def test_recorder_without_its_converter_is_refused_by_name(tmp_path: Path, monke
         tailrace.open(tmp_path / "t")
 
 
+def recorder(directory: Path, *texts: str, begin_s: float = 1e9) -> Path:
+    """A trace with a text of each rank."""
+    (directory / "_text").mkdir(parents=True)
+    (directory / "recorder.mt").write_bytes(struct.pack("<i4xdd", len(texts), begin_s, 1e-7))
+    for rank, text in enumerate(texts):
+        (directory / "_text" / f"{rank}.txt").write_text(text)
+    return directory
+
+
+WRITES, READS = "0.1 0.2 write 0 0 ( /data/x %p 4096 )\n", "1.1 1.2 read 0 0 ( /data/x %p 4096 )\n"
+
+
+def test_ranks_of_two_jobs_are_processes_of_their_own(tmp_path: Path) -> None:
+    """Also where both jobs began at once."""
+    for name, text, begin_s in (("n1-u-a-1-1", WRITES, 1e9), ("n1-u-b-1-1", READS, 1e9), ("n1-u-c-1-2", READS, 2e9)):
+        recorder(tmp_path / name, text, text, begin_s=begin_s)
+    run = tailrace.open(tmp_path)
+    assert sorted(run.processes["pid"]) == [0, 0, 0, 1, 1, 1]
+    assert {int(start, 16) // 10**9 for start in run.processes["start"]} == {10**9, 2 * 10**9}
+    assert run.info()["hosts"] == ["n1"]
+
+
+def test_a_damaged_recorder_trace_does_not_stop_the_others(tmp_path: Path) -> None:
+    recorder(tmp_path / "good", f"{WRITES}9{READS}torn\n{READS}".replace("4096 )\n91", f"{10**17} )\n1"))
+    for number, begin_s in enumerate((float("nan"), float("inf"), -1.0, 1e300)):
+        recorder(tmp_path / f"bad{number}", WRITES, begin_s=begin_s)
+    large = f"0.1 0.2 fread 0 0 ( %p {10**17} {10**17} /data/x )\n{10**30}.1 0.2 read 0 0 ( /data/x %p 1 )\n"
+    recorder(tmp_path / "large", large)
+    recorder(Path(os.fsdecode(os.fsencode(tmp_path) + b"/n\xff-u-a-99999999999-1")), WRITES)
+    run = tailrace.open(tmp_path)
+    losses = run.losses[["cause", "count"]].groupby("cause").sum()["count"].to_dict()
+    assert losses == {"unreadable": 4, "damaged": 3}
+    assert "no time" in run.losses.set_index("file")["problem"]["bad0/recorder.mt"]
+    assert run.info()["events"] == 4
+    assert tailrace.open(tmp_path / "large").losses["cause"].tolist() == ["damaged"], "one with no event is read, too"
+
+
 @pytest.mark.skipif(not PREFIX, reason="RECORDER_PREFIX names no Recorder")
 def test_recorder_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
@@ -138,6 +175,12 @@ def test_otf2_has_regions_and_operations(tmp_path: Path) -> None:
     run = tailrace.open(tmp_path / "a")
     assert run.info()["written_bytes"] == 8192
     assert run.losses[["cause", "count"]].values.tolist() == [["unfinished", 1]]
+
+
+def test_ranks_of_two_archives_are_processes_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        archive(tmp_path / name)
+    assert sorted(tailrace.open(tmp_path).processes["pid"]) == [0, 0, 1, 1]
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
@@ -220,6 +263,51 @@ def test_our_own_perfetto_export_comes_back(tmp_path: Path) -> None:
     assert sorted((r["name"], r["path"], r["size"], r["dur"]) for r in ours) == sorted(
         (r["name"], r["path"], r["size"], r["dur"]) for r in moved
     )
+
+
+def chrome(path: Path, *rows: object) -> Path:
+    """A trace of these events."""
+    path.write_text(json.dumps({"traceEvents": rows}))
+    return path
+
+
+def test_an_event_that_is_damaged_costs_that_event(tmp_path: Path) -> None:
+    row = {"ph": "X", "name": "read", "cat": "POSIX", "pid": 5, "tid": 6, "ts": 1, "dur": 2}
+    odd = "\ud800"
+    trace = chrome(
+        tmp_path / "a.json",
+        {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": f"p{odd}"}},
+        {**row, "name": f"n{odd}", "cat": f"c{odd}", "args": {"path": f"/f{odd}", "stage": f"s{odd}"}},
+        {**row, "ts": 2**53 - 1, "dur": 2**53 - 1},
+        *({**row, "ts": ts} for ts in (float("nan"), float("inf"), 2**70, None, "soon")),
+        {**row, "dur": -(2**60)},
+        {**row, "ts": 2, "args": {"ret": -1, "size": -3, "errno": 9, "task": "x" * 100_000}},
+        {**row, "ts": 3, "args": {"ret": -(2**70), "offset": True}},
+    )
+    first, failed, last = events(trace)
+    assert (first["name"], first["cat"], first["path"], first["stage"]) == ("n\ufffd", "c\ufffd", "/f\ufffd", "s\ufffd")
+    assert (failed["ret"], failed["size"], failed["errno"], last["ret"]) == (-1, None, 9, None)
+    assert failed["task"] == "x" * 1024
+    run = tailrace.open(trace)
+    assert run.losses[["cause", "count"]].values.tolist() == [["damaged", 7]]
+    assert run.processes["exe"].tolist() == ["p\ufffd"]
+
+
+def test_pids_and_tids_that_are_texts(tmp_path: Path) -> None:
+    """And numbers that no process has: each keeps to itself."""
+    pairs = [("Spans", "a"), ("Spans", "b"), ("Traces", "a"), (1, 2**40), (1, 2**41), ("1", -1)]
+    begun = [
+        {"ph": "B", "name": f"{pid} {tid}", "pid": pid, "tid": tid, "ts": at} for at, (pid, tid) in enumerate(pairs)
+    ]
+    ended = [{"ph": "E", "pid": pid, "tid": tid, "ts": 10 + at} for at, (pid, tid) in enumerate(pairs)]
+    rows = events(chrome(tmp_path / "a.json", *begun, *ended))
+    assert [row["name"] for row in rows] == [f"{pid} {tid}" for pid, tid in pairs]
+    assert {row["dur"] for row in rows} == {10_000}, "the stacks of threads stay apart"
+    pids = [row["pid"] for row in rows]
+    assert pids[0] == pids[1] != pids[2] and pids[3:] == [1, 1, 1] and len(set(pids)) == 3
+    assert len({row["tid"] for row in rows}) == 5
+    programs = tailrace.open(tmp_path / "a.json").processes.set_index("pid")["exe"]
+    assert (programs[pids[0]], programs[pids[2]]) == ("Spans", "Traces")
 
 
 def test_other_json_is_no_trace(tmp_path: Path) -> None:
