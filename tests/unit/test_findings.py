@@ -515,6 +515,20 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
 """kind -> the number in what its query gives, and the same number of the finding."""
 
 
+def test_a_straggler_among_tasks_that_did_nothing() -> None:
+    """There is no "times as long as" of a median of 0."""
+    story = Story()
+    for pid in range(1, 6):
+        moment(story, 0, task=f"a{pid}", stage="a", pid=pid)
+    task(story, "a6", 0, 40, writes="/a6", pid=6)
+    task(story, "b", 41, 45, reads="/a6", pid=9, io=0.1)
+    (found,) = [finding for finding in insights(story.run()).findings() if finding.kind == "straggler"]
+    assert found.title == (
+        "a6 worked 40.0 ms, while more than half of the tasks of its stage did no work, and the critical path"
+        " goes through it"
+    )
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_the_query_of_a_finding_gives_its_number(rule: Rule, tmp_path: Path) -> None:
     """Of a run on disk, by a shell or by Python, as offered."""

@@ -35,11 +35,15 @@ def find(found: Analyses) -> Iterator[Match]:
         return
     top = rows.iloc[0]
     task, took, usual = int(top["task"]), int(top["work_ns"]), int(top["median_ns"])
-    times = f", {took / usual:.1f} times as long as" if usual else ", and"
+    compared = (
+        f", {took / usual:.1f} times as long as the median of its stage ({time_text(usual)}),"
+        if usual
+        else ", while more than half of the tasks of its stage did no work,"
+    )
     row = inputs.tasks.iloc[task]
     yield Match(
-        title=f"{inputs.called(task)} worked {time_text(took)}{times} the median of its stage ({time_text(usual)}), and"
-        f" the critical path goes through it{more(len(rows))}",
+        title=f"{inputs.called(task)} worked {time_text(took)}{compared} and the critical path goes through it"
+        f"{more(len(rows))}",
         names={"task": "/".join(part for part in (str(row["workflow"]), str(row["task"])) if part)},
         cost_ns=int(rows["gain_ns"].sum()),
         estimate=True,
