@@ -105,7 +105,7 @@ FROM runs WHERE {days}"""
 
 
 def days(since: str | None, until: str | None) -> str:
-    """The condition for runs that began on a day from `since` on and before `until`. Raises UsageError."""
+    """The condition for runs that began on a day from `since` to `until`, both included. Raises UsageError."""
     for option, day in (("--after", since), ("--before", until)):
         if day is not None and not _DAY.fullmatch(day):
             raise UsageError(f"{option} {day!r}: give a day as 2026-11-22")
@@ -147,14 +147,15 @@ FIGURES = {
 
 def compare(store: Store, before: str, after: str) -> list[dict[str, Any]]:
     """How the runs that began on `after` or later differ from those that began on `before` or earlier, by application:
-    rows of application (null: all), figure, runs_before, runs_after, before, after (means of a run), change (their
-    ratio less 1; null where the mean before is 0). Those that changed most are first. Raises UsageError, QueryError."""
+    rows of application (null: all runs; "(none)": those without one), figure, runs_before, runs_after, before, after
+    (means of a run), change (their ratio less 1; null where the mean before is 0). Those that changed most are first.
+    Raises UsageError, QueryError."""
     if before >= after:
         raise UsageError(f"--before {before} --after {after}: the days overlap")
     means = ", ".join(f"{mean} AS {name}" for name, mean in FIGURES.items())
-    query = (
-        f"SELECT application, count(*) AS runs, {means} FROM runs WHERE {{}} GROUP BY GROUPING SETS ((), (application))"
-    )
+    query = f"""SELECT application, count(*) AS runs, {means}
+FROM (SELECT * REPLACE (coalesce(application, '(none)') AS application) FROM runs WHERE {{}})
+GROUP BY GROUPING SETS ((), (application))"""
     tables = store.answers([query.format(days(None, before)), query.format(days(after, None))])
     sides = [{row["application"]: row for row in table.to_pylist()} for table in tables]
     rows = [
