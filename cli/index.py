@@ -35,14 +35,16 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--once", is_flag=True, help="With --watch: look once, and end.")
 @click.option("--compact", is_flag=True, help="Merge small files of the store.")
 @click.option("--keep", metavar="DAYS", type=click.IntRange(min=0), help="Remove runs that began more days ago.")
-@click.option("--max-size", metavar="SIZE", help="Remove the oldest days until the store is as small, as in 50G.")
+@click.option(
+    "--max-size", metavar="SIZE", help="Remove the oldest days until your runs in the store are as small, as in 50G."
+)
 @click.option(
     "--anonymous",
     type=click.Path(path_type=Path),
     metavar="OUT",
     help="Write a copy to the new store OUT in which names and paths are hashed, and arguments and texts left out.",
 )
-@click.option("--shared", is_flag=True, help="Make the store one to which every user may add his runs.")
+@click.option("--shared", is_flag=True, help="Make a new store, to which every user may add his runs.")
 def command(
     store: Path,
     runs: tuple[Path, ...],

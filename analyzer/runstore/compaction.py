@@ -142,11 +142,11 @@ def read(part: Part, table: str) -> pa.Table:
 
 
 def expire(store: Path, before: str | None, most_bytes: int | None) -> tuple[int, int]:
-    """Removes this user's parts of days before `before`, and of the oldest days until all parts that are left have at
-    most `most_bytes`. Returns how many runs and bytes were removed. Raises RunError, OSError."""
+    """Removes this user's parts of days before `before`, and of the oldest days until those of his that are left have
+    at most `most_bytes`. Returns how many runs and bytes were removed. Raises RunError, OSError."""
     listed = parts.listing(store)
     sizes: dict[Part, int] = {}
-    for part in listed.parts:
+    for part in filter(lambda part: mine(part.access), listed.parts):
         with suppress(FileNotFoundError, parts.Refused):
             sizes[part] = sum(status.st_size for status in part.tables().values())
     left = sum(sizes.values())
@@ -155,11 +155,10 @@ def expire(store: Path, before: str | None, most_bytes: int | None) -> tuple[int
         if not ((before is not None and day < before) or (most_bytes is not None and left > most_bytes)):
             break
         of_day = {part: size for part, size in sizes.items() if part.day == day}
-        counted = current(part for part in of_day if mine(part.access))
+        counted = current(of_day)
         for part, size in of_day.items():
             left -= size
-            if mine(part.access):
-                runs += len(counted.names.get(part, ())) - len(counted.without.get(part, ()))
-                total += size
-                parts.remove(part)
+            runs += len(counted.names.get(part, ())) - len(counted.without.get(part, ()))
+            total += size
+            parts.remove(part)
     return runs, total
