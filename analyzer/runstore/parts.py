@@ -34,7 +34,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.runstore.columns import TABLES
+from tailrace.analyzer.store.layout import layout
 from tailrace.analyzer.util import ownership
 from tailrace.errors import RunError, UsageError
 
@@ -153,16 +155,18 @@ def create(path: Path, shared: bool = False) -> None:
     another's). Raises UsageError."""
     try:
         if is_store(path):
-            check(path)
+            is_shared = check(path)
+            if shared and not is_shared:
+                raise UsageError(f"{path} exists and is not shared: make a new one")
             return
         if path.is_dir() and any(entry.name != DATA for entry in path.iterdir()):
             raise UsageError(f"{path} is neither empty nor a store: give a new or an empty directory")
         path.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
+        if shared:
+            _set_mode(path, 0o755)
         data = path / DATA
         data.mkdir(mode=0o700, exist_ok=True)
-        if shared:
-            path.chmod(0o755)
-            data.chmod(0o1777)
+        _set_mode(data, 0o1777 if shared else 0o700)
         text = json.dumps({"format": FORMAT, "created": datetime.now(timezone.utc).isoformat(), "shared": shared})
         scratch = path / f".{DESCRIPTION}.{secrets.token_hex(4)}"
         with scratch.open("x", encoding="utf-8") as file:
@@ -174,6 +178,20 @@ def create(path: Path, shared: bool = False) -> None:
         _sync(path)
     except OSError as error:
         raise UsageError(f"can't make the store {path}: {error.strerror or error}") from error
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    """Sets the mode of a directory of this user, and of nothing that a link leads to. Raises OSError, UsageError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError as error:
+        raise UsageError(f"{path} is not a directory, or a link to one: give a new or an empty directory") from error
+    try:
+        if (owner := os.fstat(descriptor).st_uid) != os.geteuid():
+            raise UsageError(f"{path} belongs to user {owner}: give a new directory, or one of yours")
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
 
 
 def check(path: str | os.PathLike[str]) -> bool:
@@ -293,7 +311,7 @@ def open_file(path: Path, uid: int) -> pa.NativeFile:
 
 
 def access_of(directory: Path, shared: bool) -> Access:
-    """By which bits a run can be read, by those of its directory, its files and all directories above.
+    """By which bits a run can be read, by those of its directory, its files, their folders and all directories above.
 
     A run of another user is indexed for this one alone: he can't give away what is not his. So is every run in a store
     that is not shared.
@@ -303,8 +321,7 @@ def access_of(directory: Path, shared: bool) -> Access:
     if not shared or me != status.st_uid:
         return Access(me)
     group, others = True, True
-    inside = [directory, directory / "trace", *directory.glob("run.json"), *directory.glob("trace/*")]
-    for path in inside:
+    for path in _sources(directory):
         with suppress(FileNotFoundError):
             now = path.lstat()
             search = stat.S_ISDIR(now.st_mode)
@@ -319,6 +336,18 @@ def access_of(directory: Path, shared: bool) -> Access:
         group &= passes or (now.st_gid == status.st_gid and bool(now.st_mode & stat.S_IXGRP) and not _has_list(above))
     mode = 0o700 | (0o050 if group else 0) | (0o005 if others else 0)
     return Access(status.st_uid, mode, status.st_gid if group else -1)
+
+
+def _sources(directory: Path) -> set[Path]:
+    """All that the rows of a run come from (what `rows.state_of` covers), with the folders on the way to it."""
+    where = layout(directory)
+    if where.directory != where.given:  # of another tracer: what was converted lies in this user's cache
+        found = conversion.find(directory)
+        files = [] if found is None else list(found.files)
+    else:
+        files = [where.trace, *(source.path for source in (*where.others(), *where.traces()))]
+    folders = {above for file in files for above in file.parents if directory in above.parents}
+    return {directory, *files, *folders}
 
 
 def _may(mode: int, read: int, search: int, is_directory: bool) -> bool:

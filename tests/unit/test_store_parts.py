@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tailrace.analyzer.runstore import compaction, parts
+from tailrace.analyzer.runstore import compaction, overview, parts
 from tailrace.analyzer.runstore.columns import arrow_schema
 from tailrace.analyzer.runstore.entries import current
 from tailrace.analyzer.runstore.parts import Access, Entry
@@ -175,6 +175,40 @@ def test_a_part_of_garbage_is_named_and_left_out(store: Path) -> None:
         compaction.compact(store)
 
 
+def test_runs_without_an_application_are_a_group_of_their_own(store: Path) -> None:
+    """They are not taken for all runs."""
+    pytest.importorskip("duckdb")
+    access = Access(os.geteuid())
+    for number, day, application, read in ((50, DAY, "sort", 100), (51, DAY, "sort", 300), (52, "2026-11-21", None, 7)):
+        entry = Entry(f"{number:032x}", 1, secrets.token_hex(8))
+        row = {"run": entry.run, "entry": entry.name, "application": application, "read_bytes": read}
+        with parts.publishing(parts.place_of(store, access, day), entry.name, access) as scratch:
+            parts.write(scratch, {"runs": pa.Table.from_pylist([row], schema=arrow_schema("runs"))})
+    put(store, 60, day="2026-11-21")
+    found = overview.compare(Store(store), DAY, "2026-11-21")
+    rows = {row["application"]: row for row in found if row["figure"] == "read_bytes"}
+    assert len(found) == len(rows) * len(overview.FIGURES)
+    assert {name: (row["runs_before"], row["runs_after"]) for name, row in rows.items()} == {
+        None: (6, 2),
+        "(none)": (4, 2),
+    }
+    assert (rows[None]["before"], rows[None]["after"]) == (200, 7)
+
+
+def test_a_size_is_that_of_ones_own_runs(store: Path) -> None:
+    """The large file of another user removes nothing of mine. Root can have it; of others, the kernel says so."""
+    size = sum(path.stat().st_size for path in store.rglob("*.parquet"))
+    stranger = Access(4242)
+    place = store / "data" / stranger.name / "day=2026-12-01" / f"e-{9:032x}-{1:016x}-{0:016x}"
+    place.mkdir(mode=0o755, parents=True)
+    with (place / "runs.parquet").open("wb") as file:
+        file.truncate(1 << 40)
+    for path in (place / "runs.parquet", place, place.parent, place.parent.parent):
+        os.chown(path, *((stranger.uid, -1) if os.geteuid() == 0 else (-1, -1)))
+    assert compaction.expire(store, None, size) == (0, 0)
+    assert seen(store) == EXPECTED
+
+
 def test_days_and_sizes_expire_from_the_oldest(store: Path) -> None:
     put(store, 40, day="2026-01-02")
     put(store, 41, day="2026-02-02")
@@ -294,6 +328,31 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
+def test_making_a_shared_store_opens_no_directory_that_was_there(tmp_path: Path) -> None:
+    """Who may write to the empty directory could put a link in it."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "data").symlink_to(private)
+    (tmp_path / "link").symlink_to(private)
+    for place in ("store", "link"):
+        with pytest.raises(UsageError, match="not a directory"):
+            parts.create(tmp_path / place, shared=True)
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert not any(private.iterdir())
+    if os.geteuid() == 0:
+        (tmp_path / "other").mkdir()
+        os.chown(tmp_path / "other", 4242, -1)
+        with pytest.raises(UsageError, match="belongs to user 4242"):
+            parts.create(tmp_path / "other", shared=True)
+
+
+def test_a_private_store_is_not_shared_later(store: Path) -> None:
+    with pytest.raises(UsageError, match="exists and is not shared"):
+        parts.create(store, shared=True)
+    parts.create(store)
+
+
 # --- whose data is whose ---------------------------------------------------------------------------------------------
 
 
@@ -326,6 +385,24 @@ def test_who_may_read_a_run_may_read_its_rows(modes: tuple[int, int, int], expec
         assert access.mode == expected
         assert access.gid == (run.stat().st_gid if expected & 0o050 == 0o050 else -1)
         assert parts.access_of(run, shared=False) == Access(os.geteuid())
+    finally:
+        shutil.rmtree(above)
+
+
+@pytest.mark.parametrize("closed", ["declared", "accounts/a.json", "hosts", "manifest/node.jsonl"])
+def test_rights_are_those_of_all_that_a_run_is_read_from(closed: str) -> None:
+    above = Path("/tmp") / f"tailrace-store-{secrets.token_hex(4)}"  # its parents let all pass
+    run = above / "run"
+    (run / "trace").mkdir(parents=True)
+    try:
+        for name in ("run.json", "declared/a.jsonl", "accounts/a.json", "hosts/a.json", "manifest/node.jsonl"):
+            (run / name).parent.mkdir(exist_ok=True)
+            (run / name).touch()
+        for path in (above, *above.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        assert parts.access_of(run, shared=True).mode == 0o755
+        (run / closed).chmod(0o700 if (run / closed).is_dir() else 0o600)
+        assert parts.access_of(run, shared=True).mode == 0o700
     finally:
         shutil.rmtree(above)
 
