@@ -1,0 +1,102 @@
+"""Other tracers' traces with damage at random: read, counted or refused by name, never a traceback.
+
+More by hand: TAILRACE_FUZZ_ROUNDS=300 pytest tests/unit/test_foreign_damage.py
+"""
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from tailrace.errors import TailraceError
+
+DATA = Path(__file__).parents[1] / "data"
+ROUNDS = int(os.environ.get("TAILRACE_FUZZ_ROUNDS", "30"))
+VALUES = (
+    *("NaN", "Infinity", "-Infinity", "null", "true", "-1", "-0.5", "1e999", "1e300", "[]", "{}", "[[[[]]]]"),
+    *(str(2**53 - 1), str(2**63), "9" * 400, '""', '"x"', '"NaN"', '"\\ud800"', '"9300000000000000.5"'),
+)
+VALUE = re.compile(rb'(?<=:)\s*("[^"]*"|-?[\d.]+|null)|(?<=[ (])[\d.]+(?= )')
+"""Of a member in JSON, or a word in Recorder's texts."""
+
+
+def swapped(data: bytes, dice: random.Random) -> bytes:
+    found = list(VALUE.finditer(data))
+    if not found:
+        return flipped(data, dice)
+    one = dice.choice(found)
+    return data[: one.start()] + dice.choice(VALUES).encode() + data[one.end() :]
+
+
+def flipped(data: bytes, dice: random.Random) -> bytes:
+    out = bytearray(data)
+    for _ in range(dice.choice((1, 1, 4, 16))):
+        out[dice.randrange(len(out))] ^= 1 << dice.randrange(8)
+    return bytes(out)
+
+
+def cut(data: bytes, dice: random.Random) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def overwritten(data: bytes, dice: random.Random) -> bytes:
+    """Eight bytes become zeros, ones, or NaN."""
+    at = dice.randrange(max(len(data) - 8, 1))
+    return data[:at] + dice.choice((b"\xff" * 8, bytes(8), bytes(6) + b"\xf8\x7f")) + data[at + 8 :]
+
+
+def of_recorder(place: Path) -> None:
+    shutil.copytree(DATA / "recorder", place, dirs_exist_ok=True)
+
+
+def of_dftracer(place: Path) -> None:
+    for kind in ("us", "agg"):
+        for file in (DATA / "dftracer" / kind).glob("*.pfw.gz"):
+            (place / f"{kind}-{file.stem}").write_bytes(gzip.decompress(file.read_bytes()))
+
+
+def of_chrome(place: Path) -> None:
+    args = {"path": "/data/x", "bytes": 100, "stage": "a b,c", "dir": "r", "ret": 3, "offset": 2, "count": 4, "rank": 3}
+    thread = {"pid": 5, "tid": 6}
+    rows = [
+        {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": "train.py"}},
+        {**thread, "ph": "X", "name": "read", "cat": "POSIX", "ts": 10.5, "dur": 2.25, "args": args},
+        {**thread, "ph": "B", "name": "outer", "ts": 20},
+        {**thread, "ph": "E", "ts": 22, "args": {"size": 7}},
+        {"pid": "5", "tid": "6", "ph": "i", "name": "mark", "ts": 40},
+    ]
+    (place / "a.json").write_text(json.dumps(rows))
+
+
+@pytest.mark.parametrize("make", [of_recorder, of_dftracer, of_chrome])
+def test_damage_is_counted_or_refused(
+    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "")  # without Recorder's converter
+    place = tmp_path / "trace"
+    place.mkdir()
+    make(place)
+    files = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    told = 0
+    for seed in range(ROUNDS):
+        dice = random.Random(seed)
+        path = dice.choice(list(files))
+        how = dice.choice((swapped, swapped, flipped, cut, overwritten))
+        path.write_bytes(how(files[path], dice))
+        try:
+            run = tailrace.open(path if len(files) == 1 else place)
+            assert len(run.read()) <= run.info()["events"]
+            told += not run.losses.empty
+        except TailraceError as error:
+            assert str(place) in str(error), f"{how.__name__} of seed {seed}"
+            told += 1
+        path.write_bytes(files[path])
+    assert told > ROUNDS // 10
