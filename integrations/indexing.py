@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from tailrace.integrations import programs
 from tailrace.integrations.messages import say
 
 STORE = "TAILRACE_STORE"
@@ -24,7 +24,7 @@ def index_at_end(run_dir: Path) -> None:
     if not store:
         return
     own = {name: text for name, text in os.environ.items() if not name.startswith("TAILRACE_") and name != "LD_PRELOAD"}
-    words = ["nice", "-n", "10", sys.executable, "-m", "tailrace.cli.main", "index", store, str(run_dir)]
+    words = ["nice", "-n", "10", *programs.module_command("tailrace.cli.main"), "index", "--", store, str(run_dir)]
     try:
         done = subprocess.run(
             words, env=own, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False

@@ -125,6 +125,17 @@ def test_who_ends_a_run_adds_it_and_a_failure_changes_nothing(tmp_path: Path) ->
     assert done.stderr.startswith(f"tailrace: not added to the store {tmp_path / 'file'}: ")
 
 
+def test_a_module_where_the_run_works_is_not_imported_at_its_end(tmp_path: Path) -> None:
+    """Who may write to a shared directory would have his code run by whoever traces there."""
+    for name in ("click", "pyarrow", "tailrace"):
+        (tmp_path / f"{name}.py").write_text("open('taken', 'w')\n")
+    own = {**os.environ, "TAILRACE_STORE": "-store"}
+    done = TracedCommand(tmp_path, tmp_path / "run")("true", env=own)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "taken").exists()
+    assert sql(tmp_path / "-store", "select count(*) as n from runs") == [{"n": 1}]
+
+
 def test_a_hostile_run_is_indexed_without_harm(work: Path, tmp_path: Path) -> None:
     """Names with control characters, numbers beyond 64 bits, texts without end, a run id that is a path."""
     run = tmp_path / "run"
