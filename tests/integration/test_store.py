@@ -283,11 +283,11 @@ def test_what_is_stale_is_named_with_its_cause(
 
 def test_the_command_prints_the_history(changed: Path, work: Path) -> None:
     done = run_cli("file", "--store", changed / "store4", work / "figure.svg")
-    text = " ".join(done.stdout.split())
-    assert f"STALE: {work}/figure.svg@2" in text
-    assert "by dash" in text or "by sh" in text
-    assert f"{work}/day4" in text and "echo d,9 >> raw.csv" in text
-    assert "(nobody traced made it)" in text
+    text = "".join(done.stdout.split())  # a long path is broken behind any slash
+    assert f"STALE:{work}/figure.svg@2" in text
+    assert "bydash" in text or "bysh" in text
+    assert f"{work}/day4" in text and "echod,9>>raw.csv" in text
+    assert "(nobodytracedmadeit)" in text
     document = json.loads(run_cli("file", "--store", changed / "store4", work / "figure.svg", "--json").stdout)
     assert [Path(one["path"]).name for one in document["stale"]] == ["clean.csv", "model.txt", "figure.svg"]
     assert run_cli("file", "--store", changed / "store", "a", "b").returncode == 2
