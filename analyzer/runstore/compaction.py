@@ -129,7 +129,17 @@ def _rows(table: str, group: list[Part], known: Current) -> pa.Table:
 def read(part: Part, table: str) -> pa.Table:
     """A table of a part, with the columns of columns.py."""
     with part.open(table) as file:
-        rows = pq.ParquetFile(file).read()
+        return _fitted(pq.ParquetFile(file).read(), table)
+
+
+def check(part: Part, table: str) -> None:
+    """Raises an exception where `read` would, and needs the memory of a piece."""
+    with part.open(table) as file:
+        for batch in pq.ParquetFile(file).iter_batches():
+            _fitted(pa.Table.from_batches([batch]), table)
+
+
+def _fitted(rows: pa.Table, table: str) -> pa.Table:
     schema = arrow_schema(table)
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)

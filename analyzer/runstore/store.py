@@ -214,10 +214,7 @@ class Store:
             answers = []
             with self._connected() as connection:
                 for query in queries:
-                    found = connection.sql(query, params=list(parameters) or None)
-                    if found is None:
-                        raise QueryError("the statement has no result: give a select")
-                    answers.append(_with_integers(found.to_arrow_table()))
+                    answers.append(_with_integers(_answer(connection, query, parameters)))
             return answers
 
         return self._steady(asking)
@@ -296,13 +293,13 @@ class Store:
 
     def _weed(self) -> list[Part]:
         """Leaves out the parts that can't be read, and returns them: after something went wrong."""
-        from tailrace.analyzer.runstore.compaction import read
+        from tailrace.analyzer.runstore.compaction import check
 
         found = []
         for part in self.current.names:
             try:
                 for table in part.tables():
-                    read(part, table)
+                    check(part, table)
             except FileNotFoundError:
                 continue
             except Exception as error:  # of any kind: it is another user's file
@@ -311,6 +308,24 @@ class Store:
         if found:
             self.refresh()
         return found
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> pa.Table:
+    """The answer of a query. Raises QueryError for what is the query's own fault, whatever the parts are like."""
+    import duckdb
+
+    try:
+        found = connection.sql(query, params=list(parameters) or None)
+        if found is None:
+            raise QueryError("the statement has no result: give a select")
+        return found.to_arrow_table()
+    except (
+        duckdb.ParserException,
+        duckdb.BinderException,
+        duckdb.CatalogException,
+        duckdb.ConversionException,
+    ) as error:
+        raise QueryError(str(error).strip()) from error
 
 
 def _with_integers(table: pa.Table) -> pa.Table:

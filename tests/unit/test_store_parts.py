@@ -22,7 +22,7 @@ from tailrace.analyzer.runstore.columns import arrow_schema
 from tailrace.analyzer.runstore.entries import current
 from tailrace.analyzer.runstore.parts import Access, Entry
 from tailrace.analyzer.runstore.store import Store, open_store
-from tailrace.errors import RunError, UsageError
+from tailrace.errors import QueryError, RunError, UsageError
 
 DAY = "2026-11-20"
 
@@ -173,6 +173,40 @@ def test_a_part_of_garbage_is_named_and_left_out(store: Path) -> None:
     assert sum("left out" in text for text in opened.problems) == 2
     with pytest.raises(Exception, match="edges|runs"):
         compaction.compact(store)
+
+
+@pytest.mark.parametrize(
+    "query", ["selec 1", "select nothing from runs", "select * from nowhere", "select cast('x' as int) from runs"]
+)
+def test_a_fault_of_a_query_reads_no_part(store: Path, query: str) -> None:
+    """Damaged parts are looked for by reading them all; this one is found by no answer."""
+    pytest.importorskip("duckdb")
+    entry = put(store, 20)
+    damaged = parts.place_of(store, Access(os.geteuid()), DAY) / entry.name / "edges.parquet"
+    damaged.write_bytes(b"PAR1 no such thing PAR1")
+    opened = Store(store)
+    with pytest.raises(QueryError, match="Error"):
+        opened.sql(query)
+    assert not opened.problems
+    assert opened.sql("select * from edges").num_rows == 0
+    assert len(opened.problems) == 1
+
+
+def test_a_part_is_checked_piece_by_piece(store: Path) -> None:
+    """A table of another user may be as large as he likes."""
+    entry = Entry(f"{20:032x}", 1, secrets.token_hex(8))
+    access = Access(os.geteuid())
+    with parts.publishing(parts.place_of(store, access, DAY), entry.name, access) as scratch:
+        parts.write(scratch, {"edges": pa.table({"bytes": range(1_000_000)})})
+    measured = f"""import pathlib, pyarrow as pa
+from tailrace.analyzer.runstore import compaction, parts
+(part,) = [part for part in parts.listing(pathlib.Path({str(store)!r})).parts if part.name == {entry.name!r}]
+compaction.check(part, "edges")
+checked = pa.default_memory_pool().max_memory()
+assert compaction.read(part, "edges").num_rows == 1_000_000
+print(0 < 4 * checked < pa.default_memory_pool().max_memory())"""
+    done = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done
 
 
 def test_runs_without_an_application_are_a_group_of_their_own(store: Path) -> None:
