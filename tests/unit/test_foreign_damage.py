@@ -29,10 +29,10 @@ VALUE = re.compile(rb'(?<=:)\s*("[^"]*"|-?[\d.]+|null)|(?<=[ (])[\d.]+(?= )')
 
 def swapped(data: bytes, dice: random.Random) -> bytes:
     found = list(VALUE.finditer(data))
-    if not found:
-        return flipped(data, dice)
-    one = dice.choice(found)
-    return data[: one.start()] + dice.choice(VALUES).encode() + data[one.end() :]
+    chosen = dice.sample(found, min(len(found), dice.choice((1, 4, 12))))
+    for one in sorted(chosen, key=lambda one: -one.start()):
+        data = data[: one.start()] + dice.choice(VALUES).encode() + data[one.end() :]
+    return data if found else overwritten(data, dice)
 
 
 def flipped(data: bytes, dice: random.Random) -> bytes:
@@ -48,7 +48,7 @@ def cut(data: bytes, dice: random.Random) -> bytes:
 
 def overwritten(data: bytes, dice: random.Random) -> bytes:
     """Eight bytes become zeros, ones, or NaN."""
-    at = dice.randrange(max(len(data) - 8, 1))
+    at = dice.choice((dice.randrange(max(len(data) - 8, 1)), 8 * dice.randrange(3)))
     return data[:at] + dice.choice((b"\xff" * 8, bytes(8), bytes(6) + b"\xf8\x7f")) + data[at + 8 :]
 
 
@@ -75,9 +75,10 @@ def of_chrome(place: Path) -> None:
     (place / "a.json").write_text(json.dumps(rows))
 
 
-@pytest.mark.parametrize("make", [of_recorder, of_dftracer, of_chrome])
+# The seeds bring NaN into a recorder.mt, and a lone surrogate into a name, within 30 rounds.
+@pytest.mark.parametrize(("make", "first"), [(of_recorder, 60), (of_dftracer, 0), (of_chrome, 121)])
 def test_damage_is_counted_or_refused(
-    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Path], None], first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "")  # without Recorder's converter
@@ -86,7 +87,7 @@ def test_damage_is_counted_or_refused(
     make(place)
     files = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
     told = 0
-    for seed in range(ROUNDS):
+    for seed in range(first, first + ROUNDS):
         dice = random.Random(seed)
         path = dice.choice(list(files))
         how = dice.choice((swapped, swapped, flipped, cut, overwritten))
