@@ -7,8 +7,10 @@ location group is a process, a location a thread. What neither is (messages, met
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter, defaultdict
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
     for number, path in enumerate(paths):
         made = target / f"otf2.{number}.pfw.gz"
         try:
-            with otf2.reader.open(str(path)) as archive:
+            # The package writes a traceback for what it then raises as an error of its own.
+            with redirect_stderr(io.StringIO()), otf2.reader.open(str(path)) as archive:
                 _Archive(otf2, archive, name_in(root, path), imported, starts, _native.ForeignWriter(made)).write()
         except TraceError:
             raise
