@@ -133,9 +133,9 @@ def _find(store: Store, name: str) -> list[str]:
     end = f"/{name.lstrip('/')}"
     ends: dict[str, None] = {}
     whole: dict[str, None] = {}
-    for batch in store.batches("files", ["identity", "path", "names"], ds.field("class") == "data"):
-        for identity, path in _named(batch, name, end, exact):
-            (whole if path in exact or identity == name else ends)[identity] = None
+    columns, is_data = ["identity", "path", "names"], ds.field("class") == "data"
+    for identity, path in store.picked("files", columns, is_data, lambda batch: _named(batch, name, end, exact)):
+        (whole if path in exact or identity == name else ends)[identity] = None
     found = list(whole or ends)
     if not found:
         raise QueryError(f"{store.path}: no run used a data file called {name!r}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ else:
 
 _ATTEMPTS = 5
 _Result = TypeVar("_Result")
+_Picked = TypeVar("_Picked", bound=Hashable)
 
 
 def open_store(path: str | os.PathLike[str], create: bool = False, shared: bool = False) -> Store:
@@ -188,11 +189,24 @@ class Store:
 
         return self._steady(reading)
 
-    def batches(self, table: str, columns: Sequence[str], where: ds.Expression) -> Iterator[pa.RecordBatch]:
-        """The rows of `read` piece by piece, each of bounded size."""
-        for data, out in self._datasets(table):
-            pick = where & ~ds.field("entry").isin(sorted(out)) if out else where
-            yield from data.to_batches(columns=list(columns), filter=pick)
+    def picked(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: ds.Expression,
+        pick: Callable[[pa.RecordBatch], Iterable[_Picked]],
+    ) -> dict[_Picked, None]:
+        """What `pick` takes of the rows of `read`, in order and each once. It gets them in pieces of bounded size."""
+
+        def reading() -> dict[_Picked, None]:
+            found: dict[_Picked, None] = {}
+            for data, out in self._datasets(table):
+                counts = where & ~ds.field("entry").isin(sorted(out)) if out else where
+                for batch in data.to_batches(columns=list(columns), filter=counts):
+                    found.update(dict.fromkeys(pick(batch)))
+            return found
+
+        return self._steady(reading)
 
     def frame(self, table: str) -> pd.DataFrame:
         """A whole table as a pandas frame."""

@@ -175,6 +175,16 @@ def test_a_part_of_garbage_is_named_and_left_out(store: Path) -> None:
         compaction.compact(store)
 
 
+def test_a_history_leaves_a_part_of_garbage_out(store: Path) -> None:
+    entry = put(store, 20)
+    place = parts.place_of(store, Access(os.geteuid()), DAY) / entry.name
+    (place / "files.parquet").write_bytes(b"PAR1 no such thing PAR1")
+    opened = Store(store)
+    with pytest.raises(QueryError, match="no run used a data file called 'x'"):
+        opened.file("x")
+    assert [entry.name in text for text in opened.problems] == [True]
+
+
 @pytest.mark.parametrize(
     "query", ["selec 1", "select nothing from runs", "select * from nowhere", "select cast('x' as int) from runs"]
 )
