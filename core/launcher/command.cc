@@ -146,6 +146,12 @@ int take(pid_t pid, const SealerThread *sealer, std::optional<Moved> &moved) {
   return status;
 }
 
+// Whether a signal to us has not reached the command as well, which is in our group. A positive code is the kernel's: a
+// Ctrl-C of the terminal is for the whole group, but a hang-up is for the leader of the session alone (tty_ioctl(4)).
+bool is_for_us_alone(const siginfo_t &received) {
+  return received.si_code <= 0 || (received.si_signo == SIGHUP && ::getsid(0) == ::getpid());
+}
+
 int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std::optional<Moved> &moved) {
   for (;;) {
     siginfo_t ended = {};
@@ -158,8 +164,7 @@ int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std
     }
     siginfo_t received = {};
     const int number = sigwaitinfo(&watched, &received);
-    // A positive code is the kernel's: a Ctrl-C of the terminal reaches the command too, which is in our group.
-    if (number > 0 && number != SIGCHLD && received.si_code <= 0) ::kill(pid, number);
+    if (number > 0 && number != SIGCHLD && is_for_us_alone(received)) ::kill(pid, number);
   }
 }
 

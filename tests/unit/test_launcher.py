@@ -133,6 +133,24 @@ def test_ctrl_c_reaches_the_command_once(tmp_path):
     os.close(slave)
 
 
+def test_a_hang_up_of_the_terminal_reaches_the_command(tmp_path):
+    """As when the connection of `ssh -t HOST tailrace run ...` breaks: the kernel tells the session's leader only."""
+    master, slave = os.openpty()
+    ready = tmp_path / "ready"
+    script = f"trap 'exit 42' HUP; : > {ready}; i=0; while [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.05; done"
+    body = (
+        "import fcntl, termios\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        f"sys.exit(launcher.run_command(['sh', '-c', {script!r}], os.environ))"
+    )
+    process = run_in_python(body, stdin=slave, start_new_session=True)
+    os.close(slave)
+    wait_for(ready)
+    os.close(master)
+    assert process.wait(30) == 42
+
+
 def test_the_command_starts_with_the_signals_that_the_caller_had():
     """Neither our blocked mask nor what Python ignores is handed on."""
     body = "sys.exit(launcher.run_command(['grep', '-E', '^Sig(Blk|Ign):', '/proc/self/status'], os.environ))"
