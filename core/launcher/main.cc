@@ -192,6 +192,9 @@ int run_or_hand_over(int count, char **arguments) {
     say(in_one_line(fault.what()));
     const bool usage = fault.kind == Fault::Kind::kUsage || fault.kind == Fault::Kind::kTag;
     return usage ? 2 : 1;
+  } catch (const std::exception &error) {
+    say(in_one_line(error.what()));
+    return 1;
   }
 }
 

@@ -114,7 +114,7 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
   }
   try {
     finish(summary, run_dir, environment, sealer.get(), before);
-  } catch (const Fault &fault) {
+  } catch (const std::exception &fault) {  // of any kind: what a trace contains does not cost the command's exit code
     if (!summary.fault) summary.fault = "the trace in " + run_dir + " is incomplete: " + fault.what();
   }
   return out;

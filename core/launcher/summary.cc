@@ -56,6 +56,25 @@ std::pair<int64_t, int64_t> totals(const Value &value) {
   return {number(parts[0]), number(parts[1])};
 }
 
+// Why a process could make no journal, by the fact of its start event.
+// tailrace.analyzer.util.no_journal.reason() is the same for Python.
+std::string journal_reason(std::string_view fact) {
+  std::string place = "its directory";
+  int64_t error = 0;
+  native::each_member(padded(std::string(fact)).data(), [&](std::string_view key, const Value &value) {
+    if (key == "errno" && value.kind == Value::Kind::kNumber) error = number(value);
+    if (key != "dir" || value.kind != Value::Kind::kString) return;
+    place = string(value);
+    // Below the place are the user's directory and the run's.
+    for (int i = 0; i < 2; ++i) {
+      const size_t slash = place.rfind('/');
+      place = slash == std::string::npos ? "." : place.substr(0, std::max<size_t>(slash, 1));
+    }
+  });
+  const bool known = error > 0 && error < kMostErrno;
+  return "no journal: " + place + ": " + (known ? std::strerror(static_cast<int>(error)) : "unknown error");
+}
+
 // Adds a block; returns its process.
 ProcessName add_header(Summary &summary, const std::string &header) {
   const std::string text = padded(header);
@@ -79,7 +98,7 @@ ProcessName add_header(Summary &summary, const std::string &header) {
     }
     if (key == "process") {
       native::each_member(value.text.data(), [&](std::string_view fact, const Value &about) {
-        if (fact == "no_journal" && about.kind == Value::Kind::kObject) no_journal = std::string(about.text);
+        if (fact == "no_journal" && about.kind == Value::Kind::kObject) no_journal = journal_reason(about.text);
       });
     }
   });
@@ -90,25 +109,6 @@ ProcessName add_header(Summary &summary, const std::string &header) {
   for (const auto &[cause, count] : lost) summary.lost.add(cause, count);
   if (no_journal) summary.without_journal.add(*no_journal, 1);
   return process;
-}
-
-// Why a process could make no journal, by the fact of its start event.
-// tailrace.analyzer.util.no_journal.reason() is the same for Python.
-std::string journal_reason(const std::string &fact) {
-  std::string place = "its directory";
-  int64_t error = 0;
-  native::each_member(padded(fact).data(), [&](std::string_view key, const Value &value) {
-    if (key == "errno" && value.kind == Value::Kind::kNumber) error = number(value);
-    if (key != "dir" || value.kind != Value::Kind::kString) return;
-    place = string(value);
-    // Below the place are the user's directory and the run's.
-    for (int i = 0; i < 2; ++i) {
-      const size_t slash = place.rfind('/');
-      place = slash == std::string::npos ? "." : place.substr(0, std::max<size_t>(slash, 1));
-    }
-  });
-  const bool known = error > 0 && error < kMostErrno;
-  return "no journal: " + place + ": " + (known ? std::strerror(static_cast<int>(error)) : "unknown error");
 }
 
 // Scans the blocks from `start` on. Returns whether there were any.
@@ -204,8 +204,8 @@ std::string describe(const Summary &summary) {
                     count_text(summary.processes, "process", "es") + ", " + amount(summary.read_bytes) + " read, " +
                     amount(summary.written_bytes) + " written";
   if (summary.alive != 0) out += ", " + count_text(summary.alive, "process", "es") + " still running";
-  for (const auto &[fact, count] : summary.without_journal.all())
-    out += ", " + count_text(count, "process", "es") + " recorded nothing (" + journal_reason(fact) + ")";
+  for (const auto &[reason, count] : summary.without_journal.all())
+    out += ", " + count_text(count, "process", "es") + " recorded nothing (" + reason + ")";
   const uint64_t lost = summary.lost.sum();
   if (lost != 0) {
     auto causes = summary.lost.all();

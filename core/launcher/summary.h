@@ -32,7 +32,7 @@ struct Summary {
   uint64_t torn_bytes = 0;
   uint64_t alive = 0;                // processes that still run
   Counts lost;                       // by cause
-  Counts without_journal;            // processes that recorded nothing, by why: the fact of their start event, as JSON
+  Counts without_journal;            // processes that recorded nothing, by why, in words
   std::optional<std::string> fault;  // why tailrace could not do its part
 
   void add_unrecorded(const SealedJournals &journals);

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from support import trace_writer as tw
 from support.commands import TAILRACE
 from tailrace.analyzer.util.formatting import visible
 
@@ -187,3 +188,13 @@ def test_a_file_that_a_process_wrote_itself_is_in_the_manifest_once(tmp_path: Pa
     assert len(named) == 1 and f'{{"file":"{own}"}}'[:-1] == named[0].split(',"crc"')[0]
     covered, _, crc = named[0].partition(',"crc":"')
     assert crc == f'{zlib.crc32(covered.encode()):08x}"}}'
+
+
+@pytest.mark.parametrize("fact", [{"errno": 1.5}, {"errno": 1, "dir": 3}], ids=str)
+def test_nothing_in_a_trace_costs_the_exit_code(tmp_path: Path, fact: dict[str, object]) -> None:
+    """A header that the traced program wrote."""
+    (tmp_path / "block").write_bytes(tw.block([tw.event()], {"process": {"no_journal": fact}}))
+    done = called([*TAILRACE, "run", "-o", "run", "sh", "-c", "cp block run/trace/h-1-0.pfw.gz; exit 3"], tmp_path)
+    assert done.returncode == 3 and "tailrace: exit code 3, " in done.stderr
+    if isinstance(fact["errno"], float):
+        assert "h-1-0.pfw.gz: the header of a block is damaged: " in done.stderr
