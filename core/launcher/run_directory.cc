@@ -137,7 +137,7 @@ void prepare(const std::string &directory, const Describing &run) {
     const std::string folder = directory + "/" + name;
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail_with(errno);
   }
-  for (const char *name : {"trace", "declared", "accounts"}) {
+  for (const char *name : {"trace", "declared", "accounts", "manifest", "hosts"}) {
     struct stat status;
     const std::string folder = directory + "/" + name;
     if (::lstat(folder.c_str(), &status) == 0) check_owner(folder);
