@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,8 @@ NEW = "trace.compact"
 _OLD_MANIFEST, _NEW_MANIFEST = f"{MANIFEST}.old", f"{MANIFEST}.compact"
 FILE_BYTES = 1 << 30
 """A file is followed by the next one at this size."""
+_ATTEMPTS, _PAUSE_SECONDS = 50, 0.02
+"""To lock a run directory, which a launcher does, too, for the moment in which it notes a restart."""
 _NAME = re.compile(r"(?!u[0-9]+\.[^-]+-)[^-]+(\.[0-9]+|-[0-9]+-[0-9a-f]+)\.pfw\.gz")
 """Of a node's file and of a process's; not of what a process left under another user's rights."""
 
@@ -121,7 +124,8 @@ def _alone(where: Layout) -> Iterator[None]:
     """Keeps a second compaction out. Raises RunError."""
     descriptor = os.open(where.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _lock(descriptor, fcntl.LOCK_EX, f"{where.directory} is being compacted already")
+        why = f"{where.directory} is being compacted already"
+        _lock(descriptor, fcntl.LOCK_EX, why, attempts=_ATTEMPTS)
         yield
     finally:
         os.close(descriptor)
@@ -395,10 +399,15 @@ def _refuse_locked(source: Source) -> None:
         _lock(file.fileno(), fcntl.LOCK_SH, why)
 
 
-def _lock(descriptor: int, how: int, why: str) -> None:
-    """Raises RunError, with the reason, where another process holds the lock."""
-    with suppress(OSError):  # a file system without locks
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(why) from None
+def _lock(descriptor: int, how: int, why: str, attempts: int = 1) -> None:
+    """Raises RunError, with the reason, where another process holds the lock at each of the attempts."""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(_PAUSE_SECONDS)
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+        return
+    raise RunError(why)

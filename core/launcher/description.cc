@@ -26,8 +26,11 @@
 namespace tailrace::launcher {
 namespace {
 
-// A run with 10,000 restarts has 20 MB.
+// A run with 50,000 restarts has this much.
 constexpr size_t kMostBytes = 64 << 20;
+// A restart is noted in milliseconds, a compaction takes minutes: it holds the same lock, but leaves run.json as it is.
+constexpr int kLockAttempts = 100;
+constexpr long kLockPauseNs = 10'000'000;
 constexpr size_t kMostMountsBytes = 64 << 20;
 // The first processor's entry; the kernel asks each further one for its frequency, which takes milliseconds on many.
 constexpr size_t kCpuinfoBytes = 4096;
@@ -173,6 +176,11 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+constexpr std::pair<const char *, std::string Mount::*> kMountFields[] = {
+    {"dev", &Mount::dev},     {"source", &Mount::source}, {"root", &Mount::root},
+    {"point", &Mount::point}, {"fstype", &Mount::fstype},
+};
+
 // Batch systems and their variables with the job, the account and the queue, the innermost first where one runs in
 // another's job; null where it has none.
 struct BatchSystem {
@@ -201,8 +209,15 @@ std::string batch_job(int depth) {
   return "";
 }
 
+// What other runs on this host may have described already.
+struct Here {
+  std::string host = host_name();
+  std::optional<std::string> boot = boot_id();
+  std::vector<Mount> mounted = mounts("/proc/self/mountinfo");
+};
+
 // The members of a description at this depth.
-Object described(const Describing &run, int depth) {
+Object described(const Describing &run, const Here &here, bool with_mounts, int depth) {
   struct utsname names;
   const bool named = ::uname(&names) == 0;
   Object cpu(depth + 1), versions(depth + 1);
@@ -211,22 +226,20 @@ Object described(const Describing &run, int depth) {
   versions.string("tailrace", TAILRACE_VERSION);
   if (!run.python_version.empty()) versions.string("python", run.python_version);
   std::vector<std::string> found;
-  for (const Mount &mount : mounts("/proc/self/mountinfo")) {
+  for (const Mount &mount : here.mounted) {
     Object one(depth + 2);
-    one.string("dev", mount.dev).string("source", mount.source).string("root", mount.root);
-    found.push_back(one.string("point", mount.point).string("fstype", mount.fstype).end());
+    for (const auto &[name, field] : kMountFields) one.string(name, mount.*field);
+    found.push_back(one.end());
   }
-  const auto boot = boot_id();
   const auto clock = clock_error_ns();
   Object out(depth);
   out.string("run_id", random_id()).string("created", now()).member("command", list(redacted(run.command), depth + 1));
   out.string("cwd", working_directory()).string("tags", run.tags).string("user", user_name());
-  out.member("uid", std::to_string(::getuid()))
-      .string("host", host_name())
-      .string("kernel", named ? names.release : "?");
-  boot ? out.string("boot_id", *boot) : out.member("boot_id", "null");
+  out.member("uid", std::to_string(::getuid())).string("host", here.host).string("kernel", named ? names.release : "?");
+  here.boot ? out.string("boot_id", *here.boot) : out.member("boot_id", "null");
   out.member("cpu", cpu.end()).member("clock_error_ns", clock ? std::to_string(*clock) : "null");
-  out.member("versions", versions.end()).member("mounts", list(found, depth + 1));
+  out.member("versions", versions.end());
+  if (with_mounts) out.member("mounts", list(found, depth + 1));
   // So that a later command on this node finds the journals without the setting.
   const std::string chosen = journal_directory(nullptr);
   if (chosen != default_journal_directory()) out.string("journal_dir", chosen);
@@ -277,18 +290,20 @@ class KnownRun {
     try {
       const char *end = native::skip_blanks(line.data());
       if (*end != '{') refuse();
+      Known first;
       end = native::each_member(end, [&](std::string_view key, const Value &value) {
-        if (key == "host") add_host(value);
+        take(first, key, value);
         if (key != "restarts") return;
         if (value.kind != Value::Kind::kArray) refuse();
         has_restarts_ = true;
         list_end_ = static_cast<size_t>(value.text.data() + value.text.size() - line.data()) - 1;
         each_element(value.text, [&](const char *p) {
-          native::each_member(p, [&](std::string_view inner, const Value &found) {
-            if (inner == "host") add_host(found);
-          });
+          Known restart;
+          native::each_member(p, [&](std::string_view inner, const Value &found) { take(restart, inner, found); });
+          known_.push_back(std::move(restart));
         });
       });
+      known_.push_back(std::move(first));
       if (*native::skip_blanks(end) != '\n') throw native::JsonError("there is text behind the object");
       object_end_ = static_cast<size_t>(end - line.data()) - 1;
     } catch (const native::JsonError &error) {
@@ -296,7 +311,15 @@ class KnownRun {
     }
   }
 
-  bool knows(const std::string &host) const { return std::find(hosts_.begin(), hosts_.end(), host) != hosts_.end(); }
+  bool knows(const std::string &host) const {
+    return std::any_of(known_.begin(), known_.end(), [&](const Known &one) { return one.host == host; });
+  }
+  // Whether a description of this start of this host has the same mounts.
+  bool knows_mounts(const Here &here) const {
+    return here.boot && std::any_of(known_.begin(), known_.end(), [&](const Known &one) {
+             return one.host == here.host && one.boot == here.boot && one.mounted == here.mounted;
+           });
+  }
 
   // The text with `restart` as the last of its restarts.
   std::string with(const std::string &restart) const {
@@ -312,12 +335,32 @@ class KnownRun {
   }
 
  private:
+  // What one description says.
+  struct Known {
+    std::optional<std::string> host, boot;
+    std::optional<std::vector<Mount>> mounted;
+  };
   static constexpr const char *kWhatToDo = "repair it or give another run directory";
 
   [[noreturn]] void refuse() const { throw Fault(Fault::Kind::kRun, path_ + " does not describe a run: " + kWhatToDo); }
-  void add_host(const native::Value &value) {
+  static void take(Known &known, std::string_view key, const native::Value &value) {
+    if (key == "host") known.host = text_in(value);
+    if (key == "boot_id") known.boot = text_in(value);
+    if (key != "mounts" || value.kind != native::Value::Kind::kArray) return;
+    known.mounted.emplace();
+    each_element(value.text, [&](const char *p) {
+      Mount &mount = known.mounted->emplace_back();
+      native::each_member(p, [&](std::string_view inner, const native::Value &found) {
+        for (const auto &[name, field] : kMountFields) {
+          if (inner == name) mount.*field = text_in(found).value_or("");
+        }
+      });
+    });
+  }
+  static std::optional<std::string> text_in(const native::Value &value) {
+    if (value.kind != native::Value::Kind::kString) return std::nullopt;
     std::string scratch;
-    if (value.kind == native::Value::Kind::kString) hosts_.emplace_back(native::text_of(value, &scratch));
+    return std::string(native::text_of(value, &scratch));
   }
   // Of a list that was read before, so it is valid.
   template <class F>
@@ -333,21 +376,39 @@ class KnownRun {
   char last_before(size_t at) const { return text_[text_.find_last_not_of(" \t\r\n", at - 1)]; }
 
   std::string path_, text_;
-  std::vector<std::string> hosts_;
+  std::vector<Known> known_;
   bool has_restarts_ = false;
   size_t list_end_ = 0, object_end_ = 0;
 };
+
+// Waits for the lock about a second. Some network file systems can't lock directories; without the lock, one of two
+// simultaneous restarts may be lost.
+void try_lock(int fd) {
+  for (int attempt = 0; attempt < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    const struct timespec pause = {0, kLockPauseNs};
+    ::nanosleep(&pause, nullptr);
+  }
+}
 
 // Adds the run to the restarts of a run.json, `unless_known`: where no description is of this host.
 void add_restart(const std::string &directory, const Describing &run, bool unless_known) {
   const Descriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.is_open()) fail_with(errno);
-  // Some network file systems can't lock directories; then one of two simultaneous restarts may be lost.
-  while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) continue;
+  try_lock(lock.get());
   const std::string path = directory + "/" + kDescription;
+  struct stat status;
+  if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+      static_cast<size_t>(status.st_size) > kMostBytes) {
+    say(path + " has more than " + bytes_text(kMostBytes) +
+        ", so that this run is not described in it: give further runs another directory");
+    return;
+  }
   const KnownRun known(path, read_regular(path, kMostBytes));
-  if (unless_known && known.knows(host_name())) return;
-  rename_or_fail(write_scratch(directory, known.with(described(run, 2).end())), path);
+  const Here here;
+  if (unless_known && known.knows(here.host)) return;
+  const Object restart = described(run, here, !known.knows_mounts(here), 2);
+  rename_or_fail(write_scratch(directory, known.with(restart.end())), path);
 }
 
 }  // namespace
@@ -381,7 +442,7 @@ std::optional<std::string> boot_id() {
 }
 
 void describe_run(const std::string &directory, const Describing &run) {
-  Object first = described(run, 0);
+  Object first = described(run, Here(), true, 0);
   const std::string text = first.member("restarts", "[]").end();
   // "format" comes first.
   if (!publish_first(directory, "{\n \"format\": 1," + text.substr(1) + "\n")) add_restart(directory, run, false);

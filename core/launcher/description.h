@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct Describing {
 
 struct Mount {
   std::string dev, source, root, point, fstype;
+  bool operator==(const Mount &other) const {
+    return std::tie(dev, source, root, point, fstype) ==
+           std::tie(other.dev, other.source, other.root, other.point, other.fstype);
+  }
 };
 // The mounts in a file of the form of /proc/self/mountinfo (proc(5)). Throws Fault when it can't be read.
 std::vector<Mount> mounts(const std::string &mountinfo);

@@ -1,5 +1,6 @@
 """A compacted run has all lines of the run, whatever happens while it is compacted (docs/trace-format.md)."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -7,6 +8,7 @@ import resource
 import shutil
 import signal
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,9 +242,19 @@ def test_without_an_exchange_of_directories_each_file_is_replaced_by_its_own(
     assert after.keys() == sizes.keys() and all(after[name] < sizes[name] for name in sizes)
 
 
-def test_what_a_sealer_may_still_write_to_is_refused_by_name(run: Path) -> None:
-    import fcntl
+def test_a_launcher_that_notes_a_restart_does_not_keep_a_run_from_being_compacted(run: Path) -> None:
+    """It locks the run directory for a moment; who holds the lock for longer is another compaction."""
+    descriptor = os.open(run, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(RunError, match="is being compacted already"):
+        compact(run)
+    over = threading.Timer(0.2, os.close, (descriptor,))
+    over.start()
+    assert compact(run).new_files
+    over.join()
 
+
+def test_what_a_sealer_may_still_write_to_is_refused_by_name(run: Path) -> None:
     with (run / "trace" / "node_1.0.pfw.gz").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RunError, match=r"node_1\.0\.pfw\.gz is being written"):

@@ -1,11 +1,13 @@
 """Run directories: creation, the contents of run.json, and what is refused."""
 
+import fcntl
 import json
 import os
 import resource
 import socket
 import stat
 import threading
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,12 +15,21 @@ import pytest
 
 from support import run_schema
 from tailrace import _native
+from tailrace.analyzer.store.mounts import mount_rows
 from tailrace.errors import NotARunError, RunError, UsageError
 from tailrace.integrations import rundir
 
 
 def described(directory):
     return json.loads((directory / "run.json").read_text())
+
+
+@contextmanager
+def held(directory):
+    descriptor = os.open(directory, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+    os.close(descriptor)
 
 
 def test_a_new_run_directory_is_private_and_described(tmp_path):
@@ -111,6 +122,49 @@ def test_concurrent_starts_are_all_recorded(tmp_path):
     commands = [run["command"], *(restart["command"] for restart in run["restarts"])]
     assert sorted(commands) == [[f"c{number}"] for number in range(8)]
     assert [path.name for path in (tmp_path / "run").iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_restart_on_the_same_machine_has_the_mounts_only_where_they_changed(tmp_path):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    first = described(directory)
+    for change in ({}, {"mounts": first["mounts"][:-1]}, {"boot_id": "another"}, {"host": "elsewhere"}):
+        (directory / "run.json").write_text(json.dumps({**first, **change, "restarts": []}))
+        for _ in range(2):
+            rundir.open_run_directory(directory, ["again"])
+        restarts = described(directory)["restarts"]
+        assert [restart.get("mounts") for restart in restarts] == [first["mounts"] if change else None, None]
+    assert mount_rows(described(directory)) == [
+        *mount_rows({**first, "host": "elsewhere"}),
+        *(row for row in mount_rows(first) if row[1]),
+        (first["host"], "", "", "elsewhere"),
+    ]
+
+
+def test_a_description_of_full_size_does_not_keep_a_run_from_starting(tmp_path, capfd):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    os.truncate(directory / "run.json", (64 << 20) + 1)
+    assert rundir.open_run_directory(directory, ["again"]) == directory
+    assert (directory / "run.json").stat().st_size == (64 << 20) + 1
+    assert "run.json has more than 64.0 MiB" in capfd.readouterr().err
+
+
+def test_a_lock_that_is_held_does_not_keep_a_run_from_starting(tmp_path):
+    """As one that `tailrace compact` holds for minutes."""
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    with held(directory):
+        rundir.open_run_directory(directory, ["again"])
+    assert [restart["command"] for restart in described(directory)["restarts"]] == [["again"]]
+
+
+@pytest.mark.parametrize("name", ["trace", "declared", "accounts", "manifest", "hosts"])
+def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path, name):
+    directory = rundir.open_run_directory(tmp_path / "run", ["first"])
+    (tmp_path / "elsewhere").mkdir()
+    if (directory / name).exists():
+        (directory / name).rmdir()
+    (directory / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=f"run/{name} is not a directory"):
+        rundir.open_run_directory(directory, ["again"])
 
 
 def test_a_host_is_described_once(tmp_path):
