@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "files.h"
 #include "json.h"
+#include "numbers.h"
 #include "trace_file.h"
 #include "words.h"
 
@@ -18,6 +19,8 @@ namespace tailrace::launcher {
 namespace {
 
 using native::JsonError;
+using native::saturating_difference;
+using native::saturating_sum;
 using native::Value;
 
 // So many headers are held in memory at once.
@@ -103,9 +106,11 @@ ProcessName add_header(Summary &summary, const std::string &header) {
     }
   });
   if (found != 6) throw JsonError("events, read, written, host, pid or start is missing");
-  summary.events += events - totals_lines + stood_for;
-  summary.read_bytes += read;
-  summary.written_bytes += written;
+  // Lines of totals stand for others.
+  events = saturating_sum(saturating_difference(events, totals_lines), stood_for);
+  summary.events = saturating_sum(summary.events, std::max<int64_t>(0, events));
+  summary.read_bytes = saturating_sum(summary.read_bytes, std::max<int64_t>(0, read));
+  summary.written_bytes = saturating_sum(summary.written_bytes, std::max<int64_t>(0, written));
   for (const auto &[cause, count] : lost) summary.lost.add(cause, count);
   if (no_journal) summary.without_journal.add(*no_journal, 1);
   return process;

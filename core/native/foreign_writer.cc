@@ -15,6 +15,7 @@
 #include "format/functions.h"
 #include "inflate.h"
 #include "json.h"
+#include "numbers.h"
 #include "trace_file.h"
 
 namespace tailrace::native {
@@ -65,11 +66,6 @@ bool is_above_libc(std::string_view category) {
   }
   constexpr std::string_view kOthers[] = {"MPI", "NETCDF", "PNETCDF", "ADIOS", "ADIOS2"};
   return std::find(std::begin(kOthers), std::end(kOthers), category) != std::end(kOthers);
-}
-
-int64_t sum(int64_t a, int64_t b) {
-  int64_t result;
-  return __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
 constexpr uint64_t kMost = 1ULL << 53;  // of a count in a header
@@ -221,7 +217,7 @@ void ForeignWriter::event(int32_t number, const ForeignEvent &e) {
   out.append(contexts_.at(static_cast<size_t>(e.context)).members);
   out.append("}}\n");
 
-  const int64_t end = sum(ts, in_totals ? std::max<int64_t>(e.span_ns, 0) : dur);
+  const int64_t end = saturating_sum(ts, in_totals ? std::max<int64_t>(e.span_ns, 0) : dur);
   process.t0 = process.began ? std::min(process.t0, ts) : ts;
   process.t1 = process.began ? std::max(process.t1, end) : end;
   process.began = true;

@@ -244,11 +244,6 @@ class Parser::Impl {
     return told_directions_[at];
   }
 
-  static int64_t saturating_sum(int64_t a, int64_t b) {
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
-  }
-
   // Reads a line as an event into row rows_; nullptr when it turns out to be none.
   const char *event(const char *p) {
     ts_ns_ = dur_ns_ = rest_ns_ = 0;
