@@ -42,13 +42,14 @@ _LOSS = "INSERT INTO losses VALUES (?, 0, 'missing', ?, ?, ?)"
 
 
 def add(connection: sqlite3.Connection, place: str, text: bytes) -> int:
-    """Adds the lines of a manifest; returns how many are damaged. The last one may be cut off by its writer's death."""
+    """Adds the lines of a manifest; returns how many are damaged. The last one may be cut off by its writer's death. A
+    line is empty where two writers ended such a one."""
     damaged = 0
     for line in text.splitlines(keepends=True):
         row = parsed(line)
         if row is not None:
             connection.execute(_LINE, (f"trace/{row[0]}", row[1], place))
-        elif line.endswith(b"\n"):
+        elif line.endswith(b"\n") and line.strip():
             damaged += 1
     return damaged
 

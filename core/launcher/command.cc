@@ -184,10 +184,7 @@ void write_account(const std::string &run_dir, pid_t pid, int status, const Move
     append_json(row += ", \"untraced\": ", obstacle->word);
     append_json(row += ", \"program\": ", obstacle->program);
   }
-  for (char &c : host) {
-    if (c != 0 && !std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '_';
-  }
-  std::snprintf(name, sizeof name, "/%s-%d-%llx.json", host, pid, static_cast<unsigned long long>(ns));
+  std::snprintf(name, sizeof name, "/%s-%d-%llx.json", file_host().c_str(), pid, static_cast<unsigned long long>(ns));
   const std::string folder = run_dir + "/accounts";
   ::mkdir(folder.c_str(), 0700);
   try {

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "fault.h"
+#include "format/journal.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -114,6 +115,14 @@ std::string last_part(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
   const size_t slash = path.rfind('/');
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+std::string file_host() {
+  char host[256] = "", name[sizeof host];
+  ::gethostname(host, sizeof host - 1);
+  Writer w(name, sizeof name);
+  write_file_host(w, host);
+  return std::string(w.view());
 }
 
 }  // namespace tailrace::launcher

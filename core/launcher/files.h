@@ -35,5 +35,7 @@ bool ends_with(std::string_view text, std::string_view end);
 // The path behind the working directory, without empty parts and "." (as Python's pathlib).
 std::string absolute(const std::string &path);
 std::string last_part(std::string_view path);
+// This host as it is spelled in the names of a run's files.
+std::string file_host();
 
 }  // namespace tailrace::launcher

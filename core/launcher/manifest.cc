@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <set>
 #include <string_view>
 
 #include "fault.h"
 #include "files.h"
+#include "format/checked_file.h"
 #include "format/crc32.h"
 #include "words.h"
 
@@ -51,16 +51,12 @@ void add(const std::string &folder, std::set<std::string> names) {
     if (ends_with(file, kSuffix)) drop_known(names, read_regular(folder + "/" + file, kMostBytes));
   }
   if (names.empty()) return;
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  std::string path = host, lines;
-  for (char &c : path) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '_';
-  }
-  path = folder + "/" + path + std::string(kSuffix);
+  const std::string path = folder + "/" + file_host() + std::string(kSuffix);
+  const Descriptor fd(open_regular(path.c_str(), O_RDWR | O_CREAT | O_APPEND));
+  if (!fd.is_open()) return;
+  std::string lines = ends_in_a_line(fd.get()) ? "\n" : "";
   for (const std::string &name : names) lines += line_of(name);
-  const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  if (fd.is_open() && ::write(fd.get(), lines.data(), lines.size()) < 0) return;
+  if (::write(fd.get(), lines.data(), lines.size()) < 0) return;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ import pytest
 
 from support import trace_writer as tw
 from support.commands import TAILRACE
+from tailrace.analyzer.store import missing
 from tailrace.analyzer.util.formatting import visible
 
 COMMAND = Path(TAILRACE[0])
@@ -188,6 +189,29 @@ def test_a_file_that_a_process_wrote_itself_is_in_the_manifest_once(tmp_path: Pa
     assert len(named) == 1 and f'{{"file":"{own}"}}'[:-1] == named[0].split(',"crc"')[0]
     covered, _, crc = named[0].partition(',"crc":"')
     assert crc == f'{zlib.crc32(covered.encode()):08x}"}}'
+
+
+def test_half_a_line_of_a_manifest_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    """As a full disk leaves one: the file of a node and that of a process are known all the same."""
+    (tmp_path / "block").write_bytes(tw.block([tw.event()]))
+    words = [*TAILRACE, "run", "-q", "-o", "run", "--", "cp", "block", "run/trace"]
+    for number in (1, 2):
+        assert called([*words[:-1], f"run/trace/h-{number}-0.pfw.gz"], tmp_path).returncode == 0
+        (manifest,) = (tmp_path / "run/manifest").glob("*.jsonl")
+        with manifest.open("a") as file:
+            file.write('{"file":"')
+    assert called(words, tmp_path).returncode == 0
+    lines = manifest.read_bytes().splitlines()
+    known = {row[0] for row in map(missing.parsed, lines) if row is not None}
+    assert known >= {"h-1-0.pfw.gz", "h-2-0.pfw.gz"} and lines.count(b'{"file":"') == 2
+    assert missing.parsed(lines[-1]) is not None
+
+
+def test_numbers_in_headers_are_added_up_to_the_largest(tmp_path: Path) -> None:
+    most = {"read": 2**53 - 1, "events": 2**63 - 1, "totals": [0, 2**63 - 1]}
+    (tmp_path / "block").write_bytes(tw.block([tw.event()], most) * 3)
+    done = called([*TAILRACE, "run", "-o", "run", "sh", "-c", "cp block run/trace/h-1-0.pfw.gz"], tmp_path)
+    assert f"tailrace: {2**63 - 1:,} events of " in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("fact", [{"errno": 1.5}, {"errno": 1, "dir": 3}], ids=str)

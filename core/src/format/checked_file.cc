@@ -25,6 +25,12 @@ bool is_unlinked(int fd) {
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
 }
 
+bool ends_in_a_line(int fd) {
+  char last;
+  int64_t bytes = sys::lseek(fd, 0, SEEK_END);
+  return bytes > 0 && sys::pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
+}
+
 int high_descriptor(int fd) {
   constexpr int kHigh = 256;
   return static_cast<int>(sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kHigh));

@@ -107,19 +107,20 @@ int NodeFile::open_in_manifest(string_view suffix, int flags) {
 }
 
 // One line in one write(2): other sealers of the node may append at the same time, those of other nodes have files of
-// their own.
+// their own. It begins with a newline where the line before it has none.
 void NodeFile::add_to_manifest() {
   if (fd_ < 0 || blocks_ == noted_blocks_) return;
   char line[sizeof name_ + 128];
   Writer w(line, sizeof line);
-  (w << "{\"file\":").json(name_);
+  (w << "\n{\"file\":").json(name_);
   (w << ",\"blocks\":").number(static_cast<int64_t>(blocks_));
-  uint32_t crc = crc32_of(line, w.size());
+  uint32_t crc = crc32_of(line + 1, w.size() - 1);
   (w << ",\"crc\":\"").hex(crc, 8) << "\"}\n";
   if (w.overflowed()) return;
-  int fd = open_in_manifest(".jsonl", O_WRONLY | O_APPEND);
+  int fd = open_in_manifest(".jsonl", O_RDWR | O_APPEND);
   if (fd < 0) return;
-  if (sys::write(fd, line, w.size()) == static_cast<long>(w.size())) noted_blocks_ = blocks_;
+  size_t skipped = ends_in_a_line(fd) ? 0 : 1, bytes = w.size() - skipped;
+  if (sys::write(fd, line + skipped, bytes) == static_cast<long>(bytes)) noted_blocks_ = blocks_;
   sys::close(fd);
 }
 
