@@ -9,16 +9,20 @@ process, whose rank is `shared`.
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
@@ -125,22 +129,63 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
     imported, starts = Imported(), Starts()
     for number, path in enumerate(paths):
         made = target / f"darshan.{number}.pfw.gz"
-        try:
-            log = _Log(backend, path, name_in(root, path), imported, starts, _native.ForeignWriter(made))
-        except Exception as error:  # what PyDarshan raises is not documented
+        found = _in_child(partial(_convert, backend, root, path, made, imported, starts))
+        if isinstance(found, int):
             made.unlink(missing_ok=True)
-            imported.add_unreadable(root, path, f"{path}: PyDarshan can't read it: {error}")
-            continue
-        try:
-            log.write()
-        except TraceError:
-            raise
-        except Exception as error:  # of PyDarshan, or values that no log has
-            made.unlink(missing_ok=True)
-            imported.add_unreadable(root, path, f"{path}: it is damaged: {error}")
-        finally:
-            log.close()
+            imported.add_unreadable(root, path, f"{path}: PyDarshan's library crashed on it ({signal_text(found)})")
+        elif isinstance(found, TraceError):
+            raise found
+        else:
+            imported, starts = found
     return imported
+
+
+_Converted = tuple[Imported, Starts]
+
+
+def _convert(backend: Any, root: Path, path: Path, made: Path, imported: Imported, starts: Starts) -> _Converted:
+    """Writes the trace file of a log, and adds to what was found in those before."""
+    try:
+        log = _Log(backend, path, name_in(root, path), imported, starts, _native.ForeignWriter(made))
+    except Exception as error:  # what PyDarshan raises is not documented
+        made.unlink(missing_ok=True)
+        imported.add_unreadable(root, path, f"{path}: PyDarshan can't read it: {error}")
+        return imported, starts
+    try:
+        log.write()
+    except TraceError:
+        raise
+    except Exception as error:  # of PyDarshan, or values that no log has
+        made.unlink(missing_ok=True)
+        imported.add_unreadable(root, path, f"{path}: it is damaged: {error}")
+    finally:
+        log.close()
+    return imported, starts
+
+
+def _in_child(work: Callable[[], _Converted]) -> _Converted | TraceError | int:
+    """What `work` returns, or the TraceError that it raises, in a child of this process; the signal that ended the
+    child: Darshan's library crashes on damaged logs."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "wb") as pipe:
+                try:
+                    pickle.dump(work(), pipe)
+                except TraceError as error:
+                    pickle.dump(TraceError(str(error)), pipe)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) or not data:
+        return os.WTERMSIG(status)
+    found: _Converted | TraceError = pickle.loads(data)  # noqa: S301 (by this program)
+    return found
 
 
 class _Log:

@@ -80,9 +80,16 @@ def of_otf2(place: Path) -> None:
     archive(place / "a")
 
 
+def of_darshan(place: Path) -> None:
+    examples = pytest.importorskip("darshan.examples.example_logs", reason="PyDarshan is not installed")
+    shutil.copy(Path(examples.__file__).parent / "dxt.darshan", place)
+
+
 # The seeds bring NaN into a recorder.mt, and a lone surrogate into a name, within 30 rounds;
-# in those of OTF2 the package writes a traceback itself.
-@pytest.mark.parametrize(("make", "first"), [(of_recorder, 60), (of_dftracer, 0), (of_chrome, 121), (of_otf2, 205)])
+# in those of OTF2 the package writes a traceback itself; in those of Darshan its library crashes.
+@pytest.mark.parametrize(
+    ("make", "first"), [(of_recorder, 60), (of_dftracer, 0), (of_chrome, 121), (of_otf2, 205), (of_darshan, 0)]
+)
 def test_damage_is_counted_or_refused(
     make: Callable[[Path], None],
     first: int,
