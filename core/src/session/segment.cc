@@ -314,8 +314,9 @@ void seal_for_exit() {
     Locked table(g.wiped->table);
     if (leave_to_sealer()) return;
     seal_handed();
+    // Before another thread may hand over what nobody would take back.
+    g.sealed_for_exit = true;
   }
-  g.sealed_for_exit = true;
   for (Thread *t = g.threads; t; t = t->next_thread) {
     // The launcher seals the segments that other threads still write to, and those whose records can't be written here:
     // the process may have given up the right to (setuid), or be out of descriptors.
