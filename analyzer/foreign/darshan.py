@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -171,21 +170,25 @@ def _in_child(work: Callable[[], _Converted]) -> _Converted | TraceError | int:
     if child == 0:
         try:
             os.close(reading)
-            with os.fdopen(writing, "wb") as pipe:
+            with os.fdopen(writing, "w") as pipe:
                 try:
-                    pickle.dump(work(), pipe)
+                    imported, starts = work()
+                    json.dump({"imported": asdict(imported), "starts": sorted(starts.taken)}, pipe)
                 except TraceError as error:
-                    pickle.dump(TraceError(str(error)), pipe)
+                    json.dump({"error": str(error)}, pipe)
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
     _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) or not data:
+    if os.WIFSIGNALED(status) or not text:
         return os.WTERMSIG(status)
-    found: _Converted | TraceError = pickle.loads(data)  # noqa: S301 (by this program)
-    return found
+    told = json.loads(text)
+    if "error" in told:
+        return TraceError(told["error"])
+    losses = [Loss(**row) for row in told["imported"].pop("losses")]
+    return Imported(**told["imported"], losses=losses), Starts(told["starts"])
 
 
 class _Log:

@@ -11,7 +11,7 @@ read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
@@ -39,15 +39,15 @@ class Imported:
 class Starts:
     """Starts of processes that tell those of one conversion apart: the begins of their traces."""
 
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
+    def __init__(self, taken: Iterable[int] = ()) -> None:
+        self.taken = set(taken)
 
     def of(self, begin_ns: int) -> str:
         """The start for the processes of a trace that begins then. Begins may be equal (a clock of whole seconds, one
         without an origin): the next ns that is free, since a start is read as a time."""
-        while begin_ns in self._taken:
+        while begin_ns in self.taken:
             begin_ns += 1
-        self._taken.add(begin_ns)
+        self.taken.add(begin_ns)
         return f"{begin_ns:x}"
 
 

@@ -411,11 +411,7 @@ def publishing(day: Path, name: str, access: Access) -> Iterator[Path]:
 
 def _give(path: Path, access: Access, without: int) -> None:
     """Gives a new file or directory the owner and mode of its access."""
-    now = path.lstat()
-    gid = access.gid if access.gid >= 0 else now.st_gid
-    if (now.st_uid, now.st_gid) != (access.uid, gid):
-        os.chown(path, access.uid, gid, follow_symlinks=False)
-    path.chmod(access.mode & ~without)
+    ownership.give(path, access.uid, max(access.gid, -1), access.mode & ~without)
 
 
 def write(place: Path, tables: Mapping[str, pa.Table]) -> None:

@@ -32,6 +32,7 @@ from tailrace import _native
 from tailrace.analyzer.store import engine, headers, missing
 from tailrace.analyzer.store.layout import MANIFEST, Layout, Source, layout
 from tailrace.analyzer.store.repack import Block, Made, Unit, compressed, difference, process_of, units
+from tailrace.analyzer.util import ownership
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Document
 from tailrace.errors import RunError
@@ -113,10 +114,9 @@ def _common_rights(sources: Sequence[Source]) -> tuple[int, int]:
 def _give(path: Path, mode: int, group: int) -> None:
     """Gives a new file the rights of those that it replaces, as far as this user may. Raises OSError."""
     try:
-        os.chown(path, -1, group)
-    except PermissionError:
-        mode &= 0o707  # not to another group than theirs
-    path.chmod(mode | 0o600)
+        ownership.give(path, -1, group, mode | 0o600)
+    except PermissionError:  # another group than this user's: not to them
+        ownership.give(path, -1, -1, (mode & 0o707) | 0o600)
 
 
 @contextmanager

@@ -76,3 +76,16 @@ def _is_safe(directory: Path) -> bool:
     status = directory.stat()
     replaceable = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
     return status.st_uid in (os.geteuid(), _ROOT) and not replaceable
+
+
+def give(path: Path, user: int, group: int, mode: int) -> None:
+    """Gives a file or directory of this program's an owner, a group (-1: each as it is) and a mode, through a
+    descriptor: what took its name's place keeps its own. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        now = os.fstat(descriptor)
+        if user not in (-1, now.st_uid) or group not in (-1, now.st_gid):
+            os.fchown(descriptor, user, group)
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)

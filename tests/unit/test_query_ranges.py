@@ -101,7 +101,7 @@ def test_shared_sums_add_up(
         ("time:0s", "larger than 0"),
         ("time:5B", "unit: ns, us, ms, s"),
         ("path:4", "no ranges: group by path"),
-        ("sise:log2", r"no column 'sise' \(did you mean 'size'"),
+        ("sizee:log2", r"no column 'sizee' \(did you mean 'size'"),
         ("size:log3", "no whole number of bytes"),
     ],
 )
@@ -229,11 +229,11 @@ def test_ranges_of_totals_have_the_calls_that_full_detail_has(tmp_path: Path) ->
 def test_names_that_are_not_there_have_the_nearest_ones(tmp_path: Path) -> None:
     line = tw.event("read", stage="align", task="t1")
     run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block([line])}))
-    with pytest.raises(QueryError, match=r"no stage 'algin' \(did you mean 'align'\?\); there is 'align'"):
-        run.totals(stage="algin")
-    with pytest.raises(QueryError, match=r"no stage 'algin' \(did you mean 'align'"):
-        run.totals(stage=conditions.Not(("algin",)))
-    _, said = asked(run.path, "--name", "raed")
+    with pytest.raises(QueryError, match=r"no stage 'alignn' \(did you mean 'align'\?\); there is 'align'"):
+        run.totals(stage="alignn")
+    with pytest.raises(QueryError, match=r"no stage 'alignn' \(did you mean 'align'"):
+        run.totals(stage=conditions.Not(("alignn",)))
+    _, said = asked(run.path, "--name", "reaad")
     assert "no event matches (did you mean 'read'" in said
     with pytest.raises(QueryError, match=r"to sort by \(did you mean 'count'"):
         asked(run.path, "--by", "name", "--sort", "cuont")

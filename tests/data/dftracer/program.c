@@ -10,10 +10,13 @@ int main(int argc, char **argv) {
   char buf[4096] = {1};
   mkdir("sub", 0755);
   int fd = open("sub/data.bin", O_RDWR | O_CREAT | O_TRUNC, 0644);
-  for (int i = 0; i < n; i++) if (write(fd, buf, 4096) < 0) return 1;
+  for (int i = 0; i < n; i++)
+    if (write(fd, buf, 4096) < 0) return 1;
   lseek(fd, 0, SEEK_SET);
-  for (int i = 0; i < n; i++) if (read(fd, buf, 4096) < 0) return 1;
-  for (int i = 0; i < 10; i++) if (pread(fd, buf, 100, i * 1000) < 0) return 1;
+  for (int i = 0; i < n; i++)
+    if (read(fd, buf, 4096) < 0) return 1;
+  for (int i = 0; i < 10; i++)
+    if (pread(fd, buf, 100, i * 1000) < 0) return 1;
   close(fd);
   FILE *f = fopen("/srv/example/out.txt", "w");
   fwrite(buf, 16, 100, f);
@@ -24,9 +27,15 @@ int main(int argc, char **argv) {
   (void)got;
   int a = open("sub/data.bin", O_RDONLY), b = open("sub/copy.bin", O_RDWR | O_CREAT | O_TRUNC, 0644);
   if (copy_file_range(a, 0, b, 0, 8192, 0) < 0) perror("cfr");
-  close(a); close(b);
+  close(a);
+  close(b);
   pid_t p = fork();
-  if (p == 0) { int c = open("sub/copy.bin", O_RDONLY); if (read(c, buf, 4096) < 0) return 1; close(c); exit(0); }
+  if (p == 0) {
+    int c = open("sub/copy.bin", O_RDONLY);
+    if (read(c, buf, 4096) < 0) return 1;
+    close(c);
+    exit(0);
+  }
   waitpid(p, 0, 0);
   int bad = open("/nonexistent/x", O_RDONLY);
   (void)bad;
