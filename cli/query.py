@@ -297,7 +297,7 @@ def _pieces(asked: _Asked, sort: str | None, limit: int | None, where: dict[str,
     if table.empty or (not asked.names and table[count.label].iat[0] == 0):
         _say_nothing(where)
     if count not in wanted:
-        table = table.drop(columns="events" if count.label in asked.names else count.label)
+        table = table.drop(columns=query.labels([key.label for key in asked.keys], [count])[-1])
     table = query.ordered(table, sort)
     yield table if limit is None else table.head(limit)
 

@@ -53,8 +53,10 @@ def keys_of(run: CountedSource, by: Sequence[str]) -> list[group_keys.Key]:
     """What `by` names. Raises QueryError."""
     parse = group_keys.parse
     keys = [parse(text, run.t0_ns, run.t1_ns) if ":" in text else parse(text) for text in by]
-    if sum(key.kind == group_keys.TIMES for key in keys) > 1:
-        raise QueryError("--by has time twice")
+    called: dict[str, group_keys.Key] = {}
+    for key in keys:
+        if called.setdefault(key.label, key) != key:
+            raise QueryError(f"groups by {key.label} in two ways would have one name: give one of them")
     return keys
 
 
@@ -422,8 +424,8 @@ def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: S
         value = _unkey(table[f"by:{key.slot}"])
         out[key.label] = value if key.kind != group_keys.TIMES else value.astype("Float64") * key.width / 1e9
     width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
-    for a in aggregates:
-        out["events" if a.label in out else a.label] = a.finish(table, width)
+    names = labels(list(out), aggregates)[len(out) :]
+    out.update((name, a.finish(table, width)) for name, a in zip(names, aggregates, strict=True))
     if not keys and table.empty:  # no event matches
         out = {a.label: pd.array([0 if a.how in figures.ZERO else None], dtype="Int64") for a in aggregates}
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)

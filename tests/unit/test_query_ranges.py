@@ -132,6 +132,17 @@ def test_powers_beyond_the_digits_of_a_float() -> None:
     assert got.tolist() == [1 << (value.bit_length() - 1) for value in [*values, 2**63 - 1]]
 
 
+def test_a_range_of_the_column_count_stands_beside_other_figures(tmp_path: Path) -> None:
+    lines = [tw.event("read", tw.T0_US + i, count=size, size=1) for i, size in enumerate((1, 5, 6))]
+    run = tailrace.open(tw.make_run(tmp_path / "run", {"n-7-1": tw.block(lines)}))
+    text, _ = asked(run.path, "--by", "count:log2", "--agg", "sum:size", "--format", "csv")
+    assert text.split() == ["count,sum_size", "1,1", "4,2"]
+    text, _ = asked(run.path, "--by", "count:log2", "--agg", "count", "--format", "csv")
+    assert text.split() == ["count,events", "1,1", "4,2"]
+    with pytest.raises(QueryError, match="groups by size in two ways"):
+        run.totals(["size", "size:log2"])
+
+
 CONDITIONS = [
     (["size<4"], [0, 1, 2, 3]),
     (["size<=4", "size>1"], [2, 3, 4]),
