@@ -11,7 +11,7 @@
 #include "fault.h"
 #include "files.h"
 #include "json.h"
-#include "numbers.h"
+#include "saturating.h"
 #include "trace_file.h"
 #include "words.h"
 
@@ -19,8 +19,8 @@ namespace tailrace::launcher {
 namespace {
 
 using native::JsonError;
-using native::saturating_difference;
-using native::saturating_sum;
+using native::minus;
+using native::plus;
 using native::Value;
 
 // So many headers are held in memory at once.
@@ -107,10 +107,10 @@ ProcessName add_header(Summary &summary, const std::string &header) {
   });
   if (found != 6) throw JsonError("events, read, written, host, pid or start is missing");
   // Lines of totals stand for others.
-  events = saturating_sum(saturating_difference(events, totals_lines), stood_for);
-  summary.events = saturating_sum(summary.events, std::max<int64_t>(0, events));
-  summary.read_bytes = saturating_sum(summary.read_bytes, std::max<int64_t>(0, read));
-  summary.written_bytes = saturating_sum(summary.written_bytes, std::max<int64_t>(0, written));
+  events = plus(minus(events, totals_lines), stood_for);
+  summary.events = plus(summary.events, std::max<int64_t>(0, events));
+  summary.read_bytes = plus(summary.read_bytes, std::max<int64_t>(0, read));
+  summary.written_bytes = plus(summary.written_bytes, std::max<int64_t>(0, written));
   for (const auto &[cause, count] : lost) summary.lost.add(cause, count);
   if (no_journal) summary.without_journal.add(*no_journal, 1);
   return process;

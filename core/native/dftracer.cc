@@ -223,7 +223,7 @@ int64_t time_in(const Value &value, int64_t unit_ns) {
   if (point != std::string_view::npos && unit_ns > 1 && value.kind != Value::Kind::kNull) {
     const double rest = std::strtod(("0" + std::string(text.substr(point))).c_str(), nullptr);
     if (std::isfinite(rest) && rest < 1) {
-      ns = saturating_sum(ns, static_cast<int64_t>(rest * static_cast<double>(unit_ns)));
+      ns = plus(ns, static_cast<int64_t>(rest * static_cast<double>(unit_ns)));
     }
   }
   return ns;
@@ -523,13 +523,13 @@ class Converter {
     const int64_t calls = std::clamp<int64_t>(integer_in(line[Key::kCalls]).value_or(1), 1, INT32_MAX);
     e->lines = e->calls = calls;
     e->dur_ns = time_in(line.has(Key::kDurSum) ? line[Key::kDurSum] : line[Key::kDur], unit);
-    int64_t end_ns = saturating_sum(e->ts_ns, file_.interval_ns);
+    int64_t end_ns = plus(e->ts_ns, file_.interval_ns);
     const auto start = file_.starts.find(pid);
     if (start != file_.starts.end()) {
       e->ts_ns = std::max(e->ts_ns, start->second.ts_ns);
       end_ns = std::min(end_ns, start->second.end_ns);
     }
-    e->span_ns = end_ns > e->ts_ns ? saturating_difference(end_ns, e->ts_ns) : 0;
+    e->span_ns = end_ns > e->ts_ns ? minus(end_ns, e->ts_ns) : 0;
     const auto total = [&line](Key sum, Key one) { return integer_in(line.has(sum) ? line[sum] : line[one]); };
     const std::optional<int64_t> ret = total(Key::kRetSum, Key::kRet), count = total(Key::kCountSum, Key::kCount);
     if (!moves(known)) return;

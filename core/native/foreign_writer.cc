@@ -15,7 +15,7 @@
 #include "format/functions.h"
 #include "inflate.h"
 #include "json.h"
-#include "numbers.h"
+#include "saturating.h"
 #include "trace_file.h"
 
 namespace tailrace::native {
@@ -217,7 +217,7 @@ void ForeignWriter::event(int32_t number, const ForeignEvent &e) {
   out.append(contexts_.at(static_cast<size_t>(e.context)).members);
   out.append("}}\n");
 
-  const int64_t end = saturating_sum(ts, in_totals ? std::max<int64_t>(e.span_ns, 0) : dur);
+  const int64_t end = plus(ts, in_totals ? std::max<int64_t>(e.span_ns, 0) : dur);
   process.t0 = process.began ? std::min(process.t0, ts) : ts;
   process.t1 = process.began ? std::max(process.t1, end) : end;
   process.began = true;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "json.h"
+#include "saturating.h"
 
 namespace tailrace::native {
 
@@ -54,18 +55,6 @@ inline bool read_digits(const char **p, uint64_t *value) {
 }
 
 inline bool ends_number(char c) { return c != '.' && c != 'e' && c != 'E'; }
-
-inline int64_t saturating_sum(int64_t a, int64_t b) {
-  int64_t sum;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return a < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-}
-
-inline int64_t saturating_difference(int64_t a, int64_t b) {
-  int64_t difference;
-  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
-  return a < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-}
 
 inline int64_t saturated(int64_t us, int64_t rest_ns) {
   int64_t ns;

@@ -195,7 +195,7 @@ class Parser::Impl {
 
   void commit() {
     if (rows_ >= capacity_) throw JsonError("the block has more events than its header promises");
-    if (ts_column_ != nullptr) ts_column_->set_int(rows_, saturating_sum(ts_ns_, rest_ns_));
+    if (ts_column_ != nullptr) ts_column_->set_int(rows_, plus(ts_ns_, rest_ns_));
     if (dur_column_ != nullptr) dur_column_->set_int(rows_, dur_ns_);
     if (host_column_ != nullptr && host_column_->is_null_text(rows_)) host_column_->set_index(rows_, names_.own_host());
     if (has_path_ && file_columns_[0]->is_null_text(rows_)) {
@@ -215,7 +215,7 @@ class Parser::Impl {
       return;
     }
     file_->has_end = true;
-    file_->end = saturating_sum(offset_, size_);
+    file_->end = plus(offset_, size_);
   }
 
   // Sets what the line leaves out because its other fields tell it (docs/trace-format.md, "What a line leaves out").
