@@ -177,16 +177,20 @@ class DeclaredLog:
             self._append([line])
 
     def _open(self) -> int:
-        if self._path_pid != self._pid or self._path is None:
-            self._descriptor, self._path_pid, self._torn = None, self._pid, False
-            host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
-            self._path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
+        if self._path_pid != self._pid:
+            self._descriptor, self._path, self._path_pid, self._torn = None, None, self._pid, False
         if self._descriptor is None:
+            path = self._path
+            if path is None:
+                host = re.sub(r"[^A-Za-z0-9._]", "_", socket.gethostname())
+                path = self._directory / f"{self._manager}-{host}-{self._pid}-{time.time_ns():x}.jsonl"
             # A Flux shell creates the run directory without this folder.
             if self._directory.parent.is_dir():
                 self._directory.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self._descriptor = os.open(path, flags, 0o600)
+            # Another thread may read the file as soon as it knows its name.
+            self._path = path
         return self._descriptor
 
     def _lose(self, error: Exception) -> None:

@@ -96,6 +96,22 @@ def test_lines_are_written_without_a_call_and_a_later_thread_is_started(tmp_path
             time.sleep(0.01)
 
 
+def test_a_path_is_told_only_when_its_file_is_there(tmp_path, monkeypatch):
+    log = DeclaredLog(run_directory(tmp_path), "m")
+    seen = []
+
+    def opened(path, *arguments):
+        if str(path).startswith(str(tmp_path)):
+            seen.append(log.path)
+        return os_open(path, *arguments)
+
+    os_open = os.open
+    monkeypatch.setattr(declared_log.os, "open", opened)
+    log.write("end", **END)
+    log.close()
+    assert seen == [None] and log.path.exists()
+
+
 def test_lines_of_many_threads_are_whole_and_complete(tmp_path):
     log = DeclaredLog(run_directory(tmp_path), "m")
 

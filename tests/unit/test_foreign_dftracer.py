@@ -231,11 +231,11 @@ def test_files_in_folders_share_names(tmp_path: Path) -> None:
 
 def test_relative_names_follow_the_working_directory(tmp_path: Path) -> None:
     start = {**call("start", 1, "dftracer", cwd="d1"), "ts": 1}
-    rows = [meta("FH", "d1", "/work"), meta("FH", "d2", "sub"), meta("FH", "f", "./x"), meta("FH", "g", "/abs")]
+    rows = [meta("FH", "d1", "/data"), meta("FH", "d2", "sub"), meta("FH", "f", "./x"), meta("FH", "g", "/abs")]
     calls = [call("stat", 2, fhash="f"), call("chdir", 3, fhash="d2", ret=0), call("stat", 4, fhash="f")]
     trace(tmp_path, *rows, start, *calls, call("stat", 5, fhash="g"), call("stat", 6, pid=9, fhash="f"))
     paths = [row["path"] for row in events(tmp_path) if row["name"] == "stat"]
-    assert paths == ["/work/x", "/work/sub/x", "/abs", "./x"]
+    assert paths == ["/data/x", "/data/sub/x", "/abs", "./x"]
 
 
 def test_a_failed_call_met_no_file(tmp_path: Path) -> None:
