@@ -2,7 +2,7 @@
 
     a run --rows.py--> tables (columns.py) --parts.py--> STORE/data/<access>/day=YYYY-MM-DD/<part>/<table>.parquet
     parts --compaction.py--> fewer parts; --store.py--> datasets and views for SQL;
-    --lineage.py--> the history of a file over all runs, and what is stale
+    --joined_runs.py--> versions of files over all runs; --lineage.py--> the history of a file, and what is stale
 
 Invariants: a part is published by one rename and never changed. An entry (a run as it was indexed once) counts once,
 whatever indexers and compactions do at once or where they are killed, and of a run's entries the newest one counts.
