@@ -2,11 +2,11 @@
 #include "dftracer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
+#include <cctype>
 #include <cstring>
 #include <optional>
 
+#include "dftracer_line.h"
 #include "foreign_lines.h"
 #include "format/functions.h"
 #include "json.h"
@@ -14,234 +14,19 @@
 
 namespace tailrace::native {
 
+using dftracer::integer_in;
+using dftracer::is_hash_kind;
+using dftracer::Key;
+using dftracer::Line;
+using dftracer::parse;
+using dftracer::Parsed;
+using dftracer::Phase;
+using dftracer::text_in;
+using dftracer::time_in;
+
 namespace {
 
-constexpr size_t kNameBytes = 200;  // of a name in a table, without its characters
 constexpr int kSniffLines = 8;
-
-struct Unit {
-  std::string_view metric;
-  int64_t ns;
-};
-constexpr Unit kUnits[] = {{"NS", 1}, {"US", 1000}, {"MS", 1'000'000}, {"SEC", 1'000'000'000}};
-
-// What a line is, by `ph`.
-enum class Phase { kCall, kMetadata, kAggregated, kCounter, kOther };
-
-enum class Key : uint8_t {
-  kNone,
-  kHostHash,
-  kHostName,
-  kFileHash,
-  kFileName,
-  kNewPath,
-  kRet,
-  kCount,
-  kSize,
-  kOffset,
-  kLength,
-  kFlags,
-  kProt,
-  kMode,
-  kPpid,
-  kCwd,
-  kCommand,
-  kProgram,
-  kName,
-  kValue,
-  kCalls,
-  kDur,
-  kDurSum,
-  kRetSum,
-  kCountSum,
-  kSizeMin,
-  kSizeMax,
-  kWorkflow,
-  kStage,
-  kTask,
-  kJob,
-  kRank,
-  kRegion,
-  kKeys
-};
-
-struct KeyRow {
-  std::string_view text;
-  Key key;
-};
-constexpr KeyRow kKeyRows[] = {
-    {"hhash", Key::kHostHash},
-    {"hostname", Key::kHostName},
-    {"fhash", Key::kFileHash},
-    {"fname", Key::kFileName},
-    {"newpath_hash", Key::kNewPath},
-    {"ret", Key::kRet},
-    {"count", Key::kCount},
-    {"size", Key::kSize},
-    {"offset", Key::kOffset},
-    {"length", Key::kLength},
-    {"len", Key::kLength},
-    {"flags", Key::kFlags},
-    {"prot", Key::kProt},
-    {"mode", Key::kMode},
-    {"ppid", Key::kPpid},
-    {"cwd", Key::kCwd},
-    {"cmd_hash", Key::kCommand},
-    {"exec_hash", Key::kProgram},
-    {"name", Key::kName},
-    {"value", Key::kValue},
-    {"dft_cnt", Key::kCalls},
-    {"dur", Key::kDur},
-    {"dur_sum", Key::kDurSum},
-    {"ret_sum", Key::kRetSum},
-    {"count_sum", Key::kCountSum},
-    {"size_min", Key::kSizeMin},
-    {"size_max", Key::kSizeMax},
-    {"workflow", Key::kWorkflow},
-    {"stage", Key::kStage},
-    {"task", Key::kTask},
-    {"job", Key::kJob},
-    {"rank", Key::kRank},
-    {"region", Key::kRegion},
-};
-
-Key key_of(std::string_view text) {
-  static const auto *const rows = [] {
-    auto *made = new std::unordered_map<std::string_view, Key>;
-    for (const KeyRow &row : kKeyRows) made->emplace(row.text, row.key);
-    return made;
-  }();
-  const auto found = rows->find(text);
-  return found == rows->end() ? Key::kNone : found->second;
-}
-
-// A line of the file, as far as it is needed.
-struct Line {
-  Phase phase = Phase::kOther;
-  std::string name, cat;
-  Value pid, tid, ts, dur;
-  Value args[static_cast<size_t>(Key::kKeys)];
-  bool has_args = false, complete = false;
-
-  const Value &operator[](Key key) const { return args[static_cast<size_t>(key)]; }
-  bool has(Key key) const { return (*this)[key].kind != Value::Kind::kNull; }
-};
-
-Phase phase_of(const Value &value) {
-  if (value.text == "X" || value.text == "1") return Phase::kCall;
-  if (value.text == "M" || value.text == "4") return Phase::kMetadata;
-  if (value.text == "3") return Phase::kAggregated;
-  if (value.text == "C" || value.text == "2") return Phase::kCounter;
-  return Phase::kOther;
-}
-
-enum class Parsed { kObject, kEmpty, kBroken };
-
-Parsed parse(std::string_view text, Line *line) {
-  *line = Line();
-  const char *p = text.data();
-  const char *const end = p + text.size();
-  while (p < end && std::strchr(" \t\r,[]", *p) != nullptr && *p != '\0') ++p;
-  if (p == end) return Parsed::kEmpty;
-  // The end of the file may be a line without a newline.
-  std::string scratch;
-  int seen = 0;
-  bool has_args = false;
-  try {
-    p = each_member(p, [&](std::string_view key, const Value &value) {
-      if (key == "name") {
-        line->name = text_of(value, &scratch);
-        ++seen;
-      } else if (key == "cat") {
-        line->cat = text_of(value, &scratch);
-        ++seen;
-      } else if (key == "ph") {
-        line->phase = phase_of(value);
-        ++seen;
-      } else if (key == "pid") {
-        line->pid = value;
-        ++seen;
-      } else if (key == "tid") {
-        line->tid = value;
-      } else if (key == "ts") {
-        line->ts = value;
-      } else if (key == "dur") {
-        line->dur = value;
-      } else if (key == "args" && value.kind == Value::Kind::kObject) {
-        has_args = true;
-        each_member(value.text.data(),
-                    [&](std::string_view arg, const Value &of) { line->args[static_cast<size_t>(key_of(arg))] = of; });
-      }
-    });
-    p = skip_blanks(p);
-    while (p < end && std::strchr(" \t\r,]", *p) != nullptr && *p != '\0') ++p;
-    if (p != end) return Parsed::kBroken;
-  } catch (const JsonError &) {
-    return Parsed::kBroken;
-  }
-  line->has_args = has_args;
-  line->complete = seen == 4;
-  return Parsed::kObject;
-}
-
-std::string text_in(const Value &value) {
-  if (value.kind == Value::Kind::kNumber) return std::string(value.text);
-  if (value.kind != Value::Kind::kString) return "";
-  std::string scratch;
-  return std::string(text_of(value, &scratch));
-}
-
-// A whole number, clamped; of a fraction the whole part. Numbers may be strings (version 0).
-std::optional<int64_t> integer_in(const Value &value) {
-  if (value.kind != Value::Kind::kNumber && value.kind != Value::Kind::kString) return std::nullopt;
-  const std::string text(value.text);
-  if (text.empty() || text.find_first_not_of("+-0123456789.eE") != std::string::npos) return std::nullopt;
-  if (text.find_first_of(".eE") == std::string::npos && value.kind == Value::Kind::kNumber)
-    return integer_of(value.text);
-  char *end = nullptr;
-  errno = 0;
-  if (text.find_first_of(".eE") == std::string::npos) {
-    const int64_t whole = std::strtoll(text.c_str(), &end, 10);  // clamps
-    return *end == '\0' ? std::optional(whole) : std::nullopt;
-  }
-  const double number = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !std::isfinite(number) || std::fabs(number) > 9e18) return std::nullopt;
-  return static_cast<int64_t>(number);
-}
-
-// A time as ns; 0 for what is no number. A fraction keeps its decimals.
-int64_t time_in(const Value &value, int64_t unit_ns) {
-  const std::string_view text = value.text;
-  const size_t point = text.find('.');
-  if (value.kind == Value::Kind::kNumber && point != std::string_view::npos &&
-      text.find_first_of("eE") == std::string_view::npos && unit_ns == 1000) {
-    return decimal_us_to_ns(text);
-  }
-  const int64_t whole = integer_in(value).value_or(0);
-  int64_t ns;
-  if (__builtin_mul_overflow(whole, unit_ns, &ns)) ns = whole < 0 ? INT64_MIN : INT64_MAX;
-  if (point != std::string_view::npos && unit_ns > 1 && value.kind != Value::Kind::kNull) {
-    const double rest = std::strtod(("0" + std::string(text.substr(point))).c_str(), nullptr);
-    if (std::isfinite(rest) && rest < 1) {
-      ns = plus(ns, static_cast<int64_t>(rest * static_cast<double>(unit_ns)));
-    }
-  }
-  return ns;
-}
-
-// The first value of "name" in a line, as it is spelled: enough to tell what need not be parsed for its metadata.
-std::string_view spelled_name(std::string_view line) {
-  constexpr std::string_view kKey = "\"name\"";
-  const size_t at = line.find(kKey);
-  if (at == std::string_view::npos) return {};
-  size_t from = at + kKey.size();
-  while (from < line.size() && (line[from] == ' ' || line[from] == ':')) ++from;
-  if (from >= line.size() || line[from] != '"') return {};
-  const size_t to = line.find('"', from + 1);
-  return to == std::string_view::npos ? std::string_view() : line.substr(from + 1, to - from - 1);
-}
-
-bool is_hash_kind(std::string_view name) { return name == "FH" || name == "HH" || name == "SH"; }
 
 struct Call {
   std::string name, cat;
@@ -559,81 +344,6 @@ class Converter {
 };
 
 }  // namespace
-
-std::shared_ptr<DFTracerFile> DFTracerNames::scan(const std::string &path) const {
-  auto file = std::make_shared<DFTracerFile>();
-  file->path = path;
-  ForeignLines lines(path);
-  std::string_view text;
-  Line line;
-  while (lines.next(&text)) {
-    const std::string_view spelled = spelled_name(text);
-    const bool is_hash = is_hash_kind(spelled);
-    if (!is_hash && spelled != "CM" && spelled != "start" && spelled != "end") continue;
-    if (parse(text, &line) != Parsed::kObject) continue;
-    const int64_t pid = integer_in(line.pid).value_or(0);
-    if (is_hash && line.phase == Phase::kMetadata) {
-      const std::string key = line.name + text_in(line[Key::kValue]), name = text_in(line[Key::kName]);
-      const auto [at, is_new] = file->names.emplace(key, name);
-      if (is_new) file->bytes += 2 * (key.size() + kNameBytes) + name.size();
-      if (!is_new && at->second != name) file->ambiguous[key] = true;
-      check_memory(path, file->bytes);
-    } else if (spelled == "CM" && line.phase == Phase::kMetadata && text_in(line[Key::kName]) == "time_metric") {
-      const std::string metric = text_in(line[Key::kValue]);
-      const auto *unit =
-          std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit &u) { return u.metric == metric; });
-      if (unit == std::end(kUnits)) {
-        throw TraceFault(path + ": the unit of its times is \"" + metric + "\": NS, US, MS and SEC are known");
-      }
-      file->unit_ns[pid] = unit->ns;
-    } else if (line.cat == "dftracer" && line.phase == Phase::kCall) {
-      const auto unit = file->unit_ns.find(pid);
-      const int64_t ts_ns = time_in(line.ts, unit == file->unit_ns.end() ? 1000 : unit->second);
-      DFTracerFile::Start &start = file->starts[pid];
-      if (spelled == "start") {
-        start.cwd = text_in(line[Key::kCwd]);
-        start.command = text_in(line[Key::kCommand]);
-        start.program = text_in(line[Key::kProgram]);
-        start.ppid = integer_in(line[Key::kPpid]).value_or(-1);
-        start.ts_ns = ts_ns;
-      } else {
-        start.end_ns = ts_ns;
-        constexpr std::string_view kInterval = "\"trace_interval_ms\":";
-        const size_t at = text.find(kInterval);
-        if (at != std::string_view::npos) {
-          const int64_t ms = std::strtoll(text.data() + at + kInterval.size(), nullptr, 10);
-          if (ms > 0 && ms < 86'400'000) file->interval_ns = ms * 1'000'000;
-        }
-      }
-    }
-  }
-  for (const auto &[key, is_ambiguous] : file->ambiguous) file->names.erase(key);
-  return file;
-}
-
-void DFTracerNames::add(const std::shared_ptr<DFTracerFile> &file) {
-  bytes_ += file->bytes;
-  check_memory(file->path, 0);
-  files_.push_back(file);
-  for (const auto &[key, name] : file->names) {
-    const auto [at, is_new] = all_.emplace(key, &name);
-    if (!is_new && at->second != nullptr && *at->second != name) at->second = nullptr;
-  }
-}
-
-const std::string *DFTracerNames::find(const DFTracerFile &file, const std::string &key) const {
-  const auto own = file.names.find(key);
-  if (own != file.names.end()) return &own->second;
-  if (file.ambiguous.count(key) != 0) return nullptr;
-  const auto found = all_.find(key);
-  return found == all_.end() ? nullptr : found->second;
-}
-
-void DFTracerNames::check_memory(const std::string &path, size_t bytes) const {
-  if (bytes_ + bytes <= most_bytes_) return;
-  throw TraceFault(path + ": reading it takes more than " + std::to_string(most_bytes_ / 1'000'000) +
-                   " MB, half of the memory that is left: read it where there is more, or move it out of its folder");
-}
 
 DFTracerResult convert_dftracer(const DFTracerNames &names, const DFTracerFile &file, const std::string &target) {
   return Converter(names, file, target).run();
