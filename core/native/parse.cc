@@ -1,12 +1,12 @@
 // See parse.h.
 #include "parse.h"
 
-#include <algorithm>
-#include <limits>
-#include <optional>
+#include <cstring>
+#include <utility>
 
-#include "format/functions.h"
+#include "implied.h"
 #include "layout.h"
+#include "line_keys.h"
 #include "names.h"
 #include "numbers.h"
 
@@ -45,19 +45,14 @@ bool put_numbers_only(const Value &value, std::string *out) {
 class Parser::Impl {
  public:
   Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
-      : capacity_(capacity), names_(mounts), discover_(columns == nullptr) {
-    if (columns == nullptr) {
-      for (const ColumnSpec &spec : kColumns) add(spec.name, spec.source, spec.type, spec.nullable);
-    } else {
-      for (const std::string &name : *columns) add_named(name);
-    }
-    map_keys();
+      : capacity_(capacity), names_(mounts), keys_(columns, capacity), implied_(keys_.special()), to_(keys_.special()) {
+    names_.use_columns(to_.host, to_.files);
   }
 
   void block(std::string_view text, const BlockHeader &header) {
     names_.begin_block(header.host);
-    completes_ = header.version >= kLeanVersion && (ret_column_ != nullptr || count_column_ != nullptr || dir_column_);
-    follows_ = header.version >= kLeanVersion && offset_column_ != nullptr;
+    completes_ = header.version >= kLeanVersion && implied_.wanted();
+    follows_ = header.version >= kLeanVersion && to_.offset != nullptr;
     const size_t first_row = rows_;
     uint64_t lines = 0;
     const char *p = text.data();
@@ -72,107 +67,19 @@ class Parser::Impl {
     }
     if (lines != header.lines) count_fault("lines", header.lines, lines);
     if (rows_ - first_row != header.events) count_fault("events", header.events, rows_ - first_row);
-    if (start_column_ != nullptr && rows_ > first_row) {
-      start_column_->set_indices(first_row, rows_, start_column_->dictionary().index_of(header.start));
+    if (to_.start != nullptr && rows_ > first_row) {
+      to_.start->set_indices(first_row, rows_, to_.start->dictionary().index_of(header.start));
     }
   }
 
   Batch finish() {
     Batch batch;
     batch.rows = rows_;
-    if (discover_) {
-      std::sort(columns_.begin() + kColumnCount, columns_.end(),
-                [](const auto &a, const auto &b) { return a->name() < b->name(); });
-    }
-    for (auto &column : columns_) column->finish(rows_);
-    batch.columns = std::move(columns_);
+    batch.columns = keys_.finish(rows_);
     return batch;
   }
 
  private:
-  // ---- columns ----
-
-  Column *add(const std::string &name, Source source, Type type, bool nullable) {
-    columns_.push_back(std::make_unique<Column>(name, type, nullable, capacity_));
-    Column *column = columns_.back().get();
-    by_name_[name] = column;
-    if (source == Source::kTopText) top_[name].action = Action::kText;
-    if (source == Source::kTopInt) top_[name].action = Action::kInt;
-    if (source == Source::kArgText) args_[name].action = Action::kText;
-    if (source == Source::kArgInt) args_[name].action = Action::kInt;
-    if (source == Source::kArgList) args_[name].action = Action::kList;
-    auto &uses = source == Source::kTopText || source == Source::kTopInt ? top_ : args_;
-    if (source != Source::kDerived) uses[name].column = column;
-    return column;
-  }
-
-  void add_named(const std::string &name) {
-    if (by_name_.count(name) != 0) throw std::invalid_argument("the column " + name + " is asked for twice");
-    for (const ColumnSpec &spec : kColumns) {
-      if (name == spec.name) {
-        add(name, spec.source, spec.type, spec.nullable);
-        return;
-      }
-    }
-    if (name.compare(0, kTagPrefix.size(), kTagPrefix) != 0 || name.size() == kTagPrefix.size()) {
-      throw std::invalid_argument("there is no column " + name);
-    }
-    add(name, Source::kArgText, Type::kText, true);
-  }
-
-  Column *column(const char *name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-
-  void map_keys() {
-    ts_column_ = column("ts");
-    dur_column_ = column("dur");
-    host_column_ = column("host");
-    start_column_ = column("start");
-    const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
-    for (size_t i = 0; i < 5; ++i) file_columns_[i] = column(names[i]);
-    names_.use_columns(host_column_, file_columns_);
-    top_["name"].seen = kHasName;
-    top_["cat"].seen = kHasCat;
-    top_["pid"].seen = kHasPid;
-    top_["tid"].seen = kHasTid;
-    top_["ph"] = {Action::kPhase, kHasPhase, 0, nullptr};
-    top_["ts"] = {ts_column_ != nullptr ? Action::kTs : Action::kSkip, kHasTs, 0, nullptr};
-    if (dur_column_ != nullptr) top_["dur"].action = Action::kDur;
-    if (ts_column_ != nullptr) args_["ns"].action = Action::kNs;
-    if (host_column_ != nullptr) args_["hhash"].action = Action::kHost;
-    offset_column_ = column("offset");
-    if (file_columns_[0] || file_columns_[2] || file_columns_[4] || offset_column_) {
-      args_["fhash"].action = Action::kFile;
-    }
-    if (file_columns_[1] || file_columns_[3]) args_["fhash2"].action = Action::kFile2;
-    if (file_columns_[0]) args_["path"].action = Action::kPath;
-    ret_column_ = column("ret");
-    count_column_ = column("count");
-    dir_column_ = column("dir");
-    args_["ret"].seen = kHasRet;
-    args_["count"].seen = kHasCount;
-    args_["dir"].seen = kHasDir;
-    args_["size"].gives = kGivesSize;
-    args_["errno"].gives = kGivesErrno;
-    args_["calls"].gives = kGivesCalls;
-    args_["offset"].seen = kHasOffset;
-    args_["offset"].gives = kGivesOffset;
-    args_["follows"].gives = kGivesFollows;
-    if (dir_column_ != nullptr) read_names();
-  }
-
-  // A line may leave out `dir`, which then follows from the name, so the name is read even where it is not asked for.
-  void read_names() {
-    name_column_ = column("name");
-    if (name_column_ != nullptr) return;
-    own_names_ = std::make_unique<Column>("name", Type::kText, false, capacity_);
-    name_column_ = own_names_.get();
-    top_["name"].action = Action::kText;
-    top_["name"].column = name_column_;
-  }
-
   // ---- lines ----
 
   const char *line(const char *p) {
@@ -188,20 +95,20 @@ class Parser::Impl {
     } catch (const JsonError &error) {
       fault = error.what();  // unless it is metadata, where the same keys may have other values
     }
-    for (auto &column : columns_) column->clear(rows_);
+    for (const auto &column : keys_.columns()) column->clear(rows_);
     if (const char *next = metadata(p)) return next;
     throw JsonError(fault.empty() ? "an event lacks one of name, cat, ts, pid, tid" : fault);
   }
 
   void commit() {
     if (rows_ >= capacity_) throw JsonError("the block has more events than its header promises");
-    if (ts_column_ != nullptr) ts_column_->set_int(rows_, plus(ts_ns_, rest_ns_));
-    if (dur_column_ != nullptr) dur_column_->set_int(rows_, dur_ns_);
-    if (host_column_ != nullptr && host_column_->is_null_text(rows_)) host_column_->set_index(rows_, names_.own_host());
-    if (has_path_ && file_columns_[0]->is_null_text(rows_)) {
-      file_columns_[0]->set_index(rows_, file_columns_[0]->dictionary().index_of(text_of(path_, &scratch_)));
+    if (to_.ts != nullptr) to_.ts->set_int(rows_, plus(ts_ns_, rest_ns_));
+    if (to_.dur != nullptr) to_.dur->set_int(rows_, dur_ns_);
+    if (to_.host != nullptr && to_.host->is_null_text(rows_)) to_.host->set_index(rows_, names_.own_host());
+    if (has_path_ && to_.files[0]->is_null_text(rows_)) {
+      to_.files[0]->set_index(rows_, to_.files[0]->dictionary().index_of(text_of(path_, &scratch_)));
     }
-    if (completes_) complete();
+    if (completes_) implied_.complete(rows_, seen_, size_);
     if (follows_ && file_ != nullptr && (seen_ & kGivesSize) != 0) follow();
     ++rows_;
   }
@@ -209,39 +116,13 @@ class Parser::Impl {
   // Sets the offset of a line that begins where the one before on its file ended.
   void follow() {
     if ((seen_ & (kGivesFollows | kHasOffset)) == kGivesFollows && file_->has_end) {
-      offset_column_->set_int(rows_, file_->end);
+      to_.offset->set_int(rows_, file_->end);
       offset_ = file_->end;
     } else if ((seen_ & kGivesOffset) == 0) {
       return;
     }
     file_->has_end = true;
     file_->end = plus(offset_, size_);
-  }
-
-  // Sets what the line leaves out because its other fields tell it (docs/trace-format.md, "What a line leaves out").
-  void complete() {
-    if ((seen_ & (kHasRet | kGivesErrno)) == kGivesErrno && ret_column_ != nullptr) ret_column_->set_int(rows_, -1);
-    if ((seen_ & kGivesSize) == 0) return;
-    if ((seen_ & kGivesCalls) == 0) {
-      if ((seen_ & (kHasRet | kGivesErrno)) == 0 && ret_column_ != nullptr) ret_column_->set_int(rows_, size_);
-      if ((seen_ & kHasCount) == 0 && count_column_ != nullptr) count_column_->set_int(rows_, size_);
-    }
-    if ((seen_ & kHasDir) == 0 && dir_column_ != nullptr) {
-      dir_column_->set_index(rows_, told_direction(name_column_->index_at(rows_)));
-    }
-  }
-
-  // The index in the column `dir` of the direction that a name tells, by the name's index; -1 is none.
-  int32_t told_direction(int32_t name) {
-    constexpr int32_t kNotLooked = -2;
-    const auto at = static_cast<size_t>(name);
-    if (at >= told_directions_.size()) told_directions_.resize(name_column_->dictionary().size(), kNotLooked);
-    if (told_directions_[at] == kNotLooked) {
-      const Direction direction = tailrace::told_direction(name_column_->dictionary().at(name));
-      told_directions_[at] =
-          direction == Direction::N ? -1 : dir_column_->dictionary().index_of(direction == Direction::W ? "w" : "r");
-    }
-    return told_directions_[at];
   }
 
   // Reads a line as an event into row rows_; nullptr when it turns out to be none.
@@ -404,21 +285,9 @@ class Parser::Impl {
       edge->level = Level::kArgs;
       return q + 1;
     }
-    edge->use = use_of(level, name);
+    edge->use = keys_.use_of(level, name);
     edge->is_string = *q == '"';
     return edge->is_string ? q + 1 : q;
-  }
-
-  KeyUse use_of(Level level, const std::string &name) {
-    auto &uses = level == Level::kTop ? top_ : args_;
-    const auto found = uses.find(name);
-    if (found != uses.end()) return found->second;
-    if (discover_ && level == Level::kArgs && name.size() > kTagPrefix.size() &&
-        name.compare(0, kTagPrefix.size(), kTagPrefix) == 0) {
-      add(name, Source::kArgText, Type::kText, true);
-      return args_[name];
-    }
-    return {};
   }
 
   // ---- values ----
@@ -434,7 +303,7 @@ class Parser::Impl {
       if (action == Action::kSkip || action == Action::kPhase) return p + edge->last_bytes;
       if (edge->last_epoch == names_.epoch()) {
         if (action == Action::kHost) {
-          host_column_->set_index(rows_, edge->last_index);
+          to_.host->set_index(rows_, edge->last_index);
         } else {
           set_file(edge);
         }
@@ -465,7 +334,7 @@ class Parser::Impl {
         break;
       case Action::kHost:
         edge->last_index = names_.host_of(HashKey::of(text_of(value, &scratch_)));
-        host_column_->set_index(rows_, edge->last_index);
+        to_.host->set_index(rows_, edge->last_index);
         break;
       case Action::kPath:
         path_ = value;
@@ -591,24 +460,11 @@ class Parser::Impl {
 
   size_t capacity_;
   BlockNames names_;
-  bool discover_;
-  std::vector<std::unique_ptr<Column>> columns_;
-  std::unordered_map<std::string, Column *> by_name_;
-  std::unordered_map<std::string, KeyUse> top_, args_;
-  Column *ts_column_ = nullptr;
-  Column *dur_column_ = nullptr;
-  Column *host_column_ = nullptr;
-  Column *start_column_ = nullptr;  // one value a block
-  Column *file_columns_[5] = {};    // path, path2, file, file2, ftype
-  Column *ret_column_ = nullptr;
-  Column *count_column_ = nullptr;
-  Column *dir_column_ = nullptr;
-  Column *name_column_ = nullptr;  // only with dir_column_
-  Column *offset_column_ = nullptr;
-  std::unique_ptr<Column> own_names_;
-  std::vector<int32_t> told_directions_;
-  bool completes_ = false;  // the block's lines leave out what others tell
-  bool follows_ = false;    // its lines may leave out an offset
+  LineKeys keys_;
+  Implied implied_;
+  const LineKeys::Special to_;  // columns
+  bool completes_ = false;      // the block's lines leave out what others tell
+  bool follows_ = false;        // its lines may leave out an offset
 
   Layouts layouts_;
   size_t rows_ = 0;
