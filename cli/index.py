@@ -33,6 +33,12 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     help="With --watch: a run is finished when it has not changed for S s.",
 )
 @click.option("--once", is_flag=True, help="With --watch: look once, and end.")
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Also copy all events of the runs, 3 to 7 bytes each, for SQL and `tailrace query STORE`. A run that was"
+    " indexed so before needs no further --events.",
+)
 @click.option("--compact", is_flag=True, help="Merge small files of the store.")
 @click.option("--keep", metavar="DAYS", type=click.IntRange(min=0), help="Remove runs that began more days ago.")
 @click.option(
@@ -52,6 +58,7 @@ def command(
     every: float,
     quiet_for: float,
     once: bool,
+    events: bool,
     compact: bool,
     keep: int | None,
     max_size: str | None,
@@ -72,12 +79,12 @@ def command(
     if runs or watch is not None or shared:
         parts.create(store, shared)
     if runs:
-        found = indexing.index(store, runs)
+        found = indexing.index(store, runs, events)
         click.echo(visible(f"{found.text()}; {store}"))
         if found.failed and not (found.added or found.known):
             raise RunError("no run could be indexed")
     if watch is not None:
-        _watch(store, watch, every, quiet_for, once, compact)
+        _watch(store, watch, every, quiet_for, once, events, compact)
     if compact:
         _compact(store)
     if keep is not None or most is not None:
@@ -86,12 +93,12 @@ def command(
         _copy(store, anonymous)
 
 
-def _watch(store: Path, tree: Path, every: float, quiet_for: float, once: bool, compact: bool) -> None:
+def _watch(store: Path, tree: Path, every: float, quiet_for: float, once: bool, events: bool, compact: bool) -> None:
     from tailrace.cli import indexing
 
     seen: dict[Path, float] = {}
     while True:
-        found = indexing.index(store, list(indexing.finished(tree, quiet_for, seen)))
+        found = indexing.index(store, list(indexing.finished(tree, quiet_for, seen)), events)
         if found.added or found.failed:
             click.echo(visible(f"{found.text()}; {store}"))
             if compact and not once:

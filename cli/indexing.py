@@ -49,11 +49,12 @@ class Indexed:
         return ", ".join(parts)
 
 
-def index(store: Path, directories: Sequence[Path]) -> Indexed:
-    """Adds runs to a store. Raises RunError when there is none."""
+def index(store: Path, directories: Sequence[Path], events: bool = False) -> Indexed:
+    """Adds runs to a store; events: with their events, as those that had them there. Raises RunError when there is
+    none."""
     opened = Store(store)
     if os.geteuid() != 0 or not opened.shared:
-        return _index(opened, directories)
+        return _index(opened, directories, events)
     found = Indexed()
     of: dict[int, list[Path]] = {}
     for directory in directories:
@@ -62,15 +63,15 @@ def index(store: Path, directories: Sequence[Path]) -> Indexed:
             continue
         of.setdefault(0, []).append(directory)
     for owner, runs in sorted(of.items()):
-        found.join(_index(opened, runs) if owner == 0 else _index_as(owner, store, runs))
+        found.join(_index(opened, runs, events) if owner == 0 else _index_as(owner, store, runs, events))
     return found
 
 
-def _index(store: Store, directories: Iterable[Path]) -> Indexed:
+def _index(store: Store, directories: Iterable[Path], events: bool) -> Indexed:
     found = Indexed()
     for directory in directories:
         try:
-            found.added, found.known = _add(store, directory, found.added, found.known)
+            _add(store, directory, events, found)
         except (TailraceError, OSError, MemoryError, RecursionError, ValueError, ArithmeticError, LookupError) as error:
             why = " ".join(str(error).split()).removeprefix(f"{directory}: ") or type(error).__name__
             found.failed.append((str(directory), why))
@@ -78,21 +79,23 @@ def _index(store: Store, directories: Iterable[Path]) -> Indexed:
     return found
 
 
-def _add(store: Store, directory: Path, added: int, known: int) -> tuple[int, int]:
+def _add(store: Store, directory: Path, events: bool, found: Indexed) -> None:
     from tailrace.cli.opening import open_run
 
     run = open_run(directory)
-    if store.knows(directory, run):
-        return added, known + 1
-    store.add(run)
-    return added + 1, known
+    events = events or store.had_events(run)
+    if store.knows(directory, run, events):
+        found.known += 1
+        return
+    store.add(run, events)
+    found.added += 1
 
 
-def _index_as(user: int, store: Path, directories: Sequence[Path]) -> Indexed:
+def _index_as(user: int, store: Path, directories: Sequence[Path], events: bool) -> Indexed:
     """`_index` by a process of that user."""
     seconds = _USER_S + _RUN_S * len(directories)
     try:
-        told = user_process.run_as(user, lambda: asdict(_index(Store(store), directories)), seconds)
+        told = user_process.run_as(user, lambda: asdict(_index(Store(store), directories, events)), seconds)
         content = cast(dict[str, Any], told)
         return Indexed(int(content["added"]), int(content["known"]), [(str(a), str(b)) for a, b in content["failed"]])
     except (user_process.UserProcessError, ValueError, LookupError, TypeError) as error:

@@ -114,7 +114,8 @@ def command(
     where the bytes of a stage go.
 
     Of a store (`tailrace index`), print totals of the accesses of all its runs, as in --by user,application
-    --agg sum:bytes --where failed=true.
+    --agg sum:bytes --where failed=true; with columns that only events have (name, dur, size), of the events of runs
+    that were indexed with --events.
 
     tailrace query DIR --by time:1s,stage --agg rate:size --where dir=r
 
@@ -152,7 +153,7 @@ def _ask_store(
     rows: tuple[str | None, int | None],
     how: tuple[str, Path | None, bool],
 ) -> None:
-    """Prints totals of the accesses of all runs of a store. Raises QueryError."""
+    """Prints totals of the accesses, or events, of all runs of a store. Raises QueryError."""
     from tailrace.analyzer.runstore.question import question
     from tailrace.analyzer.runstore.store import Store
     from tailrace.cli.opening import say_store_problems
@@ -163,7 +164,7 @@ def _ask_store(
     table = store.sql(asked.sql, asked.values)
     say_store_problems(store, strict)
     if not table.num_rows:
-        say("no access matches")
+        say(f"no {asked.row} matches")
     write_answer(table, form, output)
 
 

@@ -23,8 +23,9 @@ from tailrace.cli.query_output import form_of, write_answer
 def command(store: Path, query: str, form: str | None, output: Path | None) -> None:
     """Print the answer of the SQL QUERY over the store STORE.
 
-    Its tables are runs, stages, tasks, processes, files, versions, edges and findings; `run` joins them. The query sees
-    nothing else: no file, no network. The SQL is DuckDB's, which has to be installed (tailrace[store]). Example:
+    Its tables are runs, stages, tasks, processes, files, versions, edges, findings, and events of the runs that were
+    indexed with --events; `run` joins them. The query sees nothing else: no file, no network. The SQL is DuckDB's,
+    which has to be installed (tailrace[store]). Example:
 
     tailrace sql STORE "select user, count(*) as runs, sum(read_bytes) from runs group by user order by 3 desc"
     """

@@ -16,14 +16,16 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tailrace.analyzer.runstore import parts
-from tailrace.analyzer.runstore.columns import DROP, TABLES, TEXTS, Column
+from tailrace import _native
+from tailrace.analyzer.runstore import events, parts
+from tailrace.analyzer.runstore.columns import CALL, DROP, EVENTS, TABLES, TEXTS, Column
 from tailrace.analyzer.runstore.parts import Access, Entry
 from tailrace.analyzer.runstore.store import Store
 from tailrace.analyzer.util import ownership
@@ -31,6 +33,8 @@ from tailrace.errors import UsageError
 
 KEY = "export.key"
 _BYTES = 32
+_CALLS = frozenset().union(*_native.meanings())
+"""Names of calls and categories that tailrace gives: those of an application's own events are its own."""
 
 
 def copy(store: Store, target: Path) -> int:
@@ -42,11 +46,34 @@ def copy(store: Store, target: Path) -> int:
     access, runs = Access(os.geteuid()), 0
     days = sorted({part.day for part in store.current.names})
     for day in days:
-        tables = {name: _table(hashing, name, store.read(name, None, ds.field("day") == day)) for name in TABLES}
+        of_day = ds.field("day") == day
+        tables = {name: _table(hashing, name, store.read(name, None, of_day)) for name in TABLES if name != EVENTS}
         runs += tables["runs"].num_rows
         with parts.publishing(parts.place_of(target, access, day), parts.merged_name([]), access) as scratch:
+            counts: Counter[str] = Counter()
+            events.write_batches(scratch, _events(hashing, store, day, counts))
+            tables["runs"] = _with_event_rows(tables["runs"], counts)
             parts.write(scratch, tables)
     return runs
+
+
+def _events(hashing: _Hashing, store: Store, day: str, counts: Counter[str]) -> Iterator[pa.Table]:
+    """The events of a day, in pieces; adds those of each entry to `counts`."""
+    for part, out in store.sources(EVENTS):
+        if part.day == day:
+            for rows in events.batches(part, out):
+                table = _table(hashing, EVENTS, rows)
+                for group in table["entry"].value_counts().to_pylist():
+                    counts[group["values"]] += group["counts"]
+                yield table
+
+
+def _with_event_rows(runs: pa.Table, counts: Counter[str]) -> pa.Table:
+    """The runs with the numbers of rows that the copy has."""
+    at = runs.column_names.index("event_rows")
+    pairs = zip(runs["entry"].to_pylist(), runs["event_rows"].to_pylist(), strict=True)
+    kept = [count and counts.get(entry) for entry, count in pairs]
+    return runs.set_column(at, "event_rows", pa.array(kept, pa.int64()))
 
 
 def _key(store: Path) -> bytes:
@@ -100,8 +127,20 @@ def _table(hashing: _Hashing, name: str, rows: pa.Table) -> pa.Table:
     columns = []
     for key, column in TABLES[name].columns.items():
         values = rows[key].combine_chunks() if rows.num_rows else rows[key]
-        columns.append(_column(hashing, key, column, values))
+        if pa.types.is_dictionary(values.type):
+            columns.append(_coded(hashing, key, column, values))
+        else:
+            columns.append(_column(hashing, key, column, values))
     return pa.Table.from_arrays(columns, names=list(TABLES[name].columns))
+
+
+def _coded(hashing: _Hashing, key: str, column: Column, values: pa.DictionaryArray) -> pa.Array:
+    """`_column` of codes: of the texts alone."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.unify_dictionaries().combine_chunks()
+    if column.secret == DROP:
+        return pa.nulls(len(values), values.type)
+    return pa.DictionaryArray.from_arrays(values.indices, _column(hashing, key, column, values.dictionary))
 
 
 def _column(hashing: _Hashing, key: str, column: Column, values: pa.Array) -> pa.Array:
@@ -110,6 +149,7 @@ def _column(hashing: _Hashing, key: str, column: Column, values: pa.Array) -> pa
         "entry": hashing.entry,
         "name": hashing.digits,
         "path": hashing.path,
+        CALL: lambda text: text if text in _CALLS else hashing.digits(text),
     }
     if column.secret == DROP:
         return pa.nulls(len(values), values.type)

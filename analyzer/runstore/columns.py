@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tailrace.analyzer.store import schema
 from tailrace.analyzer.util.lazy import lazy
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ TIME, NS, BYTES, SHARE, COUNT = "ns since the epoch", "ns", "bytes", "0..1", "co
 TEXT, INT, FLOAT, FLAG, TEXTS = "text", "int", "float", "flag", "texts"
 """Types: UTF-8 text, 64-bit integer, double, boolean, list of texts."""
 
-DROP = "drop"
+DROP, CALL = "drop", "call"
 
 
 @dataclass(frozen=True)
 class Column:
     """kind: a type from `TEXT` on; unit: "" for a name or a flag; secret: what becomes of it in a copy for publishing
-    ("name": hashed, "path": hashed component by component, "drop": left out, "": kept; a run.json can say anything, so
-    of its texts none is kept)."""
+    ("name": hashed, "path": hashed component by component, "call": hashed unless tailrace itself gives that name,
+    "drop": left out, "": kept; a run.json can say anything, so of its texts none is kept)."""
 
     kind: str
     unit: str
@@ -81,6 +82,31 @@ _MOVED = {
 }
 _USED = {"first_ns": _int(TIME, "begin of the first call"), "last_ns": _int(TIME, "end of the last call")}
 
+_EVENT_SECRETS = {
+    **dict.fromkeys(("name", "cat"), CALL),
+    **dict.fromkeys(("path", "path2"), "path"),
+    **dict.fromkeys(("host", "file", "file2", "object", *schema.TAGS, "region"), "name"),
+    **dict.fromkeys(("sizes", "durs"), DROP),
+}
+_NOT_STORED = "pieces"
+"""Of lines of totals: the table edges has what is made of them."""
+
+
+def _event_columns() -> dict[str, Column]:
+    """Those of `tailrace query`, with the free tags as one column."""
+    own = {
+        column.name: Column(
+            TEXT if column.kind == schema.TEXT else INT, column.unit, column.doc, _EVENT_SECRETS.get(column.name, "")
+        )
+        for column in schema.COLUMNS
+        if column.name != _NOT_STORED
+    }
+    return own | {"tags": _text('the other tags, as {"try":"0"}', DROP)}
+
+
+EVENTS = "events"
+"""The table of events, which an index has only where it was asked for."""
+
 TABLES = {
     "runs": Table(
         "a run",
@@ -111,6 +137,7 @@ TABLES = {
             "tasks": _int(COUNT, "tasks"),
             "processes": _int(COUNT, "traced processes"),
             "events": _int(COUNT, "events"),
+            "event_rows": _int(COUNT, "its rows in the table events; null: it was indexed without --events"),
             **_MOVED,
             "io_ns": _int(NS, "wall time with at least one read, write or metadata call running"),
             "read_calls": _int(COUNT, "calls that read files"),
@@ -251,14 +278,16 @@ TABLES = {
             "doubts": Column(TEXTS, "", "why it may be wrong", "drop"),
         },
     ),
+    EVENTS: Table("an event of a run that was indexed with --events", {**_KEY, **_event_columns()}),
 }
 
 
 @cache
-def arrow_schema(table: str, placed: bool = False) -> pa.Schema:
-    """The Arrow schema of a table; units are metadata of the fields. placed: with `PLACE`."""
+def arrow_schema(table: str, placed: bool = False, coded: bool = False) -> pa.Schema:
+    """The Arrow schema of a table; units are metadata of the fields. placed: with `PLACE`; coded: with texts as codes
+    of a dictionary."""
     types = {
-        TEXT: pa.string(),
+        TEXT: pa.dictionary(pa.int32(), pa.string()) if coded else pa.string(),
         INT: pa.int64(),
         FLOAT: pa.float64(),
         FLAG: pa.bool_(),

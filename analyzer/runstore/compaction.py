@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tailrace.analyzer.runstore import parts
-from tailrace.analyzer.runstore.columns import TABLES, arrow_schema
+from tailrace.analyzer.runstore import events, parts
+from tailrace.analyzer.runstore.columns import EVENTS, TABLES, arrow_schema
 from tailrace.analyzer.runstore.entries import Current, current
 from tailrace.analyzer.runstore.parts import Access, Part
 from tailrace.errors import RunError
 
 LARGE_BYTES = 32 << 20
 """A part of this size is left as it is; what is merged at once is at most twice as large, since it is sorted in
-memory."""
+memory; events are not, they pass through in pieces."""
 _ATTEMPTS = 20
 
 
@@ -102,13 +102,24 @@ def _merge(group: list[Part], known: Current) -> None:
     name = parts.merged_name(group)
     first = group[0]
     with parts.publishing(first.path.parent, name, first.access) as scratch:
+        events.write_batches(scratch, _events(group, known))
         for table in TABLES:
+            if table == EVENTS:
+                continue
             rows = _rows(table, group, known)
             if rows.num_rows:
                 keys = [("run", "ascending"), *((column, "ascending") for column in TABLES[table].order)]
                 parts.write(scratch, {table: rows.sort_by(keys)})
     for part in group:
         parts.remove(part)
+
+
+def _events(group: list[Part], known: Current) -> Iterator[pa.Table]:
+    """The events of a group, each run's together. What is not as it was written is left out: `copies.believed` says
+    so, and it can be made again."""
+    for part in sorted(group, key=lambda part: min(known.names[part])):
+        if EVENTS in part.tables() and not events.fault(part):
+            yield from events.batches(part, known.without.get(part, set()))
 
 
 def _rows(table: str, group: list[Part], known: Current) -> pa.Table:
@@ -129,13 +140,13 @@ def _rows(table: str, group: list[Part], known: Current) -> pa.Table:
 def read(part: Part, table: str) -> pa.Table:
     """A table of a part, with the columns of columns.py."""
     with part.open(table) as file:
-        return _fitted(pq.ParquetFile(file).read(), table)
+        return _fitted(pq.ParquetFile(file, page_checksum_verification=True).read(), table)
 
 
 def check(part: Part, table: str) -> None:
     """Raises an exception where `read` would, and needs the memory of a piece."""
     with part.open(table) as file:
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches():
             _fitted(pa.Table.from_batches([batch]), table)
 
 

@@ -100,7 +100,7 @@ def _names(part: Part) -> list[str]:
 
     part.tables()
     with part.open(RUNS) as file:
-        column = pq.ParquetFile(file).read(columns=["entry"])["entry"]
+        column = pq.ParquetFile(file, page_checksum_verification=True).read(columns=["entry"])["entry"]
     names: list[str] = column.to_pylist()
     fits = pc.all(pc.match_substring_regex(column, ENTRY_PATTERN), skip_nulls=False).as_py()
     if (names and not fits) or len(set(names)) < len(names):

@@ -1,7 +1,8 @@
 """The files of a store: who may read which, how a part appears, and which parts there are at one moment.
 
     STORE/store.json                                  {"format": 1, ...}
-    STORE/data/<access>/day=YYYY-MM-DD/<part>/        runs.parquet and the other tables, as far as they have rows
+    STORE/data/<access>/day=YYYY-MM-DD/<part>/        runs.parquet and the other tables, as far as they have rows;
+                                                      events.parquet with events.crc where they were asked for
 
     <access>  u<uid>-<mode>[-g<gid>]: whose runs, and the permission bits by which they can be read (`Access`)
     <part>    e-<run>-<ns>-<state>, one entry; or m-<ns>-<random>, the entries of several parts (compaction.py)
@@ -297,14 +298,22 @@ def open_file(path: Path, uid: int) -> pa.NativeFile:
     file's place since it was listed. Raises OSError, Refused."""
     import pyarrow as pa
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_descriptor(path, uid)
     try:
-        if why := _obstacle_of_file(os.fstat(descriptor), uid):
-            raise Refused(f"{path.name}: {why}")
         # Arrow opens files by name alone; this name is that of the file just looked at.
         return pa.OSFile(f"/proc/self/fd/{descriptor}")
     finally:
         os.close(descriptor)
+
+
+def open_descriptor(path: Path, uid: int) -> int:
+    """A descriptor of what `open_file` opens; the caller closes it. Raises OSError, Refused."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    why = _obstacle_of_file(os.fstat(descriptor), uid)
+    if why:
+        os.close(descriptor)
+        raise Refused(f"{path.name}: {why}")
+    return descriptor
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -422,7 +431,12 @@ def write(place: Path, tables: Mapping[str, pa.Table]) -> None:
         if rows.num_rows:
             # Arrow's own copy of the schema would be a third of a small file.
             pq.write_table(
-                rows, place / f"{name}.parquet", compression="zstd", row_group_size=ROW_GROUP, store_schema=False
+                rows,
+                place / f"{name}.parquet",
+                compression="zstd",
+                row_group_size=ROW_GROUP,
+                store_schema=False,
+                write_page_checksum=True,
             )
 
 

@@ -359,7 +359,7 @@ def _as_flag(value: Any) -> bool | None:
     return None if _missing(value) else bool(value)
 
 
-def _as_text(value: Any) -> str | None:
+def short_text(value: Any) -> str | None:
     """None for "", as in the tables of a run."""
     if _missing(value) or not isinstance(value, (str, int)) or value == "":
         return None
@@ -378,7 +378,7 @@ def _as_texts(value: Any) -> list[str] | None:
     kept: list[str] = []
     left = MOST_TEXT
     for word in value[:MOST_WORDS]:
-        text = _as_text(word) or ""
+        text = short_text(word) or ""
         left -= len(text.encode())
         if left < 0:
             break
@@ -387,7 +387,7 @@ def _as_texts(value: Any) -> list[str] | None:
 
 
 _FIT: dict[str, Callable[[Any], Any]] = {
-    TEXT: _as_text,
+    TEXT: short_text,
     INT: _as_int,
     FLOAT: _as_float,
     FLAG: _as_flag,

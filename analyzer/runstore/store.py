@@ -4,30 +4,28 @@
     store.add(tailrace.open("RUN"))
     store.sql("select user, sum(read_bytes) from runs group by user")
 
-Invariants: a Store is the state of the directory when it was opened; where files were merged since, it looks again. SQL
-sees the tables alone: no file, no network, no extension. A part that can't be read is left out and named (`problems`).
+Invariants: a Store is the state of the directory when it was opened; where files were merged since, it looks again. A
+part that can't be read is left out and named (`problems`); of events so is a copy that is not what the run has now.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tailrace.analyzer.runstore import parts
-from tailrace.analyzer.runstore.columns import PLACE, TABLES, arrow_schema
+from tailrace.analyzer.runstore.columns import EVENTS, PLACE, arrow_schema
 from tailrace.analyzer.runstore.entries import Current, current, in_short
 from tailrace.analyzer.runstore.parts import Entry, Part
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.lazy import lazy
-from tailrace.errors import QueryError, RunError, TailraceError, UsageError
+from tailrace.errors import QueryError, RunError, TailraceError
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -72,23 +70,48 @@ class Store:
         self.path = path
         self.shared = parts.check(path)
         self._damaged: dict[Path, str] = {}
+        self._damaged_events: dict[Path, str] = {}
 
     def __repr__(self) -> str:
         return f"tailrace.open_store({str(self.path)!r})"
 
     # ---- adding ----
 
-    def knows(self, directory: str | os.PathLike[str], run: AnalyzedRun) -> bool:
-        """Whether the run is in the store, as it is now, for those who may read it now."""
+    def knows(self, directory: str | os.PathLike[str], run: AnalyzedRun, events: bool = False) -> bool:
+        """Whether the run is in the store, as it is now, for those who may read it now. events: with its events."""
         from tailrace.analyzer.runstore import rows
 
         access = parts.access_of(Path(directory), self.shared)
         state, known = rows.state_of(directory), self.current.of_run(access.uid, rows.run_key(run))
-        return any(entry.state == state and part.access == access for entry, part in known)
+        return any(
+            entry.state == state and part.access == access and (not events or self._has_events(entry, part))
+            for entry, part in known
+        )
 
-    def add(self, run: AnalyzedRun) -> str:
-        """Adds a run as it is now; it counts once, whatever was added of it before. Returns its id. Raises RunError,
-        OSError."""
+    def had_events(self, run: AnalyzedRun) -> bool:
+        """Whether the run was indexed with its events before."""
+        from tailrace.analyzer.runstore import rows
+
+        owner = parts.access_of(run.path, self.shared).uid
+        known = self.current.of_run(owner, rows.run_key(run))
+        return any(self._event_rows(entry, part) is not None for entry, part in known)
+
+    def _has_events(self, entry: Entry, part: Part) -> bool:
+        """Whether what an entry says of its events is there."""
+        from tailrace.analyzer.runstore import events
+
+        count = self._event_rows(entry, part)
+        return count is not None and (count == 0 or not events.fault(part))
+
+    def _event_rows(self, entry: Entry, part: Part) -> int | None:
+        data = self._dataset(parts.RUNS, [part])
+        rows = data.to_table(columns=["event_rows"], filter=ds.field("entry") == entry.name)["event_rows"].to_pylist()
+        return next(iter(rows), None)
+
+    def add(self, run: AnalyzedRun, events: bool = False) -> str:
+        """Adds a run as it is now; it counts once, whatever was added of it before. Returns its id. events: with its
+        events. Raises RunError, OSError."""
+        from tailrace.analyzer.runstore import events as event_files
         from tailrace.analyzer.runstore import rows
 
         state, access = rows.state_of(run.path), parts.access_of(run.path, self.shared)
@@ -101,6 +124,9 @@ class Store:
             try:
                 place = parts.place_of(self.path, access, day)
                 with parts.publishing(place, entry.name, access) as scratch:
+                    if events:
+                        count = event_files.write(run, entry, scratch)
+                        stamped["runs"] = _with(stamped["runs"], "event_rows", count)
                     parts.write(scratch, stamped)
                 break
             except FileNotFoundError:  # a compaction removed the empty day
@@ -146,7 +172,7 @@ class Store:
 
     def refresh(self) -> None:
         """Looks at the directory again."""
-        for name in ("current", "_looked", "_tables"):
+        for name in ("current", "_looked", "_tables", "_believed"):
             self.__dict__.pop(name, None)
 
     @property
@@ -157,6 +183,8 @@ class Store:
         found = [f"left out, {text}" for text in listed.refused]
         damaged = {**{part.path: why for part, why in known.damaged.items()}, **self._damaged}
         found += [f"{path} is left out: {why}" for path, why in sorted(damaged.items())]
+        if "_believed" in self.__dict__:
+            found += self._believed[1]
         if listed.hidden:
             found.append(
                 f"runs are left out that you may not read, in {count_text(listed.hidden, 'folder')} of {self.path}/data"
@@ -166,19 +194,20 @@ class Store:
     def files(self, table: str) -> list[str]:
         """The Parquet files of a table, for Dask and other readers. Raises RunError where they alone don't give the
         table: `tailrace index STORE --compact` makes them do so."""
-        tables = self._steady(lambda: self._tables)
-        if self.current.some():
+        sources = self._steady(lambda: self.sources(table))
+        if any(out for _, out in sources):
             raise RunError(
-                f"{self.path}: files have rows that no longer count: run `tailrace index {self.path} --compact`"
+                f"{self.path}: files have rows that no longer count: run `tailrace index {self.path} --compact`, and"
+                " index runs again that have changed"
             )
-        return [str(part.table(table)) for part in self.current.whole() if table in tables[part]]
+        return [str(part.table(table)) for part, _ in sources]
 
     def read(self, table: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
         """Rows of a table, with the columns of docs/store.md. where: a filter of pyarrow.dataset."""
 
         def reading() -> pa.Table:
             found = []
-            for data, out in self._datasets(table):
+            for data, out in self.datasets(table):
                 wanted = list(columns) if columns is not None else None
                 pick = where
                 if out:
@@ -200,7 +229,7 @@ class Store:
 
         def reading() -> dict[_Picked, None]:
             found: dict[_Picked, None] = {}
-            for data, out in self._datasets(table):
+            for data, out in self.datasets(table):
                 counts = where & ~ds.field("entry").isin(sorted(out)) if out else where
                 for batch in data.to_batches(columns=list(columns), filter=counts):
                     found.update(dict.fromkeys(pick(batch)))
@@ -214,8 +243,8 @@ class Store:
         return found
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
-        """The answer of a query over the views runs, stages, tasks, processes, files, versions, edges and findings.
-        Raises QueryError."""
+        """The answer of a query over the views runs, stages, tasks, processes, files, versions, edges, findings and
+        events. Raises QueryError."""
 
         return self._asked([query], parameters)[0]
 
@@ -224,12 +253,13 @@ class Store:
         return self._asked(queries)
 
     def _asked(self, queries: Sequence[str], parameters: Sequence[Any] = ()) -> list[pa.Table]:
+        from tailrace.analyzer.runstore.sql import answer, connected
+
+        direct = [True, False]  # not again where DuckDB could not read a file itself
+
         def asking() -> list[pa.Table]:
-            answers = []
-            with self._connected() as connection:
-                for query in queries:
-                    answers.append(_with_integers(_answer(connection, query, parameters)))
-            return answers
+            with connected(self, queries, direct.pop(0) if direct else False) as connection:
+                return [answer(connection, query, parameters) for query in queries]
 
         return self._steady(asking)
 
@@ -239,54 +269,47 @@ class Store:
 
         return history(self, name, up=up, down=down)
 
-    def _connected(self) -> duckdb.DuckDBPyConnection:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise UsageError("SQL over a store needs DuckDB: pip install 'tailrace[store]'") from error
-        connection = duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "python_enable_replacements": "false",
-                "temp_directory": "",
-            },
-        )
-        for table in TABLES:
-            sources = []
-            for number, (data, out) in enumerate(self._datasets(table)):
-                source = f"part_{number}_of_{table}"
-                connection.register(source, data)
-                picked = ""
-                if out:
-                    connection.register(f"out_of_{source}", pa.table({"entry": pa.array(sorted(out), pa.string())}))
-                    picked = f" WHERE entry NOT IN (SELECT entry FROM out_of_{source})"
-                sources.append(f"SELECT * FROM {source}{picked}")
-            connection.execute(f"CREATE VIEW {table} AS {' UNION ALL '.join(sources)}")
-        connection.execute("SET lock_configuration = true")
-        return connection
-
-    def _datasets(self, table: str) -> Iterator[tuple[ds.Dataset, set[str]]]:
-        """Datasets whose rows are those of the table but for entries that don't count."""
+    def sources(self, table: str) -> list[tuple[Part, set[str]]]:
+        """The parts that have rows of a table, and the entries of each that don't count."""
         tables = self._tables  # first, since parts that it refuses don't count
-        having = [part for part in self.current.whole() if table in tables[part]]
-        yield self._dataset(table, having), set()
-        for part, out in self.current.some().items():
-            if table in tables[part]:
-                yield self._dataset(table, [part]), out
+        if table == EVENTS:
+            return list(self._believed[0].items())
+        having = [(part, set[str]()) for part in self.current.whole() if table in tables[part]]
+        return having + [(part, out) for part, out in self.current.some().items() if table in tables[part]]
 
-    def _dataset(self, table: str, of: Sequence[Part]) -> ds.Dataset:
+    @cached_property
+    def _believed(self) -> tuple[dict[Part, set[str]], list[str]]:
+        """The parts with events, the entries of each that don't count, and what is left out, sentences."""
+        from tailrace.analyzer.runstore.copies import believed
+
+        rows = self.read(parts.RUNS, ["entry", "owner", "path", "events", "event_rows"])
+        return believed(self.current, self._tables, rows.to_pylist(), self._damaged_events)
+
+    def datasets(
+        self, table: str, leave: Collection[Part] = (), coded: bool = False
+    ) -> Iterator[tuple[ds.Dataset, set[str]]]:
+        """Datasets whose rows are those of the table but for entries that don't count. leave: without these parts;
+        coded: texts as codes of a dictionary."""
+        sources = [(part, out) for part, out in self.sources(table) if part not in leave]
+        yield self._dataset(table, [part for part, out in sources if not out], coded), set()
+        for part, out in sources:
+            if out:
+                yield self._dataset(table, [part], coded), out
+
+    def _dataset(self, table: str, of: Sequence[Part], coded: bool = False) -> ds.Dataset:
         from tailrace.analyzer.runstore.opening import files_of
 
-        form = ds.ParquetFileFormat()
+        schema = arrow_schema(table, placed=True, coded=coded)
+        form = ds.ParquetFileFormat(
+            dictionary_columns=[field.name for field in schema if pa.types.is_dictionary(field.type)],
+            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
+        )
         fragments = []
         for part in of:
             place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
             system = files_of(part.access.uid)
             fragments.append(form.make_fragment(str(part.table(table)), system, partition_expression=place))
-        return ds.FileSystemDataset(fragments, arrow_schema(table, placed=True), form)
+        return ds.FileSystemDataset(fragments, schema, form)
 
     def _steady(self, reading: Callable[[], _Result]) -> _Result:
         """The result of `reading`, again where parts were merged meanwhile, and without those that are damaged."""
@@ -313,7 +336,8 @@ class Store:
         for part in self.current.names:
             try:
                 for table in part.tables():
-                    check(part, table)
+                    if table != EVENTS:
+                        check(part, table)
             except FileNotFoundError:
                 continue
             except Exception as error:  # of any kind: it is another user's file
@@ -324,42 +348,17 @@ class Store:
         return found
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> pa.Table:
-    """The answer of a query. Raises QueryError for what is the query's own fault, whatever the parts are like."""
-    import duckdb
-
-    try:
-        found = connection.sql(query, params=list(parameters) or None)
-        if found is None:
-            raise QueryError("the statement has no result: give a select")
-        return found.to_arrow_table()
-    except (
-        duckdb.ParserException,
-        duckdb.BinderException,
-        duckdb.CatalogException,
-        duckdb.ConversionException,
-    ) as error:
-        raise QueryError(str(error).strip()) from error
-
-
-def _with_integers(table: pa.Table) -> pa.Table:
-    """The sums of integers, which DuckDB makes of 128 bits, as integers of 64 bits where they fit."""
-    for at, column in enumerate(table.columns):
-        if pa.types.is_decimal(column.type) and column.type.scale == 0:
-            with suppress(pa.ArrowInvalid):
-                table = table.set_column(at, table.column_names[at], column.cast(pa.int64()))
-    return table
-
-
 def _stamped(table: pa.Table, entry: Entry) -> pa.Table:
     """The rows as those of an entry."""
-    at = table.schema.get_field_index("entry")
-    stamped = table.set_column(at, table.schema.field(at), pa.array([entry.name] * table.num_rows, pa.string()))
-    if "indexed_ns" in stamped.column_names:
-        at = table.schema.get_field_index("indexed_ns")
-        times = pa.array([entry.indexed_ns] * table.num_rows, pa.int64())
-        stamped = stamped.set_column(at, table.schema.field(at), times)
-    return stamped
+    stamped = _with(table, "entry", entry.name)
+    return _with(stamped, "indexed_ns", entry.indexed_ns) if "indexed_ns" in stamped.column_names else stamped
+
+
+def _with(table: pa.Table, name: str, value: str | int) -> pa.Table:
+    """The rows with one value in a column."""
+    at = table.schema.get_field_index(name)
+    field = table.schema.field(at)
+    return table.set_column(at, field, pa.array([value] * table.num_rows, field.type))
 
 
 __all__ = ["PLACE", "Store", "open_store"]
