@@ -110,7 +110,8 @@ class Node:
         base = clean_environment({"TAILRACE_JOURNAL_DIR": str(self.journals), **(env or {})})
         settings = environment.task_environment(self.run, "", base)
         if under:
-            words = [*under, "env", *(f"{name}={settings[name]}" for name in settings.keys() - base.keys()), *words]
+            # LD_PRELOAD is there before with a sanitizer, and changed.
+            words = [*under, "env", *(f"{name}={value}" for name, value in settings.items() - base.items()), *words]
             settings = base
         return subprocess.Popen(words, env=settings, cwd=self.run.parent, start_new_session=True)
 
