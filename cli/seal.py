@@ -37,7 +37,7 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
         _seal_all(remove)
         return
     run_dir = rundir.existing_run_directory(directory)
-    before = launcher.trace_sizes(run_dir)
+    before = launcher.whole_sizes(run_dir)
     try:
         account = launcher.seal(run_dir)
     except CoreError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from tailrace import _native, context
-from tailrace._native import Summary, add_blocks, trace_sizes
+from tailrace._native import Summary, add_blocks, whole_sizes
 from tailrace.integrations import environment
 
 __all__ = [
@@ -24,9 +24,9 @@ __all__ = [
     "run_command",
     "run_traced",
     "seal",
-    "trace_sizes",
     "unsealed_message",
     "unsealed_pids",
+    "whole_sizes",
 ]
 
 

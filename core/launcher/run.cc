@@ -87,7 +87,7 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
                   const Installation &installation) {
   Traced out = {0, {}};
   Summary &summary = out.summary;
-  const Sizes before = trace_sizes(run_dir);
+  const Sizes before = whole_sizes(run_dir);
   Environment environment = Environment::of_this_process();
   const auto obstacle = find_program_obstacle(command[0]);
   if (obstacle) summary.fault = "not traced: " + obstacle->reason;

@@ -10,6 +10,7 @@
 #include "core_here.h"
 #include "fault.h"
 #include "files.h"
+#include "format/node_file.h"
 #include "json.h"
 #include "saturating.h"
 #include "trace_file.h"
@@ -181,6 +182,23 @@ Sizes trace_sizes(const std::string &run_dir) {
     if (ends_with(name, kTraceSuffix) && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode))
       sizes[path] = static_cast<uint64_t>(status.st_size);
   }
+  return sizes;
+}
+
+Sizes whole_sizes(const std::string &run_dir) {
+  Sizes sizes = trace_sizes(run_dir);
+  if (sizes.empty()) return sizes;
+  const OwnIo own;
+  const std::string folder = run_dir + "/trace";
+  NodeFile node;
+  node.open_directory(folder.c_str());
+  std::pair<Sizes &, const std::string &> to(sizes, folder);
+  const auto take = [](void *found, const char *name, uint64_t end) {
+    auto &[known, where] = *static_cast<decltype(to) *>(found);
+    const auto at = known.find(where + "/" + name);
+    if (at != known.end()) at->second = std::min(at->second, end);
+  };
+  node.each_unfinished(take, &to);
   return sizes;
 }
 

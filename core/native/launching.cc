@@ -285,13 +285,14 @@ void bind_running(nb::module_ &m) {
       .def(
           "describe", [](const Summary &summary) { return decoded(describe(summary)); }, "In one line.");
   m.def(
-      "trace_sizes",
+      "whole_sizes",
       [](nb::handle run_dir) {
         nb::dict out;
-        for (const auto &[path, bytes] : trace_sizes(encoded(run_dir))) out[decoded(path)] = bytes;
+        for (const auto &[path, bytes] : whole_sizes(encoded(run_dir))) out[decoded(path)] = bytes;
         return out;
       },
-      "run_dir"_a, "Path -> bytes of each trace file.");
+      "run_dir"_a,
+      "Path -> bytes of each trace file of a run, without the half of a block that a killed sealer of this node left.");
   m.def(
       "add_blocks",
       [](Summary &summary, nb::handle run_dir, nb::dict before) {
@@ -299,7 +300,7 @@ void bind_running(nb::module_ &m) {
         for (const auto &[path, bytes] : before) sizes[encoded(path)] = nb::cast<uint64_t>(bytes);
         add_blocks(summary, encoded(run_dir), sizes);
       },
-      "summary"_a, "run_dir"_a, "before"_a, "Adds the blocks appended since `before`, which trace_sizes() gave.");
+      "summary"_a, "run_dir"_a, "before"_a, "Adds the blocks appended since `before`, which whole_sizes() gave.");
   m.def(
       "add_to_manifest",
       [](nb::handle run_dir) {

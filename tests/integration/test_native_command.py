@@ -207,6 +207,19 @@ def test_half_a_line_of_a_manifest_does_not_spoil_the_next_one(tmp_path: Path) -
     assert missing.parsed(lines[-1]) is not None
 
 
+@pytest.mark.parametrize("torn", [2, 5000], ids=["shorter than the next", "longer than the next"])
+def test_a_block_in_the_place_of_a_torn_one_is_in_the_summary(tmp_path: Path, torn: int) -> None:
+    """A sealer that was killed leaves half a block in a node's file, where the next one goes on."""
+    words = [*TAILRACE, "run", "-o", "run", "true"]
+    first = called(words, tmp_path).stderr
+    (path,) = (tmp_path / "run/trace").iterdir()
+    with path.open("ab") as file:
+        file.write(tw.block([tw.event(offset=7919 * number) for number in range(torn)])[:-10])
+    again = called(words, tmp_path).stderr
+    assert again == first and "nothing lost" in first
+    assert list((tmp_path / "run/trace").iterdir()) == [path]
+
+
 def test_numbers_in_headers_are_added_up_to_the_largest(tmp_path: Path) -> None:
     most = {"read": 2**53 - 1, "events": 2**63 - 1, "totals": [0, 2**63 - 1]}
     (tmp_path / "block").write_bytes(tw.block([tw.event()], most) * 3)

@@ -166,7 +166,7 @@ def test_the_summary_counts_only_what_was_added(tmp_path):
     old.parent.mkdir()
     old.write_bytes(b"x" * 10)
     summary = launcher.Summary()
-    launcher.add_blocks(summary, tmp_path, launcher.trace_sizes(tmp_path))
+    launcher.add_blocks(summary, tmp_path, launcher.whole_sizes(tmp_path))
     assert (summary.events, summary.processes) == (0, 0)
 
 
@@ -254,7 +254,7 @@ def test_a_pool_without_a_run_or_a_command_is_a_usage_error(capsys):
 def test_the_summary_counts_the_processes_of_a_nodes_file(tmp_path):
     blocks = [trace_writer.block([trace_writer.event(pid=pid)], {"start": f"{pid:x}"}) for pid in (1, 2, 2, 3)]
     run = trace_writer.make_run(tmp_path / "run", {"node_1-3-3": blocks[3], "node_1.0": b"".join(blocks[:3])})
-    before = launcher.trace_sizes(run)
+    before = launcher.whole_sizes(run)
     summary = launcher.Summary()
     launcher.add_blocks(summary, run, {})
     assert (summary.events, summary.processes) == (4, 3)

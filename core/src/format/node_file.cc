@@ -100,10 +100,10 @@ int NodeFile::open_in_manifest(string_view suffix, int flags) {
   write_host(p << "../manifest/");
   p << suffix;
   if (!*p.c_str() || p.overflowed()) return -ENAMETOOLONG;
-  int fd = open_regular(path, flags | O_CREAT, directory_);
-  if (fd != -ENOENT) return fd;
+  int fd = open_regular(path, flags, directory_);
+  if (fd != -ENOENT || !(flags & O_CREAT)) return fd;
   sys::call(SYS_mkdirat, directory_, sys::pointer("../manifest"), 0700);
-  return open_regular(path, flags | O_CREAT, directory_);
+  return open_regular(path, flags, directory_);
 }
 
 // One line in one write(2): other sealers of the node may append at the same time, those of other nodes have files of
@@ -117,7 +117,7 @@ void NodeFile::add_to_manifest() {
   uint32_t crc = crc32_of(line + 1, w.size() - 1);
   (w << ",\"crc\":\"").hex(crc, 8) << "\"}\n";
   if (w.overflowed()) return;
-  int fd = open_in_manifest(".jsonl", O_RDWR | O_APPEND);
+  int fd = open_in_manifest(".jsonl", O_RDWR | O_CREAT | O_APPEND);
   if (fd < 0) return;
   size_t skipped = ends_in_a_line(fd) ? 0 : 1, bytes = w.size() - skipped;
   if (sys::write(fd, line + skipped, bytes) == static_cast<long>(bytes)) noted_blocks_ = blocks_;
@@ -125,14 +125,14 @@ void NodeFile::add_to_manifest() {
 }
 
 // -1: there can be none.
-int NodeFile::open_list() {
+int NodeFile::open_list(int flags) {
   char suffix[64];
   Writer w(suffix, sizeof suffix);
   int64_t bytes_read = 0;
   w << '.';
   if (!write_boot_id(w, bytes_read)) return -1;
   w << ".files";
-  int fd = open_in_manifest(w.view(), O_RDWR);
+  int fd = open_in_manifest(w.view(), flags);
   if (fd < 0 || is_owned_by(fd, sys::geteuid())) return fd < 0 ? -1 : fd;
   sys::close(fd);
   return -1;
@@ -202,6 +202,34 @@ bool NodeFile::continue_one() {
   }
   sys::close(list);
   return fd_ >= 0;
+}
+
+// Without the lock: a sealer that wants to continue the file would begin another one meanwhile.
+void NodeFile::each_unfinished(void (*take)(void *, const char *, uint64_t), void *to) {
+  int list = directory_ < 0 ? -1 : open_list(O_RDONLY);
+  if (list < 0) return;
+  char ours[sizeof name_];
+  memcpy(ours, name_, sizeof name_);
+  Entry entry;
+  struct statx s;
+  for (int64_t at = 0; sys::pread(list, &entry, sizeof entry, at) == static_cast<long>(sizeof entry);
+       at += sizeof entry) {
+    if (entry.bytes >= kNodeFileBytes || !write_name(entry.number)) continue;
+    int fd = open_regular(name_, O_RDONLY, directory_);
+    if (fd < 0) continue;
+    if (sys::statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE, &s) >= 0 && s.stx_ino == entry.inode &&
+        s.stx_size > entry.bytes) {
+      walk_blocks(fd, s.stx_size, entry.bytes, [&](BlockWalk &walk) {
+        BlockPlace place;
+        while (walk.next(place)) {
+        }
+        take(to, name_, walk.offset());
+      });
+    }
+    sys::close(fd);
+  }
+  memcpy(name_, ours, sizeof name_);
+  sys::close(list);
 }
 
 void NodeFile::add_to_list() {

@@ -47,6 +47,9 @@ class NodeFile {
   // Adds the file, and how many blocks it has, to the run's manifest, where that has changed: so it is missed when it is
   // gone. To be called when the sealer ends; a sealer that is killed adds nothing.
   void add_to_manifest();
+  // Calls take(to, name, end) for each file of this node that is longer than its last sealer has said, since that one was
+  // killed or is at it. `end`: of its last whole block. A killed sealer's next one cuts off what follows.
+  void each_unfinished(void (*take)(void *, const char *name, uint64_t end), void *to);
   // In this node's files, about: those of other sealers may have grown since ours was opened.
   uint64_t bytes_in_all();
   // Appends a block that is made of a copy of the journal `journal_fd`, which may be written to. dead: its process no longer
@@ -65,7 +68,7 @@ class NodeFile {
   bool continue_one();
   bool take_over(int fd, const Entry &entry);
   int open_in_manifest(string_view suffix, int flags);
-  int open_list();
+  int open_list(int flags = O_RDWR | O_CREAT);
   void add_to_list();
   void leave(uint64_t bytes);
   int write_block(string_view member);
