@@ -6,7 +6,6 @@ import os
 import random
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import textwrap
@@ -14,21 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import tailrace
 from support.commands import TracedCommand, run_cli
-from tailrace import _native
-from tailrace.analyzer.edges.edge_table import KINDS, EdgeTable
-from tailrace.analyzer.util import intervals
+from support.details import FULL, SETTINGS, TOTALS, covered, plain, sealed
 from tailrace.integrations import environment, rundir
 
-FULL, TOTALS = 0, 1
 SUMS = ("bytes", "calls", "loose_bytes", "mapped_bytes", "relayed_bytes")
-DETAIL_AT = 88
-"""Where a journal's header has the detail that it is sealed to (core/src/format/journal.h)."""
 
 PROGRAM = """
     import ctypes, os, random, signal, sys, threading, time
@@ -102,8 +95,7 @@ def journals_of_a_killed_process(run: Path, journals: Path, *arguments: str) -> 
     """Leaves the journals of a process that was killed after it had moved bytes of a few files in many ways."""
     work = run.parent / "work"
     work.mkdir()
-    settings = {"TAILRACE_JOURNAL_DIR": str(journals), "TAILRACE_BLOCK_AGE": "1000"}
-    settings["TAILRACE_CLOCK"] = "monotonic"  # the counter would be read again at each sealing
+    settings = {**SETTINGS, "TAILRACE_JOURNAL_DIR": str(journals)}
     variables = environment.task_environment(run, "workflow=w,stage=s,task=t", {**os.environ, **settings})
     for number in range(3):
         (work / f"f{number}").write_bytes(random.Random(number).randbytes(100_000))
@@ -112,54 +104,10 @@ def journals_of_a_killed_process(run: Path, journals: Path, *arguments: str) -> 
     assert done.returncode == -9
 
 
-def sealed(run: Path, journals: Path, kept: Path, detail: int) -> Path:
-    """The run of `kept` journals sealed to this detail, in a directory of its own."""
-    shutil.copytree(kept, journals, dirs_exist_ok=True)
-    for path in journals.rglob("*.tj"):
-        with path.open("r+b") as file:
-            file.seek(DETAIL_AT)
-            file.write(struct.pack("<I", detail))
-    shutil.rmtree(run / "trace")
-    (run / "trace").mkdir()
-    account = _native.seal_journals(str(run), str(journals))
-    assert account["sealed_journals"] >= 1 and not account["failed"]
-    made = run.with_name(f"sealed-{detail}")
-    shutil.copytree(run, made)
-    return made
-
-
 def lines(run: Path) -> Iterator[dict[str, Any]]:
     for path in sorted((run / "trace").iterdir()):
         with gzip.open(path, "rt") as file:
             yield from map(json.loads, file)
-
-
-def plain(table: EdgeTable, name: str) -> pd.DataFrame:
-    """A table with the texts of its codes, sorted: the order of lines, and so that of codes, is another in totals."""
-    actors = table.who.astype(str).agg(" ".join, axis=1).to_numpy()
-    files = np.append(table.files["file"].to_numpy(), "")
-    frame = getattr(table, name)
-    codes = {"who": actors, "file": files}
-    if name not in ("who", "files"):
-        frame = frame.assign(**{key: codes[key][frame[key]] for key in codes if key in frame})
-    return frame.sort_values(list(frame), ignore_index=True)
-
-
-def covered(table: EdgeTable, rows: intervals.Intervals, name: str) -> dict[tuple[object, ...], Any]:
-    """Of each burst its extents or the time in its calls; `busy`: of each actor and kind the time in calls."""
-    actors = table.who.astype(str).agg(" ".join, axis=1).to_numpy()
-    out: dict[tuple[object, ...], Any] = {}
-    for group, start, end, weight in zip(*(column.tolist() for column in rows), strict=True):
-        if name == "busy":
-            key: tuple[object, ...] = (actors[group // len(KINDS)], group % len(KINDS))
-        else:
-            burst = table.bursts.iloc[group]
-            key = (actors[burst["who"]], table.files["file"][burst["file"]], burst["dir"], burst["first_ns"])
-        if name == "extents":
-            out.setdefault(key, []).append((start, end))
-        else:
-            out[key] = out.get(key, 0) + weight
-    return out
 
 
 @pytest.fixture(scope="module", params=["one", "all"])

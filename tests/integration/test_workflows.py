@@ -29,6 +29,9 @@ NEEDS = {  # workflow -> programs, packages that have them
     "hmmer": (("hmmbuild",), "hmmer hmmer-examples"),
 }
 
+DETAIL = {"genomics": "totals", "montage": "auto:400K"}
+"""What they are run with: the truth is the same. test_detail_workflows.py compares details on one recording."""
+
 
 def skip_without(name):
     programs, packages = NEEDS[name]
@@ -46,7 +49,7 @@ class Done:
         self.name, self.files, self.run_dir = name, folder.resolve() / "files", folder / "run"
         self.expected = json.loads((WORKFLOWS / name / "expected.json").read_text())
         command = [sys.executable, str(WORKFLOWS / name / "workflow.py"), str(folder), *options]
-        traced = [*TAILRACE, "run", "-q", "-o", str(self.run_dir), "--"]
+        traced = [*TAILRACE, "run", "-q", "--detail", DETAIL.get(name, "full"), "-o", str(self.run_dir), "--"]
         done = subprocess.run([*prefix, *traced, *command], capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr
         self.found = json.loads(done.stdout.splitlines()[-1])
@@ -123,6 +126,10 @@ def test_the_programs_run_in_their_stages(done):
         started = done.run.events(columns=["name", "cat", "host", "pid"], stage=stage, name="start").compute()
         exes = done.run.processes.set_index("pid")["exe"]
         assert set(programs) <= {Path(exes[pid]).name for pid in started["pid"]}, stage
+
+
+def test_they_have_totals(done):
+    assert done.run.info()["totals"] > 1000
 
 
 def test_nearly_all_bytes_are_captured(done, coverage_table):
