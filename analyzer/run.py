@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights import Finding, Insights
     from tailrace.analyzer.insights.file_history import FileHistory
     from tailrace.analyzer.insights.task_profile import TaskProfile
+    from tailrace.analyzer.insights.whatif import Estimate
     from tailrace.analyzer.summary.io_summary import Summary
 
 
@@ -369,6 +370,27 @@ class Run(Tables):
         from tailrace.analyzer.insights.task_profile import task_profile
 
         return task_profile(self, task)
+
+    def whatif(
+        self,
+        *,
+        tier: Sequence[str] | str = (),
+        together: Sequence[str | tuple[str, str]] | str = (),
+        drop: Sequence[str | tuple[str, str]] | str = (),
+        workers: int | None = None,
+    ) -> Estimate:
+        """The makespan on other resources, with all of these changes at once: files on a faster tier
+        ("/scratch/*=2GB/s", "/scratch/*=4x"), stages side by side ("make,use"), without declared dependencies
+        ("declared edges without data", or those between two stages), another number of workers on each host. See
+        tailrace.analyzer.insights.whatif.
+
+        Raises:
+            QueryError: nothing is asked, or a stage, pattern, speed or the run's number of workers is not known.
+        """
+        from tailrace.analyzer.insights.whatif import estimate
+
+        found = self.insights()
+        return estimate(found.inputs, found.ordered, tier, together, drop, workers)
 
     def io_summary(self) -> Summary:
         """What ran, on what data, where the time went, and each function's calls, sizes and bandwidth; see

@@ -26,6 +26,7 @@ COMMANDS = {
     "query": ("tailrace.cli.query", "Print totals of events by stage, task, path or time, or the events."),
     "file": ("tailrace.cli.file", "Show a file's history: versions, writers, readers, what it was made from."),
     "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),
+    "whatif": ("tailrace.cli.whatif", "Estimate how long a run takes on other resources: faster files, more workers."),
     "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),
     "index": ("tailrace.cli.index", "Add runs to a store, which answers questions about all of them."),
     "sql": ("tailrace.cli.sql", "Print the answer of an SQL query over a store of runs."),

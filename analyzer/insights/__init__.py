@@ -7,7 +7,7 @@
     insights(run).conflicts         unordered accesses of the same bytes (conflicts.py)
     insights(run).lifetime          lifetime, reuse, copies, footprint (lifetime.py)
     insights(run).streams, .apart, .fans, .caterpillar      producers and consumers (pairs.py)
-    whatif.tier(inputs, ...), whatif.together(inputs, ...)  estimates (whatif.py)
+    whatif.estimate(inputs, ...)    the makespan on other resources (whatif.py, replay.py)
     run_comparison.compare(groups)  runs against runs (run_comparison.py)
 
 Each is a pure function of the inputs (inputs.py): the edge table with versions, the tasks, the declared DAG.

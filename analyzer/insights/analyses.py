@@ -41,12 +41,16 @@ class Analyses:
     @cached_property
     def declared(self) -> declared_savings.Declared:
         """The declared DAG compared with the observed dataflow (declared_savings.py)."""
-        return declared_savings.declared(self.inputs, lambda: self.happens_before)
+        return declared_savings.declared(self.inputs, self.ordered)
 
     @cached_property
     def happens_before(self) -> HappensBefore:
         """The order of the moments of tasks (happens_before.py)."""
         return HappensBefore(self.inputs)
+
+    def ordered(self) -> HappensBefore:
+        """`happens_before`, to be asked for where it is needed."""
+        return self.happens_before
 
     @cached_property
     def failures(self) -> list[failures.Failure]:

@@ -118,15 +118,8 @@ class Bound:
     dropped: int
 
 
-def bound(
-    inputs: Inputs, handovers: pd.DataFrame | None = None, quicker: intervals.Cover | None = None, factor: float = 1.0
-) -> Bound:
-    """The bound of a run, or of an estimate (whatif.py).
-
-    Args:
-        handovers: instead of those of the inputs.
-        quicker: times of the tasks that would take `1 / factor` of what they took.
-    """
+def bound(inputs: Inputs, handovers: pd.DataFrame | None = None) -> Bound:
+    """The bound of a run, or of one with other hand-overs (whatif.py)."""
     count = len(inputs.tasks)
     if count == 0:
         return Bound(0, [], np.empty(0, dtype=np.int64), 0)
@@ -144,9 +137,6 @@ def bound(
     inner = np.flatnonzero(task[1:] == task[:-1])
     worked = when[inner + 1] - when[inner] - _blocked(inputs).inside(task[inner], when[inner], when[inner + 1])
     worked = np.where(inputs.works[task[inner]], worked, 0)
-    if quicker is not None:
-        saved = quicker.inside(task[inner], when[inner], when[inner + 1]) * (1 - 1 / factor)
-        worked = np.maximum(worked - saved.astype(np.int64), 0)
     given, taken = point[2 * count : 2 * count + len(rows)], point[2 * count + len(rows) :]
     cost = np.concatenate([worked, np.zeros(len(rows), dtype=np.int64)])
     source, target = np.concatenate([inner, given]), np.concatenate([inner + 1, taken])

@@ -1,69 +1,265 @@
-"""Estimates of the makespan: files on a faster tier, or two stages side by side.
+"""Estimates of the makespan on other resources: `tailrace whatif`.
 
-The model, in both: the estimate is the makespan less what the bound of the critical path (critical.py) would lose.
-Tasks keep their compute time, the time between tasks that no data explains (queue, scheduling) stays, and files and
-stages that are not named keep their speed. So it is an estimate for the same run with only that change; contention,
-which a faster tier may ease, and the number of cores are not modelled.
+    questions (tier, together, drop, workers) --> one Change --replay_scene.py--> Estimate
 
-    tier        time inside reads and writes of the named files is divided by `factor`. With rates in bytes/s the factor
-                is the measured rate (bytes by time in calls on these files) against the given one.
+The estimate is the run's makespan and what the replay with all changes differs by from the replay without. Its interval
+has two sources. One is what the trace doesn't tell, by a replay with the one and one with the other assumption:
+
+    tier in bytes/s   each task has so many for itself, or all tasks that are inside such calls at a time share them
+    workers           tasks beside each other don't slow each other down, or their calls on files share the bandwidth
+                      that they had, and their computing the processors that they could run on
+
+The other is chance: twice the spread of the tasks of a stage (median absolute deviation, scaled as for a normal
+distribution; a tenth of the duration in a stage of fewer than `LEAST_SIBLINGS` tasks), over the tasks on the replay's
+chain as independent.
+
+    tier        time inside reads and writes of the named files is divided by a factor, or by the given rate over the
+                measured one (bytes by time in calls on these files)
     together    the consumers of a stage take each file of the producers as it is written: begin after its first byte,
-                end after its last, as through a pipe. An order that the process tree forces stays.
+                end after its last, as through a pipe, and don't wait for the declared end of the producer
+    drop        a declared order does not count; what a task read still does
+    workers     so many on each host
+
+`streamed` has the bound of the critical path (critical.py) as its model instead: any number of workers, no delays. So
+it says how much one hand-over could save at the most, on any resources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
+from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import DATA, Inputs, writes
 from tailrace.analyzer.insights.order import DECLARED
+from tailrace.analyzer.insights.replay import Play
+from tailrace.analyzer.insights.replay_scene import Change, Scene, at_a_time
 from tailrace.analyzer.store.conditions import Glob
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import intervals, nearest, quantities
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Bools
 from tailrace.errors import QueryError
+
+WITHOUT_DATA = "declared edges without data"
+"""What `drop` takes beside a pair of stages."""
+LEAST_SIBLINGS = 4
+FEW_SPREAD = 0.1
+_NORMAL = 1.4826
+"""Median absolute deviation of a normal distribution -> its standard deviation."""
+_SPEED = re.compile(r"\s*(?:(?P<factor>\d+(?:\.\d*)?|\.\d+)\s*x|(?P<rate>.+?)\s*/\s*s)\s*", re.IGNORECASE)
+_MOST_NAMES = 5000
+"""Names that are searched for one that is like a pattern without files."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stage on the chain of tasks that determines the makespan: how many of its tasks, and their time; of the run,
+    and with the change."""
+
+    stage: str
+    tasks: int
+    ns: int
+    tasks_then: int
+    ns_then: int
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """makespan_ns: as measured; estimate_ns: as estimated; saved_ns: their difference; io_ns: time in the calls that
-    change; model: in words."""
+    """makespan_ns: as measured. estimate_ns, low_ns, high_ns: as estimated. workers: of the run, on each of `hosts`
+    hosts; None: not known. assumed: each change, in words. kept: what the replay leaves as it was. interval: where its
+    ends come from. parts: the chain by stage, the longest first."""
 
     makespan_ns: int
     estimate_ns: int
-    saved_ns: int
-    io_ns: int
-    model: str
+    low_ns: int
+    high_ns: int
+    workers: int | None
+    hosts: int
+    assumed: list[str]
+    kept: list[str]
+    interval: list[str]
+    parts: list[Part]
+
+    @property
+    def saved_ns(self) -> int:
+        """How much shorter the run would be; negative: longer."""
+        return self.makespan_ns - self.estimate_ns
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, JSON-ready, with `saved_ns`."""
+        return {**asdict(self), "saved_ns": self.saved_ns}
 
 
-def tier(inputs: Inputs, patterns: Sequence[str], factor: float = 0.0, bytes_per_s: float = 0.0) -> Estimate:
-    """Files that fit one of the shell patterns, by any of their names, on a tier that is `factor` times as fast, or
-    gives `bytes_per_s` to each task.
+@dataclass
+class _Question:
+    """change: as estimated; others: each makes the same with another assumption; in words: assumed, interval."""
+
+    change: Change
+    others: list[Callable[[Change], Change]]
+    assumed: list[str]
+    interval: list[str]
+
+
+def estimate(
+    inputs: Inputs,
+    order: Callable[[], HappensBefore],
+    tier: Sequence[str] | str = (),
+    together: Sequence[str | tuple[str, str]] | str = (),
+    drop: Sequence[str | tuple[str, str]] | str = (),
+    workers: int | None = None,
+) -> Estimate:
+    """The makespan with all of these changes at once.
+
+    Args:
+        order: the run's `Analyses.happens_before`, asked where a script submitted tasks.
+        tier: "PATTERN=RATE/s" or "PATTERN=FACTORx": "/scratch/*=2GB/s", "/scratch/*=4x".
+        together: pairs of stages, producer and consumer, as tuples or "a,b".
+        drop: `WITHOUT_DATA`, or pairs of stages between which declared dependencies are dropped.
+        workers: on each host.
 
     Raises:
-        QueryError: no data file fits, or the speed is not given as one number above 0.
+        QueryError: nothing is asked; a stage, pattern or speed is not known; the number of workers is not.
     """
-    if (factor > 0) == (bytes_per_s > 0):
-        raise QueryError("give the tier's speed as a factor or in bytes/s, above 0, and not both")
-    codes = FileNames(inputs.m.table).codes_of([Glob(pattern) for pattern in patterns])
-    named = np.isin(np.arange(len(inputs.m.paths)), codes)
-    pick = named[inputs.m.bursts["file"].to_numpy()] & inputs.m.classed(("data",))
-    if not pick.any():
-        raise QueryError(f"no data file of the run fits {', '.join(map(repr, patterns))}")
+    scene = Scene(inputs, order)
+    asked = _Question(Change(), [], [], [])
+    for text in _several(tier):
+        _tier(inputs, asked, text)
+    for pair in _several(together):
+        _together(inputs, asked, pair)
+    for pair in _several(drop):
+        _drop(inputs, asked, pair)
+    if workers is not None:
+        _workers(scene, asked, workers)
+    if not asked.assumed:
+        raise QueryError("say what would be different: --tier, --together, --drop or --workers")
+    return _answer(scene, asked)
+
+
+def _several(words: Sequence[Any] | str) -> Sequence[Any]:
+    return [words] if isinstance(words, str) else words
+
+
+def _answer(scene: Scene, asked: _Question) -> Estimate:
+    inputs = scene.inputs
+    before, after = scene.play(Change()), scene.play(asked.change)
+    if asked.change.workers is not None:
+        _contention(scene, asked, before, after)
+    last = int(scene.end[scene.works].max(initial=inputs.start_ns))
+    plays = [after, *(scene.play(other(asked.change)) for other in asked.others)]
+    times = [inputs.makespan_ns + play.over_ns - before.over_ns for play in plays]
+    spread = round(2 * _spread(inputs, scene, after))
+    chance = spread + abs(before.over_ns - last)
+    asked.interval.append(f"twice the spread of tasks of one stage, over the tasks on the chain: {time_text(spread)}")
+    kept = [
+        "each task computes for as long as it did, and does the rest of its I/O at the speed it had",
+        "the time between the moment at which a task could begin and its begin stays (dispatch, start-up)",
+    ]
+    if scene.workers is not None:
+        kept.append("of the tasks that are ready, the one that began first in the run takes the next free worker")
+    return Estimate(
+        makespan_ns=inputs.makespan_ns,
+        estimate_ns=max(times[0], 0),
+        low_ns=max(min(times) - chance, 0),
+        high_ns=max(times) + chance,
+        workers=scene.workers,
+        hosts=scene.hosts,
+        assumed=asked.assumed,
+        kept=kept,
+        interval=asked.interval,
+        parts=_parts(inputs, before, after),
+    )
+
+
+def _spread(inputs: Inputs, scene: Scene, play: Play) -> float:
+    stage = inputs.tasks["stage_code"].to_numpy()
+    long = scene.end - scene.start
+    spreads: dict[int, float] = {}
+    total = 0.0
+    for task in (t for t in play.chain if t < len(stage)):
+        code = int(stage[task])
+        if code not in spreads:
+            mine = long[(stage == code) & scene.works]
+            middle = float(np.median(mine))
+            by_rule = _NORMAL * float(np.median(np.abs(mine - middle))) / middle if middle else 0.0
+            spreads[code] = by_rule if len(mine) >= LEAST_SIBLINGS else FEW_SPREAD
+        total += (spreads[code] * (play.end_ns[task] - play.start_ns[task])) ** 2
+    return float(np.sqrt(total))
+
+
+def _parts(inputs: Inputs, before: Play, after: Play) -> list[Part]:
+    sums: dict[str, list[int]] = {}
+    for at, play in ((0, before), (2, after)):
+        for task in (t for t in play.chain if t < len(inputs.tasks)):
+            row = sums.setdefault(inputs.stage_of(task), [0, 0, 0, 0])
+            row[at] += 1
+            row[at + 1] += play.end_ns[task] - play.start_ns[task]
+    parts = [Part(stage, *row) for stage, row in sums.items()]
+    return sorted(parts, key=lambda part: -max(part.ns, part.ns_then))
+
+
+# --- the questions ---------------------------------------------------------------------------------------------------
+
+
+def _tier(inputs: Inputs, asked: _Question, text: str) -> None:
+    pattern, sign, speed = text.rpartition("=")
+    match = _SPEED.fullmatch(speed)
+    if not sign or not pattern or match is None:
+        raise QueryError(f"{text!r} is no tier: give PATTERN=SPEED, as in '/scratch/*=2GB/s' or '/scratch/*=4x'")
+    factor = float(match["factor"] or 0)
+    rate = quantities.whole(match["rate"], "bytes") if match["rate"] else 0
+    if factor <= 0 and rate <= 0:
+        raise QueryError(f"{text!r}: the speed of a tier is above 0")
+    pick = _data_of(inputs, pattern)
     inside = io_cover(inputs, pick)
-    io_ns = int(inside.length().sum())
-    if not factor:
-        moved = int(inputs.m.bursts["bytes"].to_numpy()[pick].sum())
-        factor = max(bytes_per_s * io_ns / 1e9 / max(moved, 1), 1e-9)
-    before, after = critical.bound(inputs), critical.bound(inputs, quicker=inside, factor=factor)
-    files = len(np.unique(inputs.m.bursts["file"].to_numpy()[pick]))
-    model = f"calls on {files} files take 1/{factor:.3g} of their time; compute and gaps between tasks do not change"
-    return _estimate(inputs, before.ns - after.ns, io_ns, model)
+    io_ns, moved = int(inside.length().sum()), int(inputs.m.bursts["bytes"].to_numpy()[pick].sum())
+    files = count_text(len(np.unique(inputs.m.bursts["file"].to_numpy()[pick])), "file")
+    measured = moved / io_ns * 1e9 if io_ns else 0.0
+    was = f"{bytes_text(moved)} in {time_text(io_ns)} of calls"
+    if rate:
+        factor = rate / measured if measured else 1.0
+        side_by_side = max(io_ns / max(_wall(inside), 1), 1.0)
+        how = f"at {bytes_text(rate)}/s for each task, {factor:.3g} times the measured {bytes_text(measured)}/s"
+        if side_by_side > 1.01:
+            at, slower = len(asked.change.quicker), (inside, factor / side_by_side)
+            asked.others.append(lambda c: replace(c, quicker=(*c.quicker[:at], slower, *c.quicker[at + 1 :])))
+            asked.interval.append(
+                f"{bytes_text(rate)}/s for each task, or shared by those that read or write there at a time"
+                f" ({side_by_side:.1f} on average)"
+            )
+    else:
+        how = f"{factor:g} times as fast"
+    asked.change = replace(asked.change, quicker=(*asked.change.quicker, (inside, factor)))
+    asked.assumed.append(f"{files} by {pattern!r} ({was}) {how}")
+
+
+def _wall(cover: intervals.Cover) -> int:
+    """ns with at least one interval of any group."""
+    rows = cover.rows
+    one = intervals.union(intervals.make(np.zeros_like(rows.group), rows.start, rows.end))
+    return int(one.weight.sum())
+
+
+def _data_of(inputs: Inputs, pattern: str) -> Bools:
+    """The bursts of the data files that fit a pattern."""
+    names = FileNames(inputs.m.table)
+    try:
+        codes = names.codes_of([Glob(pattern)])
+    except QueryError as error:
+        known = {str(path) for path in inputs.m.paths[np.unique(inputs.m.bursts["file"])].tolist()[:_MOST_NAMES]}
+        known |= {f"{path.rpartition('/')[0]}/*" for path in known if "/" in path}
+        raise QueryError(f"{error}{nearest.hint(pattern, known)}") from error
+    named = np.isin(np.arange(len(inputs.m.paths)), codes)
+    pick: Bools = named[inputs.m.bursts["file"].to_numpy()] & inputs.m.classed(("data",))
+    if not pick.any():
+        raise QueryError(f"no data file of the run fits {pattern!r}: only programs, system or manager files do")
+    return pick
 
 
 def io_cover(inputs: Inputs, pick: Bools) -> intervals.Cover:
@@ -76,32 +272,117 @@ def io_cover(inputs: Inputs, pick: Bools) -> intervals.Cover:
     return intervals.cover(intervals.union(rows), len(inputs.tasks))
 
 
-def together(inputs: Inputs, producer: str, consumer: str) -> Estimate:
-    """Tasks of stage `consumer` run beside the tasks of stage `producer` whose files they read.
-
-    Raises:
-        QueryError: there is no such stage, or no data passes from one to the other.
-    """
-    names = inputs.stages["stage"].astype(str).tolist()
-    for name in (producer, consumer):
+def _stages(inputs: Inputs, pair: str | tuple[str, str], option: str) -> tuple[str, str]:
+    words = tuple(word.strip() for word in pair.split(",")) if isinstance(pair, str) else tuple(pair)
+    if len(words) != 2:
+        raise QueryError(f"{option} takes two stages, as in {option} make,use, not {','.join(words)!r}")
+    names = sorted(set(inputs.stages["stage"].astype(str)))
+    for name in words:
         if name not in names:
-            raise QueryError(f"there is no stage {name!r}; there are {', '.join(sorted(set(names)))}")
-    stage = np.array(names, dtype=object)[inputs.tasks["stage_code"].to_numpy()]
+            there = ", ".join(map(repr, names))
+            raise QueryError(f"no stage {name!r}{nearest.hint(name, names)}; there is {there}")
+    return words[0], words[1]
+
+
+def _together(inputs: Inputs, asked: _Question, pair: str | tuple[str, str]) -> None:
+    producer, consumer = _stages(inputs, pair, "--together")
+    names = inputs.stages["stage"].astype(str).to_numpy(dtype=object)
+    stage = names[inputs.tasks["stage_code"].to_numpy()]
     rows = inputs.handovers
-    between = (
-        (rows["via"] == DATA).to_numpy()
-        & (stage[rows["producer"]] == producer)
-        & (stage[rows["consumer"]] == consumer)
-        & (rows["given_ns"] == rows["since_ns"]).to_numpy()
-    )
+    waited = (stage[rows["producer"]] == producer) & (stage[rows["consumer"]] == consumer)
+    whole = (rows["given_ns"] == rows["since_ns"]).to_numpy() & (rows["via"] == DATA).to_numpy()
+    between = np.asarray(waited & whole, dtype=np.bool_)
     if not between.any():
         raise QueryError(f"no complete file passes from stage {producer!r} to stage {consumer!r}")
-    waited = (stage[rows["producer"]] == producer) & (stage[rows["consumer"]] == consumer)
-    saved = _saved_side_by_side(inputs, between, np.asarray(waited, dtype=np.bool_))
-    model = (
-        f"{int(between.sum())} files pass from {producer} to {consumer} while they are written; nothing else changes"
+    before = np.zeros(len(rows), dtype=np.bool_) if asked.change.streamed is None else asked.change.streamed
+    codes = [np.flatnonzero(names == name).tolist() for name in (producer, consumer)]
+    pairs = frozenset((a, b) for a in codes[0] for b in codes[1])
+    asked.change = replace(asked.change, streamed=before | between, beside=asked.change.beside | pairs)
+    files = inputs.m.versions.table["file"].to_numpy()[rows["version"].to_numpy()[between]]
+    asked.assumed.append(
+        f"{producer} and {consumer} side by side: {consumer} takes {count_text(len(np.unique(files)), 'file')} of"
+        f" {producer} while they are written, as through a pipe"
     )
-    return _estimate(inputs, saved, 0, model)
+
+
+def _drop(inputs: Inputs, asked: _Question, pair: str | tuple[str, str]) -> None:
+    table = inputs.declared
+    if len(table) == 0:
+        raise QueryError("no dependency of the run was declared: there is none to drop")
+    declared = (table["status"] != "undeclared").to_numpy()
+    if pair == WITHOUT_DATA:
+        mine = table["status"].isin(("not observed", "order only")).to_numpy()
+        what = "over which no data passed"
+    elif isinstance(pair, str) and "," not in pair:
+        raise QueryError(f"--drop takes {WITHOUT_DATA!r} or two stages (--drop make,use), not {pair!r}")
+    else:
+        producer, consumer = _stages(inputs, pair, "--drop")
+        ends = (table["producer_stage"] == producer) & (table["consumer_stage"] == consumer)
+        mine, what = ends.to_numpy() & declared, f"from {producer} to {consumer}"
+    if not mine.any():
+        raise QueryError(f"no declared dependency {what}: there is none to drop")
+    keys = zip(*(table.loc[mine, n].fillna("").astype(str) for n in ("workflow", "producer", "consumer")), strict=True)
+    gone = asked.change.undeclared | frozenset(keys)
+    asked.change = replace(asked.change, undeclared=gone)
+    count = int(mine.sum())
+    noun = "dependency" if count == 1 else "dependencies"
+    asked.assumed.append(f"without {count:,} declared {noun} {what}; what a task read it still waits for")
+
+
+def _workers(scene: Scene, asked: _Question, workers: int) -> None:
+    if workers < 1:
+        raise QueryError(f"--workers is at least 1, not {workers}")
+    if not scene.tagged:
+        raise QueryError("no workers known: nothing of the run is tagged with a stage or task, so it has no tasks")
+    if scene.workers is None:
+        raise QueryError(
+            "no workers known: a program that declares no tasks ran them one at a time, so nothing tells which of them"
+            " could have run side by side (docs/declared-dag.md)"
+        )
+    where = "" if scene.hosts == 1 else f" on each of {scene.hosts} hosts"
+    asked.change = replace(asked.change, workers=workers)
+    asked.assumed.append(f"{count_text(workers, 'worker')}{where}, where the run had {scene.workers}")
+
+
+def _contention(scene: Scene, asked: _Question, before: Play, after: Play) -> None:
+    """Adds the replay in which tasks slow each other down as much as their number changes."""
+    busy = []
+    for play in (before, after):
+        mine = [t for t in scene.slot_tasks if t in play.end_ns]
+        spans = (np.array([ends[t] for t in mine], dtype=np.int64) for ends in (play.start_ns, play.end_ns))
+        busy.append(max(at_a_time(*spans), 1) / max(scene.hosts, 1))
+    ratio = busy[1] / busy[0]
+    cores = _processors(scene.inputs)
+    work = max(1.0, busy[1] / cores) / max(1.0, busy[0] / cores) if cores else 1.0
+    if ratio == 1:
+        return
+    asked.others.append(lambda c: replace(c, io_stretch=ratio, work_stretch=work))
+    shared = f", and {cores} processors are shared by what computes" if work != 1 else ""
+    asked.interval.append(
+        f"tasks beside each other ({busy[1]:g} at a time, {busy[0]:g} in the run) don't slow each other down, or share"
+        f" the bandwidth that their calls had{shared}"
+    )
+
+
+def _processors(inputs: Inputs) -> int:
+    """How many processors the processes could run on, at most; 0: unknown."""
+    if "cpus" not in inputs.m.processes:
+        return 0
+    return max((_cpus(str(text)) for text in inputs.m.processes["cpus"].dropna().unique()), default=0)
+
+
+def _cpus(text: str) -> int:
+    """How many numbers a list like "0-3,8" has; 0 for no such list."""
+    count = 0
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if not (low.isdecimal() and (high or low).isdecimal()):
+            return 0
+        count += max(int(high or low) - int(low) + 1, 0)
+    return count
+
+
+# --- one hand-over, on any resources ---------------------------------------------------------------------------------
 
 
 def streamed(inputs: Inputs, producer: int, consumer: int, file: int) -> int:
@@ -127,21 +408,3 @@ def _saved_side_by_side(inputs: Inputs, between: Bools, waited: Bools) -> int:
     tail["taken_ns"] = inputs.tasks["end_ns"].to_numpy()[tail["consumer"]]
     changed = pd.concat([head, tail], ignore_index=True)
     return critical.bound(inputs).ns - critical.bound(inputs, handovers=changed).ns
-
-
-def _estimate(inputs: Inputs, saved: int, io_ns: int, model: str) -> Estimate:
-    return Estimate(inputs.makespan_ns, inputs.makespan_ns - saved, saved, io_ns, model)
-
-
-def io_by_file(inputs: Inputs) -> dict[int, int]:
-    """file code -> ns of all tasks inside calls on it (data files); the most that a faster tier could save."""
-    times = inputs.m.table.times
-    pick = inputs.m.classed(("data",))[: len(inputs.m.table.bursts)][times.group]
-    bursts = inputs.m.table.bursts
-    task = inputs.of_who[bursts["who"].to_numpy()[times.group[pick]]]
-    file = bursts["file"].to_numpy()[times.group[pick]]
-    key = task * max(len(inputs.m.table.files), 1) + file
-    united = intervals.union(intervals.Intervals(key, times.start[pick], times.end[pick], times.weight[pick]))
-    total = np.zeros(len(inputs.m.table.files), dtype=np.int64)
-    np.add.at(total, united.group % max(len(inputs.m.table.files), 1), united.weight)
-    return {int(code): int(ns) for code, ns in enumerate(total) if ns}

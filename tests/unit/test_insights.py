@@ -12,9 +12,8 @@ import pytest
 from test_critical import moment, task
 
 from support.flowcase import MS, T0_NS, Story
-from tailrace.analyzer.insights import Insights, insights, whatif
+from tailrace.analyzer.insights import Insights, insights
 from tailrace.analyzer.model import dataflow
-from tailrace.errors import QueryError
 
 SECOND = 1000
 
@@ -445,46 +444,6 @@ class TestPairs:
             ("spine", "b", "b", 0),
             ("side input", "b", "side", 100),
         ]
-
-
-class TestWhatIf:
-    def story(self) -> Story:
-        """a 0..100 (50 ms of them writing /a), b 110..200 (30 ms of them reading it)."""
-        story = Story()
-        moment(story, 0, task="a", stage="a")
-        story.create("/a", task="a", stage="a", at_ms=40, dur=0)
-        story.write("/a", 0, 1000, task="a", stage="a", at_ms=50, dur=50 * MS)
-        moment(story, 100, task="a", stage="a")
-        moment(story, 110, task="b", stage="b")
-        story.read("/a", 0, 1000, task="b", stage="b", at_ms=110, dur=30 * MS)
-        moment(story, 200, task="b", stage="b")
-        return story
-
-    def test_a_faster_tier(self) -> None:
-        s = of(self.story()).inputs
-        twice = whatif.tier(s, ["/a"], factor=2)
-        assert (twice.makespan_ns, twice.io_ns, twice.saved_ns) == (200 * MS, 80 * MS, 40 * MS)
-        by_rate = whatif.tier(s, ["/*"], bytes_per_s=2000 / (80e-3) * 4)
-        assert by_rate.saved_ns == pytest.approx(60 * MS, rel=1e-6)
-
-    def test_side_by_side(self) -> None:
-        s = of(self.story()).inputs
-        # b's read may begin with a's first write at 40: its 90 ms end at 130, beside a's 100.
-        together = whatif.together(s, "a", "b")
-        assert together.saved_ns == (100 + 90 - 130) * MS
-        assert together.estimate_ns == (200 - 60) * MS
-
-    def test_invalid_estimates_are_refused(self) -> None:
-        s = of(self.story()).inputs
-        for wrong in ({"factor": 2.0, "bytes_per_s": 5.0}, {}):
-            with pytest.raises(QueryError, match="factor or in bytes/s"):
-                whatif.tier(s, ["/a"], **wrong)
-        with pytest.raises(QueryError, match="no event is on a file that fits '/none'"):
-            whatif.tier(s, ["/none"], factor=2)
-        with pytest.raises(QueryError, match="there is no stage 'z'; there are a, b"):
-            whatif.together(s, "a", "z")
-        with pytest.raises(QueryError, match="no complete file passes"):
-            whatif.together(s, "b", "a")
 
 
 class TestFindings:

@@ -1,0 +1,379 @@
+"""What the replays of a run have in common: its tasks with what they waited for, and its workers.
+
+    Inputs --Scene--> play(Change) --> Play (replay.py)
+
+What a task waits for comes from the hand-overs (inputs.py), the declarations, and, in a run that declares no tasks,
+from the order in which its programs started tasks (program_order.py). Of two tasks of which one was over before the
+other began, the end counts; else the moments at which one gave and the other took.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights import order, process_tree
+from tailrace.analyzer.insights.happens_before import HappensBefore
+from tailrace.analyzer.insights.inputs import DATA, Inputs, cover_of, writes
+from tailrace.analyzer.insights.order import DECLARED, INSIDE, Order
+from tailrace.analyzer.insights.program_order import program_order
+from tailrace.analyzer.insights.replay import Lag, Play, Player, Task, Workers, lags_of
+from tailrace.analyzer.model.declared_vs_observed import Task as TaskName
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+
+LOOKED_BACK = 8
+"""Tasks that ended last before another one was submitted, of which is asked whether its submitter had waited for them.
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """quicker: calls of tasks (`whatif.io_cover`) and by how much they are shorter (their time is divided by it).
+    workers: on each host; None: as many as in the run. streamed: hand-overs (rows of `Inputs.handovers`) that happen
+    while their files are written; beside: the pairs of stages (codes) between which that is so, where a declared order
+    does not count. undeclared: (workflow, producer, consumer) whose declared order is dropped. io_stretch,
+    work_stretch: every call on a file, and all the rest, take so many times as long."""
+
+    quicker: tuple[tuple[intervals.Cover, float], ...] = ()
+    workers: int | None = None
+    streamed: Bools | None = None
+    beside: frozenset[tuple[int, int]] = frozenset()
+    undeclared: frozenset[tuple[str, str, str]] = frozenset()
+    io_stretch: float = 1.0
+    work_stretch: float = 1.0
+
+
+class Scene:
+    """What the replays of a run have in common.
+
+    workers: how many the run had on each host; None where its tasks ran one at a time by an untagged program, so that
+        nothing tells which of them could have run side by side.
+    hosts: on how many hosts tasks ran.
+    """
+
+    def __init__(self, inputs: Inputs, order_of: Callable[[], HappensBefore]) -> None:
+        self.inputs = inputs
+        self._order_of = order_of
+        self.start = inputs.tasks["start_ns"].to_numpy(dtype=np.int64)
+        self.end = inputs.tasks["end_ns"].to_numpy(dtype=np.int64)
+        self.works = inputs.works
+        self.tagged = bool((inputs.m.who["stage"] + inputs.m.who["task"] != "").any())
+        declared = inputs.tables.get("declared_tasks")
+        self.managed = declared is not None and len(declared) > 0
+        self.inner_of = self._inner()
+        self.slot_tasks = [t for t in np.flatnonzero(self.works).tolist() if self.tagged and t not in self.inner_of]
+        self.first_actor = _first_actors(inputs)
+        self.host = inputs.m.who["host"].to_numpy(dtype=object)[self.first_actor]
+        self.hosts = len({self.host[t] for t in self.slot_tasks})
+        self.workers = self._count_workers()
+        self.program = [] if self.managed or not self.tagged else program_order(inputs, self.first_actor)
+        kinds = (edge_table.READ, edge_table.WRITE)
+        self.io = cover_of(inputs.busy, kinds, len(inputs.tasks))
+        self.blocked = self._blocked()
+        self._streams_from = writes(inputs.m, inputs.of_who)
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    def _inner(self) -> dict[int, list[int]]:
+        rows = self.inputs.handovers
+        inside = rows[(rows["via"] == INSIDE).to_numpy()]
+        found: dict[int, list[int]] = {}
+        # An outer task gives to an inner one at its submission; the way back has equal times.
+        parents = self.inputs.order.parents
+        name = list(zip(self.inputs.tasks["workflow"], self.inputs.tasks["task"], strict=True))
+        for outer, task in zip(inside["producer"].tolist(), inside["consumer"].tolist(), strict=True):
+            if parents.get((str(name[task][0]), str(name[task][1]))) == (str(name[outer][0]), str(name[outer][1])):
+                found.setdefault(outer, []).append(task)
+        return found
+
+    def _blocked(self) -> intervals.Cover:
+        busy = self.inputs.busy
+        count = len(edge_table.KINDS)
+        alone = (self.inputs.tasks["processes"] < 2).to_numpy()[busy.group // count]
+        return cover_of(
+            Intervals(*(column[alone] for column in busy)),
+            (edge_table.STREAM, edge_table.WAIT),
+            len(self.inputs.tasks),
+        )
+
+    def _worker_processes(self) -> dict[int, int]:
+        """Task -> the process that ran it, where that ran several, one after the other."""
+        lives = self.inputs.lives
+        of_process: dict[int, list[int]] = {}
+        for task in self.slot_tasks:
+            of_process.setdefault(int(lives.process[self.first_actor[task]]), []).append(task)
+        found = {}
+        for process, tasks in of_process.items():
+            tasks.sort(key=lambda t: (self.start[t], self.end[t]))
+            if len(tasks) > 1 and all(self.end[a] <= self.start[b] for a, b in pairwise(tasks)):
+                found.update(dict.fromkeys(tasks, process))
+        return found
+
+    def _count_workers(self) -> int | None:
+        worker_of = self._worker_processes()
+        by_host: dict[str, list[int]] = {}
+        for task in self.slot_tasks:
+            by_host.setdefault(str(self.host[task]), []).append(task)
+        most = 0
+        for tasks in by_host.values():
+            pools = {worker_of[t] for t in tasks if t in worker_of}
+            most = max(most, at_a_time(self.start[tasks], self.end[tasks]), len(pools))
+        return most if self.managed or most > 1 else None
+
+    # --- the tasks with their gates ----------------------------------------------------------------------------------
+
+    def _tasks(self, change: Change) -> tuple[dict[int, Task], int]:
+        """The tasks, and how many things may be given."""
+        tasks = {
+            t: Task(int(self.start[t]), int(self.end[t]), inner=self.inner_of.get(t, []))
+            for t in np.flatnonzero(self.works).tolist()
+        }
+        for t in self.slot_tasks:
+            tasks[t].slot = True
+        given = Gifts(tasks, len(self.start))
+        self._hand_over(given, change)
+        for before, after in self.program:
+            for t in after:
+                given.after_all(tuple(before), t)
+        self._submissions(given)
+        return tasks, given.count
+
+    def _hand_over(self, given: Gifts, change: Change) -> None:
+        rows = self.inputs.handovers
+        keep = self.works[rows["producer"].to_numpy()] & self.works[rows["consumer"].to_numpy()]
+        rows = rows.assign(streamed=False if change.streamed is None else change.streamed)[keep]
+        if change.undeclared:
+            rows = rows[(rows["via"] != DECLARED).to_numpy()]
+            rows = pd.concat([rows, self._declared_but(change.undeclared)], ignore_index=True)
+        stage = self.inputs.tasks["stage_code"].tolist()
+        columns = ("producer", "consumer", "via", "version", "given_ns", "taken_ns", "streamed", "held")
+        for p, c, via, version, at, taken, streamed, held in zip(*(rows[n].tolist() for n in columns), strict=True):
+            if via == INSIDE or p in self.inner_of.get(c, ()) or c in self.inner_of.get(p, ()):
+                continue  # by `around` and `inner`
+            if via == DECLARED and (stage[p], stage[c]) in change.beside:
+                continue
+            if streamed:
+                self._stream(given, p, c, int(version))
+            elif self.end[p] <= self.start[c]:
+                given.after(p, c)
+            elif (via == DATA and held) or via in (process_tree.FORK, process_tree.EXIT, DECLARED):
+                given.within(p, at, c, taken)
+
+    def _declared_but(self, dropped: frozenset[tuple[str, str, str]]) -> pd.DataFrame:
+        table = self.inputs.declared
+        keys = list(zip(*(table[n].fillna("").astype(str) for n in ("workflow", "producer", "consumer")), strict=True))
+        kept = table[[key not in dropped for key in keys]]
+        tables = self.inputs.tables
+        again = Order(kept, tables.get("declared_tasks"), tables.get("declared_waits"))
+        rows = order.handovers(again, self.inputs.tasks)
+        rows = rows[((rows["via"] == DECLARED) & (rows["taken_ns"] >= rows["given_ns"])).to_numpy()]
+        marked: pd.DataFrame = rows.assign(version=-1, streamed=False, held=True)
+        return marked
+
+    def _stream(self, given: Gifts, producer: int, consumer: int, version: int) -> None:
+        """The consumer begins after the producer's first write, and is over after its last one."""
+        first, last = int(self.start[producer]), int(self.end[producer])
+        at = self._streams_from.index.get_indexer(pd.MultiIndex.from_tuples([(producer, version)]))[0]
+        if at >= 0:
+            first, last = (int(self._streams_from[n].iloc[at]) for n in ("first_ns", "last_ns"))
+        given.within(producer, first, consumer, int(self.start[consumer]))
+        given.within(producer, last, consumer, int(self.end[consumer]))
+
+    def _submissions(self, given: Gifts) -> None:
+        declared = self.inputs.tables.get("declared_tasks")
+        if declared is None or "t_submit_ns" not in declared:
+            return
+        names = zip(self.inputs.tasks["workflow"], self.inputs.tasks["task"], strict=True)
+        place = {(str(w), str(t)): at for at, (w, t) in enumerate(names) if t}
+        awaited = Awaited(self.inputs.tables.get("declared_waits"), place, given)
+        ends = sorted((int(self.end[t]), t) for t in self.slot_tasks)
+        for row in declared[declared["t_submit_ns"].notna()].to_dict("records"):
+            name = (str(row["workflow"] or ""), str(row["task"]))
+            t = place.get(name, -1)
+            if t < 0 or not self.works[t]:
+                continue
+            task = given.tasks[t]
+            at = min(int(row["t_submit_ns"]), task.start_ns)
+            outer = place.get(self.inputs.order.parents.get(name, ("", "")), -1)
+            if outer >= 0 and self.works[outer]:
+                task.around, task.floor_ns = outer, max(at - int(self.start[outer]), 0)
+            else:
+                task.floor_ns = at
+            waited = awaited.by(name)
+            if waited >= 0:
+                given.after(waited, t)
+            elif isinstance(row.get("submitter"), dict):
+                found = self._waited_by_script(t, at, ends)
+                for before in found:
+                    given.after(before, t)
+                waited = found[0] if found else -1
+            if waited >= 0:
+                task.floor_ns = 0
+
+    def _waited_by_script(self, task: int, at: int, ends: list[tuple[int, int]]) -> list[int]:
+        until = bisect_right(ends, (at, len(self.start)))
+        before = self._order_of().before
+        return [
+            t for end, t in ends[max(until - LOOKED_BACK, 0) : until] if before(t, end, task, int(self.start[task]))
+        ]
+
+    # --- the work between the moments of tasks -----------------------------------------------------------------------
+
+    def work(self, tasks: dict[int, Task], change: Change) -> dict[int, list[int]]:
+        """Of each task how long it works before each of its moments but the first. What it was blocked in, before a
+        gate, is no work."""
+        rows = [
+            (t, task.start_ns + low, task.start_ns + high, high in task.gates, bool(task.inner))
+            for t, task in tasks.items()
+            for low, high in pairwise(task.moments)
+        ]
+        if not rows:
+            return {}
+        t, low, high, gated, outer = (np.array(column) for column in zip(*rows, strict=True))
+        long = high - low - np.where(gated, self.blocked.inside(t, low, high), 0)
+        if change.io_stretch != 1 or change.work_stretch != 1:
+            io = np.minimum(self.io.inside(t, low, high), long)
+            long = (io * change.io_stretch + (long - io) * change.work_stretch).astype(np.int64)
+        for cover, factor in change.quicker:
+            long = long - (cover.inside(t, low, high) * (1 - 1 / factor)).astype(np.int64)
+        out: dict[int, list[int]] = {}
+        for task, ns in zip(t.tolist(), np.where(outer, 0, np.maximum(long, 0)).tolist(), strict=True):
+            out.setdefault(task, []).append(ns)
+        return out
+
+    # --- the replay --------------------------------------------------------------------------------------------------
+
+    def play(self, change: Change) -> Play:
+        """The run with a change."""
+        observed, given = self._tasks(Change())
+        first_ns = self.inputs.start_ns
+        lags = lags_of(observed, self.work(observed, Change()), self._workers(None), first_ns)
+        if change.streamed is not None or change.undeclared:
+            observed, given = self._tasks(change)
+            lags = {t: lags.get(t, Lag(0, {})) for t in observed}
+        return Player(observed, given, self.work(observed, change), lags, self._workers(change.workers)).play()
+
+    def _workers(self, each: int | None) -> Workers | None:
+        if self.workers is None:
+            return None
+        opened = min((int(self.start[t]) for t in self.slot_tasks), default=self.inputs.start_ns)
+        return Workers((each or self.workers) * max(self.hosts, 1), opened)
+
+
+class Gifts:
+    """Gives out the numbers of what is given, and puts gifts and gates into the tasks.
+
+    A task that waits for many others waits for a *barrier*, a task without length that waits for them: `tasks` has
+    barriers from `first_barrier` on.
+    """
+
+    def __init__(self, tasks: dict[int, Task], first_barrier: int) -> None:
+        self.tasks, self.count, self.next = tasks, 0, first_barrier
+        self.ends: dict[int, int] = {}
+        self.known: set[tuple[int, int]] = set()
+        self.barriers: dict[tuple[int, ...], int] = {}
+
+    def after(self, producer: int, consumer: int) -> None:
+        """The consumer begins when the producer is over; nothing where it began before."""
+        task = self.tasks[producer]
+        late = task.end_ns > self.tasks[consumer].start_ns
+        if producer == consumer or late or (producer, consumer) in self.known:
+            return
+        self.known.add((producer, consumer))
+        if producer not in self.ends:
+            self.ends[producer] = self._new(task, task.end_ns - task.start_ns)
+        self.tasks[consumer].gates.setdefault(0, []).append(self.ends[producer])
+
+    def after_all(self, producers: tuple[int, ...], consumer: int) -> None:
+        """The consumer begins when all producers are over."""
+        if producers:
+            self.after(self.barrier(producers), consumer)
+
+    def barrier(self, producers: tuple[int, ...]) -> int:
+        """The number of the barrier of these tasks."""
+        if len(producers) == 1:
+            return producers[0]
+        if producers not in self.barriers:
+            number, self.next = self.next, self.next + 1
+            at = max(self.tasks[producer].end_ns for producer in producers)
+            self.tasks[number] = Task(at, at)
+            self.barriers[producers] = number
+            for producer in producers:
+                self.after(producer, number)
+        return self.barriers[producers]
+
+    def within(self, producer: int, given_ns: int, consumer: int, taken_ns: int) -> None:
+        """The consumer takes at its time what the producer gives at its own."""
+        source, target = self.tasks[producer], self.tasks[consumer]
+        number = self._new(source, _clip(given_ns, source))
+        target.gates.setdefault(_clip(taken_ns, target), []).append(number)
+
+    def _new(self, task: Task, at: int) -> int:
+        self.count += 1
+        task.gifts.setdefault(at, []).append(self.count - 1)
+        return self.count - 1
+
+
+def _clip(ns: int, task: Task) -> int:
+    return min(max(ns - task.start_ns, 0), task.end_ns - task.start_ns)
+
+
+class Awaited:
+    """What a program had waited for before it submitted a task, as one task or barrier: its own line's tasks, and what
+    it had waited for before the task that it submitted before."""
+
+    def __init__(self, table: pd.DataFrame | None, place: dict[TaskName, int], given: Gifts) -> None:
+        self.given = given
+        self.awaited: dict[TaskName, list[int]] = {}
+        self.after: dict[TaskName, TaskName] = {}
+        self.found: dict[TaskName, int] = {}
+        for row in [] if table is None else table.to_dict("records"):
+            workflow = str(row["workflow"] or "")
+            name = (workflow, str(row["task"]))
+            if isinstance(row["awaited"], str):
+                at = place.get((workflow, row["awaited"]), -1)
+                if at in given.tasks:
+                    self.awaited.setdefault(name, []).append(at)
+            elif isinstance(row["after"], str):
+                self.after[name] = (workflow, row["after"])
+
+    def by(self, name: TaskName) -> int:
+        """The task or barrier; -1 without one."""
+        line = list[TaskName]()
+        while name not in self.found and name not in line:
+            line.append(name)
+            if name not in self.after:
+                break
+            name = self.after[name]
+        before = self.found.get(name, -1)
+        for one in reversed(line):
+            mine = sorted({*self.awaited.get(one, ()), *([before] if before >= 0 else [])})
+            before = self.given.barrier(tuple(mine)) if mine else -1
+            self.found[one] = before
+        return before
+
+
+def _first_actors(inputs: Inputs) -> Ints:
+    by_start = np.argsort(inputs.lives.start, kind="stable")
+    at, first = np.unique(inputs.of_who[by_start], return_index=True)
+    out = np.zeros(len(inputs.tasks), dtype=np.int64)
+    out[at] = by_start[first]
+    return out
+
+
+def at_a_time(start: Ints, end: Ints) -> int:
+    """How many of the spans there are at a time, at the most; one that begins when another ends is after it."""
+    if len(start) == 0:
+        return 0
+    when = np.concatenate([end, start])
+    change = np.concatenate([np.full(len(end), -1), np.ones(len(start), dtype=np.int64)])
+    by_time = np.lexsort((change, when))
+    return int(np.cumsum(change[by_time]).max())

@@ -1,0 +1,268 @@
+"""Estimates on other resources, on stories whose truth is worked out by hand beside them, and on one real run."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from test_critical import declared, moment, task
+
+from support.flowcase import MS, T0_NS, FakeRun, Story
+from support.story_run import on_disk
+from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights.replay_scene import Change, Scene
+from tailrace.analyzer.insights.whatif import Estimate, estimate
+from tailrace.cli import main
+from tailrace.errors import QueryError
+
+
+def asked(run: FakeRun, **questions: Any) -> Estimate:
+    found = insights(run)
+    return estimate(found.inputs, found.ordered, **questions)
+
+
+def two_steps() -> Story:
+    """a 0..100 (50 ms of them writing /a), b 110..200 (30 ms of them reading it)."""
+    story = Story()
+    moment(story, 0, task="a", stage="a")
+    story.create("/a", task="a", stage="a", at_ms=40, dur=0)
+    story.write("/a", 0, 1000, task="a", stage="a", at_ms=50, dur=50 * MS)
+    moment(story, 100, task="a", stage="a")
+    moment(story, 110, task="b", stage="b")
+    story.read("/a", 0, 1000, task="b", stage="b", at_ms=110, dur=30 * MS)
+    moment(story, 200, task="b", stage="b")
+    return story
+
+
+def line_of_four(**deps: Any) -> FakeRun:
+    """Four tasks of a manager in one worker, 100 ms each with 10 ms in between, submitted at once."""
+    story = Story()
+    for number, name in enumerate(("a1", "a2", "a3", "a4")):
+        task(story, name, 110 * number, 110 * number + 100)
+    return story.run(**declared(*deps.get("deps", ()), **dict.fromkeys(("a1", "a2", "a3", "a4"), 0.0)))
+
+
+class TestTier:
+    def test_calls_on_the_files_take_less_time_and_what_follows_comes_earlier(self) -> None:
+        twice = asked(two_steps().run(), tier="/a=2x")
+        assert twice.makespan_ns == 200 * MS
+        assert twice.saved_ns == (50 + 30) // 2 * MS
+        assert twice.assumed == ["1 file by '/a' (1.95 KiB in 80.0 ms of calls) 2 times as fast"]
+        assert twice.low_ns <= twice.estimate_ns <= twice.high_ns
+
+    def test_a_rate_is_compared_with_the_measured_one(self) -> None:
+        measured = 2000 / 80e-3
+        assert asked(two_steps().run(), tier=[f"/*={measured * 4:.0f}B/s"]).saved_ns == 60 * MS
+        slower = asked(two_steps().run(), tier=[f"/*={measured / 2:.0f}B/s"])
+        assert slower.saved_ns == -80 * MS
+
+    def test_a_rate_for_each_task_may_be_shared(self) -> None:
+        story = Story()
+        for name, pid in (("a", 1), ("b", 2)):
+            moment(story, 0, task=name, stage="s", pid=pid)
+            story.read(f"/{name}", 0, 1000, task=name, stage="s", pid=pid, at_ms=0, dur=80 * MS)
+            moment(story, 100, task=name, stage="s", pid=pid)
+        found = asked(story.run(), tier="/*=50000B/s")  # 12,500 B/s were measured
+        assert found.estimate_ns == pytest.approx(40 * MS, abs=2)
+        # Two tasks at half of the rate each: 40 ms in calls instead of 20.
+        assert found.high_ns >= 60 * MS
+        assert "shared by those that read or write there at a time (2.0 on average)" in found.interval[0]
+
+
+class TestTogether:
+    def test_a_reader_begins_with_the_first_write(self) -> None:
+        found = asked(two_steps().run(), together="a,b")
+        # b begins 10 ms after what it waits for, which comes at 40 instead of 100; its 90 ms end at 140.
+        assert (found.estimate_ns, found.saved_ns) == (140 * MS, 60 * MS)
+
+    def test_a_reader_is_not_over_before_the_last_write(self) -> None:
+        story = two_steps()
+        story.rows = [row for row in story.rows if row.get("task") != "b"]
+        task(story, "b", 110, 120, reads="/a")
+        # b needs 10 ms, and the last write is at 100.
+        assert asked(story.run(), together=[("a", "b")]).estimate_ns == 100 * MS
+
+
+class TestWorkers:
+    def test_more_workers_take_what_is_ready(self) -> None:
+        run = line_of_four()
+        assert asked(run, workers=1).saved_ns == 0
+        # Two at a time: a1 and a2 from 0 (a2 10 ms after), a3 10 ms after a1, a4 10 ms after a2.
+        assert asked(run, workers=2).estimate_ns == (10 + 100 + 10 + 100) * MS
+        assert asked(run, workers=4).estimate_ns == 110 * MS
+
+    def test_more_workers_do_not_break_dependencies(self) -> None:
+        chain = line_of_four(deps=[("a1", "a2"), ("a2", "a3"), ("a3", "a4")])
+        assert asked(chain, workers=4).saved_ns == 0
+
+    def test_fewer_workers(self) -> None:
+        story = Story()
+        for name, pid in (("a", 1), ("b", 2)):
+            task(story, name, 0, 100, pid=pid)
+        found = asked(story.run(**declared(a=0.0, b=0.0)), workers=1)
+        assert (found.workers, found.estimate_ns) == (2, 200 * MS)
+
+    def test_the_end_of_the_interval_has_the_calls_share_their_bandwidth(self) -> None:
+        story = Story()
+        for number, name in enumerate(("a1", "a2")):
+            moment(story, 100 * number, task=name, stage="a")
+            story.read("/in", 0, 100, task=name, stage="a", at_ms=100 * number, dur=60 * MS)
+            moment(story, 100 * number + 100, task=name, stage="a")
+        found = asked(story.run(**declared(a1=0.0, a2=0.0)), workers=2)
+        assert found.estimate_ns == 100 * MS
+        assert found.high_ns >= 160 * MS
+
+    def test_a_task_waits_for_what_its_program_had_awaited(self) -> None:
+        story = Story()
+        for name, start in (("a1", 0), ("a2", 110), ("b1", 230)):
+            task(story, name, start, start + 100)
+        waits = [
+            {"workflow": "w", "task": "b1", "awaited": "a1", "after": None},
+            {"workflow": "w", "task": "b1", "awaited": "a2", "after": None},
+        ]
+        run = story.run(**declared(a1=0.0, a2=0.0, b1=215.0), declared_waits=pd.DataFrame(waits))
+        # a1 and a2 from 0 and 10, b1 20 ms after the later one.
+        assert asked(run, workers=2).estimate_ns == (110 + 20 + 100) * MS
+
+    def test_a_task_with_inner_tasks_takes_no_worker_and_ends_with_them(self) -> None:
+        story = Story()
+        moment(story, 0, task="outer", stage="o", pid=9)
+        for name, start in (("a1", 10), ("a2", 110)):
+            task(story, name, start, start + 100)
+        moment(story, 240, task="outer", stage="o", pid=9)
+        inside = {"a1": "outer", "a2": "outer"}
+        run = story.run(**declared(parents=inside, outer=0.0, a1=5.0, a2=5.0))
+        found = asked(run, workers=2)
+        # The inner ones from 10 to 110 at once; the outer one is over 30 ms after them.
+        assert (found.workers, found.estimate_ns) == (1, 140 * MS)
+
+
+class TestDrop:
+    def run(self) -> FakeRun:
+        """b is declared to wait for a, and reads nothing of it; two workers."""
+        story = Story()
+        task(story, "a", 0, 100, pid=1, writes="/a")
+        task(story, "x", 0, 50, pid=2)
+        task(story, "b", 110, 200, pid=1, reads="/in")
+        return story.run(**declared(("a", "b"), a=0.0, b=0.0, x=0.0))
+
+    def test_a_dependency_without_data(self) -> None:
+        found = asked(self.run(), drop="declared edges without data")
+        # b takes the worker that x leaves at 50, 10 ms later.
+        assert found.estimate_ns == (50 + 10 + 90) * MS
+        assert found.assumed[0].startswith("without 1 declared dependency over which no data passed")
+        assert asked(self.run(), drop="a,b").estimate_ns == found.estimate_ns
+
+    def test_data_is_still_waited_for(self) -> None:
+        story = two_steps()
+        run = story.run(**declared(("a", "b"), a=0.0, b=0.0))
+        assert asked(run, drop=[("a", "b")]).saved_ns == 0
+
+
+class TestProgram:
+    """A script that declares nothing: the order in which it started tasks and waited for them."""
+
+    def script(self, *spans: tuple[int, int]) -> FakeRun:
+        story = Story()
+        moment(story, 0, pid=99)
+        for pid, (start, end) in enumerate(spans, 1):
+            story.event("fork", at_ms=start - 1, pid=99, cat="PROCESS", dur=0, ret=pid)
+            moment(story, start, pid=pid, stage="s", task=f"s{pid}")
+            story.read(f"/in{pid}", 0, 1000, pid=pid, stage="s", task=f"s{pid}", at_ms=start, dur=20 * MS)
+            moment(story, end, pid=pid, stage="s", task=f"s{pid}")
+            story.event("wait", at_ms=start, pid=99, cat="PROCESS", dur=(end - start + 1) * MS, ret=pid)
+        moment(story, max(end for _, end in spans) + 2, pid=99)
+        story.rows.sort(key=lambda row: row["ts"])
+        facts = {"host": "n1", "exe": "/bin/sh", "argv": None}
+        rows = [{**facts, "pid": 99, "ppid": 5}, *({**facts, "pid": pid + 1, "ppid": 99} for pid in range(len(spans)))]
+        return story.run(processes=pd.DataFrame(rows))
+
+    def test_one_after_the_other_stays_so(self) -> None:
+        run = self.script((10, 110), (120, 220))
+        found = asked(run, tier="/in1=2x")
+        assert (found.workers, found.saved_ns) == (None, 10 * MS)
+        with pytest.raises(QueryError, match="no workers known: a program that declares no tasks ran them one at a"):
+            asked(run, workers=2)
+
+    def test_what_ran_side_by_side_shares_workers(self) -> None:
+        run = self.script((10, 110), (11, 111), (120, 220), (121, 221), (230, 330))
+        found = asked(run, workers=1)
+        assert found.workers == 2
+        assert found.estimate_ns >= 5 * 100 * MS
+
+
+def test_what_can_not_be_asked_is_refused_with_what_can() -> None:
+    run = two_steps().run()
+    for questions, said in (
+        ({}, "say what would be different"),
+        ({"tier": "/a"}, "is no tier: give PATTERN=SPEED"),
+        ({"tier": "/a=fast"}, "is no tier"),
+        ({"tier": "/a=0x"}, "the speed of a tier is above 0"),
+        ({"tier": "/a=3parsecs/s"}, "'3parsecs' is no whole number of bytes"),
+        ({"tier": "/aa*=2x"}, r"no event is on a file that fits '/aa\*' \(did you mean "),
+        ({"together": "a"}, "--together takes two stages"),
+        ({"together": "a,bb"}, r"no stage 'bb' \(did you mean 'b'\?\); there is 'a', 'b'"),
+        ({"together": "b,a"}, "no complete file passes from stage 'b' to stage 'a'"),
+        ({"drop": "declared edges without data"}, "no dependency of the run was declared"),
+        ({"workers": 0}, "--workers is at least 1"),
+    ):
+        with pytest.raises(QueryError, match=said):
+            asked(run, **questions)
+    with pytest.raises(QueryError, match="--drop takes 'declared edges without data' or two stages"):
+        asked(line_of_four(deps=[("a1", "a2")]), drop="all")
+    with pytest.raises(QueryError, match="no workers known: nothing of the run is tagged"):
+        untagged = Story()
+        moment(untagged, 0)
+        untagged.read("/in", at_ms=1)
+        asked(untagged.run(), workers=2)
+
+
+def greedy(seed: int) -> tuple[FakeRun, dict[str, int]]:
+    """Twelve tasks with files between them on three workers, each begun as soon as it could be; and their ends (ms)."""
+    chance = random.Random(seed)
+    names = [f"t{number}" for number in range(12)]
+    before = {name: chance.sample(names[:at], min(at, chance.randrange(3))) for at, name in enumerate(names)}
+    story, free, ends = Story(), [0, 0, 0], dict[str, int]()
+    left = list(names)
+    while left:
+        there = {
+            name: max([0, *(ends[one] for one in before[name])]) for name in left if ends.keys() >= {*before[name]}
+        }
+        name = min(there, key=lambda one: max(there[one], min(free)))
+        worker = free.index(min(free))
+        start = max(there[name], free[worker]) + (5 if ends else 0)
+        free[worker] = ends[name] = start + chance.randrange(4, 90)
+        reads = " ".join(f"/{one}" for one in before[name])
+        task(story, name, start, ends[name], pid=worker + 1, writes=f"/{name}", reads=reads)
+        left.remove(name)
+    story.rows.sort(key=lambda row: row["ts"])
+    deps = [(one, name) for name in names for one in before[name] if chance.random() < 0.5]
+    return story.run(**declared(*deps, **dict.fromkeys(names, 0.0))), ends
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_without_a_change_the_replay_has_the_times_of_the_run(seed: int) -> None:
+    run, ends = greedy(seed)
+    found = insights(run)
+    play = Scene(found.inputs, found.ordered).play(Change())
+    assert play.forced == 0
+    names = found.inputs.tasks["task"].tolist()
+    assert {names[t]: (end - T0_NS) // MS for t, end in play.end_ns.items() if t < len(names)} == ends
+
+
+def test_text_and_json_on_a_run_on_disk(tmp_path: Path) -> None:
+    run = on_disk(two_steps().run(), tmp_path / "run")
+    text = CliRunner().invoke(main.group, ["whatif", str(run.path), "--tier", "/a=2x", "--together", "a,b"])
+    assert text.exit_code == 0, text.output
+    assert "Measured: 200 ms" in text.output
+    assert "a and b side by side: b takes 1 file of a while they are written" in " ".join(text.output.split())
+    assert max(map(len, text.output.splitlines())) <= 80
+    found = CliRunner().invoke(main.group, ["whatif", str(run.path), "--tier", "/a=2x", "--json"])
+    document = json.loads(found.stdout)
+    assert document == {**run.whatif(tier="/a=2x").to_json()}
+    assert document["saved_ns"] == 40 * MS
