@@ -20,6 +20,7 @@ bool is_key_char(char c, bool first) {
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
 }
 
@@ -42,11 +43,9 @@ const char *value_fault(string_view value) {
     if (n == sizeof raw) return "is longer than 1024 bytes";
     if (value[i] == '%') {
       if (i + 2 >= value.size() || hex_digit(value[i + 1]) < 0 || hex_digit(value[i + 2]) < 0) {
-        return "has a % that is not followed by two upper-case hex digits";
+        return "has a % that is not followed by two hex digits";
       }
-      char c = static_cast<char>(hex_digit(value[i + 1]) * 16 + hex_digit(value[i + 2]));
-      if (is_plain(c)) return "percent-encodes a character that needs none";
-      raw[n++] = c;
+      raw[n++] = static_cast<char>(hex_digit(value[i + 1]) * 16 + hex_digit(value[i + 2]));
       i += 3;
     } else {
       if (!is_plain(value[i])) return "has a character that must be percent-encoded";
@@ -71,6 +70,17 @@ bool comes_before(string_view a, string_view b) {
   int ia = first_class_index(a), ib = first_class_index(b);
   if (ia >= 0 || ib >= 0) return ib < 0 || (ia >= 0 && ia < ib);
   return a < b;
+}
+
+void write_canonical_value(string_view encoded, Writer &out) {
+  if (encoded.find('%') == string_view::npos) {
+    out << encoded;
+    return;
+  }
+  char raw[kMaxTagValueBytes];
+  Writer value(raw, sizeof raw);
+  decode_tag_value(encoded, value);
+  quote_tag_text(value.view(), out);
 }
 
 }  // namespace
@@ -134,7 +144,8 @@ bool merge_tags(const TagSet &base, const TagSet &over, Writer &out) {
   size_t start = out.size();
   for (size_t i = 0; i < n; ++i) {
     if (i) out << ',';
-    out << all[i].key << '=' << all[i].value;
+    out << all[i].key << '=';
+    write_canonical_value(all[i].value, out);
   }
   return n <= kMaxTagCount && !out.overflowed() && out.size() - start <= kMaxTagsBytes;
 }

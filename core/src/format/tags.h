@@ -17,7 +17,7 @@ extern const string_view kFirstClassTagNames[kFirstClassTagCount];
 
 struct Tag {
   string_view key;
-  string_view value;  // percent-encoded, canonical
+  string_view value;  // percent-encoded, perhaps more than needed
 };
 
 // A parsed set; the views point into the text it was parsed from.
@@ -28,7 +28,7 @@ struct TagSet {
   const Tag *find(string_view key) const;
 };
 
-// Parses key=value,key=value. On a fault returns false, sets `fault_at` to its position, and writes one sentence that
+// Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets `fault_at` to its position, and writes one sentence that
 // names the key and the rule to `message`.
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
 

@@ -77,10 +77,10 @@ TEST(Tags, ABrokenRuleIsNamed) {
       {"a b=c", "is not", 0},
       {"a=b,a=c", "is given twice", 4},
       {"a=b c", "percent-encoded", 0},
-      {"a=%2c", "upper-case", 0},
-      {"a=%41", "needs none", 0},
-      {"a=%", "upper-case", 0},
-      {"a=%2", "upper-case", 0},
+      {"a=%", "two hex digits", 0},
+      {"a=%2", "two hex digits", 0},
+      {"a=%2g", "two hex digits", 0},
+      {"a=%0a", "control", 0},
       {"a=%0A", "control", 0},
       {"a=%7F", "control", 0},
       {"a=%FF", "UTF-8", 0},
@@ -107,6 +107,14 @@ TEST(Tags, ABrokenRuleIsNamed) {
 TEST(Tags, CanonicalOrder) {
   EXPECT_EQ(merge("", "z=1,rank=0,job=j,b=2,task=t,a=3,stage=s,workflow=w,a.b=4,a-b=5"),
             "workflow=w,stage=s,task=t,job=j,rank=0,a=3,a-b=5,a.b=4,b=2,z=1");
+}
+
+TEST(Tags, AValueEncodedMoreThanNeededIsTaken) {
+  EXPECT_EQ(merge("stage=%41", "task=make%3a1,note=%2c%2C"), "stage=A,task=make:1,note=%2C%2C");
+  const std::string longest = "k=" + std::string(1024, 'v');
+  std::string encoded = "k=";
+  for (int i = 0; i < 1024; ++i) encoded += "%76";
+  EXPECT_EQ(merge("", encoded), longest);
 }
 
 TEST(Tags, TheLaterValueWins) {
