@@ -32,7 +32,8 @@ bool is_file(const std::string &path) {
 }
 
 bool is_of_a_run(string_view name) {
-  return name == "TAILRACE_RUN" || name == "TAILRACE_TAGS" || name == "TAILRACE_CLOCK" || name == "TAILRACE_PROCESS";
+  return name == "TAILRACE_RUN" || name == "TAILRACE_TAGS" || name == "TAILRACE_CLOCK" || name == "TAILRACE_PROCESS" ||
+         name == "TAILRACE_MANAGED_TAGS";
 }
 
 std::string clock_reference() {

@@ -4,6 +4,7 @@
 #include <elf.h>
 
 #include "base/arena.h"
+#include "format/managers.h"
 
 namespace tailrace {
 
@@ -17,11 +18,6 @@ namespace {
 
 constexpr string_view kPreload = "LD_PRELOAD=";
 constexpr string_view kLibrary = "libtailrace.so";
-
-// Variables in which resource managers give the job. The first that is set counts.
-constexpr string_view kJobVariables[] = {"FLUX_JOB_ID=", "SLURM_JOB_ID=", "PBS_JOBID=", "LSB_JOBID="};
-constexpr string_view kRankVariables[] = {
-    "FLUX_TASK_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
 
 string_view copy(string_view s) {
   auto *p = static_cast<char *>(arena_allocate(s.size() + 1));
@@ -81,21 +77,10 @@ bool drop_own_preload(char *list) {
   return p != list;
 }
 
-template <size_t N>
-void take_first(const char *entry, const string_view (&names)[N], size_t &best, string_view &value) {
-  for (size_t i = 0; i < N && i < best; ++i) {
-    if (starts_with(entry, names[i]) && entry[names[i].size()]) {
-      best = i;
-      value = string_view(entry + names[i].size());
-    }
-  }
-}
-
 }  // namespace
 
 bool read_environment(char **environment, StartEnvironment &out) {
   for (size_t i = 0; i < kSettingCount; ++i) out.values[i] = kSettings[i].fallback;
-  size_t job = SIZE_MAX, rank = SIZE_MAX;
   for (char **e = environment; e && *e; ++e) {
     for (size_t i = 0; i < kSettingCount; ++i) {
       string_view value;
@@ -106,14 +91,14 @@ bool read_environment(char **environment, StartEnvironment &out) {
         if (is_this_library(element)) out.preload = element;
       });
     }
-    take_first(*e, kJobVariables, job, out.job);
-    take_first(*e, kRankVariables, rank, out.rank);
   }
   if (out[Setting::TAILRACE_RUN].empty()) return false;
   for (string_view &v : out.values) v = copy(v);
   out.preload = copy(out.preload);
-  out.job = copy(out.job);
-  out.rank = copy(out.rank);
+  char managed[kMaxTagsBytes];
+  Writer tags(managed, sizeof managed);
+  find_managed_tags(environment, tags);
+  out.managed = copy(tags.view());
   return true;
 }
 
@@ -173,16 +158,17 @@ string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const
   return {};
 }
 
-ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view tags, string_view process,
-                                   char *const *environment)
-    : start_(start), tags_(tags), process_(process), environment_(environment) {
+ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view tags, string_view managed,
+                                   string_view process, char *const *environment)
+    : start_(start), tags_(tags), managed_(managed), process_(process), environment_(environment) {
   for (char *const *e = environment; e && *e; ++e) {
     ++count_;
     if (starts_with(*e, kPreload)) other_preloads_ = string_view(*e + kPreload.size());
   }
   bytes_ = (count_ + kSettingCount + 2) * sizeof(char *);
   for (size_t i = 0; i < kSettingCount; ++i) bytes_ += kSettings[i].name.size() + start.values[i].size() + 2;
-  bytes_ += tags.size() + process.size() + kPreload.size() + start.preload.size() + other_preloads_.size() + 2;
+  bytes_ += tags.size() + managed.size() + process.size() + kPreload.size() + start.preload.size() +
+            other_preloads_.size() + 2;
 }
 
 static bool is_replaced(const StartEnvironment &start, const char *entry) {
@@ -225,6 +211,7 @@ char **ChildEnvironment::build(void *memory) const {
   for (size_t i = 0; i < kSettingCount; ++i) {
     string_view value = start_.values[i];
     if (i == static_cast<size_t>(Setting::TAILRACE_TAGS)) value = tags_;
+    if (i == static_cast<size_t>(Setting::TAILRACE_MANAGED_TAGS)) value = managed_;
     if (i == static_cast<size_t>(Setting::TAILRACE_PROCESS)) value = process_;
     if (value.empty() || value == kSettings[i].fallback) continue;
     entries[n++] = text;

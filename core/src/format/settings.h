@@ -28,8 +28,7 @@ extern const SettingRow kSettings[kSettingCount];
 struct StartEnvironment {
   string_view values[kSettingCount];
   string_view preload;  // the LD_PRELOAD element that is this library; empty when it was loaded otherwise
-  string_view job;      // from the resource manager's own variables, not encoded
-  string_view rank;
+  string_view managed;  // tags from the managers' own variables (managers.h)
 
   string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
   // TAILRACE_PROPAGATE=environment: the settings are visible, and the program may remove them.
@@ -50,7 +49,9 @@ bool is_wanted_in(const StartEnvironment &start, char *const *environment);
 // The environment for a program that is started: the caller's, with the settings injected.
 class ChildEnvironment {
  public:
-  ChildEnvironment(const StartEnvironment &start, string_view tags, string_view process, char *const *environment);
+  // `managed`: those of `tags` that a manager's variables gave.
+  ChildEnvironment(const StartEnvironment &start, string_view tags, string_view managed, string_view process,
+                   char *const *environment);
   // Memory that build() needs, for alloca: a vfork child may neither allocate nor leak in its parent.
   size_t bytes() const { return bytes_; }
   char **build(void *memory) const;
@@ -63,7 +64,7 @@ class ChildEnvironment {
 
  private:
   const StartEnvironment &start_;
-  string_view tags_, process_;
+  string_view tags_, managed_, process_;
   char *const *environment_;
   string_view other_preloads_;
   size_t count_ = 0, bytes_ = 0;

@@ -33,6 +33,7 @@
 #include "session/path_buffer.h"
 #include "session/process_description.h"
 #include "session/record.h"
+#include "session/root_context.h"
 #include "session/segment.h"
 #include "session/segment_file.h"
 
@@ -139,29 +140,6 @@ void read_detail() {
   if (!parse_detail(g.environment[Setting::TAILRACE_DETAIL], g.detail)) g.detail = {};
 }
 
-// The process's own context: the tags it was given, and those from the resource manager's variables.
-void make_root_context() {
-  Session &g = g_session;
-  char buffer[kMaxTagsBytes + 1], extra[2 * 3 * kMaxTagValueBytes + 16], message[256];
-  Writer faults(message, sizeof message), more(extra, sizeof extra);
-  TagSet given, found;
-  size_t at;
-  // The launcher has checked them; an invalid set counts as empty.
-  if (!parse_tags(g.environment[Setting::TAILRACE_TAGS], given, at, faults)) given.count = 0;
-  auto add = [&](string_view key, string_view value) {
-    if (value.empty() || given.find(key)) return;
-    if (more.size()) more << ',';
-    more << key << '=';
-    encode_tag_value(value, more);
-  };
-  add("job", g.environment.job);
-  add("rank", g.environment.rank);
-  if (!parse_tags(more.view(), found, at, faults)) found.count = 0;
-  Writer all(buffer, sizeof buffer);
-  if (!merge_tags(given, found, all)) all.truncate(0);
-  g.root = intern_context(all.view());
-}
-
 // TAILRACE_PROCESS: <filters>:<user> and, of an image that replaces another of the same process,
 // :<pid>:<start>:<segments>:<this thread's segment>.
 struct Identity {
@@ -217,8 +195,8 @@ bool prepare() {
   read_host_name();
   start_clock();
   read_detail();
-  make_root_context();
-  if (!g.root) return false;
+  TagsOfProcess work;
+  if (!make_root_context(g.environment.managed, work)) return false;
   Identity given(g.environment[Setting::TAILRACE_PROCESS]);
   g.journal_uid = given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
   begin_process();

@@ -3,7 +3,7 @@
 //   process ── g_session: Session
 //                │
 //                ├─ wiped ──────────► WipedOnFork      one page that fork(2) zeroes: `alive` and the three locks
-//                ├─ root ───────────► Context          the process's own tags; never freed (session/context.h)
+//                ├─ root ───────────► Context          the process's own tags; never freed (session/root_context.h)
 //                ├─ threads ────────► Thread ─► Thread ─► ...        never freed; an ended thread's is used again
 //                │                      │         │
 //                │                      │ segment │ segment          next, limit: where the next record goes
@@ -96,6 +96,11 @@ struct WipedOnFork {
   Lock reaping;
 };
 
+// What the managers' variables gave, and those of the root context's tags that come from it. Never changed or freed.
+struct ManagedTags {
+  string_view found, used;
+};
+
 enum class State : uint32_t { kNew, kStarting, kOff, kOn };
 
 constexpr size_t kReserveSegments = 8;  // 2 MiB, in a process that gives up rights (session/reserve.h)
@@ -126,7 +131,9 @@ struct Session {
   std::atomic<uint32_t> filters;  // seccomp filters in force, none of which harms the core's system calls
   Ledger *ledger;                 // in the first segment; own_ledger before there is one
   Ledger own_ledger;
-  Context *root;
+  // The process's own context; another one once a manager's variable has changed (managers.h).
+  std::atomic<Context *> root;
+  std::atomic<const ManagedTags *> managed;  // set before the root
   Thread *threads;
   int journal_place;  // format/journal_place.h
   int journal_error;  // errno of the last attempt to make a first segment
@@ -181,7 +188,7 @@ inline uint64_t now_ticks() { return read_ticks(g_session.clock_kind); }
 inline Context *current_context() {
   Context *c = t_context;
   if (__builtin_expect(c != nullptr && !c->finished.load(std::memory_order_relaxed), 1)) return c;
-  return g_session.root;
+  return g_session.root.load(std::memory_order_acquire);
 }
 
 // Whether the program's file gives it rights that its caller has not (set-user-ID, capabilities): it is never traced.

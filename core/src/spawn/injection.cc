@@ -50,9 +50,14 @@ string_view Injection::write_process(Kind kind) {
   return w.view();
 }
 
+static string_view managed_tags() {
+  const ManagedTags *managed = g_session.managed.load(std::memory_order_acquire);
+  return managed ? managed->used : string_view();
+}
+
 Injection::Injection(char *const *environment, Kind kind)
     : environment_(environment),
-      child_(g_session.environment, tags_for(environment), write_process(kind), environment) {}
+      child_(g_session.environment, tags_for(environment), managed_tags(), write_process(kind), environment) {}
 
 char *const *Injection::build(const Program &program, void *memory) const {
   if (program.carries_preload()) return child_.build(memory);

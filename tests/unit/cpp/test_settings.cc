@@ -45,7 +45,7 @@ std::vector<std::string> hidden(const std::vector<std::string> &entries) {
 std::vector<std::string> for_child(const StartEnvironment &start, string_view tags, string_view process,
                                    const std::vector<std::string> &entries) {
   Environment e(entries);
-  ChildEnvironment child(start, tags, process, e.get());
+  ChildEnvironment child(start, tags, "job=7", process, e.get());
   std::vector<char> memory(child.bytes() + 64, '#');
   std::vector<std::string> all = Environment::read(child.build(memory.data()));
   for (size_t i = child.bytes(); i < memory.size(); ++i) EXPECT_EQ(memory[i], '#') << "written past its memory";
@@ -80,8 +80,7 @@ TEST(Settings, AreReadWithTheirDefaults) {
   EXPECT_EQ(s[Setting::TAILRACE_TAGS], "");
   EXPECT_EQ(s[Setting::TAILRACE_JOURNAL_DIR], "/dev/shm");
   EXPECT_EQ(s.preload, "/y/libtailrace.so");
-  EXPECT_EQ(s.job, "f1");
-  EXPECT_EQ(s.rank, "3");
+  EXPECT_EQ(s.managed, "task=7,job=f1,rank=3");
 }
 
 TEST(Settings, Hiding) {
@@ -107,8 +106,9 @@ TEST(Settings, AChildGetsThemBack) {
   EXPECT_TRUE(contains(child, "TAILRACE_PROCESS=1:2:3:4"));
   EXPECT_TRUE(contains(child, "LD_PRELOAD=/l/libtailrace.so:/other.so"));
   EXPECT_TRUE(contains(child, "A=1"));
-  EXPECT_EQ(child.size(), 5u);
-  EXPECT_EQ(for_child(start, "", "", {}).size(), 2u);
+  EXPECT_TRUE(contains(child, "TAILRACE_MANAGED_TAGS=job=7"));
+  EXPECT_EQ(child.size(), 6u);
+  EXPECT_EQ(for_child(start, "", "", {}).size(), 3u);
   Environment e({"TAILRACE_TAGS=mine=1"});
   EXPECT_EQ(ChildEnvironment::tags_in(start, e.get()), "mine=1");
   EXPECT_EQ(ChildEnvironment::tags_in(start, nullptr), "");
@@ -143,7 +143,7 @@ TEST(Settings, AProgramThatCanNotBeTracedGetsNoneOfThem) {
   StartEnvironment start = started({"TAILRACE_RUN=/run", "LD_PRELOAD=/l/libtailrace.so"});
   auto without = [&](const std::vector<std::string> &entries) {
     Environment e(entries);
-    ChildEnvironment child(start, "", "", e.get());
+    ChildEnvironment child(start, "", "", "", e.get());
     std::vector<char> memory(child.bytes() + 64, '#');
     std::vector<std::string> all = Environment::read(child.build_without(memory.data()));
     for (size_t i = child.bytes(); i < memory.size(); ++i) EXPECT_EQ(memory[i], '#') << "written past its memory";

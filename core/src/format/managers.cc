@@ -1,0 +1,168 @@
+// See format/managers.h.
+#include "format/managers.h"
+
+namespace tailrace {
+namespace {
+
+constexpr string_view kKeys[kManagedTagCount] = {"workflow", "stage", "task", "try", "job", "rank"};
+
+enum class Use : uint8_t { kMark, kValue, kPathEnd };
+
+// Text inside of the row: a pointer would be a relocation at each process's start.
+struct Row {
+  Use use;
+  ManagedTag tag;
+  char before[2];
+  char variable[24];
+  char nothing[12];
+};
+
+constexpr Row kRows[] = {
+#define try try_
+#define MANAGER(name, mark) {Use::kMark, ManagedTag::workflow, "", mark, ""},
+#define VARIABLE(tag, before, variable, nothing) {Use::kValue, ManagedTag::tag, before, variable, nothing},
+#define PATH_END(tag, variable) {Use::kPathEnd, ManagedTag::tag, "", variable, ""},
+#include "format/managers.def"
+#undef MANAGER
+#undef VARIABLE
+#undef PATH_END
+#undef try
+};
+constexpr size_t kRowCount = sizeof kRows / sizeof kRows[0];
+
+// The value where `entry` is "<name>=<value>", not empty; else null.
+const char *value_in(const char *entry, const char *name) {
+  for (; *name; ++entry, ++name) {
+    if (*entry != *name) return nullptr;
+  }
+  return *entry == '=' && entry[1] ? entry + 1 : nullptr;
+}
+
+// The last two names of a path, as ".../ab/cdef" has "ab/cdef".
+string_view path_end(string_view path) {
+  while (path.size() > 1 && path[path.size() - 1] == '/') path = slice(path, 0, path.size() - 1);
+  size_t at = path.size();
+  for (int slashes = 0; at > 0; --at) {
+    if (path[at - 1] == '/' && ++slashes == 2) break;
+  }
+  return slice(path, at, path.size() - at);
+}
+
+struct Found {
+  const char *values[kRowCount] = {};
+  // For each key the manager, as the index of its mark, that gives it; kRowCount: none.
+  size_t giver[kManagedTagCount];
+
+  explicit Found(char *const *environment) {
+    for (char *const *e = environment; e && *e; ++e) {
+      for (size_t i = 0; i < kRowCount; ++i) {
+        if ((*e)[0] == kRows[i].variable[0] && !values[i]) values[i] = value_in(*e, kRows[i].variable);
+      }
+    }
+    for (size_t &g : giver) g = kRowCount;
+    size_t mark = 0;
+    for (size_t i = 0; i < kRowCount; ++i) {
+      if (kRows[i].use == Use::kMark) mark = i;
+      auto key = static_cast<size_t>(kRows[i].tag);
+      if (kRows[i].use == Use::kMark || !values[mark] || !has(i) || giver[key] != kRowCount) continue;
+      giver[key] = mark;
+    }
+    const size_t task = giver[static_cast<size_t>(ManagedTag::task)];
+    for (size_t key = 0; key < kTagsOfATask; ++key) giver[key] = gives(task, key) ? task : kRowCount;
+  }
+
+  bool has(size_t row) const { return values[row] && string_view(values[row]) != kRows[row].nothing; }
+
+  bool gives(size_t mark, size_t key) const {
+    for (size_t i = mark + 1; i < kRowCount && kRows[i].use != Use::kMark; ++i) {
+      if (static_cast<size_t>(kRows[i].tag) == key && has(i)) return true;
+    }
+    return false;
+  }
+
+  void write_value(size_t key, Writer &out) const {
+    char raw[kMaxTagValueBytes];
+    Writer value(raw, sizeof raw);
+    for (size_t i = giver[key] + 1; i < kRowCount && kRows[i].use != Use::kMark; ++i) {
+      if (static_cast<size_t>(kRows[i].tag) != key || !has(i)) continue;
+      if (value.size()) value << kRows[i].before;
+      string_view text(values[i]);
+      if (text.size() > sizeof raw) text = slice(text, 0, sizeof raw);
+      value << (kRows[i].use == Use::kPathEnd ? path_end(text) : text);
+    }
+    encode_tag_value(value.view(), out);
+  }
+};
+
+bool is_of_a_task(string_view key) {
+  for (size_t i = 0; i < kTagsOfATask; ++i) {
+    if (key == kKeys[i]) return true;
+  }
+  return false;
+}
+
+void parse_or_clear(string_view text, TagSet &out) {
+  char words[256];
+  Writer message(words, sizeof words);
+  size_t at;
+  if (!parse_tags(text, out, at, message)) out.count = 0;
+}
+
+template <class F>
+void keep_where(TagSet &set, F wanted) {
+  size_t kept = 0;
+  for (size_t i = 0; i < set.count; ++i) {
+    if (wanted(set.tags[i])) set.tags[kept++] = set.tags[i];
+  }
+  set.count = kept;
+}
+
+}  // namespace
+
+void find_managed_tags(char *const *environment, Writer &out) {
+  const Found found(environment);
+  for (size_t key = 0; key < kManagedTagCount; ++key) {
+    if (found.giver[key] == kRowCount) continue;
+    const size_t before = out.size();
+    if (before) out << ',';
+    out << kKeys[key] << '=';
+    const size_t value = out.size();
+    found.write_value(key, out);
+    // Too long together, or nothing of it was text.
+    if (out.overflowed() || out.size() == value) out.truncate(before);
+  }
+}
+
+bool is_manager_variable(string_view name) {
+  for (const Row &row : kRows) {
+    if (name == string_view(row.variable)) return true;
+  }
+  return false;
+}
+
+ProcessTags tags_of_process(string_view given, string_view inherited, string_view found, TagsOfProcess &work) {
+  TagSet &own = work.own, &old = work.old, &now = work.now;
+  parse_or_clear(given, own);
+  parse_or_clear(inherited, old);
+  parse_or_clear(found, now);
+  keep_where(own, [&](const Tag &tag) {
+    const Tag *same = old.find(tag.key);
+    return !same || same->value != tag.value;
+  });
+  const bool has_task = now.find("task") != nullptr;
+  keep_where(old, [&](const Tag &tag) { return !own.find(tag.key) && !(has_task && is_of_a_task(tag.key)); });
+  // A try is one of its own task's.
+  const bool other_task = own.find("task") != nullptr;
+  keep_where(now, [&](const Tag &tag) { return !own.find(tag.key) && !(other_task && tag.key == "try"); });
+  Writer managed(work.managed, sizeof work.managed), all(work.all, sizeof work.all);
+  if (!tailrace::merge_tags(old, now, managed)) managed.truncate(0);
+  parse_or_clear(managed.view(), work.both);
+  if (!tailrace::merge_tags(work.both, own, all)) {
+    managed.truncate(0);
+    all.truncate(0);
+    if (!tailrace::merge_tags({}, own, all)) all.truncate(0);
+  }
+  return {all.view(), managed.view()};
+}
+
+}  // namespace tailrace

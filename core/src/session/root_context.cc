@@ -1,0 +1,59 @@
+// See session/root_context.h.
+#include "session/root_context.h"
+
+#include <unistd.h>
+
+#include <new>
+
+#include "base/arena.h"
+#include "base/sys.h"
+#include "session/context.h"
+#include "session/session.h"
+
+namespace tailrace {
+namespace {
+
+const ManagedTags *keep(string_view found, string_view used) {
+  void *memory = arena_allocate(sizeof(ManagedTags) + found.size() + used.size());
+  if (!memory) return nullptr;
+  auto *text = reinterpret_cast<char *>(static_cast<ManagedTags *>(memory) + 1);
+  char *behind = put(text, found);
+  put(behind, used);
+  return new (memory) ManagedTags{{text, found.size()}, {behind, used.size()}};
+}
+
+struct Renewal {
+  TagsOfProcess tags;
+  char found[kMaxTagsBytes];
+};
+
+}  // namespace
+
+bool make_root_context(string_view found, TagsOfProcess &work) {
+  Session &g = g_session;
+  const ProcessTags tags = tags_of_process(g.environment[Setting::TAILRACE_TAGS],
+                                           g.environment[Setting::TAILRACE_MANAGED_TAGS], found, work);
+  Context *root = intern_context(tags.all);
+  const ManagedTags *managed = root ? keep(found, tags.managed) : nullptr;
+  if (managed) {
+    g.managed.store(managed, std::memory_order_release);
+    Context *before = g.root.exchange(root, std::memory_order_acq_rel);
+    // A thread that returns from a scope to the context of the task before is in that of the present one.
+    if (before && before != root) before->finished.store(1, std::memory_order_relaxed);
+  }
+  return g.root.load(std::memory_order_relaxed) != nullptr;
+}
+
+void renew_root_context() {
+  auto *work = static_cast<Renewal *>(sys::allocate_pages(sizeof(Renewal)));
+  if (!work) return;
+  Writer found(work->found, sizeof work->found);
+  find_managed_tags(environ, found);
+  {
+    Locked lock(g_session.wiped->table);
+    if (found.view() != g_session.managed.load()->found) make_root_context(found.view(), work->tags);
+  }
+  sys::munmap(work, sizeof(Renewal));
+}
+
+}  // namespace tailrace

@@ -1,0 +1,114 @@
+// Tags from managers' variables: what each manager gives, which one wins, and what a child process keeps of its parent's.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/managers.h"
+
+using namespace tailrace;
+
+namespace {
+
+using Entries = std::vector<std::string>;
+
+std::string found(const Entries &entries) {
+  std::vector<char *> pointers;
+  for (const std::string &entry : entries) pointers.push_back(const_cast<char *>(entry.c_str()));
+  pointers.push_back(nullptr);
+  std::string room(kMaxTagsBytes, 0);
+  Writer out(room.data(), room.size());
+  find_managed_tags(pointers.data(), out);
+  return std::string(out.view());
+}
+
+std::pair<std::string, std::string> tags(const char *given, const char *inherited, const char *found) {
+  auto work = std::make_unique<TagsOfProcess>();
+  const ProcessTags tags = tags_of_process(given, inherited, found, *work);
+  return {std::string(tags.all), std::string(tags.managed)};
+}
+
+TEST(Managers, EachGivesItsTags) {
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=sim", "SLURM_STEP_ID=0", "SLURM_PROCID=3", "HOME=/root"}),
+            "stage=sim,task=7.0,job=7,rank=3");
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_RESTART_COUNT=0"}), "task=7,job=7");
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_RESTART_COUNT=2"}), "task=7,try=2,job=7");
+  EXPECT_EQ(found({"PBS_JOBID=12[4].node", "PBS_JOBNAME=sim"}), "stage=sim,task=12%5B4%5D.node,job=12%5B4%5D.node");
+  EXPECT_EQ(found({"LSB_JOBID=9", "LSB_JOBNAME=a b", "LSB_JOBINDEX=0"}), "stage=a%20b,task=9,job=9");
+  EXPECT_EQ(found({"LSB_JOBID=9", "LSB_JOBINDEX=2"}), "task=9.2,job=9");
+  EXPECT_EQ(found({"JOB_ID=5", "JOB_NAME=x", "SGE_TASK_ID=undefined"}), "stage=x,task=5,job=5");
+  EXPECT_EQ(found({"JOB_ID=5", "JOB_NAME=x", "SGE_TASK_ID=8"}), "stage=x,task=5.8,job=5");
+  EXPECT_EQ(found({"AIRFLOW_CTX_DAG_ID=d", "AIRFLOW_CTX_TASK_ID=t", "AIRFLOW_CTX_DAG_RUN_ID=manual__1",
+                   "AIRFLOW_CTX_TRY_NUMBER=1"}),
+            "workflow=d,stage=t,task=manual__1/t,try=1");
+  EXPECT_EQ(found({"CYLC_WORKFLOW_ID=w/run1", "CYLC_TASK_NAME=make", "CYLC_TASK_ID=1/make", "CYLC_TASK_TRY_NUMBER=2"}),
+            "workflow=w/run1,stage=make,task=1/make,try=2");
+  EXPECT_EQ(found({"RP_SESSION_ID=rp.1", "RP_TASK_ID=task.000001", "RP_RANK=0"}),
+            "workflow=rp.1,task=task.000001,rank=0");
+  EXPECT_EQ(found({"NXF_TASK_WORKDIR=/w/work/ab/cdef01"}), "task=ab/cdef01");
+  EXPECT_EQ(found({"NXF_TASK_WORKDIR=/w/work/ab/cdef01/"}), "task=ab/cdef01");
+  EXPECT_EQ(found({"NXF_TASK_WORKDIR=x"}), "task=x");
+  EXPECT_EQ(found({"PARALLEL_SEQ=3", "PARALLEL_PID=77"}), "task=77.3");
+  EXPECT_EQ(found({"FLUX_JOB_ID=f1", "FLUX_TASK_RANK=1"}), "job=f1,rank=1");
+  EXPECT_EQ(found({"AWS_BATCH_JOB_ID=u:3", "AWS_BATCH_JOB_ATTEMPT=1"}), "task=u:3,try=1,job=u:3");
+  EXPECT_EQ(found({"OMPI_COMM_WORLD_RANK=4"}), "rank=4");
+}
+
+TEST(Managers, VariablesOfNobodyGiveNothing) {
+  EXPECT_EQ(found({}), "");
+  EXPECT_EQ(found({"SLURM_JOB_NAME=sim", "SLURM_PROCID=1", "JOB_ID=5", "JOB_NAME=x"}), "");
+  EXPECT_EQ(found({"SLURM_JOB_ID=", "SLURM_JOB_IDS=7", "XSLURM_JOB_ID=7"}), "");
+}
+
+TEST(Managers, TheInnermostGivesTheTaskAndEachLevelItsOwn) {
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=sim", "SLURM_PROCID=0", "PMI_RANK=2", "NXF_TASK_WORKDIR=/w/a/b"}),
+            "task=a/b,job=7,rank=2");
+  EXPECT_EQ(found({"PBS_JOBID=1", "PBS_JOBNAME=p", "AIRFLOW_CTX_TASK_ID=t"}), "stage=t,task=t,job=1");
+}
+
+TEST(Managers, HostileValuesAreEncodedOrLeftOut) {
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=a=b,c\"%\xc3\xa4"}), "stage=a%3Db%2Cc%22%25%C3%A4,task=7,job=7");
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=\n\xff"}), "task=7,job=7");
+  EXPECT_EQ(found({"SLURM_JOB_ID=7", "SLURM_JOB_NAME=" + std::string(5000, 'x')}),
+            "stage=" + std::string(1024, 'x') + ",task=7,job=7");
+  EXPECT_EQ(found({"SLURM_JOB_ID=" + std::string(5000, ' '), "SLURM_JOB_NAME=" + std::string(5000, ' ')}).find("job"),
+            std::string::npos);
+}
+
+TEST(Managers, TheUsersOwnTagsWin) {
+  EXPECT_EQ(tags("stage=mine", "", "stage=sim,task=7,job=7"),
+            std::make_pair(std::string("stage=mine,task=7,job=7"), std::string("task=7,job=7")));
+  EXPECT_EQ(tags("task=a,x=1", "", "stage=sim,task=7,try=2,job=7"),
+            std::make_pair(std::string("stage=sim,task=a,job=7,x=1"), std::string("stage=sim,job=7")));
+}
+
+TEST(Managers, AChildTakesItsOwnVariablesBeforeThoseOfItsParent) {
+  // A job that submits another one.
+  EXPECT_EQ(tags("stage=sim,task=7,job=7", "stage=sim,task=7,job=7", "stage=post,task=8,job=8").first,
+            "stage=post,task=8,job=8");
+  // A step of the same job.
+  EXPECT_EQ(tags("stage=sim,task=7,job=7", "stage=sim,task=7,job=7", "stage=sim,task=7.0,job=7").first,
+            "stage=sim,task=7.0,job=7");
+  // Its environment was cleared.
+  EXPECT_EQ(tags("stage=sim,task=7,job=7", "stage=sim,task=7,job=7", ""),
+            std::make_pair(std::string("stage=sim,task=7,job=7"), std::string("stage=sim,task=7,job=7")));
+  // A workflow manager's task in a job: nothing of the job's stays but its number.
+  EXPECT_EQ(tags("stage=sim,task=7,try=1,job=7", "stage=sim,task=7,try=1,job=7", "task=a/b,job=7").first,
+            "task=a/b,job=7");
+  // An adapter has set the task in between.
+  EXPECT_EQ(tags("stage=align,task=3,job=7", "stage=sim,task=7,job=7", "stage=sim,task=7,job=7").first,
+            "stage=align,task=3,job=7");
+}
+
+TEST(Managers, WhatBreaksTheRulesCountsAsEmpty) {
+  EXPECT_EQ(tags("nonsense", "", "job=7").first, "job=7");
+  EXPECT_EQ(tags("a=1", "nonsense", "nonsense").first, "a=1");
+  std::string many;
+  for (int i = 0; i < 64; ++i) many += (i ? ",k" : "k") + std::to_string(i) + "=v";
+  EXPECT_EQ(tags(many.c_str(), "", "job=7").second, "");
+  EXPECT_EQ(tags(many.c_str(), "", "job=7").first.size(), many.size());
+}
+
+}  // namespace
