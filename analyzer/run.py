@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.store import conditions, engine, ledger, loader, schema
@@ -28,10 +27,13 @@ if TYPE_CHECKING:
 
     from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.edges.file_names import FileNames
-    from tailrace.analyzer.insights import Finding, Insights
+    from tailrace.analyzer.insights import Insights
     from tailrace.analyzer.insights.file_history import FileHistory
+    from tailrace.analyzer.insights.finding_list import Findings
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
+    from tailrace.analyzer.notebook.inline_report import InlineReport
+    from tailrace.analyzer.notebook.plots import Plots
     from tailrace.analyzer.summary.io_summary import Summary
 
 
@@ -399,12 +401,33 @@ class Run(Tables):
 
         return io_summary(self)
 
-    def findings(self) -> list[Finding]:
-        """The findings by cost; see tailrace.analyzer.insights.findings."""
+    def findings(self) -> Findings:
+        """The findings by cost: a list of `Finding`, which a console shows as lines and a notebook as a table with what
+        to do about each; see tailrace.analyzer.insights.findings."""
         return self.insights().findings()
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one self-contained HTML page; see tailrace.analyzer.report.html.write_html."""
-        from tailrace.analyzer.report.html import write_html
+    # ---- to look at ----
 
-        write_html(self, Path(path))
+    def report(self, path: str | os.PathLike[str] | None = None) -> InlineReport:
+        """The report as one self-contained HTML page, which a notebook shows in the cell; with `path`, written there
+        (UTF-8), too. See tailrace.analyzer.notebook.inline_report.
+
+        Raises:
+            OSError: the file can't be written; RunError: the trace can't be read.
+        """
+        from tailrace.analyzer.notebook.inline_report import InlineReport
+
+        return InlineReport(self, path)
+
+    @cached_property
+    def plot(self) -> Plots:
+        """Figures of matplotlib (extra `tailrace[notebook]`): `plot.timeline()`, `plot.bandwidth()`, `plot.sizes()`,
+        `plot.heat_map()`, `plot.flows()`; see tailrace.analyzer.notebook.plots.Plots."""
+        from tailrace.analyzer.notebook.plots import Plots
+
+        return Plots(self)
+
+    def _repr_html_(self) -> str:
+        from tailrace.analyzer.notebook import run_overview
+
+        return run_overview.markup(self)

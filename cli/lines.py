@@ -6,15 +6,16 @@ mark of a name, and goes on further to the right. Without a terminal lines have 
 
 import json
 import shutil
-from contextlib import suppress
-from datetime import datetime, timezone
 
 import click
 
+from tailrace.analyzer.util.formatting import moment_text as since
 from tailrace.analyzer.util.formatting import time_text, visible
 from tailrace.analyzer.util.types import Document
 from tailrace.cli.options import utf8_output
 from tailrace.cli.tables import broken
+
+__all__ = ["command_text", "lasted", "put", "put_json", "put_left_out", "since"]
 
 WIDTH = 80
 LEAST = 24
@@ -38,17 +39,6 @@ def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
 def put_json(document: Document) -> None:
     """Prints an answer as JSON, in UTF-8 whatever the terminal's encoding is."""
     utf8_output().write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-
-
-def since(ns: int | None, first_ns: int | None) -> str:
-    """A time of the run, from its first event on; "" where it is unknown. first_ns: 0 for a date, UTC."""
-    if ns is None or first_ns is None:
-        return ""
-    if first_ns == 0:
-        with suppress(ValueError, OverflowError, OSError):
-            return datetime.fromtimestamp(ns / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return "an impossible time"
-    return f"+{(ns - first_ns) / 1e9:.3f} s"
 
 
 def command_text(words: list[str]) -> str:

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
 MOST = 10
 """Processes, files and neighbours that are listed; --json has all."""
-WAITS = {
-    "data_ns": "waiting for data",
-    "upstream_ns": "waiting for data whose writer was queued",
-    "order_ns": "waiting for predecessors",
-    "queue_ns": "waiting for a worker or nodes",
-    "start_ns": "starting",
-    "io_ns": "running, in calls on files",
-    "compute_ns": "running, computing",
-}
-"""The parts of a declared task's life, in their order."""
 _VIA = {
     "data": "data",
     "fork": "it was started",
@@ -85,6 +75,8 @@ def _head(profile: TaskProfile) -> None:
 
 
 def _time(profile: TaskProfile) -> None:
+    from tailrace.analyzer.insights.profile_text import WAITS
+
     spans = [(text, profile.waits.get(name)) for name, text in WAITS.items()]
     known = [(text, ns) for text, ns in spans if ns]
     if known:

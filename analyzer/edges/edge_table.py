@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ from tailrace import _native
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Array, Ints, Objects
 
 MAX_BURSTS = 16
@@ -68,10 +70,11 @@ file (copy_file_range, sendfile); accesses that began before the end of the one 
 the last one ended, -1 where no offset is known."""
 
 
-@dataclass(frozen=True)
-class Partial:
+@dataclass(frozen=True, repr=False)
+class Partial(Tabular):
     """The tables of the module's docstring; codes are positions in `who` and `files`, bursts in `bursts`."""
 
+    title: ClassVar[str] = "EdgeTable"
     who: pd.DataFrame
     files: pd.DataFrame
     aliases: pd.DataFrame

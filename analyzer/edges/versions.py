@@ -27,14 +27,15 @@ import pandas as pd
 
 from tailrace.analyzer.edges import identities
 from tailrace.analyzer.edges.edge_table import BURST_ORDER, BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
 
 BIRTH_SLACK_NS = 20_000_000
 """Tolerance for birth times, whose clock ticks every 4 or 10 ms."""
 
 
-@dataclass(frozen=True)
-class Versions:
+@dataclass(frozen=True, repr=False)
+class Versions(Tabular):
     """All versions of a run.
 
     table: one row per version: file (code), number, begin_ns, end_ns (last write; begin and end are 0 for file@0),

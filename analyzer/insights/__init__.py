@@ -23,10 +23,12 @@ import pandas as pd
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import Finding
+from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.insights.findings import ranked
 from tailrace.analyzer.insights.inputs import Inputs, inputs_of
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.declared_vs_observed import compare_declared
+from tailrace.analyzer.util.html import lines
 
 __all__ = ["Finding", "Inputs", "Insights", "insights"]
 
@@ -34,13 +36,27 @@ __all__ = ["Finding", "Inputs", "Insights", "insights"]
 class Insights(Analyses):
     """The analyses of a run and the findings made from them."""
 
-    def findings(self) -> list[Finding]:
-        """All findings, in order of their cost."""
-        return self._ranked
+    def __repr__(self) -> str:
+        names = ", ".join(f".{name}" for name in analyses_of(type(self)))
+        tasks = f"{len(self.inputs.tasks):,} tasks and processes"
+        return lines(f"insights of {self.directory}: .findings(), and the analyses of {tasks}: {names}")
+
+    def _repr_html_(self) -> str:
+        return self.findings()._repr_html_()
+
+    def findings(self) -> Findings:
+        """All findings, in order of their cost: a list."""
+        return Findings(self._ranked)
 
     @cached_property
-    def _ranked(self) -> list[Finding]:
+    def _ranked(self) -> Findings:
         return ranked(self)
+
+
+def analyses_of(kind: type[Analyses]) -> list[str]:
+    """The names of its analyses."""
+    public = {name: value for name, value in vars(Analyses).items() if not name.startswith("_")} | vars(kind)
+    return sorted(n for n, value in public.items() if isinstance(value, cached_property) and not n.startswith("_"))
 
 
 _found: weakref.WeakKeyDictionary[AnalyzedRun, Insights] = weakref.WeakKeyDictionary()

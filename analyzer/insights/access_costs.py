@@ -24,6 +24,7 @@ from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
 
 LARGE_BYTES = 1 << 20
@@ -43,8 +44,8 @@ SHORT_NS = 20_000_000
 """A process that lives no longer has done little but start and end."""
 
 
-@dataclass(frozen=True)
-class Costs:
+@dataclass(frozen=True, repr=False)
+class Costs(Tabular):
     """Rows by cost, the largest first; gain_ns: of all rows together.
 
     small: stage, direction, files, calls, bytes, mean_bytes, random (whether most calls were), needed (calls of

@@ -29,6 +29,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
 DURING, BEFORE, WRITERS = "read during write", "read before write", "two writers"
@@ -53,8 +54,8 @@ MAX_WALKS = 5_000
 WHOLE = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class Conflicts:
+@dataclass(frozen=True, repr=False)
+class Conflicts(Tabular):
     """
     rows: columns `COLUMNS`: first and second are tasks (of a read and a write the reader is first), bytes in conflict,
         the first of the common ranges (start, end), when each access began, overlap (they overlapped in time), in_time

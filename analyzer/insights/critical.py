@@ -44,6 +44,7 @@ from tailrace.analyzer.insights.order import DECLARED, INSIDE
 from tailrace.analyzer.insights.resource_waits import ResourceWaits
 from tailrace.analyzer.util import csr, intervals
 from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
 PARTS = ("compute", "io", "stream", "gap", "startup", "stop")
@@ -52,8 +53,8 @@ TASK_PARTS = PARTS[:4]
 RESOURCE, START, REST = "resource", "start", "rest"
 
 
-@dataclass(frozen=True)
-class Critical:
+@dataclass(frozen=True, repr=False)
+class Critical(Tabular):
     """
     bound_ns: the longest chain of work; bound_tasks: its tasks (positions in `Inputs.tasks`), first to last.
     tasks: one row a task: start_ns, end_ns, work_ns (not blocked), slack_ns, path_ns (of the path), critical.

@@ -26,6 +26,7 @@ from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, WORKFLOW_OF, worst_first
 from tailrace.analyzer.util import csr
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
 MAX_SINGLE = 200
@@ -33,8 +34,8 @@ MAX_SINGLE = 200
 STATES = ("never touched", "written, not read", "read, not written", "touched by others only")
 
 
-@dataclass(frozen=True)
-class Declared:
+@dataclass(frozen=True, repr=False)
+class Declared(Tabular):
     """
     table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
     undeclared: its rows with status "undeclared", by bytes.

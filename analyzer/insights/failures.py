@@ -20,6 +20,7 @@ from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.store.processes import keys
 from tailrace.analyzer.util.exit_codes import CRASHES
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools
 
 EVIDENCE = 5
@@ -32,8 +33,8 @@ Task = tuple[str, str]
 """(workflow, task)."""
 
 
-@dataclass(frozen=True)
-class Failure:
+@dataclass(frozen=True, repr=False)
+class Failure(Tabular):
     """Tasks of a stage that ended in the same way.
 
     tasks: rows of `outcomes.table`, seen (whether it left events; such tasks are first) and files (of the first

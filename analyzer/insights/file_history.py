@@ -29,6 +29,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table, file_classes, identities
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.insights import history_text
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -152,6 +153,12 @@ class FileHistory:
     files: list[File]
     up: list[Node] | None
     down: list[Node] | None
+
+    def __repr__(self) -> str:
+        return history_text.text(self)
+
+    def _repr_html_(self) -> str:
+        return history_text.markup(self)
 
     def to_json(self) -> dict[str, Any]:
         """The history as plain values."""

@@ -18,6 +18,7 @@ from glob import escape as literal
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.insights import finding_list
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util import shell
@@ -75,6 +76,12 @@ class Finding:
     count: int = 1
     evidence: Sequence[Row] = ()
     doubts: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return finding_list.finding_text(self)
+
+    def _repr_html_(self) -> str:
+        return finding_list.finding_html(self)
 
     def json(self) -> dict[str, object]:
         """JSON-ready."""

@@ -38,6 +38,7 @@ from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
 from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
 
 FLOOR_BYTES = 4 << 10
@@ -48,8 +49,8 @@ HANDOVER = ["producer", "consumer", "via", "version", "bytes", "given_ns", "take
 """since_ns: where a hand-over lasted from first write to last read, its begin; else `given_ns`."""
 
 
-@dataclass(frozen=True)
-class Inputs:
+@dataclass(frozen=True, repr=False)
+class Inputs(Tabular):
     """The inputs of every analysis.
 
     tasks: one row a task (position = code): the columns of `dataflow.activities` (workflow, stage, task, host, pid,

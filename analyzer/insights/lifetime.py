@@ -25,6 +25,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
 from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
 
 KERNEL, CALLS, RANGES = "kernel", "calls", "ranges"
@@ -33,8 +34,8 @@ STEPS = 400
 """Points of the footprint that are kept."""
 
 
-@dataclass(frozen=True)
-class Lifetime:
+@dataclass(frozen=True, repr=False)
+class Lifetime(Tabular):
     """
     files: one row a data file (index: file code): path, size, born_ns, last_use_ns, gone_ns (-1: not removed),
         live_ns, written_bytes, read_bytes, unique_bytes (each reader's distinct bytes, summed), again_bytes (read less

@@ -25,7 +25,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights import insights, profile_text
 from tailrace.analyzer.insights.file_history import commands, row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import dataflow, outcomes, waits
@@ -149,6 +149,12 @@ class TaskProfile:
     siblings: int
     differences: list[Difference] = field(default_factory=list)
     slowest: list[Call] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return profile_text.text(self)
+
+    def _repr_html_(self) -> str:
+        return profile_text.markup(self)
 
     def to_json(self) -> dict[str, Any]:
         """The profile as plain values."""

@@ -26,6 +26,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.store import ledger, mounts, processes
 from tailrace.analyzer.store.processes import PROCESS, Process
 from tailrace.analyzer.util import grouping, intervals
+from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
 from tailrace.errors import QueryError
 
@@ -41,8 +42,8 @@ ACTIVITY_KEYS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(Tabular):
     """The input of graphs and reports; its size doesn't grow with the number of events.
 
     Parallel over `bursts`: `version` (position in versions.table), `unit` (position in `units`), `cls` (position in

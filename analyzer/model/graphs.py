@@ -9,7 +9,6 @@ computed in tables before: nothing here loops over events.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -32,14 +31,8 @@ from tailrace.analyzer.model.dataflow import (
     partial_activities,
 )
 from tailrace.analyzer.util import grouping
-from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Bools, Graph, Ints
 from tailrace.errors import QueryError
-
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    nx = lazy("networkx")
 
 FILES = ("none", "shared", "all")
 
@@ -95,7 +88,10 @@ def graph(
     if stage and level == "workflow":
         raise QueryError("the level workflow has no stages: select stages at the levels stage, task and process")
     code, table = activities(m, level)
-    out: Graph = nx.MultiDiGraph(level=level, files=shown)
+    # Imports networkx.
+    from tailrace.analyzer.model.graph_drawing import DataflowGraph
+
+    out: Graph = DataflowGraph(level=level, files=shown)
     ids = [activity_id(level, row) for row in table.to_dict("records")]
     for name, row in zip(ids, table.to_dict("records"), strict=True):
         kind = name.split(":", 1)[0]

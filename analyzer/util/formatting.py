@@ -3,6 +3,9 @@ digits."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime, timezone
+
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 
@@ -42,6 +45,17 @@ def _three(value: float) -> str:
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def moment_text(ns: int | None, first_ns: int | None) -> str:
+    """A time of the run, from its first event on: "+1.250 s"; "" where it is unknown. first_ns: 0 for a date, UTC."""
+    if ns is None or first_ns is None:
+        return ""
+    if first_ns == 0:
+        with suppress(ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(ns / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return "an impossible time"
+    return f"+{(ns - first_ns) / 1e9:.3f} s"
 
 
 def percent_text(part: int, whole: int) -> str:

@@ -13,6 +13,7 @@ from importlib import import_module
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FAILURE, RANK, Finding, Rule
+from tailrace.analyzer.insights.finding_list import Findings
 from tailrace.analyzer.model import stages
 
 
@@ -26,7 +27,7 @@ RULES = _rules()
 """Every rule, by what it is about and by kind."""
 
 
-def ranked(found: Analyses) -> list[Finding]:
+def ranked(found: Analyses) -> Findings:
     """The findings of a run: failures, races, what was in order in this run alone, time and bytes by cost, notes, data
     quality.
 
@@ -40,4 +41,4 @@ def ranked(found: Analyses) -> list[Finding]:
         cost = f.count if f.about == FAILURE else f.cost_ns + f.cost_bytes * rate
         return RANK[f.about], bool(f.doubts), -cost, f.kind, f.title
 
-    return sorted(findings, key=key)
+    return Findings(sorted(findings, key=key))
