@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("tailrace.cli.run", "Run a command and trace its I/O and that of all processes it starts."),
     "info": ("tailrace.cli.info", "Print what a run contains and what was lost."),
     "report": ("tailrace.cli.report", "Report findings, stages, files and dataflow, on the terminal or as a web page."),
+    "open": ("tailrace.cli.open", "Show a run in the web browser: the report's page and the timeline."),
     "query": ("tailrace.cli.query", "Print totals of events by stage, task, path or time, or the events."),
     "file": ("tailrace.cli.file", "Show a file's history: versions, writers, readers, what it was made from."),
     "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),

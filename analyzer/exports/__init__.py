@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.edges.run_protocol import AnalyzedRun
     from tailrace.analyzer.exports.format import Format
 
-_HELPERS = ("format", "lineage", "otf2_archive")
+_HELPERS = ("bandwidth_counters", "format", "lineage", "otf2_archive")
 """No formats of one text file: an OTF2 archive is a directory, which `tailrace convert` writes."""
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _HELPERS))

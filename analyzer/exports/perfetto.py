@@ -5,7 +5,11 @@
 A task (or an untagged process) is a track group, named "stage / task"; it has its slice, from its first event to its
 last, and one track a thread. A flow arrow goes from the producer's write to the consumer's read, one a (producer,
 consumer, version of a file): from the last write that was over when the reading began, else from the first write to the
-last read.
+last read. A flow whose calls are not among the events is an instant on the consumer's track instead, which says why in
+its arguments. The first track group has the bandwidth of each stage (bandwidth_counters.py).
+
+What failed has the category `failed` beside its own, and another name (`openat (ENOENT)`, `stage / task (failed)`),
+since viewers colour slices by their names.
 
 Times are us with three decimals since the run's first event, whose time stands in `otherData`: as us since the epoch
 they would not fit a double. Events are written a partition at a time; memory grows with tasks, threads and flows only.
@@ -13,17 +17,21 @@ they would not fit a double. Events are written a partition at a time; memory gr
 
 from __future__ import annotations
 
+import errno as errnos
 import json
+import shlex
 from collections.abc import Iterator
 from functools import partial
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.exports.bandwidth_counters import counters
 from tailrace.analyzer.exports.format import Format
+from tailrace.analyzer.insights.file_history import commands
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import engine, processes
@@ -49,23 +57,67 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
     code, activities = dataflow.activities(m, "task")
     counts = m.table.counts
     origin = int(counts["first_ns"].min()) if len(counts) else 0
+    last = int(counts["last_ns"].max()) if len(counts) else 0
     ends, flows = _flow_ends(m, code)
     pids = zip(processes.keys(m.who), processes.pid_texts(m.who), strict=True)
     called = {key: f"{key[0]} {pid}" for key, pid in pids}
     activity_of = {
         tuple(row): int(code[i]) for i, row in enumerate(m.who[edge_table.WHO].itertuples(index=False, name=None))
     }
-    about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": flows}
+    about = {"run": str(run.meta.get("run_id") or ""), "t0_ns": str(origin), "flows": len(flows)}
     file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(about) + ',"traceEvents":[\n')
     file.write(",\n".join(_tasks(m, code, activities, origin, _ends(run))))
+    for line in counters(m, len(activities) + 1, origin, last):
+        file.write(",\n" + line)
     tracks = _Tracks()
     drawn: dict[int, set[str]] = {}
     for events in _partitions(run):
         for line in _lines(events, activity_of, called, origin, ends, tracks, drawn):
             file.write(",\n" + line)
+    missing = [flow for flow in flows if len(drawn.get(flow.number, ())) < 2]
+    for line in _explained(m, activities, missing, drawn, origin):
+        file.write(",\n" + line)
     file.write("\n]}\n")
-    missing = flows - sum(len(way) == 2 for way in drawn.values())
-    return [f"without an arrow, since their calls were not found: {count_text(missing, 'flow')}"] if missing else []
+    return (
+        [f"without an arrow, since their calls were not found: {count_text(len(missing), 'flow')}"] if missing else []
+    )
+
+
+class _Flow(NamedTuple):
+    """number: its id; producer, consumer: activities; file: its position; at_ns: when the consumer read."""
+
+    number: int
+    producer: int
+    consumer: int
+    file: int
+    bytes: int
+    at_ns: int
+
+
+def _explained(
+    m: Model, activities: pd.DataFrame, flows: list[_Flow], drawn: dict[int, set[str]], origin: int
+) -> Iterator[str]:
+    """An instant on the consumer's own track for each flow without an arrow."""
+    for flow in flows:
+        group = flow.consumer + 1
+        have = drawn.get(flow.number, set())
+        ends = [what for way, what in (("s", "write"), ("f", "read")) if way not in have]
+        why = (
+            f"the call of the {' and that of the '.join(ends)} is not among the events: lost, damaged, or seen in part"
+        )
+        about = {
+            "from": _group_name(activities, flow.producer),
+            "path": clean(str(m.paths[flow.file])),
+            "bytes": flow.bytes,
+            "why there is no arrow": why,
+        }
+        head = f'"pid":{group},"tid":{group},"ts":{_us(flow.at_ns - origin)},"s":"t"'
+        yield f'{{"ph":"i","cat":"dataflow","name":"data without an arrow",{head},"args":{json.dumps(about)}}}'
+
+
+def _group_name(activities: pd.DataFrame, activity: int) -> str:
+    row = activities.iloc[activity]
+    return clean(f"{row['stage']} / {row['label']}" if row["task"] else str(row["label"]))
 
 
 class _Tracks:
@@ -131,10 +183,11 @@ def _tasks(
     """The names of the track groups, in the order of their first events, and each one's own slice, which a viewer that
     knows colour names draws red where the task failed."""
     counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
+    ran = _commands(m, code)
     spans = counts.groupby("activity").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
     for rank, (activity, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
         row = activities.iloc[int(activity)]
-        name = f"{row['stage']} / {row['label']}" if row["task"] else str(row["label"])
+        name = _group_name(activities, int(activity))
         group = int(activity) + 1
         head = f'"pid":{group},"tid":{group}'
         yield f'{{"ph":"M","name":"process_name",{head},"args":{{"name":{_text(name)}}}}}'
@@ -145,9 +198,27 @@ def _tasks(
         }
         end = ends.get((str(row["workflow"]), str(row["task"])), {}) if row["task"] else {}
         keys.update(end)
-        bad = ',"cname":"terrible"' if end.get("status") in (*outcomes.FAILED, outcomes.NEVER_RAN) else ""
-        times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}{bad}'
-        yield f'{{"ph":"X","cat":"task","name":{_text(name)},{head},{times},"args":{json.dumps(keys)}}}'
+        if int(activity) in ran:
+            keys["commands"] = ran[int(activity)]
+        bad = end.get("status") in (*outcomes.FAILED, outcomes.NEVER_RAN)
+        called = _text(f"{name} ({end['status']})" if bad else name)
+        times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}' + (',"cname":"terrible"' if bad else "")
+        cat = "task,failed" if bad else "task"
+        yield f'{{"ph":"X","cat":"{cat}","name":{called},{head},{times},"args":{json.dumps(keys)}}}'
+
+
+MOST_COMMANDS = 20
+"""Command lines of a task that are written."""
+
+
+def _commands(m: Model, code: Ints) -> dict[int, Json]:
+    """The command lines of each activity's processes, each once."""
+    known = commands(m)
+    found: dict[int, dict[Json, None]] = {}
+    for activity, process in zip(code.tolist(), processes.keys(m.who), strict=True):
+        if process in known:
+            found.setdefault(activity, {})[clean(shlex.join(known[process]))] = None
+    return {activity: [*lines][:MOST_COMMANDS] for activity, lines in found.items()}
 
 
 def _lines(
@@ -187,19 +258,20 @@ def _lines(
             label = _text(called[process] if tid == process[1] else f"{called[process]} thread {tid}")
             yield f'{{"ph":"M","name":"thread_name","pid":{group},"tid":{track},"args":{{"name":{label}}}}}'
         head = f'"pid":{group},"tid":{track},"ts":{_us(ts - origin)}'
-        parts = [f'"{key}":{quoted(value)}' for key, value in (("path", path), ("to", path2)) if value] + [
-            f'"{key}":{value}'
-            for key, value in (("offset", offset), ("size", size), ("errno", errno))
-            if value is not None
+        error = errnos.errorcode.get(errno, str(errno)) if errno else ""
+        parts = [
+            f'"{key}":{quoted(value)}' for key, value in (("path", path), ("to", path2), ("error", error)) if value
         ]
+        numbers = (("offset", offset), ("size", size), ("errno", errno))
+        parts += [f'"{key}":{value}' for key, value in numbers if value is not None]
+        shown, kind = (f"{name} ({error})", f"{cat},failed") if error else (name, cat)
+        title = f'"name":{quoted(shown)},"cat":{quoted(kind)}'
         args = ",".join(parts)
         end = ts + (dur if span is None else span)
         if span is None:
-            yield f'{{"ph":"X","name":{quoted(name)},"cat":{quoted(cat)},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
+            yield f'{{"ph":"X",{title},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
         else:
-            yield from _totals(
-                f'"name":{quoted(name)},"cat":{quoted(cat)}', head, args, tracks, (ts, end, dur, calls), origin
-            )
+            yield from _totals(title, head, args, tracks, (ts, end, dur, calls), origin)
         for key in [(process, one, at) for one in (file, file2) if one for at in (ts, end)]:
             for flow, way in ends.pop(key, ()):
                 drawn.setdefault(flow, set()).add(way)
@@ -222,8 +294,8 @@ def _totals(
 _TEXTS = ("name", "cat", "path", "path2", "file", "file2")
 
 
-def _flow_ends(m: Model, code: Ints) -> tuple[Ends, int]:
-    """Where each flow's arrow begins and ends, and how many flows there are."""
+def _flow_ends(m: Model, code: Ints) -> tuple[Ends, list[_Flow]]:
+    """Where each flow's arrow begins and ends, and the flows."""
     rows = dataflow.flow_table(m, "task")
     rows = rows[(rows["producer"] >= 0)]
     bursts = m.bursts.assign(activity=code[m.bursts["who"].to_numpy()])
@@ -236,10 +308,12 @@ def _flow_ends(m: Model, code: Ints) -> tuple[Ends, int]:
     named = m.table.files["file"].to_numpy()
     process_of = processes.keys(m.who)
     ends: Ends = {}
-    wanted = rows[["producer", "consumer", "version", "file"]].to_numpy().tolist()
-    for flow, (producer, consumer, version, file) in enumerate(wanted, 1):
+    flows: list[_Flow] = []
+    wanted = rows[["producer", "consumer", "version", "file", "bytes"]].to_numpy().tolist()
+    for flow, (producer, consumer, version, file, moved) in enumerate(wanted, 1):
         source, sink = writes.iloc[wrote[(producer, file)]], read.iloc[read_at[(consumer, version)]]
         begin = sink.iloc[int(np.argmin(sink["first_ns"]))]
+        flows.append(_Flow(flow, producer, consumer, file, moved, int(begin["first_ns"])))
         before = source[source["last_ns"] <= begin["first_ns"]]
         if len(before):
             start = before.iloc[int(np.argmax(before["last_ns"]))]
@@ -251,7 +325,7 @@ def _flow_ends(m: Model, code: Ints) -> tuple[Ends, int]:
         for way, who, at in places:
             key = (process_of[int(who)], identities.raw(str(named[file])), int(at))
             ends.setdefault(key, []).append((flow, way))
-    return ends, len(wanted)
+    return ends, flows
 
 
 FORMAT = Format(write, "timeline with arrows from write to read, for ui.perfetto.dev")

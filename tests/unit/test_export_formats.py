@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,7 +20,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from support.flowcase import T0_NS, FakeRun, Story
+from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import exports
 from tailrace.analyzer.exports import dot, lineage, perfetto, wfformat
 from tailrace.analyzer.insights import insights
@@ -239,6 +240,8 @@ class Timeline:
         assert data["displayTimeUnit"] == "ns"
         self.slices: list[dict[str, Any]] = []
         self.names: dict[Any, str] = {}
+        self.counters: dict[str, list[tuple[float, float]]] = {}
+        self.instants: list[dict[str, Any]] = []
         self.flows: dict[int, dict[str, dict[str, Any]]] = {}
         for event in data["traceEvents"]:
             getattr(self, f"_take_{event['ph']}")(event)
@@ -250,6 +253,17 @@ class Timeline:
         assert event["dur"] >= 0
         assert isinstance(event["name"], str)
         self.slices.append(event)
+
+    def _take_C(self, event: dict[str, Any]) -> None:
+        (value,) = event["args"].values()
+        assert value >= 0
+        series = self.counters.setdefault(event["name"], [])
+        assert not series or series[-1][0] < event["ts"], "a counter goes forward in time"
+        series.append((event["ts"], value))
+
+    def _take_i(self, event: dict[str, Any]) -> None:
+        assert event["s"] == "t"
+        self.instants.append(event)
 
     def _take_M(self, event: dict[str, Any]) -> None:
         if event["name"] == "process_name":
@@ -316,6 +330,56 @@ class TestPerfetto:
         sizes = [len(part) for part in perfetto._partitions(run)]
         assert len(sizes) == 5
         assert max(sizes) <= len(run.rows) // 5 + 1
+
+    def test_the_area_below_a_counter_is_what_its_stage_moved(self) -> None:
+        story = Story()
+        moved = {"make": 0, "use": 0}
+        for at, size, dur in ((0, 1 << 20, 400 * MS), (450, 3 << 20, MS), (451, 1000, 20 * MS)):
+            story.write("/d/a", moved["make"], size, stage="make", task="m", pid=1, at_ms=at, dur=dur)
+            moved["make"] += size
+        story.read("/d/a", 0, 2 << 20, stage="use", task="u", pid=2, at_ms=900, dur=100 * MS)
+        timeline = Timeline(written("perfetto", story.run(2)))
+        assert set(timeline.counters) == {"make: written MiB/s", "use: read MiB/s"}
+        for name, wanted in (("make: written MiB/s", moved["make"]), ("use: read MiB/s", 2 << 20)):
+            series = timeline.counters[name]
+            assert series[-1][1] == 0
+            area = sum(rate * (later[0] - at) / 1e6 for (at, rate), later in pairwise(series)) * (1 << 20)
+            assert area == pytest.approx(wanted, rel=1e-4)
+
+    def test_a_call_that_failed_has_a_name_and_a_category_of_its_own(self) -> None:
+        story = Story()
+        story.write("/d/a", stage="s", task="t")
+        story.event("openat", "/d/none", stage="s", task="t", ret=-1, errno=2)
+        calls = [event for event in Timeline(written("perfetto", story.run())).slices if event["cat"] != "task"]
+        assert [(event["name"], event["cat"]) for event in calls] == [
+            ("write", "POSIX"),
+            ("openat (ENOENT)", "POSIX,failed"),
+        ]
+        assert calls[1]["args"]["error"] == "ENOENT"
+
+    def test_a_flow_without_an_arrow_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = hostile_run()
+        partitions = perfetto._partitions
+        monkeypatch.setattr(
+            perfetto, "_partitions", lambda run: (part[part["name"] != "read"] for part in partitions(run))
+        )
+        timeline = Timeline(written("perfetto", run))
+        assert len(timeline.instants) == len(NAMES)
+        for instant in timeline.instants:
+            assert instant["args"]["why there is no arrow"].startswith("the call of the read is not among the events")
+            assert instant["args"]["from"] == 's"< / t 1\n'
+        assert {instant["args"]["path"] for instant in timeline.instants} == {lineage.clean(name) for name in NAMES}
+
+    def test_a_task_has_the_command_lines_of_its_processes(self) -> None:
+        story = Story()
+        story.write("/d/a", stage="s", task="t", pid=1)
+        rows = [{"host": "n1", "pid": 1, "exe": "/bin/sort", "argv": ["sort", "-o", "a b"]}]
+        (task,) = [
+            event
+            for event in Timeline(written("perfetto", story.run(processes=pd.DataFrame(rows)))).slices
+            if event["cat"] == "task"
+        ]
+        assert task["args"]["commands"] == ["sort -o 'a b'"]
 
     def test_threads_of_two_hosts_with_one_id_stay_apart(self) -> None:
         story = Story()
@@ -499,8 +563,11 @@ class TestFailures:
 
     def test_perfetto(self) -> None:
         events = json.loads(written("perfetto", failing_run()))["traceEvents"]
-        found = {e["args"]["task"]: (e["args"]["status"], e.get("cname")) for e in events if e.get("cat") == "task"}
-        assert found == {"a": ("failed", "terrible"), "b": ("canceled", "terrible"), "c": ("retried", None)}
+        tasks = [e for e in events if e.get("cat", "").startswith("task")]
+        found = {e["args"]["task"]: (e["args"]["status"], e.get("cname"), e["cat"]) for e in tasks}
+        bad = ("terrible", "task,failed")
+        assert found == {"a": ("failed", *bad), "b": ("canceled", *bad), "c": ("retried", None, "task")}
+        assert [e["name"].endswith(f"({e['args']['status']})") for e in tasks] == [True, True, False]
 
     def test_graphs(self) -> None:
         run = failing_run()

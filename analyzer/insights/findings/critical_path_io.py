@@ -35,7 +35,10 @@ RULE = Rule(
         "The part of the makespan that the tasks of the critical path spent inside reads, writes and metadata calls"
         " of files. I/O beside the path does not count: without it the run would take as long."
     ),
-    advice=("Read and write less or in larger calls, or use a faster file system (`tailrace whatif --tier` estimates the gain)."),
+    advice=(
+        "Read and write less or in larger calls, or use a faster file system (`tailrace whatif --tier` estimates the"
+        " gain)."
+    ),
     source="Yang and Miller 1988; Bez et al. 2022 (Drishti)",
     query="tailrace.open({run}).insights().critical.stages.nlargest(5, 'io')",
     find=find,
