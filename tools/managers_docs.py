@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "managers.md"
 TABLE = ROOT / "core" / "src" / "format" / "managers.def"
 BEGIN, END = "<!-- tools/managers_docs.py -->\n", "<!-- end -->\n"
 KEYS = ("workflow", "stage", "task", "try", "job", "rank")
-_ROW = re.compile(r"^(MANAGER|VARIABLE|PATH_END)\((.*)\)$")
+_ROW = re.compile(r"^(MANAGER|WORKER|VARIABLE|PATH_END)\((.*)\)$")
 
 
 def page() -> str:
@@ -34,7 +34,7 @@ def _table() -> str:
             continue
         words = [word.strip() for word in re.findall(r'"(?:[^"]*)"|[^,]+', row[2])]
         values = [word.strip('"') for word in words if word]
-        if row[1] == "MANAGER":
+        if row[1] in ("MANAGER", "WORKER"):
             managers.append((values[0], {}))
             continue
         cells = managers[-1][1]

@@ -6,7 +6,9 @@ namespace {
 
 constexpr string_view kKeys[kManagedTagCount] = {"workflow", "stage", "task", "try", "job", "rank"};
 
-enum class Use : uint8_t { kMark, kValue, kPathEnd };
+enum class Use : uint8_t { kMark, kWorkersMark, kValue, kPathEnd };
+
+constexpr bool is_mark(Use use) { return use <= Use::kWorkersMark; }
 
 // Text inside of the row: a pointer would be a relocation at each process's start.
 struct Row {
@@ -20,10 +22,12 @@ struct Row {
 constexpr Row kRows[] = {
 #define try try_
 #define MANAGER(name, mark) {Use::kMark, ManagedTag::workflow, "", mark, ""},
+#define WORKER(name, mark) {Use::kWorkersMark, ManagedTag::workflow, "", mark, ""},
 #define VARIABLE(tag, before, variable, nothing) {Use::kValue, ManagedTag::tag, before, variable, nothing},
 #define PATH_END(tag, variable) {Use::kPathEnd, ManagedTag::tag, "", variable, ""},
 #include "format/managers.def"
 #undef MANAGER
+#undef WORKER
 #undef VARIABLE
 #undef PATH_END
 #undef try
@@ -62,9 +66,9 @@ struct Found {
     for (size_t &g : giver) g = kRowCount;
     size_t mark = 0;
     for (size_t i = 0; i < kRowCount; ++i) {
-      if (kRows[i].use == Use::kMark) mark = i;
+      if (is_mark(kRows[i].use)) mark = i;
       auto key = static_cast<size_t>(kRows[i].tag);
-      if (kRows[i].use == Use::kMark || !values[mark] || !has(i) || giver[key] != kRowCount) continue;
+      if (is_mark(kRows[i].use) || !values[mark] || !has(i) || giver[key] != kRowCount) continue;
       giver[key] = mark;
     }
     const size_t task = giver[static_cast<size_t>(ManagedTag::task)];
@@ -74,7 +78,7 @@ struct Found {
   bool has(size_t row) const { return values[row] && string_view(values[row]) != kRows[row].nothing; }
 
   bool gives(size_t mark, size_t key) const {
-    for (size_t i = mark + 1; i < kRowCount && kRows[i].use != Use::kMark; ++i) {
+    for (size_t i = mark + 1; i < kRowCount && !is_mark(kRows[i].use); ++i) {
       if (static_cast<size_t>(kRows[i].tag) == key && has(i)) return true;
     }
     return false;
@@ -83,7 +87,7 @@ struct Found {
   void write_value(size_t key, Writer &out) const {
     char raw[kMaxTagValueBytes];
     Writer value(raw, sizeof raw);
-    for (size_t i = giver[key] + 1; i < kRowCount && kRows[i].use != Use::kMark; ++i) {
+    for (size_t i = giver[key] + 1; i < kRowCount && !is_mark(kRows[i].use); ++i) {
       if (static_cast<size_t>(kRows[i].tag) != key || !has(i)) continue;
       if (value.size()) value << kRows[i].before;
       string_view text(values[i]);
@@ -133,9 +137,11 @@ void find_managed_tags(char *const *environment, Writer &out) {
   }
 }
 
-bool is_manager_variable(string_view name) {
+bool is_workers_variable(string_view name) {
+  bool workers = false;
   for (const Row &row : kRows) {
-    if (name == string_view(row.variable)) return true;
+    if (is_mark(row.use)) workers = row.use == Use::kWorkersMark;
+    if (workers && name == string_view(row.variable)) return true;
   }
   return false;
 }

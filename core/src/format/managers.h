@@ -17,7 +17,8 @@ constexpr size_t kTagsOfATask = 4;
 // none. `out` needs kMaxTagsBytes; longer ones are left out.
 void find_managed_tags(char *const *environment, Writer &out);
 
-bool is_manager_variable(string_view name);
+// Whether a worker of a manager is in another task once it has changed this variable.
+bool is_workers_variable(string_view name);
 
 // Working memory, too large for the stack of a thread.
 struct TagsOfProcess {

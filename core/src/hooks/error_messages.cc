@@ -1,5 +1,8 @@
 // Hooks: messages to stderr, whose length libc does not return. It is computed by the rules of the man pages (err(3),
 // error(3), perror(3)).
+//
+// err, error, warn and their kin are no standard's, and short names: programs have libraries with functions of their own
+// by these names and with other parameters, as Slurm's error(format, ...). Calls of those pass as they are, unrecorded.
 #include <err.h>
 #include <error.h>
 #include <signal.h>
@@ -81,31 +84,46 @@ TAILRACE_HOOK void psignal(int signal, const char *text) {
   REAL(psignal)(signal, text);
 }
 
-#define WARN_HOOK(symbol, vsymbol, with_error)                             \
-  TAILRACE_HOOK void vsymbol(const char *format, va_list args) {           \
-    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error)); \
-    REAL(vsymbol)(format, args);                                           \
-  }                                                                        \
-  TAILRACE_HOOK void symbol(const char *format, ...) {                     \
-    va_list args;                                                          \
-    va_start(args, format);                                                \
-    vsymbol(format, args);                                                 \
-    va_end(args);                                                          \
+// Passes the call on with its registers and up to 256 bytes of its stack, more than such functions take.
+#define PASS_ON(symbol) \
+  __builtin_return(     \
+      __builtin_apply(reinterpret_cast<void (*)(...)>(real_address(Fn::f_##symbol)), __builtin_apply_args(), 256))
+
+// Defined by other names than libc's: its declarations say that some of them never return.
+#define NAMED(symbol) __asm__(#symbol)
+
+#define WARN_HOOK(symbol, vsymbol, with_error)                                          \
+  TAILRACE_HOOK void hooked_##vsymbol(const char *format, va_list args) NAMED(vsymbol); \
+  TAILRACE_HOOK void hooked_##vsymbol(const char *format, va_list args) {               \
+    if (is_not_libcs(Fn::f_##vsymbol)) PASS_ON(vsymbol);                                \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));              \
+    REAL(vsymbol)(format, args);                                                        \
+  }                                                                                     \
+  TAILRACE_HOOK void hooked_##symbol(const char *format, ...) NAMED(symbol);            \
+  TAILRACE_HOOK void hooked_##symbol(const char *format, ...) {                         \
+    if (is_not_libcs(Fn::f_##symbol) || is_not_libcs(Fn::f_##vsymbol)) PASS_ON(symbol); \
+    va_list args;                                                                       \
+    va_start(args, format);                                                             \
+    hooked_##vsymbol(format, args);                                                     \
+    va_end(args);                                                                       \
   }
 WARN_HOOK(warn, vwarn, true)
 WARN_HOOK(warnx, vwarnx, false)
 
-#define ERR_HOOK(symbol, vsymbol, with_error)                                \
-  TAILRACE_HOOK void vsymbol(int status, const char *format, va_list args) { \
-    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));   \
-    REAL(vsymbol)(status, format, args);                                     \
-    __builtin_unreachable();                                                 \
-  }                                                                          \
-  TAILRACE_HOOK void symbol(int status, const char *format, ...) {           \
-    va_list args;                                                            \
-    va_start(args, format);                                                  \
-    vsymbol(status, format, args);                                           \
-    __builtin_unreachable();                                                 \
+#define ERR_HOOK(symbol, vsymbol, with_error)                                                       \
+  TAILRACE_HOOK void hooked_##vsymbol(int status, const char *format, va_list args) NAMED(vsymbol); \
+  TAILRACE_HOOK void hooked_##vsymbol(int status, const char *format, va_list args) {               \
+    if (is_not_libcs(Fn::f_##vsymbol)) PASS_ON(vsymbol);                                            \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));                          \
+    REAL(vsymbol)(status, format, args);                                                            \
+  }                                                                                                 \
+  TAILRACE_HOOK void hooked_##symbol(int status, const char *format, ...) NAMED(symbol);            \
+  TAILRACE_HOOK void hooked_##symbol(int status, const char *format, ...) {                         \
+    if (is_not_libcs(Fn::f_##symbol) || is_not_libcs(Fn::f_##vsymbol)) PASS_ON(symbol);             \
+    va_list args;                                                                                   \
+    va_start(args, format);                                                                         \
+    hooked_##vsymbol(status, format, args);                                                         \
+    va_end(args);                                                                                   \
   }
 ERR_HOOK(err, verr, true)
 ERR_HOOK(errx, verrx, false)
@@ -142,6 +160,7 @@ int decimal_digits(unsigned v) { return static_cast<int>(digit_count(v)); }
 }  // namespace
 
 TAILRACE_HOOK void error(int status, int errnum, const char *format, ...) {
+  if (is_not_libcs(Fn::f_error)) PASS_ON(error);
   va_list args;
   va_start(args, format);
   int64_t prefix = error_print_progname ? 0 : program_bytes() + 2;
@@ -152,6 +171,7 @@ TAILRACE_HOOK void error(int status, int errnum, const char *format, ...) {
 }
 
 TAILRACE_HOOK void error_at_line(int status, int errnum, const char *file, unsigned line, const char *format, ...) {
+  if (is_not_libcs(Fn::f_error_at_line)) PASS_ON(error_at_line);
   va_list args;
   va_start(args, format);
   int64_t place = file ? static_cast<int64_t>(strlen(file)) + 1 + decimal_digits(line) + 2 : 1;

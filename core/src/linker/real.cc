@@ -53,6 +53,8 @@ void *find_real(Fn f) {
   return p;
 }
 
+bool is_not_libcs(Fn f) { return find_real(f) != find_in_libc(function(f).symbol.data()); }
+
 void *find_real_for(Fn f, void *caller) {
   if (void *p = find_real(f)) return p;
   Dl_info calling;

@@ -31,6 +31,9 @@ inline void *real_address(Fn f) {
   return __builtin_expect(p != nullptr, 1) ? p : resolve_real(f);
 }
 
+// Whether the program's calls of `f` go to another function than the C library's. Its parameters may be others, too.
+bool is_not_libcs(Fn f);
+
 // The wrapper of each hook, in the order of hooks.def: hook_function(i) is the function of kWrappers[i].
 extern void *const kWrappers[];
 extern const size_t kWrapperCount;

@@ -77,6 +77,12 @@ TEST(Managers, HostileValuesAreEncodedOrLeftOut) {
             std::string::npos);
 }
 
+TEST(Managers, OnlyWorkersAreInAnotherTaskOnceTheyChangeAVariable) {
+  EXPECT_TRUE(is_workers_variable("AIRFLOW_CTX_TASK_ID") && is_workers_variable("AIRFLOW_CTX_DAG_RUN_ID"));
+  EXPECT_FALSE(is_workers_variable("SLURM_JOB_NAME") || is_workers_variable("CYLC_TASK_ID"));
+  EXPECT_FALSE(is_workers_variable("") || is_workers_variable("AIRFLOW_CTX"));
+}
+
 TEST(Managers, TheUsersOwnTagsWin) {
   EXPECT_EQ(tags("stage=mine", "", "stage=sim,task=7,job=7"),
             std::make_pair(std::string("stage=mine,task=7,job=7"), std::string("task=7,job=7")));
