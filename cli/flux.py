@@ -3,12 +3,14 @@
 import json
 import os
 import shlex
+import time
 from pathlib import Path
 
 import click
 
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import ManagerError, UsageError
+from tailrace.integrations.indexing import chosen, index_at_end
 from tailrace.integrations.messages import say
 
 LISTED = 20
@@ -41,10 +43,12 @@ def collect(
 
     Queries the surrounding instance (or the one that FLUX_URI names) and the instances inside its jobs. Can be
     repeated at any time: later results replace earlier ones. Without DIR, writes to every run that jobs of the
-    instance were traced into. Also recovers records on this node of tasks whose shell was killed, in your own runs.
+    instance were traced into. Also recovers records on this node of tasks whose shell was killed, in your own runs,
+    and adds the runs to the store that the policy of their jobs (or TAILRACE_STORE) names.
     """
     from tailrace.flux import collect as history
 
+    end = None if within is None else time.monotonic() + within
     try:
         done = history.collect(directory, since, workflow, flux, within)
     except OSError as error:
@@ -64,6 +68,11 @@ def collect(
         say(f"{count_text(len(faults) - LISTED, 'further run')} left out")
     if not done:
         say("no job of this instance was traced into a run")
+    stores: dict[str, list[Path]] = {}
+    for each in written:
+        stores.setdefault(chosen(each.store or None), []).append(each.run_dir)
+    for store, runs in stores.items():
+        index_at_end(runs, store, None if end is None else end - time.monotonic())
 
 
 @command.command()

@@ -58,11 +58,14 @@ def command(directory: Path | None, everything: bool, remove: bool) -> None:
 
 def _seal_all(remove: bool) -> None:
     """Prints a line per run and fact. Raises CoreError when journals could not be sealed."""
-    unsealed = 0
+    unsealed, ended = 0, []
     for found in recovery.seal_all(remove):
         whose = "" if found.user == os.geteuid() else f"user {found.user}: "
         for line in lines(found):
             click.echo(visible(f"{whose}{found.run}: {line}"))
         unsealed += found.failed + bool(found.fault)
+        if found.journals and not (found.alive or found.failed or found.gone):
+            ended.append(Path(found.run))
+    index_at_end(ended)
     if unsealed:
         raise CoreError("not all journals could be sealed: see the lines above")

@@ -25,7 +25,7 @@ constexpr Key kKeys[] = {
     {"library", Kind::kPath, "null"},       {"journal-dir", Kind::kPath, "null"},
     {"block-age", Kind::kInteger, "null"},  {"propagate", Kind::kPropagate, "null"},
     {"memo", Kind::kBoolean, "true"},       {"within", Kind::kWord, "null"},
-    {"detail", Kind::kDetail, "null"},
+    {"detail", Kind::kDetail, "null"},      {"store", Kind::kPath, "null"},
 };
 
 const Key *find_key(string_view name) {
@@ -244,7 +244,9 @@ Json Policy::make_event(const Job &job, const Request &request) const {
   bool chosen = request.run && json_is_true(member(settings_.get(), "choose-run"));
   Json event(json_pack("{s:i s:O s:s s:O}", "version", kEventVersion, "library", member(settings_.get(), "library"),
                        "run", chosen ? request.run : text("run"), "tags", tags.get()));
-  if (const char *within = text("within")) json_object_set_new(event.get(), "within", json_string(within));
+  for (const char *key : {"within", "store"}) {
+    if (const char *word = text(key)) json_object_set_new(event.get(), key, json_string(word));
+  }
   for (const ForwardedSetting &one : kForwardedSettings) {
     json_t *value = member(settings_.get(), one.key);
     if (!json_is_null(value)) json_object_set(event.get(), one.key, value);

@@ -77,7 +77,9 @@ static CString inner_settings(const JobContext &job, const flux_cmd_t *cmd, bool
   if (propagation && is_propagation(propagation)) {
     json_object_set_new(conf.get(), "propagate", json_string(propagation));
   }
-  if (json_t *within = member(job.event.get(), "within")) json_object_set(conf.get(), "within", within);
+  for (const char *key : {"within", "store"}) {
+    if (json_t *word = member(job.event.get(), key)) json_object_set(conf.get(), key, word);
+  }
   Json settings(json_pack("{s:s? s:s? s:s s:s s:b s:O}", "jobtap", job.jobtap.get(), "shell", job.shell_plugins.get(),
                           "job", job.path.get(), "flux-path", job.flux_path.get(), "script", script, "conf",
                           conf.get()));

@@ -43,7 +43,7 @@ class Collected:
     """The result for one run. files: its declared files; jobs, instances: their numbers in these; elsewhere: jobs
     omitted because they were traced into other runs; others: jobs omitted because another user submitted them;
     unreachable: (job id path, reason) of running inner instances that could not be queried; fault: why the run was
-    left out, or ""."""
+    left out, or ""; store: the store that the policy of its jobs names, or ""."""
 
     run_dir: Path
     files: list[Path] = field(default_factory=list)
@@ -53,6 +53,7 @@ class Collected:
     others: int = 0
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     fault: str = ""
+    store: str = ""
 
 
 def find_flux(given: str | Path | None = None) -> Path:
@@ -216,6 +217,8 @@ def _collect_into(
     own = [entry for entry in share if user_of(entry[2]) == owner]
     done.others = len(share) - len(own)
     done.elsewhere = sum(len(instance.jobs) for instance in by_path.values()) - len(share)
+    stores = (trace_event(job).get("store") for _, _, job in own)
+    done.store = next((store for store in stores if isinstance(store, str)), "")
     with declared_folder.opened(done.run_dir, owner) as folder:
         for path, jobs in _by_instance(own).items():
             instance = by_path[path]

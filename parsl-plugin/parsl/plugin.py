@@ -21,7 +21,7 @@ from parsl.dataflow.taskrecord import TaskRecord
 from tailrace import context
 from tailrace import tags as tag_strings
 from tailrace.errors import CoreError, TagError, TailraceError
-from tailrace.integrations import environment, launcher, rundir
+from tailrace.integrations import environment, indexing, launcher, rundir
 from tailrace.integrations.declared_log import DeclaredLog
 from tailrace.integrations.messages import say
 from tailrace.parsl import executors
@@ -45,6 +45,7 @@ def trace(
     tags: Mapping[str, str | int] | None = None,
     stage: StageNames | None = None,
     detail: str | None = None,
+    store: str | Path | None = None,
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
@@ -56,6 +57,8 @@ def trace(
     stage: a task's stage: a mapping from app names, or a callable that takes Parsl's task record. Default, also when
         it returns None: the app's name.
     detail: full, totals or auto[:BYTES], as TAILRACE_DETAIL, for this process and all workers.
+    store: a store of runs (docs/store.md), to which the run is added once this program has ended. Default:
+        TAILRACE_STORE. In a surrounding `tailrace run` that does it, by TAILRACE_STORE.
 
     Changes the executors of `config` in place. Raises TagError when a tag breaks the rules, UsageError when there is no
     such detail. When tracing is
@@ -66,7 +69,7 @@ def trace(
         # Where the settings that the user chose are looked up, for this process and for the workers.
         os.environ["TAILRACE_DETAIL"] = environment.checked_detail(detail)
     try:
-        return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage))
+        return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage), store)
     except (TailraceError, OSError) as error:
         _log.warning("tailrace: this workflow is not traced: %s", error)
         return config
@@ -78,10 +81,12 @@ def _trace(
     workflow: str,
     base_tags: str,
     stage_of: Callable[[TaskRecord], str | None],
+    store: str | Path | None,
 ) -> Config:
     library = str(environment.library_path())
     directory = _run_directory(run_dir, base_tags)
     workflow = _unused_name(directory, workflow)
+    _add_to_store(directory, store)
     _attach(directory)
     workflow_tags = tag_strings.merge(base_tags, tag_strings.encode({"workflow": workflow}))
     settings = _worker_settings(directory, workflow_tags)
@@ -160,6 +165,25 @@ def _run_directory(wanted: str | Path | None, tags: str) -> Path:
     if wanted is None:
         say(f"tracing into {directory}")
     return directory
+
+
+_indexed: set[Path] = set()
+"""Runs that are added to a store after this process."""
+
+
+def _add_to_store(directory: Path, store: str | Path | None) -> None:
+    """Has the run added to a store once this process has ended; before it is traced."""
+    if not indexing.chosen(store) or directory in _indexed:
+        return
+    if not context.active():
+        indexing.index_after(directory, indexing.chosen(store))
+        _indexed.add(directory)
+    elif store is not None and not os.environ.get(indexing.STORE):
+        _log.warning(
+            "tailrace: the run is not added to %s by this program, which is traced already: set %s where that began",
+            store,
+            indexing.STORE,
+        )
 
 
 def _attach(directory: Path) -> None:

@@ -234,10 +234,13 @@ def test_the_history_is_collected_when_a_traced_instance_ends(start_flux, tmp_pa
     instance = start_flux(env={"FLUX_MODPROBE_PATH_APPEND": MODPROBE})
     job = instance.submit("--urgency=hold", "true")
     tags = json.dumps({"workflow": "w", "stage": "s", "task": "t"})
-    instance.run("post-job-event", job, "tailrace.trace", "version=1", f"run={run_dir}", f"tags={tags}")
+    store = tmp_path / "store"
+    event = ("version=1", f"run={run_dir}", f"tags={tags}", f"store={store}")
+    instance.run("post-job-event", job, "tailrace.trace", *event)
     instance.run("job", "urgency", job, "default")
     instance.wait(job)
     assert instance.stop() == 0
+    assert tailrace.open_store(store).read("tasks", ["task", "status"]).to_pylist() == [{"task": "t", "status": "done"}]
     tasks = tailrace.open(run_dir).declared_tasks
     assert tasks[["workflow", "stage", "task", "status"]].to_numpy().tolist() == [["w", "s", "t", "done"]]
 

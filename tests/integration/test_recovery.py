@@ -190,8 +190,9 @@ def test_all_journals_of_a_user(tmp_path: Path) -> None:
         tmp_path,
         """
         killed one; killed two; killed gone; rm -r gone
-        TAILRACE seal --all; echo "-> $?"
+        TAILRACE_STORE=store TAILRACE seal --all; echo "-> $?"
         TAILRACE query one --by name --format csv | grep pread
+        echo "$(ls -d store/data/*/*/e-* | wc -l) in the store"
         TAILRACE seal --all --remove; echo "-> $?"
         TAILRACE seal --all; echo "-> $?"
         find /dev/shm -type f
@@ -202,6 +203,7 @@ def test_all_journals_of_a_user(tmp_path: Path) -> None:
     assert re.search(r"/mnt/two: recovered [\d,]+ events from 1 journal", first)
     assert re.search(r"/mnt/gone: the run is gone: 1 journal of it, .* `tailrace seal --all --remove`", first)
     assert re.search(rf"pread.*\b{READS}\b", second)
+    assert "2 in the store" in second, done
     assert "/mnt/gone: the run is gone: removed 1 journal of it" in second and "/mnt/one" not in second
     assert third.split() == ["0"] and done.stdout.endswith("-> 0\n"), done.stdout
 
