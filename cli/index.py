@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, visible
+from tailrace.cli.options import scheduler_option
 from tailrace.errors import RunError, UsageError
 
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -51,6 +52,7 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     help="Write a copy to the new store OUT in which names and paths are hashed, and arguments and texts left out.",
 )
 @click.option("--shared", is_flag=True, help="Make a new store, to which every user may add his runs.")
+@scheduler_option
 def command(
     store: Path,
     runs: tuple[Path, ...],
@@ -68,7 +70,8 @@ def command(
     """Add runs to the store STORE, which is made where there is none.
 
     A run that is there already is passed over, or replaced when it has changed. Who may read a run may read its part of
-    a shared store, and nobody else. With --compact, --keep and --max-size each user changes his own runs only.
+    a shared store, and nobody else. With --compact, --keep and --max-size each user changes his own runs only. On a
+    Dask scheduler each worker indexes runs by itself, and has to reach both the runs and the store.
     """
     from tailrace.analyzer.runstore import parts
     from tailrace.cli import indexing

@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from tailrace.analyzer.runstore.store import Store
+from tailrace.analyzer.store import engine
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.errors import TailraceError
 from tailrace.integrations import user_process
@@ -23,6 +25,8 @@ from tailrace.integrations.messages import say
 _MARKS = ("run.json", "trace")
 _USER_S, _RUN_S = 600, 60
 """For one user's runs, and for each of them."""
+_MOST_RUNS = 50
+"""Runs of a task of a Dask worker: each lists the store once, and a killed one is done again."""
 
 
 @dataclass
@@ -54,7 +58,7 @@ def index(store: Path, directories: Sequence[Path], events: bool = False) -> Ind
     none."""
     opened = Store(store)
     if os.geteuid() != 0 or not opened.shared:
-        return _index(opened, directories, events)
+        return _spread(opened, directories, events) if engine.uses_dask() else _index(opened, directories, events)
     found = Indexed()
     of: dict[int, list[Path]] = {}
     for directory in directories:
@@ -67,7 +71,28 @@ def index(store: Path, directories: Sequence[Path], events: bool = False) -> Ind
     return found
 
 
-def _index(store: Store, directories: Iterable[Path], events: bool) -> Indexed:
+def _spread(store: Store, directories: Sequence[Path], events: bool) -> Indexed:
+    """`_index` by the workers of the Dask scheduler that was chosen, some runs at a time each."""
+    # Absolute, since a worker has another working directory. A task that is done again, since its worker was killed,
+    # passes over the runs that are there.
+    paths = [path.absolute() for path in directories]
+    place = store.path.absolute()
+    size = max(min(len(paths) // (8 * engine.width()), _MOST_RUNS), 1)
+    tasks = [partial(_piece, place, paths[at : at + size], events) for at in range(0, len(paths), size)]
+    found = Indexed()
+    for told in engine.compute(tasks):
+        found.join(Indexed(**told))
+    for path, why in found.failed:
+        say(f"{path} is left out: {why}")
+    return found
+
+
+def _piece(store: Path, directories: Sequence[Path], events: bool) -> dict[str, Any]:
+    with engine.here():
+        return asdict(_index(Store(store), directories, events, told=False))
+
+
+def _index(store: Store, directories: Iterable[Path], events: bool, told: bool = True) -> Indexed:
     found = Indexed()
     for directory in directories:
         try:
@@ -75,7 +100,8 @@ def _index(store: Store, directories: Iterable[Path], events: bool) -> Indexed:
         except (TailraceError, OSError, MemoryError, RecursionError, ValueError, ArithmeticError, LookupError) as error:
             why = " ".join(str(error).split()).removeprefix(f"{directory}: ") or type(error).__name__
             found.failed.append((str(directory), why))
-            say(f"{directory} is left out: {why}")
+            if told:
+                say(f"{directory} is left out: {why}")
     return found
 
 

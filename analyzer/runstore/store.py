@@ -26,6 +26,7 @@ from tailrace.analyzer.util.lazy import lazy
 from tailrace.errors import QueryError, RunError, TailraceError
 
 if TYPE_CHECKING:
+    import dask.dataframe as dd
     import pandas as pd
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -104,7 +105,7 @@ class Store:
         return count is not None and (count == 0 or not events.fault(part))
 
     def _event_rows(self, entry: Entry, part: Part) -> int | None:
-        data = self._dataset(parts.RUNS, [part])
+        data = dataset(parts.RUNS, [part])
         rows = data.to_table(columns=["event_rows"], filter=ds.field("entry") == entry.name)["event_rows"].to_pylist()
         return next(iter(rows), None)
 
@@ -237,6 +238,12 @@ class Store:
 
         return self._steady(reading)
 
+    def dask(self, table: str, columns: Sequence[str] | None = None) -> dd.DataFrame:
+        """A table as a lazy Dask frame with Arrow's types, a partition a file, and the columns of docs/store.md."""
+        from tailrace.analyzer.runstore import dask_frames
+
+        return self._steady(lambda: dask_frames.frame(self, table, columns))
+
     def frame(self, table: str) -> pd.DataFrame:
         """A whole table as a pandas frame."""
         found: pd.DataFrame = self.read(table).to_pandas()
@@ -291,25 +298,10 @@ class Store:
         """Datasets whose rows are those of the table but for entries that don't count. leave: without these parts;
         coded: texts as codes of a dictionary."""
         sources = [(part, out) for part, out in self.sources(table) if part not in leave]
-        yield self._dataset(table, [part for part, out in sources if not out], coded), set()
+        yield dataset(table, [part for part, out in sources if not out], coded), set()
         for part, out in sources:
             if out:
-                yield self._dataset(table, [part], coded), out
-
-    def _dataset(self, table: str, of: Sequence[Part], coded: bool = False) -> ds.Dataset:
-        from tailrace.analyzer.runstore.opening import files_of
-
-        schema = arrow_schema(table, placed=True, coded=coded)
-        form = ds.ParquetFileFormat(
-            dictionary_columns=[field.name for field in schema if pa.types.is_dictionary(field.type)],
-            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
-        )
-        fragments = []
-        for part in of:
-            place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
-            system = files_of(part.access.uid)
-            fragments.append(form.make_fragment(str(part.table(table)), system, partition_expression=place))
-        return ds.FileSystemDataset(fragments, schema, form)
+                yield dataset(table, [part], coded), out
 
     def _steady(self, reading: Callable[[], _Result]) -> _Result:
         """The result of `reading`, again where parts were merged meanwhile, and without those that are damaged."""
@@ -346,6 +338,23 @@ class Store:
         if found:
             self.refresh()
         return found
+
+
+def dataset(table: str, of: Sequence[Part], coded: bool = False) -> ds.Dataset:
+    """A table of parts, with owner and day. coded: texts as codes of a dictionary."""
+    from tailrace.analyzer.runstore.opening import files_of
+
+    schema = arrow_schema(table, placed=True, coded=coded)
+    form = ds.ParquetFileFormat(
+        dictionary_columns=[field.name for field in schema if pa.types.is_dictionary(field.type)],
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
+    )
+    fragments = []
+    for part in of:
+        place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
+        system = files_of(part.access.uid)
+        fragments.append(form.make_fragment(str(part.table(table)), system, partition_expression=place))
+    return ds.FileSystemDataset(fragments, schema, form)
 
 
 def _stamped(table: pa.Table, entry: Entry) -> pa.Table:

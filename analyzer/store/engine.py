@@ -46,6 +46,20 @@ def opened_by(connect: Callable[[], object]) -> Iterator[None]:
         _opener.reset(before)
 
 
+_local: ContextVar[bool] = ContextVar("_local", default=False)
+
+
+@contextmanager
+def here() -> Iterator[None]:
+    """Computes on threads of this process meanwhile: what is a task of a cluster itself would wait for its workers,
+    which may all run such tasks."""
+    before = _local.set(True)
+    try:
+        yield
+    finally:
+        _local.reset(before)
+
+
 def cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -53,6 +67,8 @@ def cores() -> int:
 
 def uses_dask() -> bool:
     """Whether tasks are computed by Dask."""
+    if _local.get():
+        return False
     if (connect := _opener.get()) is not None:
         _opener.set(None)
         connect()
@@ -73,7 +89,7 @@ def _client() -> Any:
         return None
 
 
-def _width() -> int:
+def width() -> int:
     """How many tasks run at once."""
     client = _client()
     return cores() if client is None else max(sum(client.nthreads().values()), 1)
@@ -90,7 +106,7 @@ def stream(tasks: Sequence[Task[T]], ahead: int | None = None) -> Iterator[T]:
     if not tasks:
         return
     if uses_dask():
-        yield from _stream_dask(tasks, _width() if ahead is None else ahead)
+        yield from _stream_dask(tasks, width() if ahead is None else ahead)
         return
     if len(tasks) <= 1:  # without the start of a thread
         yield from (task() for task in tasks)

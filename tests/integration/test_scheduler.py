@@ -157,6 +157,55 @@ def test_a_wrong_scheduler_is_one_line(runs: Path, options: list[str], variables
     assert done.returncode == 2 and "Traceback" not in done.stderr and words in done.stderr.splitlines()[-1]
 
 
+def small_runs(folder: Path, count: int) -> list[str]:
+    """Runs with one process and two files each, of which all share one."""
+    for number in range(count):
+        lines: list[Any] = [tw.host_line(), tw.file_line("1", "/shared", ino=1)]
+        lines.append(tw.file_line("2", f"/own{number}", ino=100 + number))
+        for way, call, file, i in (("r", "read", "1", 0), ("w", "write", "2", 1)):
+            args = {"fhash": file, "dir": way, "size": 10 + number, "offset": 0}
+            lines.append(tw.event(call, tw.T0_US + number * 1000 + i, pid=7, workflow="w", **args))
+        tw.make_run(folder / f"run{number}", {"n-7-1": tw.block(lines, {"start": "1"})})
+    return [f"run{number}" for number in range(count)]
+
+
+def rows_of(store: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]]:
+    rows = tailrace.open_store(store).read(table, columns).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, tmp_path: Path) -> None:
+    words = small_runs(tmp_path, 60)
+    assert run_command("index", "here", *words, folder=tmp_path).stdout == "60 runs indexed; here\n"
+    command = ["index", "there", "--events", "--scheduler", cluster.address, *words, "no-run"]
+    parts = tmp_path / "there" / "data"
+
+    def kill() -> None:
+        while len(list(parts.rglob("e-*/runs.parquet"))) < 10:
+            time.sleep(0.01)
+        cluster.kill_a_worker()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    done = run_command(*command, folder=tmp_path)
+    assert done.returncode == 0 and not killer.is_alive(), done.stderr
+    assert "1 left out; there" in done.stdout and "no-run is left out: there is no such directory" in done.stderr
+    cluster.add_worker()
+    cluster.client.wait_for_workers(2, timeout=60)
+    for table, columns in (
+        ("runs", ["path", "events", "read_bytes", "written_bytes", "run"]),
+        ("files", ["path", "run", "read_bytes", "written_bytes"]),
+        ("edges", ["run", "file", "direction", "bytes", "first_ns"]),
+    ):
+        assert rows_of(tmp_path / "there", table, columns) == rows_of(tmp_path / "here", table, columns)
+    with cluster.client.as_current():
+        store = tailrace.open_store(tmp_path / "there")
+        sums = store.dask("edges").groupby("direction")["bytes"].sum().compute().to_dict()
+        assert sums == dict.fromkeys("rw", sum(10 + number for number in range(60)))
+        assert len(store.dask("events", ["run", "name"]).compute()) == 120
+        assert store.dask("tasks").compute().empty
+
+
 def test_a_killed_worker_changes_nothing(cluster: Cluster, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "PARTITION_RAW_BYTES", 1)
     run = tailrace.open(runs / "one")
