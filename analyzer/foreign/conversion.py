@@ -4,7 +4,8 @@
                         -> convert(directory)
 
 Invariants: the trace itself is never written to. A kept run is published by rename when it is complete, and never
-changed; its name has the state of all files of the trace (size, mtime, inode), so one that changed is converted again.
+changed; its name has the state of all files of the trace (size, mtime, inode), so one that changed is converted again,
+and it says itself what it consists of, so one that is not whole any more is made again.
 What could not be read is in run.json (`foreign.losses`), and so in `run.losses`.
 """
 
@@ -35,6 +36,8 @@ VERSION = 1
 """Of what all formats share: kept runs of another one are converted again."""
 _KEEP_DAYS = 30
 _PREFIX = "foreign-"
+_WHOLE = "whole"
+"""The file of a kept run that says what its other files were when it was complete."""
 _temporary: dict[str, Path] = {}
 """Runs that serve this process only, where the user has no private cache."""
 
@@ -74,7 +77,7 @@ def cached(found: Found) -> Path:
     if cache is None:
         return _for_this_process(found, state)
     kept = cache / f"{_PREFIX}{place}-{state}"
-    if (kept / "run.json").is_file():
+    if _is_whole(kept):
         with suppress(OSError):
             os.utime(kept)
         return kept
@@ -82,15 +85,41 @@ def cached(found: Found) -> Path:
     made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=cache))
     try:
         _write(found, made)
+        (made / _WHOLE).write_text(_parts(made), encoding="utf-8")
+        if not _is_whole(kept):
+            _remove(kept, cache)
         with suppress(OSError):  # another process was first
             made.rename(kept)
     except OSError as error:
         raise RunError(f"{found.path}: the converted trace can't be written to {cache}: {error}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    if not (kept / "run.json").is_file():
+    if not _is_whole(kept):
         raise RunError(f"{found.path}: the converted trace can't be kept as {kept}: remove that")
     return kept
+
+
+def _is_whole(kept: Path) -> bool:
+    try:
+        return (kept / _WHOLE).read_text(encoding="utf-8") == _parts(kept)
+    except (OSError, ValueError):
+        return False
+
+
+def _remove(kept: Path, cache: Path) -> None:
+    """Removes a kept run at once for everybody."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=cache))
+    with suppress(FileNotFoundError):
+        kept.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _parts(run: Path) -> str:
+    """Equal as long as no file of a kept run was changed. Bits that change on the disk are found in blocks by their
+    checksums, when they are read; run.json has none."""
+    files = [file.lstat() for file in sorted((run / "trace").iterdir())]
+    rows = [(status.st_ino, status.st_size, status.st_mtime_ns) for status in files]
+    return json.dumps([hashlib.sha256((run / "run.json").read_bytes()).hexdigest(), rows])
 
 
 def convert(found: Found, directory: Path) -> None:

@@ -7,7 +7,9 @@ aggregated, and without metadata.
 import gzip
 import json
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pandas as pd
 import pytest
 
 import tailrace
-from support import run_schema
+from support import reader, run_schema
 from support.commands import TAILRACE
 from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.util import ownership
@@ -304,6 +306,38 @@ def test_a_second_command_reads_what_the_first_one_kept(tmp_path: Path, cache: P
     trace(place, call("stat", fname="/x"), call("stat", 20, fname="/y"))
     assert tailrace.open(place).info()["events"] == 2, "a trace that changed is read again"
     assert kept.stat().st_mode & 0o077 == 0
+
+
+def remove_a_block(kept: Path) -> None:
+    path = max((kept / "trace").iterdir(), key=lambda path: path.stat().st_size)
+    offset, length, _ = reader.scan_blocks(str(path))[0][0]
+    data = path.read_bytes()
+    path.write_bytes(data[:offset] + data[offset + length :])
+
+
+def spoil_the_losses(kept: Path) -> None:
+    description = json.loads((kept / "run.json").read_bytes())
+    (kept / "run.json").write_text(json.dumps({**description, "foreign": {}}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda kept: next((kept / "trace").iterdir()).unlink(), remove_a_block, spoil_the_losses, shutil.rmtree],
+)
+def test_what_was_kept_and_is_not_whole_any_more_is_made_again(
+    tmp_path: Path, cache: Path, damage: Callable[[Path], None]
+) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(DATA / "us", trace)
+    (trace / "torn.pfw").write_bytes(b"{not json\n")
+    before = tailrace.open(trace)
+    rows, losses = len(before.read(["name"])), before.losses.to_dict("list")
+    (kept,) = cache.glob("foreign-*")
+    damage(kept)
+    again = tailrace.open(trace)
+    assert len(again.read(["name"])) == rows
+    assert again.losses.to_dict("list") == losses
+    assert list(cache.glob("foreign-*")) == [kept] and not list(cache.glob(".foreign-*"))
 
 
 def test_without_a_cache_of_its_own_the_conversion_serves_the_process(
