@@ -129,6 +129,22 @@ class Run(Tables):
         of `events`."""
         return loader.counts(self._catalogue, by, self._reading(by, t0, t1, where)[1])
 
+    def sums(
+        self,
+        keys: Sequence[str],
+        values: Sequence[str],
+        *,
+        t0: int | None = None,
+        t1: int | None = None,
+        blocks: list[loader.Block] | None = None,
+        **where: Any,
+    ) -> list[loader.Sums] | None:
+        """Sums, least and greatest values of columns by groups of the matching events, as functions without arguments
+        that give the groups of a partition each; None where that takes the events themselves (`loader.sums`).
+        Arguments and errors are those of `parts`."""
+        predicates = self._reading([*keys, *values], t0, t1, where)[1]
+        return loader.sums(self._catalogue, keys, values, predicates, mount_rows(self.meta), blocks)
+
     def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[loader.Block]:
         """The blocks of the trace that can hold an event that matches, by their headers. Arguments and errors are those
         of `events`."""

@@ -141,7 +141,7 @@ def command(
     if explain:
         _explain(asked, where)
         return
-    if columns is None and output is None and _write_counts(asked, sort, limit, where, form):
+    if columns is None and output is None and _write_rows(asked, sort, limit, where, form):
         return
     write(_pieces(asked, sort, limit, where), form, output, asked.unit)
 
@@ -185,20 +185,45 @@ class _Asked:
         return query.unit(str(name), self.keys, self.aggregates)
 
 
-def _write_counts(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any], form: str) -> bool:
-    """Prints totals that block headers have; False where events have to be read. Without pandas, whose import takes
-    longer than the answer."""
+def _write_rows(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any], form: str) -> bool:
+    """Prints totals that take no frame of events; False where they do. Without pandas, whose import takes longer than
+    the answer."""
     from tailrace.analyzer.store import query
 
-    rows = query.counted(asked.run, asked.names, asked.aggregates, **where) if form in PLAIN_FORMS else None
-    if rows is None:
+    if form not in PLAIN_FORMS or not asked.totals:
         return False
     names = query.labels(asked.names, asked.aggregates)
-    if not rows or (not asked.names and rows[0][0] == 0):
+    rows: list[tuple[Any, ...]] | None = query.counted(asked.run, asked.names, asked.aggregates, **where)
+    if rows is None:
+        found = query.summed(asked.run, asked.names, asked.aggregates, **where)
+        if found is None:
+            return False
+        _say_what_is_summed(found.totals, 0, found.left_out)
+        rows, events = found.rows, found.events
+    else:
+        events = sum(row[-1] for row in rows)
+    if not events:
         _say_nothing(where)
     rows = query.sorted_rows(rows, names, sort)[:limit]
     PLAIN_FORMS[form](names, rows, asked.unit)
     return True
+
+
+def _say_what_is_summed(totals: int, shared: int, left_out: Sequence[str]) -> None:
+    """totals, shared, left_out: what query.aggregate tells beside its table."""
+    from tailrace.analyzer.util.formatting import count_text
+
+    if totals:
+        say(
+            f"{count_text(totals, 'line')} of totals (--detail) count as one call each where a figure needs each call:"
+            " min, max, nunique and percentiles of sizes and times are of those lines' sums; ranges of sizes and"
+            " times have the number of their calls, their sums are in the row without a range"
+        )
+    if shared:
+        say(f"{count_text(shared, 'line')} of totals (--detail): bytes are spread evenly over each burst of accesses")
+    if left_out:
+        layers = ", ".join(left_out)
+        say(f"without the calls of {layers}, whose bytes and times are in the system calls; --by cat shows them")
 
 
 def _say_nothing(where: dict[str, Any]) -> None:
@@ -280,21 +305,8 @@ def _pieces(asked: _Asked, sort: str | None, limit: int | None, where: dict[str,
         return
     wanted, count = asked.aggregates, figures.COUNT
     table = query.aggregate(asked.run, asked.names, list(dict.fromkeys([*wanted, count])), **where)
-    if totals := table.attrs.get("totals"):
-        from tailrace.analyzer.util.formatting import count_text
-
-        say(
-            f"{count_text(totals, 'line')} of totals (--detail) count as one call each where a figure needs each call:"
-            " min, max, nunique and percentiles of sizes and times are of those lines' sums; ranges of sizes and"
-            " times have the number of their calls, their sums are in the row without a range"
-        )
-    if shared := table.attrs.get("shared"):
-        from tailrace.analyzer.util.formatting import count_text
-
-        say(f"{count_text(shared, 'line')} of totals (--detail): bytes are spread evenly over each burst of accesses")
-    if left := table.attrs.get("left_out"):
-        layers = ", ".join(left)
-        say(f"without the calls of {layers}, whose bytes and times are in the system calls; --by cat shows them")
+    told = table.attrs
+    _say_what_is_summed(told.get("totals", 0), told.get("shared", 0), told.get("left_out", ()))
     if table.empty or (not asked.names and table[count.label].iat[0] == 0):
         _say_nothing(where)
     if count not in wanted:

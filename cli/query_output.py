@@ -36,8 +36,9 @@ def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> Non
 
 
 def _plain_json(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in rows)
-    # pandas, which writes all other tables, escapes slashes.
+    # As pandas writes all other tables: ten decimals, slashes escaped.
+    cells = ([round(cell, 10) if isinstance(cell, float) else cell for cell in row] for row in rows)
+    lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in cells)
     utf8_output().write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from tailrace import _native
 from tailrace.analyzer.store import engine, problems, schema
@@ -240,32 +240,98 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
     """
     wanted = list(reading.columns if columns is None else columns)
     needed = list(dict.fromkeys([*wanted, *reading.predicates.columns()]))
-    promised = sum(file.events for file in part)
-    Budget(part[0].path).take(promised * len(needed) * _VALUE_BYTES)
-    try:
-        batches = _batches(part, needed, reading.mounts)
-    except TraceError:
-        if problems.refuses() or reading.opened_in != _here():
-            raise
-        part = _undamaged(part)
-        promised = sum(file.events for file in part)
-        batches = _batches(part, needed, reading.mounts) if part else []
+
+    def read(places: _Places) -> list[pa.RecordBatch]:
+        return [pa.record_batch(_native.read_files(places, needed, list(reading.mounts)))] if places else []
+
+    batches, promised = _attempted(part, len(needed), reading, read)
     if not batches:
         return schema.empty_frame(wanted)
     frames = [schema.frame_of(batch) for batch in batches]
     frame = frames[0] if len(frames) == 1 else concat(frames, needed)
-    if len(frame) != promised:
-        raise TraceError(f"{part[0].path} and others: {len(frame)} events were read, the headers say {promised}")
+    _check_number(part, len(frame), promised)
     rows: pd.DataFrame = reading.predicates.rows(frame)[wanted]
     return rows
 
 
-def _batches(part: Partition, columns: list[str], mounts: tuple[Mount, ...]) -> list[pa.RecordBatch]:
-    places = [(file.path, list(file.places)) for file in part]
+Figures = tuple[int, int, int | None, int | None]
+"""Of a column in a group: sum, calls of the lines that have a value, least and greatest value."""
+Group = tuple[tuple[str | int | None, ...], int, int, list[Figures]]
+"""A key, its calls, the lines that stand for several calls, the figures of each column."""
+Sums = Callable[[], "list[Group]"]
+"""Reads a partition and groups it: a task of engine.py."""
+
+
+def sums(
+    catalogue: Catalogue,
+    keys: Sequence[str],
+    values: Sequence[str],
+    predicates: Where,
+    mounts: Sequence[Mount],
+    found: list[Block] | None = None,
+) -> list[Sums] | None:
+    """The matching events, grouped by the columns `keys`, as tasks that give the groups of a partition each, with the
+    figures of the columns `values`; None where the conditions have to be tested on each event. Imports no pandas.
+    found: these blocks only. Raises QueryError on an unknown column."""
+    for name in (*keys, *values):
+        schema.column(name)
+    tested = [name for name, _ in predicates.values]
+    if predicates.files or predicates.without or predicates.t0 is not None or predicates.t1 is not None:
+        return None
+    if any(name == "ts" or name in schema.EACH for name in tested):
+        return None
+    reading = Reading((*keys, *tested), predicates, tuple(mounts))
+    cut = partitions(catalogue, predicates) if found is None else _cut(catalogue, found)
+    return [partial(_sum_partition, part, len(keys), tuple(values), reading) for part in cut]
+
+
+def _sum_partition(part: Partition, keys: int, values: tuple[str, ...], reading: Reading) -> list[Group]:
+    """The groups of a partition by the first `keys` of `reading.columns`; the others are those of the conditions, which
+    are tested once a group. Damage is met as in `read_partition`."""
+    wanted = [condition for _, condition in reading.predicates.values]
+
+    def read(places: _Places) -> tuple[list[Group], int]:
+        if not places:
+            return [], 0
+        return _native.sum_files(places, list(reading.columns), list(values), list(reading.mounts))
+
+    columns = len(set(reading.columns) | set(values)) + 1
+    (groups, rows), promised = _attempted(part, columns, reading, read)
+    _check_number(part, rows, promised)
+    return [
+        (key[:keys], calls, totals, figures)
+        for key, calls, totals, figures in groups
+        if all(fits(value, condition) for value, condition in zip(key[keys:], wanted, strict=True))
+    ]
+
+
+_Places = list[tuple[str, list[tuple[int, int]]]]
+T = TypeVar("T")
+
+
+def _attempted(part: Partition, columns: int, reading: Reading, read: Callable[[_Places], T]) -> tuple[T, int]:
+    """What `read` returns for the places of a partition, and how many events their headers promise. Where it meets a
+    damaged block, it is called again without those."""
+    Budget(part[0].path).take(sum(file.events for file in part) * columns * _VALUE_BYTES)
     try:
-        return [pa.record_batch(_native.read_files(places, columns, list(mounts)))]
+        found = read(_places(part))
     except TraceError as error:
-        raise TraceError(f"{error}; without --strict, and without a cluster, the rest of the run is read") from error
+        if problems.refuses() or reading.opened_in != _here():
+            raise TraceError(
+                f"{error}; without --strict, and without a cluster, the rest of the run is read"
+            ) from error
+        part = _undamaged(part)
+        found = read(_places(part))
+    return found, sum(file.events for file in part)
+
+
+def _places(part: Partition) -> _Places:
+    return [(file.path, list(file.places)) for file in part]
+
+
+def _check_number(part: Partition, events: int, promised: int) -> None:
+    if events != promised:
+        raise TraceError(f"{part[0].path} and others: {events} events were read, the headers say {promised}")
 
 
 def _undamaged(part: Partition) -> Partition:
@@ -369,6 +435,11 @@ class CountedSource(EventSource, Protocol):
 
     def counts(self, by: Sequence[str] = (), **where: Any) -> Counts:
         """The number of events by columns, from headers; see `Run.counts`."""
+
+    def sums(
+        self, keys: Sequence[str], values: Sequence[str], *, blocks: list[Block] | None = None, **where: Any
+    ) -> list[Sums] | None:
+        """Figures of columns by groups of events; see `Run.sums`."""
 
 
 # ---- figures of contexts ----

@@ -2,6 +2,7 @@
 the events themselves.
 
     counted:   block headers -> counts by what a whole block shares (stage, task, host, ...): no event is read
+    summed:    events folded by the native reader, without pandas (sums.py), where no figure needs each event
     aggregate: partition -> partial table (one row per group) -> one table
     rows:      partition -> its matching rows -> the caller, before the next partition is read
 
@@ -24,7 +25,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tailrace.analyzer.store import engine, figures, group_keys, schema
+from tailrace.analyzer.store import engine, figures, group_keys, schema, sums
 from tailrace.analyzer.store.figures import COUNT, Aggregate
 from tailrace.analyzer.store.loader import CountedSource, EventSource, Part
 from tailrace.analyzer.util import grouping, nearest
@@ -40,6 +41,8 @@ else:
     np = lazy("numpy")
     pd = lazy("pandas")
 
+summed = sums.summed
+_FRACTIONS = ("mean", "share", "rate", "ratio")
 _LAYER = group_keys.Key("_layer", group_keys.COLUMN, "cat")
 
 
@@ -87,25 +90,23 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
     rows = counted(run, by, aggregates, **where)
     if rows is not None:
         return _of_rows(rows, by, aggregates)
-    summed = any(a.how in figures.SUMMING and {a.column, a.per} & figures.LAYERED for a in aggregates)
-    if not summed or {"cat", "name"} & set(by):
+    found = summed(run, by, aggregates, **where)
+    if found is not None:
+        table = _of_rows(found.rows, by, aggregates)
+        table.attrs.update(totals=found.totals, shared=0, left_out=list(found.left_out))
+        return table
+    if not sums.needs_layer(by, aggregates):
         return _aggregate(run, keys, aggregates, where)
     table = _aggregate(run, [*keys, _LAYER], aggregates, where)
     if table.empty:
         return _aggregate(run, keys, aggregates, where)
     layers = sorted(table[_LAYER.label].fillna("").unique())
-    if len(layers) > 1 and {"cat", "name"} & where.keys():
-        shown = ", ".join(layer or "system calls" for layer in layers)
-        raise QueryError(
-            f"the bytes and times of {shown} can't be added, since a layer's calls are recorded again below it; add"
-            " cat to --by, or ask for one layer, as in --where cat=POSIX"
-        )
-    # By an upper layer's own columns (object) only its calls are found.
+    left_out = sums.others(layers, where)
     picked = table[table[_LAYER.label].fillna("") == layers[0]].drop(columns=_LAYER.label).reset_index(drop=True)
     for a in aggregates:
         if a.how == "share":  # the layers left out were in the whole
             picked[a.label] = picked[a.label] / picked[a.label].sum()
-    picked.attrs.update(table.attrs, left_out=layers[1:])
+    picked.attrs.update(table.attrs, left_out=list(left_out))
     result: pd.DataFrame = picked
     return result
 
@@ -125,8 +126,8 @@ def counted(
     return [(*key, *(number for _ in aggregates)) for key, number in rows]
 
 
-def sorted_rows(rows: list[tuple[SqlValue, ...]], names: Sequence[str], sort: str | None) -> list[tuple[SqlValue, ...]]:
-    """`ordered` for the rows of `counted`. Raises QueryError when there is no such column."""
+def sorted_rows(rows: list[tuple[Any, ...]], names: Sequence[str], sort: str | None) -> list[tuple[Any, ...]]:
+    """`ordered` for the rows of `counted` and `summed`. Raises QueryError when there is no such column."""
     if sort is None:
         return rows
     up, name = _direction(sort, names)
@@ -136,15 +137,14 @@ def sorted_rows(rows: list[tuple[SqlValue, ...]], names: Sequence[str], sort: st
     return sorted(some, key=itemgetter(at), reverse=not up) + [row for row in rows if row[at] is None]
 
 
-def _of_rows(rows: list[tuple[SqlValue, ...]], by: Sequence[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
-    """The rows of `counted` as the frame of `aggregate`."""
+def _of_rows(rows: Sequence[tuple[Any, ...]], by: Sequence[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
+    """The rows of `counted` and `summed` as the frame of `aggregate`."""
     names = labels(by, aggregates)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     texts = {name for name in by if schema.column(name).kind == schema.TEXT}
-    made = {
-        name: pd.Series(list(values), dtype=object if name in texts else "Int64")
-        for name, values in zip(names, columns, strict=True)
-    }
+    kinds = [object if name in texts else "Int64" for name in by]
+    kinds += ["Float64" if a.how in _FRACTIONS else "Int64" for a in aggregates]
+    made = {name: pd.Series(list(values), dtype=kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
     table: pd.DataFrame = pd.DataFrame(made)
     return table
 

@@ -108,6 +108,10 @@ class Column {
     return type_ == Type::kInt64 ? static_cast<const int64_t *>(values_.get())[row]
                                  : static_cast<const int32_t *>(values_.get())[row];
   }
+  // Of an integer.
+  bool is_null_int(size_t row) const {
+    return valid_ != nullptr && (static_cast<const uint8_t *>(valid_.get())[row >> 3] & (1U << (row & 7))) == 0;
+  }
   bool is_null_text(size_t row) const { return static_cast<int32_t *>(values_.get())[row] < 0; }
 
   // Removes the value of `row`.

@@ -1,4 +1,4 @@
-// Binds the reader: scan_blocks, read_blocks, read_files and columns of tailrace._native.
+// Binds the reader: scan_blocks, read_blocks, read_files, sum_files and columns of tailrace._native.
 //
 // Invariants: the interpreter's lock is released while files are read, inflated and parsed, so Dask's threads run in
 // parallel. A fault of a trace is tailrace.errors.TraceError, which names the file and the offset.
@@ -9,11 +9,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
 #include "arrow_export.h"
 #include "columns.h"
+#include "group_sums.h"
 #include "parse.h"
 #include "trace_file.h"
 
@@ -118,21 +120,84 @@ class EventBatch {
   std::shared_ptr<const Batch> batch_;
 };
 
-EventBatch read_parts(const std::vector<FilePart> &parts, const Names &columns, const std::vector<MountRow> &mounts) {
-  nb::gil_scoped_release unlocked;
+Mounts table_of(const std::vector<MountRow> &mounts) {
   std::vector<Mount> rows;
   rows.reserve(mounts.size());
   for (const auto &[host, dev, point, file_system] : mounts) rows.push_back({host, dev, point, file_system});
-  const Mounts table(std::move(rows));
-  return EventBatch(read_all(parts, columns ? &*columns : nullptr, table));
+  return Mounts(std::move(rows));
 }
 
-EventBatch read_files(const std::vector<std::pair<nb::object, std::vector<Place>>> &parts, const Names &columns,
-                      const std::vector<MountRow> &mounts) {
-  std::vector<FilePart> named;
-  named.reserve(parts.size());
-  for (const auto &[path, places] : parts) named.push_back({file_name(path), places});
-  return read_parts(named, columns, mounts);
+using NamedParts = std::vector<std::pair<nb::object, std::vector<Place>>>;
+
+std::vector<FilePart> named(const NamedParts &parts) {
+  std::vector<FilePart> out;
+  out.reserve(parts.size());
+  for (const auto &[path, places] : parts) out.push_back({file_name(path), places});
+  return out;
+}
+
+EventBatch read_parts(const std::vector<FilePart> &parts, const Names &columns, const std::vector<MountRow> &mounts) {
+  nb::gil_scoped_release unlocked;
+  return EventBatch(read_all(parts, columns ? &*columns : nullptr, table_of(mounts)));
+}
+
+EventBatch read_files(const NamedParts &parts, const Names &columns, const std::vector<MountRow> &mounts) {
+  return read_parts(named(parts), columns, mounts);
+}
+
+nb::object value_at(const Column &column, size_t row) {
+  if (column.type() != Type::kText) {
+    return column.is_null_int(row) ? nb::none() : nb::object(nb::int_(column.int_at(row)));
+  }
+  if (column.is_null_text(row)) return nb::none();
+  const std::string_view text = column.dictionary().at(column.index_at(row));
+  return nb::str(text.data(), text.size());
+}
+
+size_t place_of(const std::vector<std::string> &columns, std::string_view name) {
+  return static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+}
+
+nb::tuple sum_files(const NamedParts &parts, const std::vector<std::string> &keys,
+                    const std::vector<std::string> &values, const std::vector<MountRow> &mounts) {
+  constexpr std::string_view kLines = "lines";
+  const std::vector<FilePart> files = named(parts);
+  std::shared_ptr<const Batch> batch;
+  GroupSums sums;
+  std::vector<size_t> key_places;
+  {
+    nb::gil_scoped_release unlocked;
+    std::vector<std::string> columns;
+    const auto places = [&columns](const std::vector<std::string> &names) {
+      std::vector<size_t> found;
+      for (const std::string &name : names) {
+        found.push_back(place_of(columns, name));
+        if (found.back() == columns.size()) columns.push_back(name);
+      }
+      return found;
+    };
+    key_places = places(keys);
+    const std::vector<size_t> value_places = places(values);
+    const size_t lines = places({std::string(kLines)}).front();
+    batch = read_all(files, &columns, table_of(mounts));
+    for (const size_t place : value_places) {
+      if (batch->columns[place]->type() == Type::kText) throw std::invalid_argument("a sum is of numbers");
+    }
+    sums = group_sums(*batch, key_places, value_places, lines);
+  }
+  nb::list rows;
+  for (size_t group = 0; group < sums.first.size(); ++group) {
+    nb::list key, figures;
+    for (const size_t place : key_places) key.append(value_at(*batch->columns[place], sums.first[group]));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Figures &of = sums.figures[group * values.size() + i];
+      const nb::object least = of.some ? nb::object(nb::int_(of.least)) : nb::none();
+      const nb::object most = of.some ? nb::object(nb::int_(of.most)) : nb::none();
+      figures.append(nb::make_tuple(of.sum, of.known, least, most));
+    }
+    rows.append(nb::make_tuple(nb::tuple(key), sums.calls[group], sums.totals[group], figures));
+  }
+  return nb::make_tuple(rows, batch->rows);
 }
 
 EventBatch read_blocks(const nb::object &path, const std::vector<Place> &blocks, const Names &columns,
@@ -204,6 +269,13 @@ void bind_reader(nb::module_ &m) {
       "one.\n"
       "Raises TraceError, with the file and the offset, when a block is damaged or has not the lines and events that\n"
       "its header promises; ValueError on an unknown column.");
+  m.def("sum_files", &sum_files, nb::arg("parts"), nb::arg("keys"), nb::arg("values"),
+        nb::arg("mounts") = std::vector<MountRow>(),
+        "Group the events of blocks by columns; parts, mounts and errors are those of read_files.\n\n"
+        "Returns (groups, rows): groups is a list of (key, calls, totals, figures): key has the values of the columns\n"
+        "`keys` (None: null), totals is how many of the group's lines stand for several calls, figures is a list with\n"
+        "(sum, calls of the lines that have a value, least, greatest) for each of the columns `values`, which must be\n"
+        "numbers. rows: how many lines were read.");
   m.def("columns", &columns, "The columns: list of (name, 'text' | 'int32' | 'int64', nullable).");
 }
 

@@ -61,8 +61,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["query", "RUN", "--by", "pid"], set()),
         (["query", "RUN", "--stage", "c", "--by", "stage,task", "--format", "csv"], set()),
         (["query", "RUN", "--stage", "c", "--by", "rank", "--sort", "count", "--format", "json"], set()),
-        (["query", "RUN", "--by", "stage"], {"numpy", "pandas", "pyarrow"}),
-        (["query", "RUN", "--by", "name", "--agg", "sum:size"], {"numpy", "pandas", "pyarrow"}),
+        (["query", "RUN", "--by", "stage"], set()),
+        (["query", "RUN", "--by", "name", "--agg", "sum:size", "--stage", "a*", "--sort", "sum_size"], set()),
+        (["query", "RUN", "--by", "name", "--agg", "p95:size"], {"numpy", "pandas", "pyarrow"}),
         (["query", "RUN", "--path", "/x"], {"numpy", "pandas", "pyarrow"}),
         (["file", "RUN", "/x", "--up"], {"numpy", "pandas", "pyarrow"}),
     ],
@@ -105,6 +106,37 @@ def test_counts_from_headers_are_those_of_the_events(directory: Path, where: dic
         assert {str(key): n for key, n in found.items()} == {
             str(key).replace("nan", "None"): n for key, n in wanted.items()
         }, (by, where)
+
+
+FIGURES = (
+    "count",
+    "sum:size",
+    "mean:dur",
+    "min:size",
+    "max:offset",
+    "share",
+    "share:size",
+    "rate:size",
+    "ratio:size/count",
+)
+
+
+@pytest.mark.parametrize("where", WHERE, ids=str)
+def test_sums_without_frames_are_those_with_them(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
+) -> None:
+    run = tailrace.open(directory)
+    figures = [parse_aggregate(text) for text in FIGURES]
+    timed = {"t0", "t1"} & where.keys()
+    groups = [*BY, ["cat"], ["errno"], ["offset", "path"]]
+    found = [query.aggregate(run, by, figures, **where) for by in groups]
+    assert (query.summed(run, ["name"], figures, **where) is None) == bool(timed)
+    monkeypatch.setattr(query, "summed", lambda *_, **__: None)
+    for by, table in zip(groups, found, strict=True):
+        slow = query.aggregate(run, by, figures, **where)
+        pd.testing.assert_frame_equal(table, slow, check_dtype=len(slow) > 0)
+        told = ("totals", "left_out")
+        assert [table.attrs.get(name) or 0 for name in told] == [slow.attrs.get(name) or 0 for name in told]
 
 
 def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,14 @@ def read_files(
     columns: Sequence[str] | None = None,
     mounts: Sequence[tuple[str, str, str, str]] = (),
 ) -> EventBatch: ...
+def sum_files(
+    parts: Sequence[tuple[str | bytes | PathLike[str], Sequence[tuple[int, int]]]],
+    keys: Sequence[str],
+    values: Sequence[str],
+    mounts: Sequence[tuple[str, str, str, str]] = (),
+) -> tuple[
+    list[tuple[tuple[str | int | None, ...], int, int, list[tuple[int, int, int | None, int | None]]]], int
+]: ...
 def columns() -> list[tuple[str, str, bool]]: ...
 
 # foreign.cc
