@@ -1,6 +1,9 @@
-"""Corrupts copies of a run at random and asks them everything: is each answer right, or said to be incomplete?
+"""Corrupts copies of runs at random and asks them everything: is each answer right, or said to be incomplete?
 
-    python -m support.corruption --rounds 1000 RUN        (in tests/; prints kind x outcome, exit code 1 if any is bad)
+    python -m support.corruption --rounds 1000        (in tests/; prints kind x outcome, exit code 1 if any is bad)
+
+The runs are real ones (`make_runs`): a node file that three launchers' sealers continued, one with the lines of totals,
+one compacted, and another tracer's trace, of which the converted copy in the user's cache is damaged.
 
 Outcomes: `right`, the answers are those of the whole run; `said`, they differ, and `run.problems`, or the coverage of a
 process, says that something is missing; `refused`, a TailraceError. `silent` and `traceback` are faults.
@@ -8,8 +11,11 @@ process, says that something is missing; `refused`, a TailraceError. `silent` an
 
 import argparse
 import json
+import os
 import random
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -21,12 +27,45 @@ from typing import Any
 import pandas as pd
 
 import tailrace
-from support import reader
+from support import commands, reader
 from tailrace.analyzer import summary
 from tailrace.errors import TailraceError
 
 FAULTS = ("silent", "traceback")
+OUTCOMES = ("right", "said", "refused", *FAULTS)
+DATA = Path(__file__).parents[1] / "data"
 Random = random.Random
+
+_COMMANDS = {
+    "a": ("sh", "-c", "seq 300 > a.txt; cat a.txt | sort -r > b.txt; wc -l b.txt > c.txt"),
+    "b": (
+        "python3",
+        "-c",
+        "import os; file = os.open('d.txt', os.O_RDWR | os.O_CREAT)\n"
+        "for number in range(5000): os.write(file, b'x' * (number % 7))",
+    ),
+    "c": ("sh", "-c", "cat c.txt d.txt > e.txt"),
+}
+
+
+# ---- the runs ----
+
+
+def make_runs(place: Path) -> dict[str, Path]:
+    """The runs to damage, by name."""
+    runs = {name: place / name for name in ("full", "totals", "compacted", "foreign")}
+    work = place / "work"
+    work.mkdir()
+    for name, detail in (("full", "full"), ("totals", "totals")):
+        for stage, command in _COMMANDS.items():
+            options = ("-q", "-o", runs[name], "--detail", detail, "--tag", f"stage={stage}")
+            words = [*commands.TAILRACE, "run", *options, "--", *command]
+            subprocess.run([str(word) for word in words], cwd=work, check=True)
+    shutil.copytree(runs["full"], runs["compacted"])
+    subprocess.run([*commands.TAILRACE, "compact", str(runs["compacted"])], check=True, capture_output=True)
+    # As deep as the copies lie, so that both have the same place in the cache.
+    shutil.copytree(DATA / "dftracer" / "us", runs["foreign"])
+    return runs
 
 
 # ---- the kinds of damage ----
@@ -145,6 +184,21 @@ def remove_manifest(run: Path, rng: Random) -> None:
     shutil.rmtree(run / "manifest")
 
 
+def change_manifest_line(run: Path, rng: Random) -> None:
+    """A line that is gone, that is there twice, that is cut, or that lists another file."""
+    path = rng.choice(sorted((run / "manifest").glob("*.jsonl")))
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = rng.randrange(len(lines))
+    line = lines[number]
+    other = line.replace(b'"file":"', b'"file":"other-')
+    lines[number] = rng.choice([b"", line + line, line[: rng.randrange(len(line))], line + other, other])
+    path.write_bytes(b"".join(lines))
+
+
+def remove_host(run: Path, rng: Random) -> None:
+    shutil.rmtree(run / "hosts", ignore_errors=True)
+
+
 def remove_account(run: Path, rng: Random) -> None:
     rng.choice(sorted((run / "accounts").iterdir())).unlink()
 
@@ -176,6 +230,40 @@ def copy_blocks_elsewhere(run: Path, rng: Random) -> None:
     (run / "trace" / "elsewhere.0.pfw.gz").write_bytes(b"".join(chosen))
 
 
+def _converted(run: Path) -> Path:
+    """The run in the user's cache that a trace was converted into."""
+    (found,) = (Path(os.environ["XDG_CACHE_HOME"]) / "tailrace").glob("foreign-*")
+    return found
+
+
+def flip_converted(run: Path, rng: Random) -> None:
+    path = _trace(_converted(run), rng)
+    _flip(path, 0, path.stat().st_size, rng)
+
+
+def truncate_converted(run: Path, rng: Random) -> None:
+    truncate(_converted(run), rng)
+
+
+def remove_converted(run: Path, rng: Random) -> None:
+    remove_file(_converted(run), rng)
+
+
+def remove_converted_block(run: Path, rng: Random) -> None:
+    path = _trace(_converted(run), rng)
+    blocks = _blocks(path)
+    del blocks[rng.randrange(len(blocks))]
+    path.write_bytes(b"".join(blocks))
+
+
+def spoil_converted(run: Path, rng: Random) -> None:
+    _spoil(_converted(run) / "run.json", rng)
+
+
+def flip_converted_catalogue(run: Path, rng: Random) -> None:
+    flip_catalogue(_converted(run), rng)
+
+
 def _spoil(path: Path, rng: Random) -> None:
     """Cut, a value of another type or size, or no text at all."""
     text = path.read_bytes()
@@ -190,14 +278,17 @@ def _spoil(path: Path, rng: Random) -> None:
         path.write_text(json.dumps(value))
 
 
-KINDS: tuple[Callable[[Path, Random], None], ...] = (
+OF_RUNS: tuple[Callable[[Path, Random], None], ...] = (
     *(flip_header, flip_lines, truncate, zero, copy_block, copy_file, remove_block, swap_blocks, remove_file),
     *(empty_file, flip_catalogue, cut_catalogue, spoil_account, spoil_description, flip_manifest, remove_manifest),
-    *(remove_account, spoil_host, spoil_declared, copy_blocks_elsewhere),
+    *(change_manifest_line, remove_account, spoil_host, remove_host, spoil_declared, copy_blocks_elsewhere),
 )
-
-
-OF_CATALOGUE = (flip_catalogue, cut_catalogue)
+OF_CONVERTED = (
+    *(flip_converted, truncate_converted, remove_converted, remove_converted_block, spoil_converted),
+    flip_converted_catalogue,
+)
+KINDS = (*OF_RUNS, *OF_CONVERTED)
+OF_CATALOGUE = (flip_catalogue, cut_catalogue, *OF_CONVERTED)
 
 
 # ---- what a run answers ----
@@ -243,43 +334,68 @@ def outcome(run: Path, whole: dict[str, Any]) -> tuple[str, str]:
     return ("said" if said else "silent"), ", ".join(different)
 
 
-def rounds(run: Path, count: int, seed: int, place: Path) -> list[tuple[str, str, str, int]]:
-    """(kind, outcome, details, seed) of `count` damaged copies of the run, each kind in its turn."""
-    whole, said = answers(run)
-    assert not said, "the run itself is incomplete"
+Found = list[tuple[str, str, str, int]]
+"""Of each round its kind, outcome, details and number."""
+
+
+def rounds(runs: dict[str, Path], numbers: range, place: Path) -> Found:
+    """A damaged copy of a run for each number: each kind in its turn, on each run that it concerns in its turn."""
+    wholes = {}
+    for name, run in runs.items():
+        copy = _copy(run, place)
+        wholes[name], said = answers(copy)
+        assert name == "foreign" or not said, f"the run {name} is itself incomplete"
+        shutil.rmtree(copy)
+    ours = [name for name in runs if name != "foreign"]
     found = []
-    for number in range(seed, seed + count):
+    for number in numbers:
         rng, kind = Random(number), KINDS[number % len(KINDS)]
-        copy = place / "run"
-        shutil.copytree(run, copy)
+        name = "foreign" if kind in OF_CONVERTED else ours[number // len(KINDS) % len(ours)]
+        copy = _copy(runs[name], place)
         if kind in OF_CATALOGUE:
             tailrace.open(copy).edges()  # so that only the damage makes it stale
         kind(copy, rng)
-        found.append((kind.__name__, *outcome(copy, whole), number))
+        found.append((kind.__name__, *outcome(copy, wholes[name]), number))
         shutil.rmtree(copy)
+        shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
     return found
 
 
-def table(found: list[tuple[str, str, str, int]]) -> str:
-    """Kind x outcome."""
-    names = ["right", "said", "refused", *FAULTS]
+def _copy(run: Path, place: Path) -> Path:
+    copy = place / "run"
+    shutil.copytree(run, copy)
+    return copy
+
+
+def table(found: Found) -> str:
+    """Kind x outcome, in Markdown."""
     counts = Counter((kind, name) for kind, name, *_ in found)
-    rows = [f"{kind.__name__:18}" + "".join(f"{counts[kind.__name__, name]:11}" for name in names) for kind in KINDS]
-    return "\n".join([" " * 18 + "".join(f"{name:>11}" for name in names), *rows])
+    rows = [[kind.__name__, *(counts[kind.__name__, name] for name in OUTCOMES)] for kind in KINDS]
+    rows.append(["all", *(sum(counts[kind.__name__, name] for kind in KINDS) for name in OUTCOMES)])
+    head = ["| damage | " + " | ".join(OUTCOMES) + " |", "|---|" + "--:|" * len(OUTCOMES)]
+    return "\n".join([*head, *("| " + " | ".join(str(cell or "") for cell in row) + " |" for row in rows)])
+
+
+_TABLE = re.compile(r"(?<=<!-- corruption -->\n).*?(?=<!-- /corruption -->)", re.S)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("run", type=Path)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="the page whose table is replaced")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        found = rounds(given.run, given.rounds, given.seed, Path(place))
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        os.environ["XDG_CACHE_HOME"] = str(place / "cache")
+        found = rounds(make_runs(place), range(given.seed, given.seed + given.rounds), place)
     print(table(found))
     bad = [row for row in found if row[1] in FAULTS]
     for kind, name, details, number in bad[:20]:
         print(f"\n{kind}, seed {number}: {name}: {details}")
+    if given.docs:
+        page = given.docs.read_text(encoding="utf-8")
+        given.docs.write_text(_TABLE.sub(lambda _: table(found) + "\n", page), encoding="utf-8")
     return 1 if bad else 0
 
 
