@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support import warm_cli
+from support import sanitizer, warm_cli
 
 TAILRACE = [str(Path(sysconfig.get_path("scripts")) / "tailrace")]
 
@@ -24,7 +24,8 @@ def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subpro
     """
     words = [str(word) for word in arguments]
     env = options.get("env") or os.environ
-    if options.keys() <= {"cwd", "env", "stdout"} and warm_cli.can(words, env):
+    # ThreadSanitizer's runtime lets no process start threads that was forked from one with threads.
+    if options.keys() <= {"cwd", "env", "stdout"} and sanitizer.CHOSEN != "thread" and warm_cli.can(words, env):
         return warm_cli.call(words, options.get("cwd") or Path.cwd(), env, timeout, options.get("stdout"))
     options = {"capture_output": True, "text": True, "check": False, **options}
     return subprocess.run([*TAILRACE, *words], timeout=timeout, **options)
