@@ -1,6 +1,6 @@
 """Where the cost of tracing comes from: recording, sealing and writing, and which factor explains the differences.
 
-    python tests/bench/study.py [--repeats 30] [--json FILE] [--plots DIR] [--segments]
+    python tests/bench/study.py [--repeats 30] [--only EXPERIMENT] [--json FILE [--add]] [--plots DIR] [--segments]
 
     repeats of (factor levels x ways), each in another order -> medians with intervals -> analysis of variance -> tables
 
@@ -12,6 +12,8 @@ each process seals for itself.
     events     one process, 100,000 reads of 4 KiB with 0 to 100 us of computing before each: the rate of events
     processes  640,000 reads, by 1 to 64 processes at once
     segments   with --segments: the library built with smaller and larger segments (needs CMake and a compiler); `alone`
+
+In pieces, where others need the machine meanwhile: `--add` adds repeats to those in FILE.
 
 Measured is processor time, which neighbours on the machine move least, and wall time. Recording is what the traced
 processes take more than untraced ones; under `sealer` the rest is the sealer's own account of its thread, in which
@@ -243,25 +245,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Splits what tracing costs, and says which factor explains it.")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument("--add", action="store_true", help="with --json: add to the samples that FILE has")
+    parser.add_argument("--only", choices=("events", "processes", "segments"), help="this experiment alone")
+    parser.add_argument("--libraries", type=Path, metavar="DIR", help="where --segments builds, to be used again")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="write the pictures of docs/performance.md there")
     parser.add_argument("--segments", action="store_true", help="build the library with other segment sizes, too")
     parser.add_argument("--dir", type=Path, help="where files and traces lie meanwhile (default: $TMPDIR)")
     options = parser.parse_args()
-    if options.repeats < 3:
+    if options.repeats < (1 if options.add else 3):
         parser.error("--repeats: at least 3, since the variance is taken over them")
+    if options.add and options.json is None:
+        parser.error("--add: give --json FILE, to which samples are added")
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     rows = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-", dir=options.dir) as made:
         scratch = Path(made).resolve()
         overhead.prepare(scratch)
-        libraries = build_libraries(scratch) if options.segments and shutil.which("cmake") else {}
-        combinations = cells(libraries)
+        libraries = build_libraries(options.libraries or scratch) if options.segments and shutil.which("cmake") else {}
+        combinations = [cell for cell in cells(libraries) if options.only in (None, cell.experiment)]
         for repeat in range(options.repeats):
             with console.status(f"repeat {repeat + 1} of {options.repeats}"):
                 for number in overhead.turns(range(len(combinations)), repeat):
                     rows.append({**measure(combinations[number], scratch), "repeat": repeat})
     samples = pd.DataFrame(rows)
+    if options.add and options.json.exists():
+        earlier = pd.DataFrame(json.loads(options.json.read_text())["samples"])
+        samples = pd.concat([earlier, samples.assign(repeat=samples["repeat"] + earlier["repeat"].max() + 1)])
     added = split(samples)
     show(console, added)
     if options.plots:
