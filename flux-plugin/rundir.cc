@@ -8,13 +8,15 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "format/checked_file.h"
+#include "format/host_facts.h"
 
 namespace tailrace::flux {
 namespace {
@@ -57,20 +59,6 @@ int make_directories(const char *path, bool &made) {
 
 CString join(const char *directory, const char *name) { return formatted("%s/%s", directory, name); }
 
-// proc(5): blanks, tabs and newlines in names are written in octal.
-void unescape(char *field) {
-  char *to = field;
-  for (char *from = field; *from; ++to) {
-    if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] && from[3]) {
-      *to = static_cast<char>((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
-      from += 4;
-    } else {
-      *to = *from++;
-    }
-  }
-  *to = 0;
-}
-
 // A JSON string of bytes that may not be UTF-8.
 json_t *as_string(const char *bytes) {
   json_t *string = json_string(bytes);
@@ -107,21 +95,14 @@ CString list_mounts() {
   char *rest_of_lines = nullptr;
   for (char *line = lines ? strtok_r(lines.get(), "\n", &rest_of_lines) : nullptr; line;
        line = strtok_r(nullptr, "\n", &rest_of_lines)) {
-    char *separator = strstr(line, " - "), *rest = nullptr;
-    if (!separator) continue;
-    *separator = 0;
-    char *before[5] = {}, *behind[2] = {};
-    int n = 0, m = 0;
-    for (char *f = strtok_r(line, " ", &rest); f && n < 5; f = strtok_r(nullptr, " ", &rest)) before[n++] = f;
-    for (char *f = strtok_r(separator + 3, " ", &rest); f && m < 2; f = strtok_r(nullptr, " ", &rest)) behind[m++] = f;
-    if (n < 5 || m < 2) continue;
-    for (char *field : {before[3], before[4], behind[1]}) unescape(field);
+    MountLine mount;
+    if (!parse_mount(line, strlen(line), mount)) continue;
     w << before_one << "\n  {\"dev\": ";
-    w.json(before[2]) << ", \"source\": ";
-    w.json(behind[1]) << ", \"root\": ";
-    w.json(before[3]) << ", \"point\": ";
-    w.json(before[4]) << ", \"fstype\": ";
-    w.json(behind[0]) << '}';
+    w.json(mount.dev) << ", \"source\": ";
+    w.json(mount.source) << ", \"root\": ";
+    w.json(mount.root) << ", \"point\": ";
+    w.json(mount.point) << ", \"fstype\": ";
+    w.json(mount.fstype) << '}';
     before_one = ",";
   }
   w << (*before_one == ',' ? "]" : "[]");
@@ -177,11 +158,11 @@ json_t *now() {
   return json_sprintf("%s.%06ldZ", day, t.tv_nsec / 1000);
 }
 
-// The id of the running kernel (random(4)), equal for all containers of a machine.
 json_t *boot_id() {
-  CString line = read_whole("/proc/sys/kernel/random/boot_id");
-  if (line) line.get()[strcspn(line.get(), "\n")] = 0;
-  return line && *line.get() ? as_string(line.get()) : json_null();
+  char id[64];
+  Writer w(id, sizeof id);
+  int64_t bytes_read = 0;
+  return write_boot_id(w, bytes_read) ? as_string(w.c_str()) : json_null();
 }
 
 // The members of a description except the mounts.
@@ -262,8 +243,8 @@ bool publish_first(const char *directory, const RunDescription &d, const char *h
 
 // Adds this host to run.json unless present; false, with errno, when it can't be written.
 bool describe_host(const char *directory, const RunDescription &d) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  const HostName name;
+  const char *host = name.c_str();
   CString path = join(directory, "run.json");
   if (access(path.get(), F_OK) != 0) {
     if (publish_first(directory, d, host)) return true;
@@ -272,8 +253,9 @@ bool describe_host(const char *directory, const RunDescription &d) {
   Json run(json_load_file(path.get(), 0, nullptr));
   if (knows(run.get(), host)) return true;
   Descriptor lock(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some network file systems can't lock directories; then one of two simultaneous hosts may be lost.
-  flock(lock.get(), LOCK_EX);
+  // Some network file systems can't lock directories, and a holder may be stuck, for whom the job doesn't wait. Without the
+  // lock one of two simultaneous hosts may be lost.
+  lock_within_a_second(lock.get());
   run = Json(json_load_file(path.get(), 0, nullptr));
   if (!json_is_object(run.get())) {
     errno = EINVAL;

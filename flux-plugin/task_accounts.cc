@@ -12,6 +12,7 @@
 
 #include <new>
 
+#include "format/host_facts.h"
 #include "format/program.h"
 
 // Of flux-core 0.67 and later; before, there are no accounts.
@@ -40,11 +41,7 @@ bool has_ended(idtype_t which, pid_t pid) {
   return waitid(which, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
 }
 
-CString host_name() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return CString(strdup(host));
-}
+CString host_name() { return CString(strdup(HostName().c_str())); }
 
 // <run>/accounts/<host>-<pid of this shell>-<time>.json
 CString name_file(const char *directory) {

@@ -16,6 +16,7 @@
 #include "core_here.h"
 #include "fault.h"
 #include "files.h"
+#include "format/host_facts.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -170,13 +171,13 @@ int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std
 
 // On a failure the run has no account of the command.
 void write_account(const std::string &run_dir, pid_t pid, int status, const Moved &moved, const std::string &command) {
-  char host[256] = "", name[512];
-  ::gethostname(host, sizeof host - 1);
+  char name[512];
+  const HostName host;
   struct timespec t;
   ::clock_gettime(CLOCK_REALTIME, &t);
   const int64_t ns = int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
   std::string row = "{\"host\": ";
-  append_json(row, host);
+  append_json(row, host.view());
   row += ", \"pid\": " + std::to_string(pid) + ", \"status\": " + std::to_string(status) +
          ", \"rchar\": " + std::to_string(moved.read) + ", \"wchar\": " + std::to_string(moved.written) +
          ", \"ns\": " + std::to_string(ns);

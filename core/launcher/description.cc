@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pwd.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
@@ -16,9 +15,12 @@
 #include <ctime>
 #include <memory>
 
+#include "core_here.h"
 #include "environment.h"
 #include "fault.h"
 #include "files.h"
+#include "format/checked_file.h"
+#include "format/host_facts.h"
 #include "format/redaction.h"
 #include "json.h"
 #include "words.h"
@@ -28,9 +30,6 @@ namespace {
 
 // A run with 50,000 restarts has this much.
 constexpr size_t kMostBytes = 64 << 20;
-// A restart is noted in milliseconds, a compaction takes minutes: it holds the same lock, but leaves run.json as it is.
-constexpr int kLockAttempts = 100;
-constexpr long kLockPauseNs = 10'000'000;
 constexpr size_t kMostMountsBytes = 64 << 20;
 // The first processor's entry; the kernel asks each further one for its frequency, which takes milliseconds on many.
 constexpr size_t kCpuinfoBytes = 4096;
@@ -91,12 +90,6 @@ std::string now() {
   return text;
 }
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string user_name() {
   struct passwd entry, *found = nullptr;
   char buffer[16 * 1024];
@@ -151,31 +144,6 @@ std::vector<std::string> redacted(const std::vector<std::string> &command) {
   return values;
 }
 
-// proc(5): blanks, tabs, newlines and backslashes in names are written in octal.
-std::string unescaped(std::string_view field) {
-  const auto digit = [&](size_t i) { return i < field.size() && field[i] >= '0' && field[i] <= '7'; };
-  std::string out;
-  for (size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && digit(i + 1) && digit(i + 2) && digit(i + 3)) {
-      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += field[i];
-    }
-  }
-  return out;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t at = 0;;) {
-    const size_t end = text.find(separator, at);
-    parts.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
-    if (end == std::string_view::npos) return parts;
-    at = end + 1;
-  }
-}
-
 constexpr std::pair<const char *, std::string Mount::*> kMountFields[] = {
     {"dev", &Mount::dev},     {"source", &Mount::source}, {"root", &Mount::root},
     {"point", &Mount::point}, {"fstype", &Mount::fstype},
@@ -211,7 +179,7 @@ std::string batch_job(int depth) {
 
 // What other runs on this host may have described already.
 struct Here {
-  std::string host = host_name();
+  std::string host = HostName().c_str();
   std::optional<std::string> boot = boot_id();
   std::vector<Mount> mounted = mounts("/proc/self/mountinfo");
 };
@@ -381,21 +349,13 @@ class KnownRun {
   size_t list_end_ = 0, object_end_ = 0;
 };
 
-// Waits for the lock about a second. Some network file systems can't lock directories; without the lock, one of two
-// simultaneous restarts may be lost.
-void try_lock(int fd) {
-  for (int attempt = 0; attempt < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++attempt) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return;
-    const struct timespec pause = {0, kLockPauseNs};
-    ::nanosleep(&pause, nullptr);
-  }
-}
-
 // Adds the run to the restarts of a run.json, `unless_known`: where no description is of this host.
 void add_restart(const std::string &directory, const Describing &run, bool unless_known) {
   const Descriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.is_open()) fail_with(errno);
-  try_lock(lock.get());
+  // A restart is noted in milliseconds, a compaction takes minutes: it holds the same lock, but leaves run.json as it is.
+  // Some network file systems can't lock directories. Without the lock one of two simultaneous restarts may be lost.
+  lock_within_a_second(lock.get());
   const std::string path = directory + "/" + kDescription;
   struct stat status;
   if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -414,15 +374,16 @@ void add_restart(const std::string &directory, const Describing &run, bool unles
 }  // namespace
 
 std::vector<Mount> mounts(const std::string &mountinfo) {
-  const std::string text = read_file(mountinfo, kMostMountsBytes);
+  std::string text = read_file(mountinfo, kMostMountsBytes);
   std::vector<Mount> found;
-  for (const std::string_view line : split(text, '\n')) {
-    const size_t separator = line.find(" - ");
-    if (separator == std::string_view::npos) continue;
-    const auto fields = split(line.substr(0, separator), ' '), behind = split(line.substr(separator + 3), ' ');
-    if (fields.size() < 6 || behind.size() < 2) continue;
-    found.push_back({std::string(fields[2]), unescaped(behind[1]), unescaped(fields[3]), unescaped(fields[4]),
-                     std::string(behind[0])});
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    MountLine line;
+    if (parse_mount(&text[at], end - at, line)) {
+      found.push_back({std::string(line.dev), std::string(line.source), std::string(line.root), std::string(line.point),
+                       std::string(line.fstype)});
+    }
+    at = end + 1;
   }
   return found;
 }
@@ -434,11 +395,12 @@ std::optional<int64_t> clock_error_ns() {
 }
 
 std::optional<std::string> boot_id() {
-  try {
-    return in_one_line(read_file("/proc/sys/kernel/random/boot_id", 64));
-  } catch (const Fault &) {
-    return std::nullopt;
-  }
+  const OwnIo own;
+  char text[64];
+  Writer w(text, sizeof text);
+  int64_t bytes_read = 0;
+  if (!write_boot_id(w, bytes_read)) return std::nullopt;
+  return std::string(w.view());
 }
 
 void describe_run(const std::string &directory, const Describing &run) {

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "fault.h"
+#include "format/host_facts.h"
 #include "format/journal.h"
 #include "words.h"
 
@@ -118,10 +119,9 @@ std::string last_part(std::string_view path) {
 }
 
 std::string file_host() {
-  char host[256] = "", name[sizeof host];
-  ::gethostname(host, sizeof host - 1);
+  char name[256];
   Writer w(name, sizeof name);
-  write_file_host(w, host);
+  write_file_host(w, HostName().view());
   return std::string(w.view());
 }
 

@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string_view>
 
 #include "fault.h"
 #include "files.h"
 #include "format/checked_file.h"
-#include "format/crc32.h"
+#include "format/manifest_line.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -38,11 +37,10 @@ void drop_known(std::set<std::string> &names, const std::string &text) {
 }
 
 std::string line_of(const std::string &name) {
-  std::string line = "{\"file\":";
-  append_json(line, name);
-  char crc[32];
-  std::snprintf(crc, sizeof crc, ",\"crc\":\"%08x\"}\n", crc32_of(line.data(), line.size()));
-  return line + crc;
+  std::string room(6 * name.size() + 64, '\0');
+  Writer line(room.data(), room.size());
+  write_manifest_line(line, name);
+  return std::string(line.view());
 }
 
 void add(const std::string &folder, std::set<std::string> names) {
@@ -54,7 +52,7 @@ void add(const std::string &folder, std::set<std::string> names) {
   const std::string path = folder + "/" + file_host() + std::string(kSuffix);
   const Descriptor fd(open_regular(path.c_str(), O_RDWR | O_CREAT | O_APPEND));
   if (!fd.is_open()) return;
-  std::string lines = ends_in_a_line(fd.get()) ? "\n" : "";
+  std::string lines = ends_within_a_line(fd.get()) ? "\n" : "";
   for (const std::string &name : names) lines += line_of(name);
   if (::write(fd.get(), lines.data(), lines.size()) < 0) return;
 }

@@ -25,10 +25,21 @@ bool is_unlinked(int fd) {
   return sys::statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) < 0 || s.stx_nlink == 0;
 }
 
-bool ends_in_a_line(int fd) {
+bool ends_within_a_line(int fd) {
   char last;
   int64_t bytes = sys::lseek(fd, 0, SEEK_END);
   return bytes > 0 && sys::pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
+}
+
+bool lock_within_a_second(int fd) {
+  constexpr int kAttempts = 100;
+  constexpr timespec kPause{0, 10'000'000};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    int status = sys::flock(fd, LOCK_EX | LOCK_NB);
+    if (status == 0 || (status != -EWOULDBLOCK && status != -EINTR)) return status == 0;
+    sys::call(SYS_nanosleep, sys::pointer(&kPause), 0);
+  }
+  return false;
 }
 
 int high_descriptor(int fd) {

@@ -13,7 +13,9 @@ bool is_owned_by(int fd, unsigned uid);
 // Whether the open file has lost its name: its user, or another sealer, has removed it.
 bool is_unlinked(int fd);
 // Whether a file of lines that is open for reading ends within one: a full disk can cut a write short.
-bool ends_in_a_line(int fd);
+bool ends_within_a_line(int fd);
+// Waits for a file's lock (flock) up to a second: its holder may be stuck, or be at it for minutes. Whether it was granted.
+bool lock_within_a_second(int fd);
 // The same file under a high number: those that the launcher's own descriptors get are as without us, where programs are
 // told them.
 int high_descriptor(int fd);

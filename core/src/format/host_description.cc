@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "format/host_facts.h"
 #include "format/journal.h"
 
 namespace tailrace {
@@ -63,53 +64,25 @@ void Description::flush() {
 }
 
 void Description::put_boot_id() {
-  constexpr long kUuidBytes = 36;
-  int fd = sys::open("/proc/sys/kernel/random/boot_id", O_RDONLY);
-  long n = fd < 0 ? fd : read(fd, m_.lines, sizeof m_.lines);
-  if (fd >= 0) sys::close(fd);
+  char text[64];
+  Writer id(text, sizeof text);
   out_ << ",\n \"boot_id\": ";
-  if (n >= kUuidBytes)
-    out_.json({m_.lines, kUuidBytes});
+  if (write_boot_id(id, bytes_.read))
+    out_.json(id.view());
   else
     out_ << "null";
 }
 
-// proc(5): blanks, tabs, newlines and backslashes in names are written in octal.
-string_view unescape(char *field, size_t n) {
-  char *to = field;
-  for (size_t i = 0; i < n; ++to) {
-    bool octal = field[i] == '\\' && i + 3 < n && field[i + 1] >= '0' && field[i + 1] <= '3';
-    *to = octal ? static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'))
-                : field[i];
-    i += octal ? 4 : 1;
-  }
-  return {field, static_cast<size_t>(to - field)};
-}
-
 void Description::put_mount(char *line, size_t n) {
-  constexpr int kBefore = 5, kBehind = 2;  // fields before the " - " and behind it, by proc(5)
-  string_view fields[kBefore + kBehind] = {};
-  int count = 0;
-  bool behind = false;
-  for (size_t i = 0; i < n && count < kBefore + kBehind;) {
-    size_t end = i;
-    while (end < n && line[end] != ' ') ++end;
-    if (!behind && end == i + 1 && line[i] == '-') {
-      if (count < kBefore) return;
-      behind = true;
-    } else if (behind || count < kBefore) {
-      fields[count++] = unescape(line + i, end - i);
-    }
-    i = end + 1;
-  }
-  if (count < kBefore + kBehind) return;
+  MountLine mount;
+  if (!parse_mount(line, n, mount)) return;
   out_ << (any_mount_ ? ",\n  {\"dev\": " : "\n  {\"dev\": ");
   any_mount_ = true;
-  out_.json(fields[2]) << ", \"source\": ";
-  out_.json(fields[6]) << ", \"root\": ";
-  out_.json(fields[3]) << ", \"point\": ";
-  out_.json(fields[4]) << ", \"fstype\": ";
-  out_.json(fields[5]) << '}';
+  out_.json(mount.dev) << ", \"source\": ";
+  out_.json(mount.source) << ", \"root\": ";
+  out_.json(mount.root) << ", \"point\": ";
+  out_.json(mount.point) << ", \"fstype\": ";
+  out_.json(mount.fstype) << '}';
   if (out_.room() < 6 * kLineBytes + 256) flush();
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "format/host_facts.h"
 #include "format/journal.h"
 #include "format/settings.h"
 
@@ -32,20 +33,6 @@ int try_journal(const char *path) {
 }
 
 }  // namespace
-
-// random(4)
-bool write_boot_id(Writer &out, int64_t &bytes_read) {
-  char id[64];
-  int fd = sys::open("/proc/sys/kernel/random/boot_id", O_RDONLY);
-  if (fd < 0) return false;
-  long n = sys::read(fd, id, sizeof id);
-  sys::close(fd);
-  if (n > 0) bytes_read += n;
-  constexpr long kUuidAndNewline = 37;
-  if (n != kUuidAndNewline) return false;
-  out << string_view(id, kUuidAndNewline - 1);
-  return true;
-}
 
 bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,
                          int64_t &bytes_read) {

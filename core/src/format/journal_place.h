@@ -13,10 +13,6 @@ namespace tailrace {
 
 constexpr int kJournalPlaces = 3;
 
-// The running kernel's id: what only this node's own processes may share is named by it, on a file system that other nodes have,
-// too. False without /proc.
-bool write_boot_id(Writer &out, int64_t &bytes_read);
-
 // Writes the place's directory, in which <uid> has the directory tailrace-<uid>. False, with nothing useful written:
 // there is no such place. `bytes_read` grows by what was read.
 bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,

@@ -3,24 +3,19 @@
 
 #include <errno.h>
 #include <sys/file.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 #include "format/checked_file.h"
-#include "format/crc32.h"
-#include "format/journal_place.h"
+#include "format/host_facts.h"
+#include "format/manifest_line.h"
 
 namespace tailrace {
 namespace {
 
 constexpr string_view kSuffix = ".pfw.gz";
 
-void write_host(Writer &out) {
-  utsname u;
-  string_view host = uname(&u) == 0 ? string_view(u.nodename) : string_view("localhost");
-  write_file_host(out, host);
-}
+void write_host(Writer &out) { write_file_host(out, HostName().view()); }
 
 // The name of a file of a sealer, and of no other folder.
 bool is_file_name(string_view name) {
@@ -112,14 +107,11 @@ void NodeFile::add_to_manifest() {
   if (fd_ < 0 || blocks_ == noted_blocks_) return;
   char line[sizeof name_ + 128];
   Writer w(line, sizeof line);
-  (w << "\n{\"file\":").json(name_);
-  (w << ",\"blocks\":").number(static_cast<int64_t>(blocks_));
-  uint32_t crc = crc32_of(line + 1, w.size() - 1);
-  (w << ",\"crc\":\"").hex(crc, 8) << "\"}\n";
+  write_manifest_line(w << '\n', name_, blocks_);
   if (w.overflowed()) return;
   int fd = open_in_manifest(".jsonl", O_RDWR | O_CREAT | O_APPEND);
   if (fd < 0) return;
-  size_t skipped = ends_in_a_line(fd) ? 0 : 1, bytes = w.size() - skipped;
+  size_t skipped = ends_within_a_line(fd) ? 0 : 1, bytes = w.size() - skipped;
   if (sys::write(fd, line + skipped, bytes) == static_cast<long>(bytes)) noted_blocks_ = blocks_;
   sys::close(fd);
 }

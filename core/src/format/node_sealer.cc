@@ -7,12 +7,12 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 #include <sys/vfs.h>
 
 #include "base/sys.h"
 #include "format/checked_file.h"
 #include "format/host_description.h"
+#include "format/host_facts.h"
 #include "format/journal_place.h"
 
 namespace tailrace {
@@ -97,10 +97,9 @@ void NodeSealer::write_board(const void *member, size_t bytes) {
 
 // Who launches describes its host in run.json.
 static void mark_host(string_view directory) {
-  utsname u;
   char path[2600];
   Writer w(path, sizeof path);
-  if (uname(&u) == 0) write_host_mark(w, directory, u.nodename);
+  write_host_mark(w, directory, HostName().view());
   if (w.size() && !w.overflowed()) make_host_mark(w.c_str());
 }
 

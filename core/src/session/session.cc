@@ -16,13 +16,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/auxv.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <new>
 
 #include "base/arena.h"
 #include "base/sys.h"
+#include "format/host_facts.h"
 #include "format/journal_place.h"
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
@@ -90,9 +90,8 @@ bool make_wiped_page() {
 }
 
 void read_host_name() {
-  utsname u;
   Writer w(g_session.host, sizeof g_session.host);
-  if (uname(&u) == 0) w << static_cast<const char *>(u.nodename);
+  w << HostName().view();
   w.c_str();
 }
 
