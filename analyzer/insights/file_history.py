@@ -46,10 +46,10 @@ PATTERNS = {
     "random": "more than a tenth of the calls began before the end of the one before",
     "mixed": "forward, but for some of the calls",
     "mapped": "through a mapping, which makes no calls",
-    "unknown": "at unknown offsets, as on a pipe",
+    "unknown": "at unknown offsets, as on a pipe or a redirected output",
 }
 """How an access went over the file."""
-_RANDOM_SHARE = 0.1
+RANDOM_SHARE = 0.1
 MOST_RANGES = 64
 """Byte ranges that are listed of an access; the edge table keeps no more of a burst."""
 HASHED_SLACK_NS = 20_000_000
@@ -321,7 +321,7 @@ def pattern(rows: pd.DataFrame, ranges: list[list[int]], exact: bool) -> str:
         return "strided" if exact and len(ranges) > 2 and len(lengths) == 1 and len({*steps.tolist()}) == 1 else "gaps"
     if len(ranges) == 1 and back <= max(-(-size // max(distinct, 1)) - 1, 0):
         return "repeated"
-    return "random" if back > _RANDOM_SHARE * calls else "mixed"
+    return "random" if back > RANDOM_SHARE * calls else "mixed"
 
 
 def row_of(table: pd.DataFrame, at: Any) -> Row:

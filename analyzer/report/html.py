@@ -25,14 +25,20 @@ from tailrace.analyzer.util.published import published
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
     "dom",
+    "state",
+    "copy",
+    "outcomes",
     "panel",
-    "overview",
     "tables",
+    "selections",
+    "overview",
     "layers",
     "sankey",
     "strips",
     "timeline",
     "heat",
+    "rates",
+    "access",
     "findings",
     "files",
     "histories",
@@ -84,7 +90,7 @@ def joined_scripts() -> str:
 def packed(data: JsonObject) -> JsonObject:
     """The data with its long lists as columns: names of keys are written once, and what the page leaves out is out."""
     out = {**data, "never_read": {k: v for k, v in data["never_read"].items() if k != "rows"}}
-    for name in ("tasks", "files", "declared"):
+    for name in ("tasks", "files", "declared", "processes"):
         out[name] = {**data[name], "rows": columns(data[name]["rows"])}
     return out
 

@@ -14,10 +14,11 @@ import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.model import dataflow, stages, waits
+from tailrace.analyzer.model import dataflow, outcomes, stages, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
 from tailrace.analyzer.summary import (
+    access,
     files,
     fold,
     heat,
@@ -27,6 +28,7 @@ from tailrace.analyzer.summary import (
     outcome,
     seen,
     stageflows,
+    task_details,
     tasks,
     untagged,
 )
@@ -55,9 +57,16 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         shown_tasks["rows"][row]["slack"] = slack
     ended = outcome.outcome(run, found, whole, start_ns, task_row)
     outcome.add_to_tasks(shown_tasks["rows"], ended["rows"])
+    used, of_burst = access.accesses(m)
+    shown_files = files.files(m, code, index, task_row, access.of_files(used), start_ns)
+    task_details.add_files(m, shown_tasks["rows"], shown_files, task_row)
+    row_of = dict(zip(outcomes.task_keys(found.inputs.tasks), task_row.tolist(), strict=True))
+    task_details.add_waits(run, whole, shown_tasks["rows"], row_of)
+    shown_processes = task_details.add_processes(whole, shown_tasks["rows"], task_row, start_ns)
+    shown_files.pop("codes")
     return {
         "about": numbers.about(run, whole, start_ns),
-        "numbers": {**numbers.numbers(m, table, found, coverage), "workflows": _workflows(whole)},
+        "numbers": {**numbers.numbers(run, m, table, found, coverage), "workflows": _workflows(whole)},
         "outcome": ended,
         "overview": numbers.overview(),
         "prelude": numbers.PRELUDE,
@@ -66,7 +75,9 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "folded": untagged.folded(whole),
         "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
-        "files": files.files(m, code, index, task_row),
+        "files": shown_files,
+        "access": access.by_stage(m, used, of_burst, index[code]),
+        "processes": shown_processes,
         "histories": histories.histories(m, index, start_ns),
         "tasks": shown_tasks,
         "heat": heat.over_time(m, code, index, start_ns, _window(table), len(table)),

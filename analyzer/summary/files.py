@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
-from tailrace.analyzer.summary.limits import LIMITS, JsonObject
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
 from tailrace.analyzer.util.types import Ints
 
 
-def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
+def files(
+    m: Model, code: Ints, index: Ints, task_row: Ints, how: Mapping[tuple[int, int], str], start_ns: int
+) -> JsonObject:
     """`total`, and rows: path, aliases (earlier names), cls, read_bytes, written_bytes, versions, writers, readers
-    (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed."""
+    (units), wrote, read (stages), by, to (rows of `tasks` that moved most, see `task_row`), unread, removed, how_read,
+    how_wrote (the pattern of most bytes, see `access.py`; "" where there is none), first and last (ms: of accesses).
+    `codes`: the file of each row."""
     fates = stages.file_fates(m)
     fates = fates[fates["cls"].isin((file_classes.DATA, file_classes.STREAM))]
     moved = fates["read_bytes"] + fates["written_bytes"]
@@ -31,7 +37,9 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
             "bytes": m.bursts["bytes"].to_numpy(),
         }
     )
-    bursts = bursts[np.isin(bursts["file"], shown.index)]
+    mine = np.isin(bursts["file"], shown.index)
+    spans = m.bursts[mine].groupby("file").agg({"first_ns": "min", "last_ns": "max"})
+    bursts = bursts[mine]
     stages_of = _lists(bursts[["file", "dir", "stage"]].drop_duplicates().sort_values("stage"), "stage")
     units_of = _units(bursts)
     aliases: dict[int, list[str]] = {}
@@ -54,9 +62,13 @@ def files(m: Model, code: Ints, index: Ints, task_row: Ints) -> JsonObject:
                 "to": units_of.get((file, edge_table.READ), []),
                 "unread": bool(row["never_read"]),
                 "removed": bool(row["removed"]),
+                "how_read": how.get((file, edge_table.READ), ""),
+                "how_wrote": how.get((file, edge_table.WRITE), ""),
+                "first": ms(int(spans["first_ns"].get(file, start_ns)) - start_ns),
+                "last": ms(int(spans["last_ns"].get(file, start_ns)) - start_ns),
             }
         )
-    return {"total": len(fates), "rows": rows}
+    return {"total": len(fates), "rows": rows, "codes": shown.index.to_numpy(dtype=np.int64)}
 
 
 def _units(bursts: pd.DataFrame) -> dict[tuple[int, int], list[int]]:

@@ -22,7 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple[int, int], stages: int) -> JsonObject:
     """By stage and time bin: read and wrote (bytes, spread evenly over each access's time), busy (mean number of
-    actors inside a read, write or metadata call).
+    actors inside a read, write or metadata call), calls (reads, writes and metadata calls, those of an actor and kind
+    spread evenly over its time inside them).
 
     Rows are the stages that moved most, `stage` has their positions; `from_ms` is the start of the first bin and
     `bin_ms` the width of one. What lies outside of the window is left out.
@@ -40,6 +41,7 @@ def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple
     rows = stage_of_who[busy.group[pick] // kinds]
     inside = np.minimum(busy.weight[pick], busy.end[pick] - busy.start[pick]).astype(np.float64)
     maps["busy"] = spread(rows, busy.start[pick], busy.end[pick], inside, origin_ns, width, stages) / width
+    maps["calls"] = _calls(m, stage_of_who, origin_ns, width, stages)
     order = np.argsort(-(maps["read"] + maps["wrote"]).sum(axis=1), kind="stable")[: LIMITS["heat_rows"]]
     kept = np.sort(order)
     return {
@@ -49,7 +51,21 @@ def over_time(m: Model, code: Ints, index: Ints, start_ns: int, window_ns: tuple
         "read": np.rint(maps["read"][kept]).astype(np.int64).tolist(),
         "wrote": np.rint(maps["wrote"][kept]).astype(np.int64).tolist(),
         "busy": np.round(maps["busy"][kept], 3).tolist(),
+        "calls": np.round(maps["calls"][kept], 1).tolist(),
     }
+
+
+def _calls(m: Model, stage_of_who: Ints, origin_ns: int, width: float, stages: int) -> Floats:
+    kinds, busy = len(edge_table.KINDS), m.table.busy
+    number = np.zeros(len(m.who) * kinds, dtype=np.float64)
+    counts = m.table.counts
+    np.add.at(number, counts["who"].to_numpy() * kinds + counts["kind"].to_numpy(), counts["calls"].to_numpy())
+    pick = busy.group % kinds < edge_table.STREAM
+    group, start, end = busy.group[pick], busy.start[pick], busy.end[pick]
+    inside = np.maximum(busy.weight[pick], 1).astype(np.float64)
+    whole = np.bincount(group, weights=inside, minlength=len(number))
+    amount = number[group] * inside / np.maximum(whole[group], 1)
+    return spread(stage_of_who[group // kinds], start, end, amount, origin_ns, width, stages)
 
 
 def _moved(m: Model, stage: Ints, pick: Bools, origin_ns: int, width: float, stages: int) -> Floats:

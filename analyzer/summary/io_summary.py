@@ -108,8 +108,6 @@ def io_summary(run: FiguredRun) -> Summary:
     used = np.unique(m.bursts["file"].to_numpy())
     data = np.unique(m.bursts["file"].to_numpy()[m.classed(("data",))])
     threads = run.totals(["host", "pid", "start"], ["nunique:tid"])["nunique_tid"]
-    processes = run.processes
-    times = processes[["utime_ns", "stime_ns"]].dropna()
     jobs = run.totals(["job"])["job"].dropna()
     return Summary(
         hosts=len(told["hosts"]),
@@ -124,15 +122,24 @@ def io_summary(run: FiguredRun) -> Summary:
         written_bytes=int(told["written_bytes"]),
         span_ns=int(told["t1_ns"] - told["t0_ns"]) if told["events"] else 0,
         io_ns=stages.io_ns(m),
-        read_ns=_running(m, edge_table.READ),
-        write_ns=_running(m, edge_table.WRITE),
-        metadata_ns=_running(m, edge_table.META),
-        processor_ns=int(times.to_numpy().sum()) if len(times) else None,
+        read_ns=running_ns(m, edge_table.READ),
+        write_ns=running_ns(m, edge_table.WRITE),
+        metadata_ns=running_ns(m, edge_table.META),
+        processor_ns=processor_ns(run),
         functions=_functions(run),
     )
 
 
-def _running(m: dataflow.Model, kind: int) -> int:
+def processor_ns(run: AnalyzedRun) -> int | None:
+    """Processor time of all processes that told it; None: none did."""
+    if not {"utime_ns", "stime_ns"} <= {*run.processes}:
+        return None
+    times = run.processes[["utime_ns", "stime_ns"]].dropna()
+    return int(times.to_numpy().sum()) if len(times) else None
+
+
+def running_ns(m: dataflow.Model, kind: int) -> int:
+    """For how long at least one call of a kind (`edge_table.KINDS`) was running in any process."""
     busy = m.table.busy
     pick = busy.group % len(edge_table.KINDS) == kind
     one = np.zeros(int(pick.sum()), dtype=np.int64)

@@ -15,6 +15,11 @@ LIMITS = {
     "tasks": 120_000,
     "files": 10_000,
     "units_of_file": 5,
+    "files_of_task": 8,
+    "processes": 20_000,
+    "processes_of_task": 12,
+    "command": 600,
+    "command_text": 1_200_000,
     "files_of_flow": 12,
     "tasks_of_flow": 12,
     "never_read": 500,
@@ -30,7 +35,7 @@ LIMITS = {
     "through": 12,
     "in_a_row": 4,
 }
-"""A page of 10,000 tasks and as many files is below 2 MB with these, one of 100,000 tasks about 7 MB."""
+"""A page of 10,000 tasks and as many files is below 4 MB with these."""
 
 
 def cut(rows: pd.DataFrame, what: str) -> JsonObject:

@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 import tailrace
+from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.model import dataflow, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
+from tailrace.analyzer.summary import io_summary
 from tailrace.analyzer.summary.limits import JsonObject, ms
 from tailrace.analyzer.summary.title import title
 
@@ -166,19 +168,21 @@ def first_event_ns(run: AnalyzedRun, start_ns: int) -> int:
     return first if isinstance(first, int) else start_ns
 
 
-def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: JsonObject) -> JsonObject:
-    """Counts, bytes and ns (all int), shares of one; seen_share is None without the kernel's account."""
+def numbers(run: AnalyzedRun, m: Model, table: pd.DataFrame, found: Insights, coverage: JsonObject) -> JsonObject:
+    """Counts, bytes and ns (all int), shares of one; seen_share is None without the kernel's account, processor_ns
+    where no process told it. Those of `io_summary.Summary` that need no events have its names."""
     counts = m.table.counts
     span_ns = int(table["last_ns"].max() - table["first_ns"].min()) if len(table) else 0
     io_ns = stages.io_ns(m)
     flows = dataflow.flow_table(m, "task")
     kernel = coverage["kernel_bytes"]
     return {
-        "stages": len(table),
+        "stages": int((table["stage"] != dataflow.UNTAGGED).sum()),
         "tasks": int(table["tasks"].sum()),
         "processes": processes.count(m.who),
         "hosts": int(m.who["host"].nunique()),
         "files": int(np.unique(m.bursts["file"][m.classed(("data",))]).size),
+        "all_files": int((m.table.files["ftype"] == "reg").to_numpy()[np.unique(m.bursts["file"].to_numpy())].sum()),
         "read_bytes": int(counts["read_bytes"].sum()),
         "written_bytes": int(counts["written_bytes"].sum()),
         "unnamed_bytes": int(counts["unnamed_bytes"].sum()),
@@ -188,6 +192,8 @@ def numbers(m: Model, table: pd.DataFrame, found: Insights, coverage: JsonObject
         "span_ns": span_ns,
         "bound_ns": found.critical.bound_ns,
         "io_ns": io_ns,
+        **{f"{kind}_ns": io_summary.running_ns(m, at) for at, kind in enumerate(edge_table.KINDS[: edge_table.STREAM])},
+        "processor_ns": io_summary.processor_ns(run),
         "io_share": io_ns / span_ns if span_ns else 0.0,
         "seen_share": coverage["captured_bytes"] / kernel if kernel else None,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
@@ -9,6 +11,7 @@ from tailrace.analyzer.insights import Insights
 from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
+from tailrace.analyzer.util.formatting import count_text
 from tailrace.analyzer.util.types import Ints
 
 LONGEST_ERROR = 1000
@@ -17,10 +20,12 @@ FAILED, NOTED, FINE = "failed", "noted", ""
 
 
 def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row: Ints) -> JsonObject:
-    """text (a sentence, "" where all went well), level (`FAILED`, `NOTED`, `FINE`), counts (`outcomes.counts`), done
-    (whether every declared task is), total and rows: those of `outcomes.table` that are not done at the first try:
-    workflow, stage, task (as shown), status (as shown), tries, error, start, end, lost (ms, null where unknown), and
-    row (in `tasks`, -1: none).
+    """How the run ended.
+
+    text (a sentence, "" where all went well), level (`FAILED`, `NOTED`, `FINE`), verdict (one or two words) and words
+    (a sentence in any case), counts (`outcomes.counts`), done (whether every declared task is), total and rows: those
+    of `outcomes.table` that are not done at the first try: workflow, stage, task (as shown), status (as shown), tries,
+    error, start, end, lost (ms, null where unknown), and row (in `tasks`, -1: none).
 
     Args:
         task_row: the row of each task in `tasks`, -1: cut.
@@ -46,14 +51,35 @@ def outcome(run: AnalyzedRun, found: Insights, m: Model, start_ns: int, task_row
         }
         for key, row in zip(outcomes.task_keys(shown), shown.to_dict("records"), strict=True)
     ]
+    level = FAILED if bad else NOTED if text else FINE
+    verdict, words = _verdict(level, text, counts, len(run.command_ends) > 0)
     return {
         "text": text,
-        "level": FAILED if bad else NOTED if text else FINE,
+        "level": level,
+        "verdict": verdict,
+        "words": words,
         "counts": counts,
         "done": bool(counts) and set(counts) == {outcomes.DONE},
         "total": len(news),
         "rows": rows,
     }
+
+
+def _verdict(level: str, text: str, counts: Mapping[str, int], ended: bool) -> tuple[str, str]:
+    """What to say of a run in any case. ended: whether a traced command's end is known (and no fault, where `text` is
+    empty)."""
+    if level == FAILED:
+        return "Failed", text
+    if outcomes.OPEN in counts:
+        return "Not over", text
+    if text:
+        return "Succeeded", text
+    told = [f"All {count_text(sum(counts.values()), 'task')} were done."] if sum(counts.values()) > 1 else []
+    told += ["Its task was done."] if sum(counts.values()) == 1 else []
+    told += ["The command ended with exit code 0."] if ended else []
+    if told:
+        return "Succeeded", " ".join(told)
+    return "End unknown", "Neither a workflow manager nor a traced command said how the run ended."
 
 
 def _since(ns: object, start_ns: int) -> float | None:

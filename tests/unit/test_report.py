@@ -348,7 +348,7 @@ class TestPage:
         assert html.digest(style[1]) in policy
 
     def test_it_is_small(self) -> None:
-        assert len(self.page()[0]) < 128_000
+        assert len(self.page()[0]) < 176_000
 
     def test_it_is_written_whole(self, tmp_path: Any) -> None:
         html.write_html(story_run(), tmp_path / "r.html")

@@ -18,8 +18,10 @@ import tailrace
 from support.commands import TracedCommand
 from support.flowcase import MS, FakeRun, Story
 from tailrace.analyzer import summary
+from tailrace.analyzer.insights import file_history
+from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.report import html
-from tailrace.analyzer.summary import heat, numbers, tasks
+from tailrace.analyzer.summary import heat, numbers, outcome, task_details, tasks
 from tailrace.cli import main
 
 ACCOUNT = {
@@ -237,3 +239,69 @@ def of_info(text: str, key: str) -> float:
 
 
 GIVEN = {"query": of_rows, "graph": of_graph, "info": of_info}
+
+
+class TestAccess:
+    """The pattern of each access is that of `tailrace file`, for all of them at once."""
+
+    def test_patterns_are_those_of_a_files_history(self) -> None:
+        s, step = Story(), 4096
+        ways = {
+            "sequential": range(20),
+            "strided": range(0, 60, 3),
+            "gaps": [0, 1, 5, 6, 20, 21, 22],
+            "random": [i * 7919 % 97 for i in range(40)],
+            "repeated": [*range(20), *range(20)],
+            "mixed": [0, 2, 1, *range(5, 45, 2)],
+        }
+        for number, (name, places) in enumerate(ways.items()):
+            for place in places:
+                s.read(f"/d/{name}", place * step, step, stage="s", task=name, pid=10 + number)
+        s.write("/d/unknown", None, 10, stage="s", task="unknown", pid=30)
+        run = s.run(2)
+        data = summary.collect(run)
+        m = dataflow.model(run)
+        by_name = {row["path"]: row["how_read"] or row["how_wrote"] for row in data["files"]["rows"]}
+        for path, how in by_name.items():
+            (file,) = file_history.file_history(run, path).files
+            (accessed,) = [one for version in file.versions for one in (*version.writers, *version.readers)]
+            assert how == accessed.pattern, path
+        assert {path.removeprefix("/d/"): how for path, how in by_name.items()} == {
+            **{n: n for n in ways},
+            "unknown": "unknown",
+        }
+        (reads, writes) = sorted(data["access"]["rows"], key=lambda row: row["dir"])
+        assert reads["calls"] == sum(len(list(places)) for places in ways.values()) and writes["calls"] == 1
+        for row in (reads, writes):
+            assert sum(kind[1] for kind in row["kinds"].values()) == row["calls"]
+            assert sum(kind[0] for kind in row["kinds"].values()) == row["bytes"]
+        assert reads["kinds"]["random"][:2] == [40 * step, 40]
+        assert sum(map(sum, data["heat"]["calls"])) == pytest.approx(m.table.counts["calls"].sum(), abs=1)
+
+    def test_the_processes_of_failed_tasks_stay_when_they_are_cut(self) -> None:
+        run = story().run(2)
+        m = dataflow.model(run)
+        codes, activities = dataflow.activities(m, "task")
+        rows = [{"dur": float(at)} for at in range(len(activities))]
+        rows[0]["status"] = "failed"
+        kept = task_details.add_processes(m, rows, np.arange(len(activities)), 0, processes_shown=2)
+        assert (kept["total"], len(kept["rows"])) == (int(codes.max()) + 1, 2)
+        assert rows[0]["procs"] == [0] and rows[-1]["procs"] == [1], "then the longest"
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "counts", "ended", "verdict", "words"),
+    [
+        ("failed", "1 of 2 tasks did not succeed: 1 failed.", {"failed": 1, "done": 1}, True, "Failed", "1 of 2"),
+        ("noted", "Of 2 tasks: 1 memoized.", {"memoized": 1, "done": 1}, True, "Succeeded", "Of 2"),
+        ("noted", "Of 2 tasks: 1 without an end", {"open": 1, "done": 1}, False, "Not over", "Of 2"),
+        ("", "", {"done": 2}, True, "Succeeded", "All 2 tasks were done. The command ended with exit code 0."),
+        ("", "", {}, True, "Succeeded", "The command ended with exit code 0."),
+        ("", "", {}, False, "End unknown", "Neither"),
+    ],
+)
+def test_how_it_ended_is_said_in_any_case(
+    level: str, text: str, counts: dict[str, int], ended: bool, verdict: str, words: str
+) -> None:
+    said, sentence = outcome._verdict(level, text, counts, ended)
+    assert said == verdict and sentence.startswith(words)

@@ -13,7 +13,7 @@ function unpack(table) {
 }
 
 const data = JSON.parse(document.getElementById("data").textContent);
-for (const name of ["tasks", "files", "declared"]) data[name] = unpack(data[name]);
+for (const name of ["tasks", "files", "declared", "processes"]) data[name] = unpack(data[name]);
 data.tasks.rows.forEach((t, i) => { t.index = i; t.end = t.start + t.dur; });
 
 const byId = id => document.getElementById(id);

@@ -15,8 +15,9 @@ function fileTable() {
   const columns = [
     ["File", r => r.path, r => [pathLink(r.path, () => showFile(r)), ...r.aliases.map(a => make("div", {class: "path alias", dir: "ltr"}, `was ${middle(a)}`))], "file"],
     bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), countColumn("Versions", "versions"), countColumn("Writers", "writers"), countColumn("Readers", "readers"),
-    ["Written by", r => r.wrote.map(stageName).join(", ")], ["Read by", r => r.read.map(stageName).join(", ")],
-    ["", r => [r.cls === "stream" ? "pipe or socket" : "", r.unread && r.cls !== "stream" ? "never read" : "", r.removed ? "removed" : ""].filter(Boolean).join(", ")],
+    ["Written by", r => r.wrote.map(stageName).join(", "), r => short(r.wrote.map(stageName).join(", "), 60)], ["Read by", r => r.read.map(stageName).join(", "), r => short(r.read.map(stageName).join(", "), 60)],
+    ["Access", r => [r.how_read, r.how_wrote].filter(Boolean).join(", ")],
+    ["", r => [r.by.some(i => FAILED.has(data.tasks.rows[i].status)) ? "its writer failed" : "", r.cls === "stream" ? "pipe or socket" : "", r.unread && r.cls !== "stream" ? "never read" : "", r.removed ? "removed" : ""].filter(Boolean).join(", ")],
   ];
   const search = () => {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean), which = KINDS.find(k => k[0] === kind.value)[2], at = +stage.value;
@@ -26,6 +27,13 @@ function fileTable() {
     byId("found").textContent = `${numberText(rows.length)}${cut}, ${bytesText(moved)} moved`;
     table(box, "Files by bytes moved", columns, rows, 25);
   };
-  for (const control of [kind, stage, field]) control.addEventListener("input", search);
+  for (const [control, key] of [[kind, "kind"], [stage, "of"], [field, "find"]]) {
+    kept(key, control.value, value => {
+      control.value = value;
+      if (control.value !== value) control.value = defaults[key];  // no such choice
+      search();
+    });
+    control.addEventListener("input", () => { keep(key, control.value); search(); });
+  }
   search();
 }

@@ -22,7 +22,7 @@ function spent() {
     piece.style.flexGrow = share(p);
     return piece;
   }));
-  const words = parts.map(p => make("li", {}, make("span", {class: `key part-${p}`}), make("strong", {}, `${timeText(c.parts_ms[p])}, ${shareText(share(p))}`), ` ${PARTS[p][0]}: ${PARTS[p][1]}`));
+  const words = parts.map(p => make("li", {title: PARTS[p][1]}, make("span", {class: `key part-${p}`}), make("strong", {}, `${timeText(c.parts_ms[p])}, ${shareText(share(p))}`), ` ${PARTS[p][0]}`));
   byId("spent").append(bar, make("ul", {class: "counts"}, words));
 }
 
@@ -57,34 +57,41 @@ function evidence(rows) {
   return [make("h4", {}, rows.length > 1 ? `Evidence: the ${rows.length} that cost most` : "Evidence"), box];
 }
 
-function showFinding(f) {
+const showFinding = selectable("finding", () => data.findings.rows, f => f.kind, f => {
   const costs = [["Costs", costText(f)], ["Cases", numberText(f.count)]];
   if (f.cost_ns && f.cost_bytes) costs.push(["Bytes", bytesText(f.cost_bytes)]);
   const inPython = !f.query.startsWith("tailrace ");
   openPanel(f.title, `Finding: ${f.kind}`, make("p", {class: "hint"}, ABOUT[f.about][1], f.estimate ? " The cost is an estimate." : ""), facts(costs), make("p", {}, f.advice), evidence(f.evidence),
     f.query ? queryBox(inPython ? "In Python, after import tailrace" : "On the command line", f.query) : null);
-}
+});
+
+const FIRST = 3;  // findings that the first screen has, with what to do
 
 function findings() {
   const rows = data.findings.rows, list = byId("findings");
   if (!rows.length) { byId("findings").replaceWith(make("p", {class: "none"}, "Nothing stands out: no race, no wait and no waste worth 1 % of the run.")); return; }
-  const items = rows.map(f => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)), make("span", {class: "finding"}, titleText(f))], () => showFinding(f))));
-  const more = button("", () => { items.forEach(i => { i.hidden = false; }); more.hidden = true; items[5].querySelector("button").focus(); }, {class: "more"});
-  items.forEach((item, i) => { item.hidden = i >= 5 && items.length > 6; });
-  more.hidden = items.length <= 6;
-  more.textContent = `Show all ${numberText(items.length)}`;
+  const items = rows.map((f, i) => make("li", {}, button([make("span", {class: `cost about-${f.about}`}, costText(f)),
+    make("span", {class: "finding"}, make("span", {class: "what"}, titleText(f)), i < FIRST ? make("span", {class: "advice"}, f.advice) : null)], () => showFinding(f))));
+  const more = button(`Show all ${numberText(items.length)}`, () => { keep("findings", "all"); unfold(); items[FIRST].querySelector("button").focus(); }, {class: "more"});
+  const unfold = () => {
+    const all = state.findings === "all" || items.length <= FIRST;
+    items.forEach((item, i) => { item.hidden = i >= FIRST && !all; });
+    more.hidden = all;
+  };
+  kept("findings", "", unfold);
+  unfold();
   list.append(...items);
   byId("more-findings").append(more);
 }
 
-function showPath() {
-  const c = data.critical, rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
+const showPath = selectable("path", () => [data.critical], () => "critical", c => {
+  const rows = [...c.rows].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 40);
   const pieces = rows.map(p => [p.task < 0 ? p.name || OUTSIDE[p.via] || "(nothing ran yet)" : p.name, `${timeText(p.end - p.start)}${p.gap > 0 ? `, ${timeText(p.gap)} of it waiting` : ""}`, "", p.task < 0 ? null : () => showTask(data.tasks.rows[p.task])]);
   openPanel("Critical path", "Path", make("p", {class: "hint"}, "The chain that set the run's length, followed backwards from its end: a task's time is on it back to the moment at which its last input arrived."),
     facts([["Wall time", timeText(c.makespan_ms)], ...Object.keys(PARTS).map(p => [PARTS[p][0], timeText(c.parts_ms[p])]), ["Longest chain of work", timeText(c.bound_ms)]]),
     list("By stage", c.stages.map(s => [s.stage, `${timeText(s.compute_ms + s.io_ms + s.stream_ms)}, ${timeText(s.io_ms)} in I/O`])),
     list(`Pieces${c.total > rows.length ? `, the longest of ${numberText(c.total)}` : ""}`, pieces), queries("", "insights(run).critical.path"));
-}
+});
 
 // --- live and stored data over time -----------------------------------------------------------------------------------------------
 

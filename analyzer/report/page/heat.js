@@ -2,7 +2,7 @@
 // since bytes of a run lie orders of magnitude apart.
 
 const METRICS = {
-  read: ["Bytes read", "read", bytesText], wrote: ["Bytes written", "written", bytesText], busy: ["I/O running", "calls running", three],
+  read: ["Bytes read", "read", bytesText], wrote: ["Bytes written", "written", bytesText], calls: ["Calls", "calls", v => numberText(Math.round(v))], busy: ["I/O running", "calls running", three],
 };
 const heat = {metric: "read", row: 0, bin: 0, marked: false};
 
@@ -36,7 +36,7 @@ function legend(scale, words, colours) {
 function heatTime() {
   const h = data.heat, box = byId("heat-time"), [title, verb, words] = METRICS[heat.metric], rows = h[heat.metric], values = rows.flat();
   const binText = timeText(h.bin_ms);
-  byId("heat-hint").textContent = heat.metric === "busy" ? `Each cell is ${binText}: how many processes were inside a read, write or metadata call, on average.`
+  byId("heat-hint").textContent = heat.metric === "calls" ? `Each cell is ${binText}: reads, writes and metadata calls on files, those of a process spread evenly over its time in them.` : heat.metric === "busy" ? `Each cell is ${binText}: how many processes were inside a read, write or metadata call, on average.`
     : `Each cell is ${binText}: bytes ${verb}, spread evenly over the time of the calls. Stages that moved none stay empty.`;
   if (!values.some(v => v > 0)) { box.replaceChildren(make("p", {class: "none"}, `${title}: none.`)); return; }
   const narrow = box.clientWidth < 620, width = Math.max(200, box.clientWidth - 26 - (narrow ? 0 : NAME_WIDTH)), colours = ramp(), scale = scaleOf(values);
@@ -55,7 +55,7 @@ function heatTime() {
     canvas.addEventListener("pointerleave", hideTip);
     canvas.addEventListener("click", e => showCell(r, bin(e)));
     strips.push({canvas, paint});
-    map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}, swatch(h.stage[r]), make("span", {class: "name"}, stageName(h.stage[r]))), canvas));
+    map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}, swatch(h.stage[r]), make("span", {class: "name"}, stageName(h.stage[r])), failedTag(h.stage[r])), canvas));
   });
   map.append(make("div", {class: "heat-row"}, make("div", {class: "tree-name"}), timeAxis(width, h.from_ms, h.from_ms + h.bin_ms * bins)));
   map.addEventListener("keydown", e => heatKey(e, strips, bins, said));
@@ -68,15 +68,17 @@ function cellText(r, bin) {
   return `${stageName(h.stage[r])}, ${timeText(from)} to ${timeText(from + h.bin_ms)}\n${words(h[heat.metric][r][bin])} ${verb}`;
 }
 
-function showCell(r, bin) {
+const cells = data.heat.stage.map((_, r) => (data.heat.read[r] || []).map((_, bin) => ({r, bin})));
+const showCell = (r, bin) => selectCell(cells[r][bin]);
+const selectCell = selectable("cell", () => cells.flat(), c => `${c.r}.${c.bin}`, ({r, bin}) => {
   const h = data.heat, s = ms => ((ms + data.about.lead_ms) / 1000).toFixed(6), stage = stageName(h.stage[r]), from = h.from_ms + bin * h.bin_ms, to = from + h.bin_ms;
   const running = data.tasks.rows.filter(t => t.stage === h.stage[r] && t.end >= from && t.start < to);
   const rows = running.slice(0, 12).map(t => [t.name, timeText(t.dur), "", () => showTask(t)]);
   if (running.length > rows.length) rows.push([`and ${numberText(running.length - rows.length)} more`, ""]);
-  openPanel(`${stage}, ${timeText(from)} to ${timeText(to)}`, "Time", facts([["Read", bytesText(h.read[r][bin])], ["Written", bytesText(h.wrote[r][bin])], ["Calls running", three(h.busy[r][bin])]]),
+  openPanel(`${stage}, ${timeText(from)} to ${timeText(to)}`, "Time", facts([["Read", bytesText(h.read[r][bin])], ["Written", bytesText(h.wrote[r][bin])], ["Calls", `about ${numberText(Math.round(h.calls[r][bin]))}`], ["Calls running", three(h.busy[r][bin])]]),
     make("p", {class: "hint"}, "The query has the calls that touch this time, each with all of its bytes."), list("Tasks that run in it", rows),
     queries(ask(ofStage(h.stage[r]), `--since ${s(from)} --until ${s(to)}`, "--by path,dir --agg sum:size --agg count --sort sum_size"), "summary.collect(run)['heat']"));
-}
+});
 
 function heatKey(e, strips, bins, said) {
   const step = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0], Home: [0, -bins], End: [0, bins]}[e.key];
@@ -128,8 +130,8 @@ function familyName(r) {
   return [make("span", {class: "path", title: shown(r.name)}, make("span", {class: "alias"}, short(r.name.slice(0, cut), 40)), r.name.slice(cut)), r.files > 1 ? make("small", {}, ` × ${numberText(r.files)}`) : null];
 }
 
-function heatCell(value, scale, colours, label) {
-  const cell = make("td", {}, value > 0 ? bytesText(value) : make("span", {class: "unseen"}, "none")), rgb = colours(scale.share(value));
+function heatCell(value, scale, colours, label, words = bytesText) {
+  const cell = make("td", {}, value > 0 ? words(value) : make("span", {class: "unseen"}, "none")), rgb = colours(scale.share(value));
   if (value > 0) {
     cell.style.background = css(rgb);
     cell.style.color = luminance(rgb) > .18 ? "#000" : "#fff";
@@ -139,13 +141,24 @@ function heatCell(value, scale, colours, label) {
   return cell;
 }
 
-function heatMaps() { heatTime(); heatFiles(); }
+function heatMaps() { rates(); heatTime(); heatFiles(); }
+
+// One of several, as radio buttons: of [title, ...] by key; what is chosen is in the address.
+function choice(name, legend, of, first, choose) {
+  const boxes = Object.entries(of).map(([key, [title]]) => {
+    const box = make("input", {type: "radio", name, value: key, id: `${name}-${key}`});
+    box.checked = key === first;
+    box.addEventListener("change", () => { keep(name, key); choose(key); });
+    return make("label", {}, box, make("span", {}, title));
+  });
+  kept(name, first, value => {
+    if (!Object.hasOwn(of, value)) return;
+    boxes.forEach(label => { const box = label.firstChild; box.checked = box.value === value; });
+    choose(value);
+  });
+  return make("fieldset", {class: "choice"}, make("legend", {}, legend), ...boxes);
+}
 
 function heatTools() {
-  byId("heat-tools").append(make("fieldset", {class: "choice"}, make("legend", {}, "Colour shows"), ...Object.entries(METRICS).map(([key, [title]]) => {
-    const box = make("input", {type: "radio", name: "metric", value: key, id: `metric-${key}`});
-    box.checked = key === heat.metric;
-    box.addEventListener("change", () => { heat.metric = key; heatMaps(); });
-    return make("label", {}, box, make("span", {}, title));
-  })));
+  byId("heat-tools").append(choice("metric", "Colour shows", METRICS, heat.metric, key => { heat.metric = key; heatMaps(); }));
 }

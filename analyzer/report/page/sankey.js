@@ -72,7 +72,7 @@ function fitting(name, width) {
 function stageNode(svg, n, links, room) {
   const s = data.stages[n.stage];
   const words = s.tasks ? count(s.tasks, "task") : count(s.processes, "process", "processes");
-  const label = `${s.stage}\n${words}, ${timeText(s.span_ms)}\n${bytesText(s.read_bytes)} read, ${bytesText(s.written_bytes)} written`;
+  const ends = endsOf(n.stage), label = `${s.stage}\n${words}${ends.failed ? `, ${numberText(ends.failed)} failed` : ""}${ends.retried ? `, ${numberText(ends.retried)} retried` : ""}, ${timeText(s.span_ms)}\n${bytesText(s.read_bytes)} read, ${bytesText(s.written_bytes)} written`;
   const bar = draw("rect", {class: `node s${tone(n.stage)}`, x: n.x, y: n.y, width: BAR, height: n.height, rx: 3});
   svg.append(part(bar, label, () => {
     select(bar, ...links.filter(l => l.source === n.place || l.target === n.place).map(l => l.element));
@@ -80,6 +80,6 @@ function stageNode(svg, n, links, room) {
   }));
   const at = {x: n.x, "aria-hidden": "true"};
   svg.append(draw("text", {...at, y: n.y - 20, class: "name halo"}, fitting(shown(s.stage), room ? room - 8 : 480)));
-  svg.append(draw("text", {...at, y: n.y - 6, class: "small halo"}, `${words} · ${timeText(s.span_ms)}`));
+  svg.append(draw("text", {...at, y: n.y - 6, class: "small halo"}, `${words} · ${timeText(s.span_ms)}`, ...(ends.failed ? [draw("tspan", {class: "bad-words"}, ` · ${numberText(ends.failed)} failed`)] : ends.retried ? [` · ${numberText(ends.retried)} retried`] : [])));
   return bar;
 }

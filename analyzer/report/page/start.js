@@ -1,7 +1,7 @@
 // Draws the page, and redraws the parts that depend on its width or its colours.
 
 function sectionQueries() {
-  queryButton("spent-query", "The critical path's time", "Each moment of the wall time is counted once: computing, in I/O, blocked on pipes and sockets, or waiting for a task to start.", "", "insights(run).critical.parts");
+  queryButton("spent-query", "The critical path's time", ["Each moment of the wall time is counted once.", ...Object.values(PARTS).map(([part, meaning]) => `${part}: ${meaning}.`)], "", "insights(run).critical.parts");
   queryButton("findings-query", "Findings", "All findings, in order of what they cost; bytes count as the time that the run's own I/O took for so many.", shell("tailrace report {run}"), "run.findings()");
   queryButton("outcomes-query", "Outcomes", "How each declared task ended, with its error; the tries that failed have their own in run.declared_tries.", "", "run.outcomes");
   queryButton("dataflow-query", "Dataflow between stages", "For each pair of stages, the bytes that the second one read of what the first one wrote, version by version of each file.",
@@ -9,6 +9,7 @@ function sectionQueries() {
   queryButton("timeline-query", "Timeline", "First and last event of each task, and the bytes it moved.", shell("tailrace query {run} --by stage,task --agg min:ts --agg max:ts --agg sum:size"), "run.tasks");
   queryButton("heat-query", "Heat maps", "Bytes of each access, spread over the time of its calls; a cell has a query of its own.", shell("tailrace query {run} --by stage,path,dir --agg sum:size"), "summary.collect(run)['heat']");
   queryButton("stages-query", "Stages", "One row a stage; a stage has a query of its own.", shell("tailrace query {run} --by stage,dir,cat --agg sum:size --agg sum:dur --agg count"), "stages.table(run)");
+  queryButton("access-query", "Kinds of access", "Each access's offsets, sizes and calls, from the edge table; a file has its own by tailrace file.", shell("tailrace query {run} --by stage,dir --agg sum:size --agg count --agg p50:size"), "summary.collect(run)['access']");
   queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, split into waiting and running.", shell("tailrace report {run}"), "waits.table(run)");
   queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
   queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that their own writers replaced before a first read.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
@@ -18,9 +19,9 @@ function sectionQueries() {
 
 sectionQueries();
 header();
-placeFindings();
 outcome();
 overview();
+figures();
 spent();
 findings();
 sankey();
@@ -29,6 +30,8 @@ timelineTools();
 timeline();
 heatTools();
 heatMaps();
+accessTools();
+accessMatrix();
 footprint();
 stageTable();
 outcomeTable();
@@ -40,7 +43,7 @@ declaredTable();
 lossTable();
 navigation();
 
-const redraw = () => { hideTip(); placeFindings(); sankey(); timeline(); heatMaps(); footprint(); historyFigure(); };
+const redraw = () => { hideTip(); sankey(); timeline(); heatMaps(); footprint(); accessMatrix(); historyFigure(); };
 let timer, width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;
@@ -49,4 +52,13 @@ addEventListener("resize", () => {
   timer = setTimeout(redraw, 150);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// On paper: a sheet's width, in the light colours, whatever the screen has.
+const printing = on => { document.documentElement.classList.toggle("printing", on); redraw(); };
+addEventListener("beforeprint", () => printing(true));
+addEventListener("afterprint", () => printing(false));
+
+const folds = [...document.querySelectorAll("details[id]")];
+kept("open", "", value => { const open = new Set(value.split(",")); for (const fold of folds) fold.open = open.has(fold.id); });
+for (const fold of folds) fold.addEventListener("toggle", () => keep("open", folds.filter(f => f.open).map(f => f.id).join(",")));
+follow();
 document.documentElement.dataset.ready = "yes";

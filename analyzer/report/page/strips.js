@@ -112,7 +112,7 @@ function area(pen, tasks, tones, range, width, height) {
   pen.globalAlpha = 1;
   const mark = (wanted, y) => { for (const t of tasks) if (wanted(t)) pen.fillRect(Math.max(0, (t.start - range.from) / (range.to - range.from) * width), y, Math.max(2, t.dur / (range.to - range.from) * width), 3); };
   pen.fillStyle = colour("--bad");
-  mark(t => FAILED.has(t.status), 0);
+  mark(t => FAILED.has(t.status) || t.status === "retried", 0);
   if (view.path) {
     pen.fillStyle = colour("--ink");
     mark(t => t.critical, height - 3);

@@ -1,37 +1,51 @@
 // Tables: sorted by a click on a head, long ones page by page, wide ones in a region that scrolls by itself.
 
-// columns: [title, value for sorting, cell (text, node or list) by default the value, class].
+// The column by which each table is sorted: by the id of its box, and then in the address; by the box itself where it has none.
+const sorts = new Map(), resort = new Map();
+kept("sort", "", value => {
+  sorts.clear();
+  for (const part of value.split(",").filter(Boolean)) { const [id, column, way] = part.split("."); sorts.set(id, {column: +column, up: way === "up"}); }
+  for (const act of resort.values()) act();
+});
+
+// columns: [title, value for sorting and copying, cell (text, node or list) by default the value, class, unit of the value].
 function table(box, caption, columns, rows, first) {
   if (!rows.length) { box.replaceChildren(make("p", {class: "none"}, "None.")); return; }
   let shown = first, sorted = rows;
-  const body = make("tbody"), heads = columns.map(([title, value, , cls]) => {
-    const th = make("th", {scope: "col", class: cls || null});
-    th.append(title ? button(title, () => {
-      const up = th.getAttribute("aria-sort") === "descending" || (th.getAttribute("aria-sort") === null && cls !== "num");
-      heads.forEach(h => h.removeAttribute("aria-sort"));
-      th.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const sign = up ? 1 : -1, compare = (a, b) => typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
-      sorted = [...rows].sort((a, b) => sign * compare(value(a), value(b)));
-      shown = first;
-      refill();
-    }) : make("span", {class: "unseen"}, "Notes"));
-    return th;
-  });
+  const own = box.id || box;
+  const body = make("tbody"), heads = columns.map(([title, , , cls], column) => make("th", {scope: "col", class: cls || null}, title ? button(title, () => {
+    const old = sorts.get(own) || {}, up = old.column === column ? !old.up : cls !== "num";
+    sorts.set(own, {column, up});
+    sort();
+    if (box.id) keep("sort", [...sorts].filter(([id]) => typeof id === "string").map(([id, s]) => `${id}.${s.column}.${s.up ? "up" : "down"}`).join(","));
+  }) : make("span", {class: "unseen"}, "Notes")));
+  const sort = () => {
+    const by = sorts.get(own), column = by && columns[by.column];
+    heads.forEach((head, i) => { if (column && i === by.column) head.setAttribute("aria-sort", by.up ? "ascending" : "descending"); else head.removeAttribute("aria-sort"); });
+    const sign = by && by.up ? 1 : -1, compare = (a, b) => typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+    sorted = column ? [...rows].sort((a, b) => sign * compare(column[1](a), column[1](b))) : rows;
+    shown = first;
+    refill();
+  };
   const more = button("", () => { shown += Math.max(100, first); refill(); }, {class: "more"});
   const refill = () => {
     body.replaceChildren(...sorted.slice(0, shown).map(row => make("tr", {}, ...columns.map(([, value, cell, cls]) => make("td", {class: cls || null}, cell ? cell(row) : middle(String(value(row))))))));
     more.hidden = sorted.length <= shown;
     more.textContent = `Show more: ${numberText(Math.min(Math.max(100, first), sorted.length - shown))} of ${numberText(sorted.length - shown)}`;
   };
-  refill();
-  box.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}`}, make("table", {}, make("caption", {class: "unseen"}, caption), make("thead", {}, make("tr", {}, heads)), body)), more);
+  const done = make("span", {role: "status", class: "hint"});
+  const copy = button("Copy as TSV", async () => { done.textContent = await copyText(tsv(columns, sorted)) ? `copied ${count(sorted.length, "row")}` : "can't be copied here"; }, {class: "small-button", "aria-label": `Copy as TSV: ${caption}`});
+  if (box.id) resort.set(box.id, sort);
+  sort();
+  box.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}`}, make("table", {}, make("caption", {class: "unseen"}, caption), make("thead", {}, make("tr", {}, heads)), body)),
+    make("div", {class: "table-tools"}, more, done, copy));
 }
 
 const named = i => [swatch(i), middle(stageName(i), LONG / 2)];
 const stageLink = i => i < 0 ? BEFORE : button(named(i), () => showStage(i), {class: "link"});
 const pathLink = (path, act) => act ? button(middle(path), act, {class: "link path", dir: "ltr"}) : make("span", {class: "path", dir: "ltr"}, middle(path));
-const bytesColumn = (title, key) => [title, r => r[key], r => bytesText(r[key]), "num"];
-const timeColumn = (title, key) => [title, r => r[key], r => timeText(r[key]), "num"];
+const bytesColumn = (title, key) => [title, r => r[key], r => bytesText(r[key]), "num", "bytes"];
+const timeColumn = (title, key) => [title, r => r[key], r => timeText(r[key]), "num", "ms"];
 const countColumn = (title, key) => [title, r => r[key], r => numberText(r[key]), "num"];
 
 function ioStrip(s) {
@@ -49,7 +63,7 @@ const callsOf = r => r.read_calls + r.write_calls + r.metadata_calls + r.stream_
 
 function stageTable() {
   table(byId("stage-table"), "Stages", [
-    ["Stage", r => r.stage, r => stageLink(data.stages.indexOf(r))], countColumn("Tasks", "tasks"), countColumn("Processes", "processes"),
+    ["Stage", r => r.stage, r => stageLink(data.stages.indexOf(r))], countColumn("Tasks", "tasks"), ...(stageEnds.size ? [["Failed", r => endsOf(data.stages.indexOf(r)).failed, r => failedTag(data.stages.indexOf(r)) || "0", "num"]] : []), countColumn("Processes", "processes"),
     timeColumn("Wall", "span_ms"), timeColumn("I/O", "io_ms"), ["Share", r => r.io_ms / Math.max(r.span_ms, 1e-9), ioStrip, "keep"],
     bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), ["Calls", callsOf, r => numberText(callsOf(r)), "num"],
     countColumn("Files read", "files_read"), countColumn("written", "files_written"), countColumn("passed on", "files_passed_on"), countColumn("never read", "files_never_read"),
@@ -57,10 +71,6 @@ function stageTable() {
   if (data.untagged.text) byId("stage-table").append(make("p", {class: "hint"}, data.untagged.text));
 }
 
-const FAILED = new Set(["failed", "killed", "timed out", "canceled", "never ran"]);
-const outcomeTag = status => make("span", {class: `tag${FAILED.has(status) ? " bad" : ""}`}, status);
-const firstLine = text => text.trim().split("\n")[0];
-const sinceText = ms => ms === null ? "\u2013" : timeText(Math.max(ms, 0));
 
 function outcomeTable() {
   const {rows, total} = data.outcome;
@@ -75,9 +85,9 @@ function outcomeTable() {
 
 function waitTable() {
   if (!data.waits.length) { byId("waits").hidden = true; return; }
-  const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num"];
+  const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num", "ms"];
   table(byId("wait-table"), "Where the tasks' time went, summed over the tasks of each stage", [
-    ["Stage", r => r.stage], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("For their queues", "upstream_ms"), column("In the own queue", "queue_ms"),
+    ["Stage", r => r.stage, r => [middle(r.stage, LONG / 2), " ", tagOf(endsByStage(r.stage))]], countColumn("Tasks", "tasks"), column("Waiting for data", "data_ms"), column("For predecessors", "order_ms"), column("For their queues", "upstream_ms"), column("In the own queue", "queue_ms"),
     column("Starting", "start_ms"), column("I/O", "io_ms"), column("Computing", "compute_ms"),
   ], data.waits, 50);
 }
@@ -90,6 +100,7 @@ function flowTable() {
   ], [...data.flows].sort((a, b) => b.bytes - a.bytes), 20);
 }
 
+const AGREE = new Set(["observed", "value only"]);
 const MEANING = {
   "observed": "bytes passed as declared", "value only": "a future passed, no file", "order only": "one waited for the other, no bytes passed", "not observed": "a file was declared, no bytes passed",
   "undeclared": "bytes passed, nothing was declared",
@@ -105,12 +116,18 @@ const statusTag = (status, words, bad) => make("span", {class: `tag${bad && /^(n
 function declaredTable() {
   const counts = data.declared.counts, rows = data.declared.rows;
   if (!rows.length) { byId("declared").hidden = true; return; }
-  byId("declared-counts").append(...Object.keys(MEANING).map(s => make("li", {}, statusTag(s, `${numberText(counts[s] || 0)} ${s}`, counts[s]), ` ${MEANING[s]}`)));
-  table(byId("declared-table"), "Declared and observed dependencies", [
+  byId("declared-counts").append(...Object.keys(MEANING).filter(s => counts[s]).map(s => make("li", {}, statusTag(s, `${numberText(counts[s])} ${s}`, counts[s]), ` ${MEANING[s]}`)));
+  const columns = [
     ["From task", r => taskName(r, "producer")], ["To task", r => taskName(r, "consumer")], ["Declared by", r => r.via],
     ["Status", r => r.status, r => statusTag(r.status, r.status, true)], bytesColumn("Bytes", "bytes"), countColumn("Files", "files"),
     ["", r => r.path, r => r.through ? `through ${r.through}` : r.status === "undeclared" ? ORDERS[r.order] : r.path ? pathLink(r.path, fileNamed(r.path)) : ""],
-  ], rows, 15);
+  ];
+  const agree = rows.filter(r => AGREE.has(r.status)), apart = rows.filter(r => !AGREE.has(r.status));
+  if (apart.length) table(byId("declared-table"), "Dependencies in which the manager and the data disagree", columns, apart, 15);
+  else byId("declared-table").replaceChildren(make("p", {class: "none"}, "The manager and the data agree."));
+  if (!agree.length) { byId("agree-part").hidden = true; return; }
+  byId("agree-words").textContent = `${count(agree.length, "dependency", "dependencies")} in which they agree`;
+  table(byId("agree-table"), "Dependencies in which the manager and the data agree", columns, agree, 15);
 }
 
 function lossTable() {

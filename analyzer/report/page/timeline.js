@@ -19,7 +19,7 @@ const inStages = rangeOfStages();
 // key, level, words, tasks, children (rows or null), act
 function treeRows() {
   const rows = [];
-  if (data.critical.rows.length) rows.push({key: "path", level: 1, name: "Critical path", tasks: [], words: timeText(data.critical.makespan_ms), act: showPath, strip: pathStrip});
+  if (data.critical.rows.length) rows.push({key: "path", level: 1, name: "Critical path", tasks: [], words: timeText(data.critical.makespan_ms), act: () => showPath(data.critical), strip: pathStrip});
   const stages = [...data.stages.keys()].filter(i => tasksOf[i].length && !(view.stagesOnly && data.stages[i].stage === UNTAGGED)), number = view.more.get("") || STAGES;
   for (const i of stages.slice(0, number)) {
     const s = data.stages[i], tasks = tasksOf[i];
@@ -56,8 +56,8 @@ function wordsOf(row) {
   if (!row.tasks.length) return row.words || "";
   if (!row.opens) return `${row.tasks[0].status ? `${row.tasks[0].status} · ` : ""}${timeText(row.tasks[0].dur)}`;
   const words = isProcess(row.tasks[0]) ? ["process", "processes"] : ["task", "tasks"];
-  const failed = row.tasks.filter(t => FAILED.has(t.status)).length;
-  return `${count(row.tasks.length, ...words)}${failed ? `, ${numberText(failed)} failed` : ""} · ${timeText(wallOf(row.tasks))}`;
+  const failed = row.tasks.filter(t => FAILED.has(t.status)).length, retried = row.tasks.filter(t => t.status === "retried").length;
+  return `${count(row.tasks.length, ...words)}${failed ? `, ${numberText(failed)} failed` : ""}${retried ? `, ${numberText(retried)} retried` : ""} · ${timeText(wallOf(row.tasks))}`;
 }
 
 const labelOf = row => [row.name, wordsOf(row), row.tasks.length ? `from ${timeText(row.tasks[0].start)} on` : "", row.tasks.length ?
@@ -66,6 +66,7 @@ const labelOf = row => [row.name, wordsOf(row), row.tasks.length ? `from ${timeT
 function toggle(row, open) {
   if (open) view.open.add(row.key); else view.open.delete(row.key);
   view.focus = row.key;
+  keep("rows", [...view.open].map(encodeURIComponent).join(","));
   timeline();
 }
 
@@ -158,29 +159,42 @@ function zoom(from, to) {
   const length = Math.min(whole.to - whole.from, Math.max(to - from, (whole.to - whole.from) / 1e5));
   view.from = Math.max(whole.from, Math.min((from + to - length) / 2, whole.to - length));
   view.to = view.from + length;
+  keep("range", view.from === home().from && view.to === home().to ? "" : `${view.from.toFixed(3)}-${view.to.toFixed(3)}`);
   timeline();
 }
+
+const home = () => view.stagesOnly && inStages ? inStages : whole;
 
 function timelineTools() {
   const cut = data.tasks.total > data.tasks.rows.length ? ` The ${numberText(data.tasks.rows.length)} longest of ${numberText(data.tasks.total)} are here.` : "";
   byId("timeline-hint").textContent = `A bar is a task, or an untagged process, from its first event to its last; where there are too many, the height is how many run at once.${cut} ` +
-    `${data.outcome.level === "failed" ? "Red: it failed, was killed, timed out or was canceled. " : ""}Open a stage for its types of task and its tasks; drag to zoom in.`;
+    `${data.outcome.level === "failed" ? "Red: it failed, was killed, timed out or was canceled; red at its left end: it needed another try. " : ""}Open a stage for its types of task and its tasks; drag to zoom in.`;
   const span = () => view.to - view.from, by = (factor, shift) => () => zoom(view.from + span() * (shift - factor), view.to + span() * (shift + factor));
-  const tools = byId("timeline-tools"), home = () => { const r = view.stagesOnly && inStages ? inStages : whole; zoom(r.from, r.to); };
+  const tools = byId("timeline-tools"), goHome = () => zoom(home().from, home().to);
   if (inStages) {
     view.stagesOnly = inStages.to - inStages.from < whole.to / 2;
     const box = make("input", {type: "checkbox", id: "stages-only"});
     box.checked = view.stagesOnly;
-    box.addEventListener("change", () => { view.stagesOnly = box.checked; home(); });
+    box.addEventListener("change", () => { view.stagesOnly = box.checked; keep("stages", box.checked ? "only" : "all"); goHome(); });
+    kept("stages", box.checked ? "only" : "all", value => { view.stagesOnly = box.checked = value === "only"; goHome(); });
     tools.append(make("label", {}, box, " Only stages, without what runs around them"));
   }
   if (data.critical.rows.length) {
     const box = make("input", {type: "checkbox", id: "fade"});
-    box.addEventListener("change", () => { view.path = box.checked; timeline(); });
+    box.addEventListener("change", () => { view.path = box.checked; keep("critical", box.checked ? "shown" : ""); timeline(); });
+    kept("critical", "", value => { view.path = box.checked = value === "shown"; timeline(); });
     tools.append(make("label", {}, box, " Show what is on the critical path"));
   }
   const zoomers = [["−", "Zoom out", by(.5, 0)], ["+", "Zoom in", by(-.25, 0)], ["←", "Earlier", by(0, -.4)], ["→", "Later", by(0, .4)]];
   tools.append(make("div", {class: "buttons", role: "group", "aria-label": "Range of the timeline"}, ...zoomers.map(([sign, words, act]) => button(sign, act, {class: "small-button", "aria-label": words, title: words})),
-    button("All", home, {class: "small-button", "aria-label": "All of the range"})));
-  Object.assign(view, view.stagesOnly ? inStages : whole);
+    button("All", goHome, {class: "small-button", "aria-label": "All of the range"})));
+  Object.assign(view, home());
+  kept("rows", "", value => {
+    view.open = new Set(value.split(",").filter(Boolean).map(text => { try { return decodeURIComponent(text); } catch { return ""; } }));
+    timeline();
+  });
+  kept("range", "", value => {
+    const [from, to] = value.split("-").map(Number);
+    if (value && from < to) zoom(from, to); else zoom(home().from, home().to);
+  });
 }
