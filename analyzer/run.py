@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.whatif import Estimate
     from tailrace.analyzer.notebook.inline_report import InlineReport
     from tailrace.analyzer.notebook.plots import Plots
+    from tailrace.analyzer.store.asking import Reading
     from tailrace.analyzer.summary.io_summary import Summary
 
 
@@ -177,6 +178,63 @@ class Run(Tables):
         from tailrace.analyzer.store import figures, query
 
         return query.aggregate(self, by, [figures.parse(text) for text in aggs], t0=t0, t1=t1, **where)
+
+    def query(
+        self,
+        by: str | Sequence[str] = (),
+        aggs: str | Sequence[str] | None = None,
+        *,
+        where: str | Sequence[str] = (),
+        columns: str | Sequence[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        **values: Any,
+    ) -> pd.DataFrame:
+        """What `tailrace query` prints, as a frame: totals of the matching events, or the events themselves.
+
+        Args:
+            by: as in `totals`, also as one text: "time:1s,stage".
+            aggs: as in `totals`, also as one text; default: "count".
+            where: conditions as texts, with = != < <= > >= and units: "size<4KiB", ["dur>10ms", "name!=read"]. Of one
+                column those with = are alternatives; all else must hold.
+            columns: these columns of the events, one row each, in place of totals.
+            since: only calls that ended at or after it, s from the run's first event.
+            until: only calls that began before it.
+            sort: a column of the result, the largest first; "-COLUMN": the smallest.
+            limit: at most so many rows, after sorting.
+            **values: column=value as in `events`, beside the conditions.
+
+        Returns:
+            The frame of tailrace.analyzer.store.query.aggregate, or of `rows` there: sizes in bytes, times in ns,
+            rates per s, shares and ratios as fractions.
+
+        Raises:
+            QueryError: there is no such column, aggregate, value or file; the message has the nearest ones.
+            UsageError: a condition that can't be understood; columns beside by or aggs.
+        """
+        from tailrace.analyzer.store import asking
+
+        found = asking.asked_where(self, where, since, until, values)
+        return asking.answer(self, by, aggs, columns, sort, limit, found)
+
+    def explain(
+        self,
+        by: str | Sequence[str] = (),
+        aggs: str | Sequence[str] | None = None,
+        *,
+        where: str | Sequence[str] = (),
+        columns: str | Sequence[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        **values: Any,
+    ) -> Reading:
+        """Which blocks of the trace `query` with these arguments would read; reads none. Errors: those of `query`."""
+        from tailrace.analyzer.store import asking
+
+        found = asking.asked_where(self, where, since, until, values)
+        return asking.reading(self, by, aggs, columns is None, found)
 
     def _reading(
         self, columns: Sequence[str] | None, t0: int | None, t1: int | None, where: dict[str, Any]

@@ -10,7 +10,6 @@ import click
 
 from tailrace.cli.opening import open_run, strict_option
 from tailrace.cli.options import scheduler_option
-from tailrace.cli.query_conditions import conditions_of, texts_of, times_of
 from tailrace.cli.query_output import PLAIN_FORMS, form_of, write, write_answer
 from tailrace.errors import UsageError
 from tailrace.integrations.messages import say
@@ -132,14 +131,16 @@ def command(
         names = {"by": _names(by), "columns": _names(columns), "aggregates": aggs, "conditions": pairs}
         _ask_store(directory, names, filters, (sort, limit), (form, output, strict))
         return
+    from tailrace.analyzer.store.typed_conditions import conditions_of, texts_of, times_of
+
     run = open_run(directory, strict)
-    where = {**conditions_of(pairs, filters), **times_of(run, since, until)}
+    where = {**conditions_of(pairs, filters), **times_of(run.t0_ns, since, until, "--")}
     for name in texts_of(where.get("path")):
         _tell_files(run, name)
     _tell_totals(run, where)
     asked = _Asked(run, _names(by if columns is None else columns), aggs, columns is None)
     if explain:
-        _explain(asked, where)
+        _explain(asked, aggs, where)
         return
     if columns is None and output is None and _write_rows(asked, sort, limit, where, form):
         return
@@ -228,6 +229,7 @@ def _say_what_is_summed(totals: int, shared: int, left_out: Sequence[str]) -> No
 
 def _say_nothing(where: dict[str, Any]) -> None:
     from tailrace import _native
+    from tailrace.analyzer.store.typed_conditions import texts_of
     from tailrace.analyzer.util import nearest
 
     known = _native.meanings()[0]
@@ -235,28 +237,15 @@ def _say_nothing(where: dict[str, Any]) -> None:
     say(NOTHING + (nearest.hint(said[0], known) if said else ""))
 
 
-def _explain(asked: _Asked, where: dict[str, Any]) -> None:
+def _explain(asked: _Asked, aggs: Sequence[str], where: dict[str, Any]) -> None:
     """Prints which blocks can hold an event that matches."""
-    from tailrace.analyzer.store import query
-    from tailrace.analyzer.util.formatting import bytes_text, count_text
+    from tailrace.analyzer.store import asking
     from tailrace.cli.tables import render
 
-    every, found = asked.run.blocks(), asked.run.blocks(**where)
-    if asked.totals and query.counted(asked.run, asked.names, asked.aggregates, **where) is not None:
-        click.echo(f"No block is read: the headers of {count_text(len(found), 'block')} have the answer.")
-        return
-    read, whole = sum(block[2] for block in found), sum(block[2] for block in every)
-    others = "; the headers of the others rule them out" if len(found) < len(every) else ""
-    click.echo(
-        f"{len(found):,} of {count_text(len(every), 'block')} would be read, {bytes_text(read)} of"
-        f" {bytes_text(whole)}{others}."
-    )
-    rows: dict[str, list[int]] = {}
-    for file, _, member_bytes, _, events in found:
-        row = rows.setdefault(file, [0, 0, 0])
-        row[:] = row[0] + 1, row[1] + events, row[2] + member_bytes
-    if rows:
-        render(["trace file", "blocks", "events", "bytes"], [[file, *row] for file, row in rows.items()])
+    found = asking.reading(asked.run, asked.names, aggs, asked.totals, where)
+    click.echo(found.sentence())
+    if found.files and not found.headers:
+        render(["trace file", "blocks", "events", "bytes"], [[file, *row] for file, row in found.files.items()])
 
 
 def _tell_totals(run: Run, where: dict[str, Any]) -> None:

@@ -2,10 +2,13 @@
 
     import tailrace
 
-    run = tailrace.open("DIR")            # a finished or running trace
+    run = tailrace.open("DIR")            # a finished or running trace; a notebook shows its stages
+    run.findings()                        # what costs most, and what to do about it
+    run.query("stage", "sum:size", where="size<4KiB")  # as `tailrace query`, a pandas frame
     run.events(stage="align")             # Dask DataFrame; reads only that stage's blocks
-    run.dataflow(level="stage")           # networkx.MultiDiGraph
-    run.report("report.html")
+    run.dataflow(level="stage")           # networkx.MultiDiGraph, which draws itself
+    run.plot.bandwidth()                  # a Matplotlib figure
+    run.report("report.html")             # without a path: in the notebook's cell
     store = tailrace.open_store("STORE")  # many runs: docs/store.md
 
 The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without loading Dask.
@@ -30,6 +33,11 @@ _LAZY = {
     "open_store": "tailrace.analyzer.runstore.store",
     "Store": "tailrace.analyzer.runstore.store",
 }
+
+
+def __dir__() -> list[str]:
+    # What help() shows.
+    return sorted({*globals(), *_LAZY})
 
 
 def __getattr__(name: str) -> Any:

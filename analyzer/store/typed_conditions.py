@@ -1,26 +1,23 @@
-"""What `tailrace query` is asked for: conditions on columns, and times, as they are typed."""
+"""Conditions on columns, and times, as they are typed: `size<4KiB`, `stage=align`, `name!=read`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tailrace.analyzer.store import conditions, schema
+from tailrace.analyzer.util import quantities
 from tailrace.errors import UsageError
-
-if TYPE_CHECKING:
-    from tailrace.analyzer.store.conditions import Between
-    from tailrace.analyzer.store.schema import Column
 
 _PATTERN = frozenset("*?[")
 _CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 
 
-def conditions_of(pairs: Iterable[str], filters: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """What `--where` and the options ask of each column. Raises UsageError, QueryError."""
-    from tailrace.analyzer.store import conditions, schema
-
+def conditions_of(pairs: Iterable[str], filters: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What conditions, and values by column, ask of each column: values that = gives are alternatives, all else must
+    hold. Raises UsageError, QueryError."""
     equal: dict[str, list[Any]] = {}
     others: dict[str, list[Any]] = {}
     options = [(schema.column(name), "=", value) for name, values in filters.items() for value in values]
@@ -42,21 +39,16 @@ def conditions_of(pairs: Iterable[str], filters: dict[str, tuple[str, ...]]) -> 
     }
 
 
-def _condition(text: str) -> tuple[Column, str, str]:
-    from tailrace.analyzer.store import schema
-
+def _condition(text: str) -> tuple[schema.Column, str, str]:
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise UsageError(f"--where {text!r} is no condition: write it as COLUMN=VALUE, or with != < <= > >=")
+        raise UsageError(f"{text!r} is no condition: write it as COLUMN=VALUE, or with != < <= > >=")
     return schema.column(match[1].strip()), match[2], match[3]
 
 
-def _bound(column: Column, operator: str, value: str) -> Between:
-    from tailrace.analyzer.store import conditions, schema
-    from tailrace.analyzer.util import quantities
-
+def _bound(column: schema.Column, operator: str, value: str) -> conditions.Between:
     if column.kind == schema.TEXT:
-        raise UsageError(f"--where {column.name}{operator}{value}: text has no order: use = or !=")
+        raise UsageError(f"{column.name}{operator}{value}: text has no order: use = or !=")
     number = quantities.whole(value, column.unit)
     if operator in (">", ">="):
         return conditions.Between(number + (operator == ">"), None)
@@ -69,10 +61,11 @@ def texts_of(value: Any) -> list[Any]:
     return [one for part in parts if isinstance(part, list) for one in part]
 
 
-def times_of(run: Any, since: float | None, until: float | None) -> dict[str, int]:
-    start = run.t0_ns or 0
-    bounds = {"t0": ("--since", since), "t1": ("--until", until)}
-    for option, bound in bounds.values():
+def times_of(t0_ns: int | None, since: float | None, until: float | None, sign: str = "") -> dict[str, int]:
+    """The bounds `t0` and `t1` of `Run.events` for times in s from the run's first event. sign: what stands
+    before their names in a message. Raises UsageError."""
+    bounds = {"t0": ("since", since), "t1": ("until", until)}
+    for name, bound in bounds.values():
         if bound is not None and not isfinite(bound):
-            raise UsageError(f"{option} is {bound}: give a finite number of seconds")
-    return {name: start + round(bound * 1e9) for name, (_, bound) in bounds.items() if bound is not None}
+            raise UsageError(f"{sign}{name} is {bound}: give a finite number of seconds")
+    return {name: (t0_ns or 0) + round(bound * 1e9) for name, (_, bound) in bounds.items() if bound is not None}
