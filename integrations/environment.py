@@ -13,6 +13,7 @@ from tailrace import _native, context, installation
 from tailrace.errors import CoreError, UsageError
 
 _LIBRARY = "libtailrace.so"
+_attached = False
 
 
 def installed_library() -> Path:
@@ -95,6 +96,7 @@ def attach(run_dir: str | Path, tags: str = "") -> None:
     Does nothing in a traced process. Can't be undone. Raises CoreError when the core can't attach, UsageError when the
     chosen journal directory can't be used.
     """
+    global _attached
     if context.active():
         return
     check_journal_directory()
@@ -108,7 +110,30 @@ def attach(run_dir: str | Path, tags: str = "") -> None:
         for name in settings:
             os.unsetenv(name)
         raise CoreError(f"can't attach to this process: {reason}; start it with `tailrace run` instead")
+    _attached = True
     context.forget_core()
+
+
+def is_attached() -> bool:
+    """Whether `attach` began the tracing of this process, and not whoever started it."""
+    return _attached and context.active()
+
+
+def change_run(run_dir: str | Path) -> None:
+    """Traces this process into another run from now on: it ends in the run that it was attached to, which is whole, and
+    begins in the other one as a process with the same pid and a new start.
+
+    Threads that were there before and are not the calling one follow with their next block (after 10 s, or some thousand
+    calls); programs that are started follow at once. Raises CoreError when this process was not attached by `attach`,
+    or can't change.
+    """
+    if not is_attached():
+        raise CoreError(
+            "this process is traced by who started it, into that run: start another process for another run"
+        )
+    code = context.change_run(str(run_dir))
+    if code:
+        raise CoreError(f"can't trace this process into {run_dir}: {os.strerror(code)}")
 
 
 def _load_and_attach(path: Path) -> str | None:

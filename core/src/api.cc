@@ -7,8 +7,11 @@
 #include "format/build_info.h"
 #include "hooks/attach.h"
 #include "hooks/process_exit.h"
+#include "hooks/rings.h"
+#include "hooks/stream.h"
 #include "layers/layers.h"
 #include "linker/real.h"
+#include "session/change_run.h"
 #include "session/ledger.h"
 #include "session/record.h"
 #include "session/segment.h"
@@ -109,10 +112,18 @@ TAILRACE_API const char *tailrace_run_directory() {
   return g_session.state.load() == State::kOn ? g_session.environment[Setting::TAILRACE_RUN].data() : nullptr;
 }
 
+TAILRACE_API int tailrace_change_run(const char *run) {
+  if (!run || *run != '/') return -EINVAL;
+  if (!enter()) return -ESRCH;
+  settle_all_streams();
+  rings::settle();
+  return change_run(string_view(run));
+}
+
 TAILRACE_API const char *tailrace_setting(const char *name) {
   if (g_session.state.load() != State::kOn || !name) return nullptr;
   for (size_t i = 0; i < kSettingCount; ++i) {
-    if (kSettings[i].name == name) return g_session.environment.values[i].data();
+    if (kSettings[i].name == name) return g_session.environment[static_cast<Setting>(i)].data();
   }
   return nullptr;
 }

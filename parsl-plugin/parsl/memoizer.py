@@ -68,6 +68,8 @@ class TracingMemoizer(Memoizer):
         self._parents: dict[int, str] = {}
         self._join_body = threading.local()
         self._warned = False
+        self.is_running = False
+        """Between the kernel's start and the end of its cleanup."""
 
     def __getattr__(self, name: str) -> Any:
         # Methods beyond the interface, such as BasicMemoizer.checkpoint().
@@ -76,6 +78,7 @@ class TracingMemoizer(Memoizer):
         return getattr(self._inner, name)
 
     def start(self, *, run_dir: str, config_run_dir: str) -> None:
+        self.is_running = True
         self._inner.start(run_dir=run_dir, config_run_dir=config_run_dir)
         with self._isolated("follow what the program waits for"):
             waits.install()
@@ -232,6 +235,7 @@ class TracingMemoizer(Memoizer):
         finally:
             with self._isolated("seal the trace"):
                 self._on_end()
+            self.is_running = False
 
     def _isolated(self, what: str) -> "_Isolated":
         return _Isolated(self, what)

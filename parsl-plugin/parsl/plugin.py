@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,11 @@ _POOLS_END_WAIT_S = 5.0
 _KERNELS = ("ipykernel_launcher", "colab_kernel_launcher")
 """Programs that run notebooks."""
 
+NEW = "new"
+"""A run directory that has to be a new one."""
+_memoizers: weakref.WeakSet[TracingMemoizer] = weakref.WeakSet()
+"""Those of the workflows of this process."""
+
 StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
 
 
@@ -49,8 +55,10 @@ def trace(
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
-    run_dir: the run directory; the workers must reach it. Default: that of the surrounding `tailrace run`, else a
-        new one under ./tailrace-runs.
+    run_dir: the run directory; the workers must reach it. Default: that of the surrounding `tailrace run`, or of the
+        workflow that this process traced before, else a new one under ./tailrace-runs. A later workflow of the same
+        process, as in a notebook, gets a run of its own by another directory, or by run_dir="new" for one under
+        ./tailrace-runs.
     workflow: the workflow's name. Default: the program's or notebook's. "-2" is appended when the run has a workflow of
         that name.
     tags: further tags of every task.
@@ -84,7 +92,7 @@ def _trace(
     store: str | Path | None,
 ) -> Config:
     library = str(environment.library_path())
-    directory = _run_directory(run_dir, base_tags)
+    directory = _run_directory(None if run_dir == NEW else run_dir, base_tags, run_dir == NEW)
     workflow = _unused_name(directory, workflow)
     _add_to_store(directory, store)
     _attach(directory)
@@ -107,6 +115,7 @@ def _trace(
         stage_of=stage_of,
         on_end=_End(directory, declared).after_cleanup,
     )
+    _memoizers.add(memoizer)
     traced.memoizer, traced.retry_handler = memoizer, memoizer.retry_handler(config.retry_handler)
     return traced
 
@@ -148,10 +157,16 @@ def _program_name() -> str:
     return program_name(sys.argv, os.environ, vars(sys.modules["__main__"]), cwd)
 
 
-def _run_directory(wanted: str | Path | None, tags: str) -> Path:
-    """The directory that this process is traced into, else the wanted one, created or opened."""
+def _run_directory(wanted: str | Path | None, tags: str, new: bool = False) -> Path:
+    """The directory that this process is traced into, else the wanted one, created or opened; where an earlier workflow
+    of this process attached it and is over, the wanted or a new one."""
     traced_into = context.run_directory() if context.active() else None
     if traced_into is not None:
+        other = new or (wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve())
+        if other and environment.is_attached() and not any(one.is_running for one in _memoizers):
+            return _another_run(wanted, tags)
+        if new:
+            _log.warning("tailrace: this process is already traced into %s: tracing the workflow there", traced_into)
         if wanted is not None and Path(wanted).expanduser().resolve() != Path(traced_into).resolve():
             _log.warning(
                 "tailrace: this process is already traced into %s: tracing the workflow there, not into %s",
@@ -159,6 +174,10 @@ def _run_directory(wanted: str | Path | None, tags: str) -> Path:
                 wanted,
             )
         return Path(traced_into)
+    return _opened(wanted, tags)
+
+
+def _opened(wanted: str | Path | None, tags: str) -> Path:
     directory = rundir.open_run_directory(
         wanted if wanted is not None else rundir.default_run_directory([_program_name()]), rundir.command_line(), tags
     )
@@ -184,6 +203,12 @@ def _add_to_store(directory: Path, store: str | Path | None) -> None:
             store,
             indexing.STORE,
         )
+
+
+def _another_run(wanted: str | Path | None, tags: str) -> Path:
+    directory = _opened(wanted, tags)
+    environment.change_run(directory)
+    return directory
 
 
 def _attach(directory: Path) -> None:
@@ -231,8 +256,10 @@ class _End:
         atexit.register(self._at_exit)
 
     def after_cleanup(self) -> None:
-        """Waits a few seconds until the pools of this node have sealed their workers' journals."""
+        """Seals what threads of this process recorded, and waits a few seconds until the pools of this node have sealed
+        their workers' journals."""
         self._declared.close()
+        context.flush()
         end = time.monotonic() + _POOLS_END_WAIT_S
         while self._seal() and time.monotonic() < end:
             time.sleep(0.05)

@@ -160,14 +160,19 @@ string_view ChildEnvironment::tags_in(const StartEnvironment &start, char *const
 
 ChildEnvironment::ChildEnvironment(const StartEnvironment &start, string_view tags, string_view managed,
                                    string_view process, char *const *environment)
-    : start_(start), tags_(tags), managed_(managed), process_(process), environment_(environment) {
+    : start_(start),
+      tags_(tags),
+      managed_(managed),
+      process_(process),
+      run_(start[Setting::TAILRACE_RUN]),
+      environment_(environment) {
   for (char *const *e = environment; e && *e; ++e) {
     ++count_;
     if (starts_with(*e, kPreload)) other_preloads_ = string_view(*e + kPreload.size());
   }
   bytes_ = (count_ + kSettingCount + 2) * sizeof(char *);
   for (size_t i = 0; i < kSettingCount; ++i) bytes_ += kSettings[i].name.size() + start.values[i].size() + 2;
-  bytes_ += tags.size() + managed.size() + process.size() + kPreload.size() + start.preload.size() +
+  bytes_ += run_.size() + tags.size() + managed.size() + process.size() + kPreload.size() + start.preload.size() +
             other_preloads_.size() + 2;
 }
 
@@ -210,6 +215,7 @@ char **ChildEnvironment::build(void *memory) const {
   }
   for (size_t i = 0; i < kSettingCount; ++i) {
     string_view value = start_.values[i];
+    if (i == static_cast<size_t>(Setting::TAILRACE_RUN)) value = run_;
     if (i == static_cast<size_t>(Setting::TAILRACE_TAGS)) value = tags_;
     if (i == static_cast<size_t>(Setting::TAILRACE_MANAGED_TAGS)) value = managed_;
     if (i == static_cast<size_t>(Setting::TAILRACE_PROCESS)) value = process_;

@@ -30,7 +30,13 @@ struct StartEnvironment {
   string_view preload;  // the LD_PRELOAD element that is this library; empty when it was loaded otherwise
   string_view managed;  // tags from the managers' own variables (managers.h)
 
-  string_view operator[](Setting s) const { return values[static_cast<size_t>(s)]; }
+  string_view operator[](Setting s) const {
+    const string_view *run = s == Setting::TAILRACE_RUN ? __atomic_load_n(&other_run, __ATOMIC_ACQUIRE) : nullptr;
+    return run ? *run : values[static_cast<size_t>(s)];
+  }
+  // The process goes on in another run (session/change_run.h). Threads may be reading the one before: it stays.
+  void set_run(const string_view *run) { __atomic_store_n(&other_run, run, __ATOMIC_RELEASE); }
+  const string_view *other_run = nullptr;
   // TAILRACE_PROPAGATE=environment: the settings are visible, and the program may remove them.
   bool is_exposed() const { return (*this)[Setting::TAILRACE_PROPAGATE] == "environment"; }
 };
@@ -64,7 +70,7 @@ class ChildEnvironment {
 
  private:
   const StartEnvironment &start_;
-  string_view tags_, managed_, process_;
+  string_view tags_, managed_, process_, run_;
   char *const *environment_;
   string_view other_preloads_;
   size_t count_ = 0, bytes_ = 0;

@@ -6,6 +6,7 @@
 #include "format/sealer_board.h"
 #include "session/path_buffer.h"
 #include "session/reserve.h"
+#include "session/segment.h"
 
 namespace tailrace {
 namespace {
@@ -91,7 +92,8 @@ SegmentHeader *exchange_segment(Thread *t) {
   Session &g = g_session;
   SegmentHeader *full = t->segment;
   // A file with the name of another process rings no bell of its own.
-  if (g.sealed_for_exit || full->from_reserve.load(std::memory_order_relaxed)) return nullptr;
+  if (g.sealed_for_exit || is_of_earlier_run(full) || full->from_reserve.load(std::memory_order_relaxed))
+    return nullptr;
   SealerBoard *board = board_of_sealer();
   if (!board || g.spare_count == kMostSpares) return nullptr;
   SegmentHeader *next = take_spare(t);

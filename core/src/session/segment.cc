@@ -17,6 +17,13 @@ namespace {
 
 Slot *slots_of(SegmentHeader *s) { return s->slot(0); }
 
+// Nothing is left in the file that the run does not have.
+bool is_done(const SegmentHeader *s) {
+  bool done = s->homeless.load() == 0;
+  for (const auto &n : s->lost) done = done && n.load() == 0;
+  return done;
+}
+
 void forget_names(Thread *t) {
   memset(t->names, 0, sizeof t->names);
   memset(t->contexts, 0, sizeof t->contexts);
@@ -44,6 +51,7 @@ uint32_t used_slots(const Thread *t) {
 
 // Extends the segment to its full size if possible. Another thread may have done so already (session/reserve.cc).
 bool grow(Thread *t) {
+  Locked lock(g_session.wiped->table);  // the file's name is found by the run
   if (t->limit - t->begin >= kSegmentSlots || !extend_segment_file(t->segment)) return false;
   t->limit = t->begin + kSegmentSlots;
   return true;
@@ -139,6 +147,25 @@ bool leave_segment(Thread *t, int status) {
   return true;
 }
 
+// Call with the sealing lock held. After the process has gone on in another run, the thread follows with a segment there.
+bool move_on(Thread *t) {
+  SegmentHeader *earlier = t->segment;
+  uint32_t epoch = t->epoch;
+  bool sealed = seal_and_empty(t, true);
+  Locked lock(g_session.wiped->table);
+  SegmentHeader *s = make_segment(kFirstSlots, t->tid);
+  if (!s) return false;
+  // The writer of a record sees by another epoch that names and context are to be written again.
+  do {
+    ++epoch;
+  } while ((epoch & 0xFFFF) == 0);
+  s->epoch.store(epoch, std::memory_order_relaxed);
+  move_ledger_to(s);
+  attach_segment(t, s, 0);
+  if (sealed && is_done(earlier)) remove_segment_file(earlier);
+  return true;
+}
+
 bool hand_over(Thread *t) {
   take_captured(t);
   Locked lock(g_session.wiped->table);
@@ -152,6 +179,7 @@ bool hand_over(Thread *t) {
 void make_room_in_full(Thread *t) {
   if (hand_over(t)) return;
   Locked lock(g_session.wiped->sealing);
+  if (is_of_earlier_run(t->segment) && move_on(t)) return;
   SealJob job = seal_records(t);
   if (job.status < 0 && leave_segment(t, job.status)) return;
   if (job.status < 0) {
@@ -262,6 +290,7 @@ Slot *reserve_slowly(Thread *t, uint32_t n) {
 void seal_thread(Thread *t) {
   if (!t->segment) return;
   Locked lock(g_session.wiped->sealing);
+  if (t->next != t->begin && is_of_earlier_run(t->segment) && move_on(t)) return;
   // Records that can't be written now may be later; only a full segment has to be emptied.
   if (t->next != t->begin && !seal_and_empty(t)) set_deadline(t, now_ticks());
 }
@@ -285,13 +314,6 @@ void pass_on(Thread *t) {
   if (t->segment && t->next != t->begin && !hand_over(t)) seal_thread(t);
 }
 
-// Nothing is left in the file that the run does not have.
-static bool is_done(const SegmentHeader *s) {
-  bool done = s->homeless.load() == 0;
-  for (const auto &n : s->lost) done = done && n.load() == 0;
-  return done;
-}
-
 // Of what was handed over, that which the sealer has not begun with. The rest is a sealer's of dead processes.
 static void seal_handed() {
   Session &g = g_session;
@@ -306,10 +328,30 @@ static void seal_handed() {
   }
 }
 
+void leave_segments() {
+  Session &g = g_session;
+  seal_handed();
+  forget_sealer();
+  for (auto &reserved : g.reserve) reserved = nullptr;
+  for (Thread *t = g.threads; t; t = t->next_thread) {
+    if (!t->segment || (t != t_thread && t->in_use.load(std::memory_order_acquire))) continue;
+    if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
+    t->segment = nullptr;
+    t->begin = t->next = t->limit = t->captured_to = nullptr;
+    t->retry_events = 0;
+  }
+}
+
 void seal_for_exit() {
   Session &g = g_session;
   Thread *self = t_thread;
   Locked lock(g.wiped->sealing);
+  // No sealer of this run looks for them.
+  for (Thread *t = g.threads; t; t = t->next_thread) {
+    if (!t->segment || !is_of_earlier_run(t->segment)) continue;
+    if (t != self && t->in_use.load(std::memory_order_acquire)) continue;
+    if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
+  }
   {
     Locked table(g.wiped->table);
     if (leave_to_sealer()) return;

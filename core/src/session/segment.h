@@ -34,6 +34,12 @@ class MemorySegment {
 // Writes the number of losses of a process without a journal to the trace file, before another program replaces it.
 void report_losses();
 
+// Whether the segment belongs to a run that this process has left (session/change_run.h).
+inline bool is_of_earlier_run(const SegmentHeader *s) { return s->start_realtime_ns != g_session.start_realtime_ns; }
+// Seals what this thread and ended ones have recorded, and takes their segments from them. What can't be sealed is left to
+// the launcher. Sealing and table lock held.
+void leave_segments();
+
 // Whether the thread's records would fill 64 KiB of lines or more.
 inline bool is_worth_a_block(const Thread *t) { return t->next - t->begin > 240; }
 

@@ -245,14 +245,6 @@ void describe_missing_journal() {
   if (!w.overflowed()) g.process_members_bytes += w.size();
 }
 
-void record_start(Thread *t) {
-  sys::SignalsBlocked signals;
-  bool missing = !t->segment && !g_session.first_segment;
-  if (missing) describe_missing_journal();
-  MemorySegment memory(t);
-  record_process_start(t);
-}
-
 Thread *begin_thread() {
   Thread *t;
   bool first;
@@ -282,6 +274,23 @@ Thread *begin_thread() {
 }
 
 }  // namespace
+
+void record_start(Thread *t) {
+  sys::SignalsBlocked signals;
+  bool missing = !t->segment && !g_session.first_segment;
+  if (missing) describe_missing_journal();
+  MemorySegment memory(t);
+  record_process_start(t);
+}
+
+void begin_again() {
+  Session &g = g_session;
+  g.first_segment = nullptr;
+  g.host_described = false;
+  begin_process();
+  g.start_recorded = true;  // by the caller
+  describe_process(g_argv);
+}
 
 Thread *new_thread() {
   auto *t = static_cast<Thread *>(arena_allocate(sizeof(Thread)));
@@ -403,6 +412,7 @@ void write_process_identity(Writer &out, bool same) {
   out.number(g.journal_uid);
   // A thread that could make no segment goes on in the process's first one.
   const SegmentHeader *mine = t_thread && t_thread->segment ? t_thread->segment : g.first_segment;
+  if (mine && is_of_earlier_run(mine)) mine = g.first_segment;
   if (!same || t_vfork || !t_thread || !mine) return;
   out << ':';
   out.number(g.pid) << ':';

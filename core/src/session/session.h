@@ -113,6 +113,13 @@ struct Spare {
 constexpr uint32_t kSparesOfAll = 6, kSparesOfAThread = 2, kMostSpares = 32;
 struct SealerBoard;
 
+// Where the segments of a run lie that this process has left (session/change_run.h).
+struct EarlierJournals {
+  uint64_t start_realtime_ns;  // the process's in that run
+  const char *stem;            // journal_stem
+  const EarlierJournals *before;
+};
+
 struct Session {
   std::atomic<State> state;
   WipedOnFork *wiped;
@@ -152,6 +159,7 @@ struct Session {
   char *seal_stack;         // kPrivateStackBytes
   uint64_t unaccounted_ns;  // processor time of sealing that no block has (SealOptions)
   char host[256];
+  const EarlierJournals *earlier_journals;
   char journal_stem[2048];  // <dir>/<host>-<pid>-<start>
   char trace_path[3072];
   char process_members[12 * 1024];  // args of the start event
@@ -212,6 +220,11 @@ void watch_thread_end();
 void release_thread(Thread *t);
 
 void count_loss(Thread *t, Loss cause);
+
+// The process goes on in another run, by the settings, as one that begins now. Sealing and table lock held.
+void begin_again();
+// Records the start of the process, as the first event of its first thread.
+void record_start(Thread *t);
 
 // Ends tracing in this process for good. The launcher seals what its journals contain.
 void stop_tracing();

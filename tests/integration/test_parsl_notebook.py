@@ -1,0 +1,151 @@
+"""Several workflows in one process, as a notebook runs them: each has the run that it asked for, whole.
+
+The program is not started by `tailrace run`: trace() attaches to it, then goes on in another run.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import tailrace
+from tailrace import _native
+from tailrace.integrations import environment
+
+pytest.importorskip("parsl", reason="the plugin's tests need Parsl: pip install 'tailrace[parsl]'")
+pytestmark = pytest.mark.skipif(not json.loads(_native.build_info())["gotcha"], reason="built without GOTCHA")
+
+PROGRAM = """
+    import json, os, sys, threading, time
+    import parsl
+    from parsl import bash_app, python_app
+    from parsl.config import Config
+    from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
+    from parsl.providers import LocalProvider
+    import tailrace
+    from tailrace import context
+    from tailrace.parsl import trace
+
+    @python_app
+    def make(path, size):
+        with open(path, "w") as file:
+            file.write("x" * size)
+        return path
+
+    @bash_app
+    def copy(source, target):
+        return f"cat {source} > {target}"
+
+    def config():
+        if sys.argv[1] == "threads":
+            executor = ThreadPoolExecutor(max_threads=3)
+        else:
+            executor = HighThroughputExecutor(
+                max_workers_per_node=1, address="127.0.0.1", encrypted=False,
+                provider=LocalProvider(init_blocks=1, max_blocks=1),
+            )
+        return Config(executors=[executor], run_dir=os.path.join(os.getcwd(), "runinfo"))
+
+    def workflow(name, size, run_dir):
+        parsl.load(trace(config(), run_dir=run_dir, workflow="words"))
+        made = [make(os.path.abspath(f"{name}{i}"), size) for i in range(4)]
+        [copy(one.result(), one.result() + ".copy").result() for one in made]
+        parsl.dfk().cleanup()
+        parsl.clear()
+        return context.run_directory()
+
+    # A thread that is there all the time, as those of a notebook's kernel are.
+    over = threading.Event()
+    def other():
+        with open("other", "w", buffering=1) as file:
+            while not over.wait(0.001):
+                for _ in range(20):
+                    file.write("0123456789\\n")
+    thread = threading.Thread(target=other)
+
+    found = {"first": workflow("first", 1000, "one")}
+    thread.start()
+    found["second"] = workflow("second", 3000, "two")
+    # Both can be read while the program runs on.
+    found["events"] = [len(tailrace.open(run).declared_tasks) for run in ("one", "two")]
+    found["third"] = workflow("third", 5000, None)
+    parsl.load(trace(config(), run_dir="four", workflow="words"))
+    trace(config(), run_dir="five")  # while another workflow runs
+    parsl.dfk().cleanup()
+    over.set()
+    thread.join()
+    found["written"] = os.path.getsize("other")
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("executor", ["threads", "htex"])
+def test_each_workflow_of_a_process_has_the_run_that_it_asks_for(tmp_path: Path, executor: str) -> None:
+    command = [sys.executable, "-c", dedent(PROGRAM), executor]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    one, two, four = (tailrace.open(tmp_path / name) for name in ("one", "two", "four"))
+    assert [found["first"], found["second"]] == [str(run.path.resolve()) for run in (one, two)]
+    assert found["third"] == found["second"] and found["events"] == [8, 8]
+    assert "already traced into" in done.stderr and not (tmp_path / "five").exists()
+
+    written = {}
+    for run, names in ((one, ["first"]), (two, ["second", "third"])):
+        assert run.problems == [] and run.losses.empty
+        rows = run.read(["path", "dir", "size", "workflow", "task"], dir=["r", "w", "rw"])
+        assert set(rows["workflow"].dropna()) == ({"words"} if len(names) == 1 else {"words", "words-2"})
+        for name, size in (("first", 1000), ("second", 3000), ("third", 5000)):
+            mine = rows[rows["path"].astype(object).fillna("").str.startswith(str(tmp_path / name))]
+            sums = mine.groupby("dir", observed=True)["size"].sum()
+            # cat may copy from file to file.
+            moved = [int(sums.get(way, 0) + sums.get("rw", 0)) for way in ("w", "r")]
+            assert moved == ([2 * 4 * size, 4 * size] if name in names else [0, 0]), (run, name)
+            assert mine["task"].notna().all()
+        assert dict(run.declared_tasks.groupby("workflow").size()) == dict.fromkeys(
+            rows["workflow"].dropna().unique(), 8
+        )
+        everything = rows[rows["path"].astype(object) == str(tmp_path / "other")]
+        written[run.path.name] = int(everything["size"].sum())
+    # The other thread's bytes are all somewhere: it followed from run to run, each call once.
+    rest = four.read(["path", "size"], dir="w")
+    written["four"] = int(rest[rest["path"].astype(object) == str(tmp_path / "other")]["size"].sum())
+    assert sum(written.values()) == found["written"] and written["two"] > 0, written
+
+    pids = {name: set(run.processes["pid"]) for name, run in (("one", one), ("two", two))}
+    (program,) = pids["one"] & pids["two"]
+    ends = [run.processes.set_index("pid").loc[program] for run in (one, two)]
+    assert ends[0]["start"] < ends[1]["start"] and all(0.99 < end["share"] <= 1 for end in ends), ends
+    for run in (one, two, four):
+        left = [path for place in environment.journal_directories(run.path) for path in place.glob("*.tj")]
+        assert left == []
+
+
+def test_a_process_that_was_started_traced_stays_in_its_run(tmp_path: Path) -> None:
+    program = "from tailrace.integrations import environment; environment.change_run('/nowhere')"
+    command = ["tailrace", "run", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "traced by who started it" in done.stderr
+
+
+def test_a_run_that_can_not_be_made_leaves_the_process_where_it_is(tmp_path: Path) -> None:
+    program = """
+        import sys
+        from tailrace import context
+        from tailrace.errors import CoreError
+        from tailrace.integrations import environment, rundir
+        environment.attach(rundir.open_run_directory(sys.argv[1], ["attached"]))
+        for name in ("relative", "/" + "x" * 3000):
+            try:
+                environment.change_run(name)
+            except CoreError as error:
+                print(str(error).rpartition(": ")[2])
+        print(context.run_directory() == sys.argv[1])
+        open("made", "w").write("here")
+    """
+    command = [sys.executable, "-c", dedent(program), str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["Invalid argument", "File name too long", "True"], done.stderr
