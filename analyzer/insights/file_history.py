@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.formatting import with_stage
-from tailrace.analyzer.util.types import Ints, Row
+from tailrace.analyzer.util.types import Array, Ints, Row
 
 PATTERNS = {
     "sequential": "each call began where the one before had ended, or after it without a gap",
@@ -218,17 +218,23 @@ class _Book:
         at = np.flatnonzero(of_file)
         bursts = m.bursts.iloc[at].assign(version=m.version[at], burst=at)
         self._bursts = bursts.sort_values(["version", "who", "dir", "first_ns"], kind="stable")
+        # Plain arrays: a pattern may mean thousands of accesses, and pandas takes a millisecond for each.
+        self._columns = {str(name): self._bursts[name].to_numpy() for name in self._bursts}
+        self._groups = _runs(*(self._columns[name] for name in ("version", "who", "dir")))
+        self._versions = self._columns["version"][self._groups[:-1]]
         extents = m.table.extents
-        mine = of_file[extents.group]
+        mine = np.flatnonzero(of_file[extents.group])
+        mine = mine[np.argsort(extents.group[mine], kind="stable")]
         self._extents = intervals.make(extents.group[mine], extents.start[mine], extents.end[mine])
         self._commands = commands(m)
+        self._actors: dict[int, tuple[Row, str]] = {}
 
     def file(self, code: int, hashes: _Hashes | None) -> File:
         m = self._m
         bursts = self._bursts[self._bursts["file"] == code]
         writes = bursts["dir"] == edge_table.WRITE
         states = m.versions.table
-        found = [self._version(int(at), bursts) for at in np.flatnonzero(states["file"].to_numpy() == code)]
+        found = [self._version(int(at)) for at in np.flatnonzero(states["file"].to_numpy() == code)]
         facts = m.table.facts[m.table.facts["file"] == code]
         gone = facts["last_ns"][facts["what"] == "unlink"]
         born = int(bursts["first_ns"][writes if writes.any() else slice(None)].min()) if len(bursts) else None
@@ -255,13 +261,13 @@ class _Book:
             now=None if hashes is None else hashes.of(code),
         )
 
-    def _version(self, at: int, bursts: pd.DataFrame) -> Version:
+    def _version(self, at: int) -> Version:
         state = row_of(self._m.versions.table, at)
-        mine = bursts[bursts["version"] == at]
-        sides = {
-            way: [self._access(rows) for _, rows in mine[mine["dir"] == way].groupby("who", sort=False)]
-            for way in (edge_table.WRITE, edge_table.READ)
-        }
+        first, last = np.searchsorted(self._versions, [at, at + 1])
+        sides: dict[int, list[Access]] = {edge_table.WRITE: [], edge_table.READ: []}
+        for group in range(int(first), int(last)):
+            rows = slice(int(self._groups[group]), int(self._groups[group + 1]))
+            sides[int(self._columns["dir"][rows.start])].append(self._access(rows))
         before = int(state["base"])
         return Version(
             number=int(state["number"]),
@@ -273,20 +279,30 @@ class _Book:
             readers=sorted(sides[edge_table.READ], key=lambda access: access.begin_ns),
         )
 
-    def _access(self, rows: pd.DataFrame) -> Access:
-        who = row_of(self._m.who, rows["who"].iat[0])
-        mine = np.isin(self._extents.group, rows["burst"].to_numpy())
+    def _actor(self, code: int) -> tuple[Row, str]:
+        """The row of an actor, and its name."""
+        if code not in self._actors:
+            who = row_of(self._m.who, code)
+            self._actors[code] = who, actor_name(self._m, who)
+        return self._actors[code]
+
+    def _access(self, of: slice) -> Access:
+        rows = {name: values[of] for name, values in self._columns.items()}
+        who, name = self._actor(int(rows["who"][0]))
+        group = self._extents.group
+        spans = [np.searchsorted(group, [burst, burst + 1]) for burst in rows["burst"].tolist()]
+        mine = np.concatenate([np.arange(low, high) for low, high in spans])
         starts, ends = self._extents.start[mine], self._extents.end[mine]
         united = intervals.union(intervals.make(np.zeros(len(starts), dtype=np.int64), starts, ends))
         ranges = [[int(start), int(end)] for start, end in zip(united.start, united.end, strict=True)]
         size, calls = int(rows["bytes"].sum()), int(rows["calls"].sum())
         exact = bool(rows["exact"].all())
         return Access(
-            direction="r" if rows["dir"].iat[0] == edge_table.READ else "w",
+            direction="r" if rows["dir"][0] == edge_table.READ else "w",
             workflow=str(who["workflow"]),
             stage=str(who["stage"]),
             task=str(who["task"]),
-            who=actor_name(self._m, who),
+            who=name,
             host=str(who["host"]),
             pid=int(who["pid"]),
             start=str(who["start"]),
@@ -303,14 +319,24 @@ class _Book:
         )
 
 
-def pattern(rows: pd.DataFrame, ranges: list[list[int]], exact: bool) -> str:
+def _runs(*columns: Array) -> Ints:
+    """Where equal rows of sorted parallel columns begin, and their number at the end."""
+    size = len(columns[0])
+    changed = np.zeros(max(size - 1, 0), dtype=np.bool_)
+    for column in columns:
+        changed |= column[1:] != column[:-1]
+    starts = np.flatnonzero(changed) + 1
+    return np.concatenate([[0] if size else [], starts, [size]]).astype(np.int64)
+
+
+def pattern(rows: Mapping[str, Array], ranges: list[list[int]], exact: bool) -> str:
     """One of `PATTERNS`: how the bursts of one access, in the order of time, went over these byte ranges."""
     calls, size = int(rows["calls"].sum()), int(rows["bytes"].sum())
     if size == 0 and int(rows["mapped_bytes"].sum()):
         return "mapped"
     if not ranges or int(rows["loose_bytes"].sum()) * 2 > size:
         return "unknown"
-    begins, ends = rows["from_offset"].to_numpy(), rows["to_offset"].to_numpy()
+    begins, ends = rows["from_offset"], rows["to_offset"]
     again = int((begins[1:] < ends[:-1]).sum())  # a later burst began before the end of the one before
     back = int(rows["backward"].sum()) + again
     distinct = sum(end - start for start, end in ranges)
