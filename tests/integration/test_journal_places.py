@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import TAILRACE
+from support.kill_rounds import block_headers
 from support.ordinary_user import UNNAMED as STRANGER
 from support.ordinary_user import become
 from support.truth import read_run
@@ -165,3 +166,16 @@ def test_a_check_leaves_nothing_but_the_users_directory(tmp_path: Path) -> None:
     (made,) = tmp_path.iterdir()
     assert made.name == f"tailrace-{os.geteuid()}" and made.stat().st_mode & 0o777 == 0o700
     assert not list(made.iterdir())
+
+
+def test_what_is_lost_after_the_end_was_sealed_is_counted(program: Callable[[str], Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "trace").mkdir(parents=True)
+    env = task_environment(run, "", {**os.environ, "TAILRACE_JOURNAL_DIR": str(tmp_path)})
+    subprocess.run([program("late_loss"), "/etc/passwd", "20"], check=True, env=env)
+    left = _native.seal_journals(str(run), str(tmp_path))
+    assert not left["alive"] and not left["failed"]
+    lost = sum(header.get("lost", {}).get("no_journal", 0) for header in block_headers(run))
+    recorded = [event for event in read_run(run).events if event["name"] == "pread"]
+    assert not recorded and lost >= 21, "the thread's open and its reads"
+    assert lost < 30, "each once"

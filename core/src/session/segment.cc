@@ -370,10 +370,13 @@ void seal_for_exit() {
 
 MemorySegment::MemorySegment(Thread *thread) : thread_(thread) {
   Session &g = g_session;
-  if (thread->segment || g.first_segment) return;
+  if (thread->segment || (g.first_segment && !g.sealed_for_exit)) return;
   segment_ = static_cast<SegmentHeader *>(sys::allocate_pages(segment_bytes(kSegmentSlots)));
   if (!segment_) return;
-  write_segment_header(segment_, 0, kSegmentSlots, thread->tid);
+  {
+    Locked lock(g.wiped->table);
+    write_segment_header(segment_, g.first_segment ? g.segment_count++ : 0, kSegmentSlots, thread->tid);
+  }
   auto &lost = segment_->lost[static_cast<int>(Loss::kNoJournal)];
   lost.store(g.losses_without_segment.exchange(0), std::memory_order_relaxed);
   attach_segment(thread, segment_, 0);
@@ -401,6 +404,18 @@ void report_losses() {
   MemorySegment memory(t);
 }
 
+// The process's end has sealed the first segment and may have removed its file: what is counted there later is lost
+// with the process, so it is written now.
+static void report_late_loss(Thread *t, std::atomic<uint64_t> &count) {
+  uint64_t n = count.load();
+  while (n && !count.compare_exchange_weak(n, n - 1)) {
+  }
+  if (n == 0) return;  // it was in time
+  g_session.losses_without_segment.fetch_add(1);
+  sys::SignalsBlocked signals;
+  MemorySegment memory(t);
+}
+
 void count_loss(Thread *t, Loss cause) {
   Session &g = g_session;
   SegmentHeader *s = t && t->segment ? t->segment : g.first_segment;
@@ -409,7 +424,12 @@ void count_loss(Thread *t, Loss cause) {
     s->homeless.store(1, std::memory_order_relaxed);
   }
   auto &count = s ? s->lost[static_cast<int>(cause)] : g.losses_without_segment;
-  count.fetch_add(1, std::memory_order_relaxed);
+  // Before the flag is read, as the end of the process sets the flag before it reads the count (is_done): one of the two
+  // sees the other.
+  count.fetch_add(1, std::memory_order_seq_cst);
+  if (t && !t->segment && s && cause == Loss::kNoJournal && g.sealed_for_exit.load(std::memory_order_seq_cst)) {
+    report_late_loss(t, count);
+  }
 }
 
 }  // namespace tailrace

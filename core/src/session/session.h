@@ -132,7 +132,7 @@ struct Session {
   Detail detail;
   int pid;
   unsigned journal_uid;  // the user whose directory has the journals, as numbered outside of any user namespace
-  bool sealed_for_exit;
+  std::atomic<bool> sealed_for_exit;
   bool start_recorded;
   bool host_described;            // in this image or the one that forked it; not by us, where another process was first
   std::atomic<uint32_t> filters;  // seccomp filters in force, none of which harms the core's system calls
