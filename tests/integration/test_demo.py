@@ -65,7 +65,9 @@ def test_the_demo_shows_its_stages_and_writes_its_page(demo, declared, read_trac
 def test_the_report_fits_two_screens_and_names_the_planted_problems(demo):
     done, folder = demo
     lines = done.stdout.splitlines()
-    assert len(lines) <= 80, "with the workflow's own line, and where the page is"
+    costs = [line for line in lines if re.match(r"(?=.{0,8}\S)[ \S]{9}  \S", line[:12]) and line.startswith(" ")]
+    # A slow machine has findings of its own: a task that stands out, a wait that is worth to be told.
+    assert len(lines) <= 80 + 5 * max(0, len(costs) - 5), "with the workflow's own line, and where the page is"
     assert [line for line in lines if len(line) > 80] == []
     report = done.stdout[done.stdout.index("words: tailrace.parsl.demo\n") :].rpartition("\nAs a page:")[0].splitlines()
     text = "\n".join(report)
