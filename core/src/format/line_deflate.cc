@@ -8,7 +8,6 @@ namespace {
 
 constexpr unsigned kMaxCodeBits = 15, kMaxLengthCodeBits = 7;
 constexpr size_t kLengthCodes = 19;
-constexpr uint32_t kMatchToken = 1U << 31;
 
 constexpr uint32_t make_code(uint32_t bits, unsigned n) { return bits | n << 24; }
 constexpr uint32_t code_bits(uint32_t code) { return code & 0xFFFFFF; }
@@ -147,7 +146,7 @@ void LineDeflate::reserve(size_t bytes) {
 
 void LineDeflate::keep(uint32_t token) {
   kept_[tokens_++] = token;
-  if (tokens_ == kSampleTokens) write_kept(false);
+  if (tokens_ >= kSampleTokens) write_kept(false);
 }
 
 void LineDeflate::put_literals(const char *p, size_t n) {
@@ -174,11 +173,15 @@ void LineDeflate::put_literals(const char *p, size_t n) {
   }
 }
 
+void LineDeflate::count_match(size_t length, size_t distance) {
+  ++counts_[kLengths.symbol[length]];
+  ++distance_counts_[distance_symbol(distance).symbol];
+}
+
 void LineDeflate::put_match(size_t length, size_t distance) {
   if (!coding_) {
-    ++counts_[kLengths.symbol[length]];
-    ++distance_counts_[distance_symbol(distance).symbol];
-    return keep(kMatchToken | static_cast<uint32_t>(length - kMinMatch) << 16 | static_cast<uint32_t>(distance - 1));
+    count_match(length, distance);
+    return keep(match_token(length, distance));
   }
   reserve(8);
   code_match(bits_, length, distance);
@@ -205,6 +208,21 @@ void LineDeflate::put_repeat() {
     n -= part;
   }
   put_match(n, distance_);
+}
+
+LineDeflate::Bits LineDeflate::code_odd_repeat(Bits b, const char *at, size_t n, size_t distance) {
+  if (n <= kMinMatch) {
+    for (const char *p = at - n; p < at; ++p) b.put(literal_codes_[static_cast<unsigned char>(*p)]);
+    b.flush();
+    return b;
+  }
+  while (n > kMaxMatch) {
+    const size_t part = n - kMaxMatch < kMinMatch ? kMaxMatch - kMinMatch : kMaxMatch;
+    code_match(b, part, distance);
+    n -= part;
+  }
+  code_match(b, n, distance);
+  return b;
 }
 
 void LineDeflate::search(size_t n) {
@@ -242,6 +260,18 @@ void LineDeflate::follow(const char *earlier, size_t n) {
   }
 }
 
+// Of the last `n` digits of v.
+uint64_t LineDeflate::digits_code(size_t v, size_t n) const {
+  uint64_t bits = 0;
+  unsigned count = 0;
+  for (size_t i = 0; i < n; ++i, v /= 10) {
+    const uint32_t code = literal_codes_['0' + v % 10];
+    bits = bits << code_length(code) | code_bits(code);
+    count += code_length(code);
+  }
+  return bits | static_cast<uint64_t>(count) << 56;
+}
+
 // Codes by the counts so far, which begin anew. Tokens that did not occur have codes too, unless it is the last block.
 void LineDeflate::begin_block(bool last) {
   uint8_t lengths[kLiterals + kDistances];
@@ -270,16 +300,15 @@ void LineDeflate::begin_block(bool last) {
                                  code_length(code) + kLengths.extra_bits[n]);
   }
 
-  constexpr unsigned kShortBits = 6;
-  short_digits_ = true;
-  for (size_t i = 0; i < 10; ++i) {
-    const uint32_t first = literal_codes_['0' + i];
-    short_digits_ = short_digits_ && code_length(first) != 0 && code_length(first) <= kShortBits;
-    for (size_t k = 0; k < 10; ++k) {
-      const uint32_t second = literal_codes_['0' + k];
-      pair_codes_[10 * i + k] = (code_bits(first) | code_bits(second) << code_length(first)) |
-                                static_cast<uint64_t>(code_length(first) + code_length(second)) << 32;
-    }
+  for (size_t d = 1; d < kNear; ++d) {
+    const DistanceSymbol symbol = distance_symbol(d);
+    const uint32_t code = symbol.symbol < distances ? distance_codes_[symbol.symbol] : 0;
+    near_codes_[d] =
+        make_code(code_bits(code) | symbol.extra << code_length(code), code_length(code) + symbol.extra_bits);
+  }
+  for (size_t v = 0; v < 1000; ++v) {
+    const size_t digits = v < 10 ? 1 : v < 100 ? 2 : 3;
+    for (size_t n = digits; n <= 3; ++n) digit_codes_[kDigitsAt[n] + v] = digits_code(v, n);
   }
 
   // RFC 1951, 3.2.7: the lengths, with runs as 16 (the one before, 3 to 6 times), 17 (zeros, 3 to 10), 18 (11 to 138).

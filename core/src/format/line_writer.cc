@@ -5,66 +5,20 @@
 
 #include <type_traits>
 
+#include "format/line_digits.h"
+
 namespace tailrace {
 namespace {
 
 constexpr size_t kHashDigits = 16;
-constexpr size_t kLongestLine = 8 * 1024;
 
 inline uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ULL; }
 inline size_t slot_of(uint64_t h, size_t slots) { return (h >> 48) & (slots - 1); }
-
-// Copies in steps of 32 bytes, so up to 31 more than `n`.
-inline void copy_wide(char *to, const char *from, size_t n) {
-  memcpy(to, from, 32);
-  if (n <= 32) return;
-  memcpy(to + 32, from + 32, 32);
-  if (n > 64) memcpy(to + 64, from + 64, n - 64);
-}
 
 inline char *put_duration(char *p, uint64_t ns) {
   p = put_decimal(p, ns / 1000);
   *p++ = '.';
   return put_three_digits(p, static_cast<unsigned>(ns % 1000));
-}
-
-constexpr uint64_t kEightDigits = 100'000'000;
-constexpr uint64_t kZeros = 0x3030303030303030;  // eight characters
-
-// Three decimal digits, the first in the lowest byte.
-struct ThreeDigits {
-  uint32_t text[1000];
-};
-constexpr ThreeDigits make_three_digits() {
-  ThreeDigits t{};
-  for (uint32_t v = 0; v < 1000; ++v) t.text[v] = kZeros >> 40 | v / 100 | v / 10 % 10 << 8 | v % 10 << 16;
-  return t;
-}
-constexpr ThreeDigits kThreeDigits = make_three_digits();
-
-// Without leading zeros.
-inline uint64_t few_digits(uint32_t v, uint32_t &width) {
-  width = 1 + (v >= 10) + (v >= 100);
-  return kThreeDigits.text[v] >> (24 - 8 * width);
-}
-
-// The eight decimal digits of v, which is below 10^8, the first in the lowest byte; each byte holds a digit's value.
-// Two, four and eight digits are separated by one multiplication each.
-inline uint64_t digit_word(uint32_t v) {
-  const uint64_t fours = v / 10000 | static_cast<uint64_t>(v % 10000) << 32;
-  const uint64_t hundreds = (fours * 10486) >> 20 & 0x0000007F0000007F;
-  const uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
-  const uint64_t tens = (twos * 103) >> 10 & 0x000F000F000F000F;
-  return tens | (twos - 10 * tens) << 8;
-}
-
-// The same as characters, without leading zeros.
-inline uint64_t left_digits(uint32_t v, uint32_t &width) {
-  const uint64_t word = digit_word(v);
-  // A zero has one digit.
-  const auto zeros = static_cast<uint32_t>(__builtin_ctzll(word | 1ULL << 56)) >> 3;
-  width = 8 - zeros;
-  return (word | kZeros) >> (8 * zeros);
 }
 
 inline char *put_value(char *p, LineField field, int64_t value) {
@@ -81,13 +35,6 @@ inline char *put_value(char *p, LineField field, int64_t value) {
 
 constexpr bool is_file(LineField field) { return field == LineField::kFile || field == LineField::kFile2; }
 
-inline void store_word(char *p, uint64_t word) {
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-  word = __builtin_bswap64(word);
-#endif
-  memcpy(p, &word, 8);
-}
-
 }  // namespace
 
 char *put_fields(char *p, const LineFields &fields) {
@@ -102,7 +49,6 @@ char *put_fields(char *p, const LineFields &fields) {
 void LineWriter::begin(char *text, char *out, size_t out_bytes) {
   text_ = end_ = text;
   ++round_;
-  memset(offset_ends_, 0, sizeof offset_ends_);
   deflate_.begin(text, out, out_bytes);
 }
 
@@ -137,11 +83,8 @@ inline size_t same_digits(const Digits &a, const Digits &b) {
 }
 
 inline bool LineWriter::usable(const Earlier &e, const EventLine &line) const {
-  // Values that become shorter make distances larger than that between the lines' begins.
-  constexpr size_t kDrift = LineFields::kMost * 32;
   return e.round == round_ && e.layout == line.fields.layout && e.kind.function == line.kind.function &&
-         e.kind.context == line.kind.context && e.kind.thread == line.kind.thread &&
-         text_bytes() - e.last_at + kDrift <= LineDeflate::kMaxDistance;
+         e.kind.context == line.kind.context && e.kind.thread == line.kind.thread && is_in_reach(e);
 }
 
 inline bool LineWriter::same_files(const Earlier &e, const LineFields &fields) {
@@ -189,6 +132,7 @@ void LineWriter::add_event(EventLine &event) {
   const LineFields &fields = event.fields;
   if (!can_be_digits(fields)) {
     char *p = put_fields(put(put(end_, event.opening), event.thread), fields);
+    last_ = 0;
     return add_text(put(p, event.tail));
   }
   // The same call on the same file as on the line before is what comes most often.
@@ -215,6 +159,17 @@ void LineWriter::add_event(EventLine &event) {
   write_like(event, into);
 }
 
+// The line from end_ to `end` is the one to be repeated from now on.
+void LineWriter::keep(Earlier &e, const LineFields &fields, const char *end) {
+  e.serial = ++serial_;
+  e.kept_at = static_cast<uint32_t>(end_ - text_);
+  e.rest_at = e.kept_at;
+  for (size_t i = 0; i < fields.first_arg(); ++i) {
+    e.rest_at += e.values[i].constant + static_cast<uint32_t>(e.values[i].digits.width());
+  }
+  e.rest_bytes = static_cast<uint32_t>(end - text_) - e.rest_at;
+}
+
 void LineWriter::write_anew(EventLine &event, Earlier &into) {
   const LineFields &fields = event.fields;
   const char *from = end_;
@@ -234,6 +189,7 @@ void LineWriter::write_anew(EventLine &event, Earlier &into) {
   }
   p = put(p, event.tail);
   into.tail = static_cast<uint32_t>(p - from);
+  keep(into, fields, p);
   into.layout = fields.layout;
   into.kind = event.kind;
   into.first_at = into.last_at = static_cast<uint32_t>(end_ - text_);
@@ -254,7 +210,6 @@ struct LineWriter::Copy {
   const char *last;  // where the last line has the same
   const char *run;   // in the first line: the part that is to be copied
   size_t run_bytes;
-  size_t far = 0;  // the distance at which an offset with the same last digits is repeated
 
   void copy_run() {
     copy_wide(p, run, run_bytes);
@@ -308,63 +263,12 @@ struct LineWriter::Copy {
     run_bytes = 0;
   }
 
-  // The last three digits of an offset come again every few lines where blocks of one size are read or written; there
-  // they are repeated together with the part behind them.
-  inline __attribute__((always_inline)) void offset() {
-    constexpr size_t kLast = 3;
-    constexpr size_t i = LineFields::kOffsetAt;
-    using Id = std::integral_constant<LineField, LineField::kOffset>;
-    const int64_t value = event.fields.values[i];
-    EarlierValue &v = e.values[i];
-    if (value == v.value || value < 1000) return field(i, Id());
-    const Digits d = digits_of(Id(), value);
-    const size_t width = d.width(), same = same_digits(d, v.digits);
-    uint32_t &seen = w.offset_ends_[static_cast<uint64_t>(value) % 1000];
-    const auto at = static_cast<uint32_t>(p + run_bytes + v.constant + (width - kLast) - w.text_) + 1;
-    const size_t distance = at - seen;
-    const bool again = seen != 0 && distance <= LineDeflate::kMaxDistance && same + kLast <= width;
-    seen = at;
-    run_bytes += v.constant;
-    copy_run();
-    const auto last_distance = static_cast<size_t>(p - last);
-    p = put_digits(p, d);
-    stream.repeat(last_distance, run_bytes + same);
-    if (same < d.high_width) stream.add(d.high >> (8 * same), d.high_width - same);
-    const size_t from = same < d.high_width ? 0 : same - d.high_width, end = d.low_width - (again ? kLast : 0);
-    if (from < end) stream.add_digits(d.low >> (8 * from), end - from);
-    if (again) stream.repeat(distance, kLast);
-    last += v.digits.width();
-    v.digits = d;
-    v.value = value;
-    far = again ? distance : 0;
-    run = w.text_ + e.first_at + v.first_end;
-    run_bytes = 0;
-  }
-
-  inline __attribute__((always_inline)) void nanoseconds_next() {
-    constexpr size_t i = LineFields::kOffsetAt + 1;
-    using Id = std::integral_constant<LineField, LineField::kNanosecondsNext>;
-    if (far == 0) return field(i, Id());
-    const int64_t value = event.fields.values[i];
-    EarlierValue &v = e.values[i];
-    run_bytes = v.constant;
-    copy_run();
-    stream.repeat(far, v.constant);
-    last += v.digits.width();
-    v.digits = digits_of(Id(), value);
-    v.value = value;
-    p = put_digits(p, v.digits);
-    stream.add_digits(v.digits.low, v.digits.low_width);
-    run = w.text_ + e.first_at + v.first_end;
-    run_bytes = 0;
-  }
-
   void line() {
     field(0, std::integral_constant<LineField, LineField::kTime>());
     field(1, std::integral_constant<LineField, LineField::kDuration>());
     if (event.fields.has_offset()) {
-      offset();
-      nanoseconds_next();
+      field(2, std::integral_constant<LineField, LineField::kOffset>());
+      field(3, std::integral_constant<LineField, LineField::kNanosecondsNext>());
     } else {
       field(2, std::integral_constant<LineField, LineField::kNanoseconds>());
     }
@@ -374,38 +278,23 @@ struct LineWriter::Copy {
     copy_run();
     stream.repeat(static_cast<size_t>(p - last), run_bytes);
     e.last_at = static_cast<uint32_t>(w.end_ - w.text_);
+    w.keep(e, event.fields, p);
     w.end_ = p;
   }
 };
 
-namespace {
-
-// The same calls for a stream that keeps its tokens, which reads them from the text.
-class Keeper {
- public:
-  explicit Keeper(LineDeflate &d) : d_(d) {}
-  void repeat(size_t distance, size_t n) { d_.repeat(distance, n); }
-  void add(uint64_t, size_t n) { d_.add(n); }
-  void add_digits(uint64_t, size_t n) { d_.add(n); }
-  void follow(const char *earlier, size_t n) { d_.follow(earlier, n); }
-  void done() {}
-
- private:
-  LineDeflate &d_;
-};
-
-}  // namespace
-
 void LineWriter::write_like(EventLine &event, Earlier &e) {
   const char *first = text_ + e.first_at, *last = text_ + e.last_at;
+  deflate_.settle();
   if (deflate_.is_coding()) {
     Copy<LineDeflate::Coder> copy{
         *this, event, e, LineDeflate::Coder(deflate_, kLongestLine + LineFields::kMost * 24), end_, last, first, 0};
     copy.line();
     copy.stream.done();
   } else {
-    Copy<Keeper> copy{*this, event, e, Keeper(deflate_), end_, last, first, 0};
+    Copy<LineDeflate::Keeper> copy{*this, event, e, LineDeflate::Keeper(deflate_), end_, last, first, 0};
     copy.line();
+    copy.stream.done();
   }
 }
 

@@ -29,6 +29,24 @@ struct ContextEntry {
   uint32_t listed_in;  // the block whose header has it
 };
 
+// A record whose line was written in this block: one that differs from it in times and offset alone has the same line.
+struct WrittenRecord {
+  uint32_t generation;  // of what lines depend on besides their record (Sealer::generation)
+  uint32_t mark, context;
+  bool has_offset;
+  uint64_t file, file2, count;
+  int64_t ret, size;
+  const Function *f;
+  LineWriter::Kept line;
+
+  bool is_like(const Slot &slot, uint32_t of_generation) const {
+    return generation == of_generation && mark == slot.mark.load(std::memory_order_relaxed) &&
+           context == slot.context && file == slot.file && file2 == slot.file2 && count == slot.count &&
+           ret == slot.ret && (slot.offset >= 0) == has_offset;
+  }
+};
+constexpr size_t kWrittenRecords = 64;
+
 }  // namespace
 
 class SealScratch {
@@ -46,6 +64,8 @@ class SealScratch {
   TotalsTable groups;
   TotalsFold fold;
   LineWriter lines;
+  uint32_t generation;
+  WrittenRecord written[kWrittenRecords];
 };
 
 SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch))); }
@@ -77,6 +97,8 @@ class Sealer {
   void end_block(uint32_t next_slot);
   void add_record(uint32_t index);
   void add_event(uint32_t index);
+  WrittenRecord &written_like(const Slot &slot);
+  bool add_again(const Slot &slot, const WrittenRecord &written);
   bool add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f);
   void put_group(TotalsGroup &group);
   void put_totals(const TotalsGroup &group, uint32_t i);
@@ -134,6 +156,7 @@ class Sealer {
 
 void Sealer::set_thread(uint32_t tid) {
   tid_ = tid;
+  ++s_.generation;
   char *p = put_decimal(thread_, static_cast<uint64_t>(segment_.pid));
   p = put_decimal(put(p, ",\"tid\":"), tid);
   thread_bytes_ = static_cast<size_t>(put(p, ",\"ts\":") - thread_);
@@ -176,6 +199,7 @@ void Sealer::add_context(uint32_t index) {
   if (entry && sums_) put_groups();
   if (!entry) entry = &s_.contexts[context_count_++];
   *entry = {id, index, 0};
+  ++s_.generation;
   if (context_valid_ && context_id_ == id) context_valid_ = false;
 }
 
@@ -208,6 +232,7 @@ char *Sealer::put_metadata(char *p, string_view name) {
 
 void Sealer::begin_block(uint32_t slot) {
   ++s_.block_number;
+  ++s_.generation;
   first_slot_ = slot;
   summary_.clear();
   context_valid_ = false;
@@ -351,6 +376,19 @@ void Sealer::list_untraced(int64_t pid, const Slot &slot, uint64_t field) {
   summary_.add_untraced(pid, obstacle, name && name->hash ? text_of(name->slot) : string_view());
 }
 
+// Whether two records of the function that differ in nothing else have lines that differ in nothing else.
+static bool depends_on_times_and_offset_alone(const Function &f) {
+  switch (f.shape) {
+    case Shape::kStart:
+    case Shape::kExit:
+    case Shape::kExec:
+    case Shape::kSpawn:
+    case Shape::kConfine:
+    case Shape::kWait: return false;
+    default: return true;
+  }
+}
+
 // A line with text of its own.
 void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size) {
   char *p = put(put(s_.lines.line(), line.opening), line.thread);
@@ -368,8 +406,26 @@ void Sealer::add_odd_event(EventLine &line, const Slot &slot, const Function &f,
   s_.lines.add_text(put(p, line.tail));
 }
 
+WrittenRecord &Sealer::written_like(const Slot &slot) {
+  uint64_t h = slot.file ^ slot.count ^ static_cast<uint64_t>(slot.ret) << 24;
+  h ^= static_cast<uint64_t>(slot.mark.load(std::memory_order_relaxed)) << 32 | slot.context;
+  return s_.written[(h * 0x9E3779B97F4A7C15ULL) >> 58];
+}
+
+// False: the record has another line than those before it.
+bool Sealer::add_again(const Slot &slot, const WrittenRecord &written) {
+  if (!written.is_like(slot, s_.generation)) return false;
+  uint64_t t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_, t1 = clock_.to_ns(slot.t1) + epoch_shift_ns_;
+  if (t1 < t0) t1 = t0;
+  if (!s_.lines.add_again(written.line, {t0, t1 - t0, offset_of(slot, *written.f)})) return false;
+  summary_.add_event(*written.f, t0, t1, written.size);
+  return true;
+}
+
 void Sealer::add_event(uint32_t index) {
   const Slot &slot = *segment_.slot(index);
+  WrittenRecord &written = written_like(slot);
+  if (add_again(slot, written)) return;
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
   use_context(slot.context);
   const uint64_t second = second_file(slot, f);
@@ -406,6 +462,15 @@ void Sealer::add_event(uint32_t index) {
   } else {
     add_event_args(fields, slot, f, size);
     s_.lines.add_event(line);
+    const bool named = names[0] != nullptr || files[0] == 0;
+    if (named && (names[1] != nullptr || files[1] == 0) && depends_on_times_and_offset_alone(f)) {
+      written = {s_.generation,  slot.mark.load(std::memory_order_relaxed),
+                 slot.context,   slot.offset >= 0,
+                 slot.file,      slot.file2,
+                 slot.count,     slot.ret,
+                 size,           &f,
+                 s_.lines.kept()};
+    }
   }
   if (f.shape == Shape::kWait) summary_.add_reaped(slot);
   if (f.shape == Shape::kExec) list_untraced(segment_.pid, slot, slot.file2);

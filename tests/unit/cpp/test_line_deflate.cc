@@ -1,6 +1,7 @@
 // Streams and lines that are written from knowledge of what repeats: zlib reads them, and the text is what it would be
 // without that knowledge.
 #include <gtest/gtest.h>
+#include <inttypes.h>
 #include <zlib.h>
 
 #include <memory>
@@ -202,7 +203,8 @@ TEST(LineWriter, ALineIsTheSameAfterAnyOthers) {
     const unsigned files = seed % 3 ? 5 : 400;
     std::vector<Call> calls(seed % 2 ? 900 : 60);
     uint64_t t = 5'000'000'000;
-    for (Call &c : calls) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      Call &c = calls[i];
       c = {kFunctions[random() % (seed % 4 + 1) * 3 % std::size(kFunctions)],
            value(),
            place(),
@@ -213,7 +215,13 @@ TEST(LineWriter, ALineIsTheSameAfterAnyOthers) {
            0,
            static_cast<uint32_t>(1 + random() % 3),
            random() % 8 == 0};
-      c.t0 = t += random() % (random() % 50 ? 3000 : 200'000'000'000);
+      // Most calls come again, with other times and offsets.
+      if (i > 0 && random() % 4 != 0) {
+        const int64_t offset = c.offset;
+        c = calls[i - 1 - random() % std::min<size_t>(i, 7)];
+        if (c.offset >= 0) c.offset = offset;
+      }
+      c.t0 = t += random() % 50 ? random() % 3000 : random() % 4'000'000'000 * 50;
       c.t1 = c.t0 + random() % (random() % 20 ? 2000 : 300'000'000'000);
     }
     auto fill = [&](Segment &s, const std::vector<uint64_t> &hashes, const Call &c) {
@@ -267,7 +275,15 @@ TEST(LineWriter, ALineIsTheSameAfterAnyOthers) {
       ASSERT_LT(i, lines.size());
       EXPECT_EQ(lines[i], read_blocks(alone)[0].lines.back()) << "seed " << seed << ", call " << i;
     }
-    EXPECT_EQ(lines.size(), calls.size());
+    ASSERT_EQ(lines.size(), calls.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const uint64_t ns = 1'700'000'000'000'000'000 - 5'000'000'000 + calls[i].t0, took = calls[i].t1 - calls[i].t0;
+      char times[80];
+      snprintf(times, sizeof times, "\"ts\":%" PRIu64 ",\"dur\":%" PRIu64 ".%03u,", ns / 1000, took / 1000,
+               static_cast<unsigned>(took % 1000));
+      EXPECT_NE(lines[i].find(times), std::string::npos) << lines[i];
+      EXPECT_NE(lines[i].find("\"ns\":" + std::to_string(ns % 1000) + ","), std::string::npos) << lines[i];
+    }
   }
 }
 
