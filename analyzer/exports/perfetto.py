@@ -40,15 +40,33 @@ from tailrace.analyzer.store.processes import Process
 from tailrace.analyzer.util.formatting import clean, count_text
 from tailrace.analyzer.util.types import Ints, Json
 
+SOCKET = "sock"
 COLUMNS = [
     *edge_table.WHO,
-    *("name", "cat", "ts", "dur", "tid", "path", "path2", "file", "file2", "offset", "size", "errno", "calls", "span"),
+    *(
+        "name",
+        "cat",
+        "ts",
+        "dur",
+        "tid",
+        "path",
+        "path2",
+        "file",
+        "file2",
+        "ftype",
+        "offset",
+        "size",
+        "errno",
+        "calls",
+        "span",
+    ),
 ]
 
 Thread = tuple[int, Process, int]
 """(track group, process, tid)"""
 Ends = dict[tuple[Process, str, int], list[tuple[int, str]]]
-"""(process, file, ns at which the call began or ended) -> [(flow, "s" or "f")]"""
+"""(process, file, ns at which the call began or ended) -> [(flow, "s" or "f")]. The file is "" for a connection, which
+has an identity of its own beside those of the sockets at its ends."""
 
 
 def write(run: AnalyzedRun, file: TextIO) -> list[str]:
@@ -102,9 +120,8 @@ def _explained(
         group = flow.consumer + 1
         have = drawn.get(flow.number, set())
         ends = [what for way, what in (("s", "write"), ("f", "read")) if way not in have]
-        why = (
-            f"the call of the {' and that of the '.join(ends)} is not among the events: lost, damaged, or seen in part"
-        )
+        calls = " and that of the ".join(ends)
+        why = f"the call of the {calls} is not among the events: lost, damaged, or a part of other calls"
         about = {
             "from": _group_name(activities, flow.producer),
             "path": clean(str(m.paths[flow.file])),
@@ -250,7 +267,7 @@ def _lines(
         events["calls"].tolist(),
         strict=True,
     )
-    for who, name, cat, path, path2, file, file2, ts, dur, tid, offset, size, errno, span, calls in rows:
+    for who, name, cat, path, path2, file, file2, ftype, ts, dur, tid, offset, size, errno, span, calls in rows:
         group = activity_of[who] + 1
         process = who[3:]
         track, new = tracks.of((group, process, tid))
@@ -272,7 +289,8 @@ def _lines(
             yield f'{{"ph":"X",{title},{head},"dur":{_us(dur)},"args":{{{args}}}}}'
         else:
             yield from _totals(title, head, args, tracks, (ts, end, dur, calls), origin)
-        for key in [(process, one, at) for one in (file, file2) if one for at in (ts, end)]:
+        files = [one for one in (file, file2) if one] + ([""] if ftype == SOCKET else [])
+        for key in [(process, one, at) for one in files for at in (ts, end)]:
             for flow, way in ends.pop(key, ()):
                 drawn.setdefault(flow, set()).add(way)
                 bound = ',"bp":"e"' if way == "f" else ""
@@ -291,7 +309,7 @@ def _totals(
     yield f'{{"ph":"e","id":{number},{name},{head.rsplit(",", 1)[0]},"ts":{_us(end - origin)}}}'
 
 
-_TEXTS = ("name", "cat", "path", "path2", "file", "file2")
+_TEXTS = ("name", "cat", "path", "path2", "file", "file2", "ftype")
 
 
 def _flow_ends(m: Model, code: Ints) -> tuple[Ends, list[_Flow]]:
@@ -305,7 +323,7 @@ def _flow_ends(m: Model, code: Ints) -> tuple[Ends, list[_Flow]]:
     )
     read_at = read.groupby(["activity", "version"]).indices
     writes = bursts[bursts["dir"] == edge_table.WRITE]
-    named = m.table.files["file"].to_numpy()
+    identity, types = m.table.files["file"].to_numpy(), m.table.files["ftype"].to_numpy()
     process_of = processes.keys(m.who)
     ends: Ends = {}
     flows: list[_Flow] = []
@@ -323,7 +341,8 @@ def _flow_ends(m: Model, code: Ints) -> tuple[Ends, list[_Flow]]:
             end = sink.iloc[int(np.argmax(sink["last_ns"]))]
             places = (("s", start["who"], start["first_ns"]), ("f", end["who"], end["last_ns"]))
         for way, who, at in places:
-            key = (process_of[int(who)], identities.raw(str(named[file])), int(at))
+            named = "" if types[file] == SOCKET else identities.raw(str(identity[file]))
+            key = (process_of[int(who)], named, int(at))
             ends.setdefault(key, []).append((flow, way))
     return ends, flows
 

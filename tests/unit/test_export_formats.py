@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from test_channels import end, talk
 
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from tailrace.analyzer import exports
@@ -369,6 +370,18 @@ class TestPerfetto:
             assert instant["args"]["why there is no arrow"].startswith("the call of the read is not among the events")
             assert instant["args"]["from"] == 's"< / t 1\n'
         assert {instant["args"]["path"] for instant in timeline.instants} == {lineage.clean(name) for name in NAMES}
+
+    def test_a_connection_has_arrows_from_end_to_end(self) -> None:
+        story = Story()
+        talk(story, "127.0.0.1:4000", "127.0.0.1:80", end("ask", 5), end("answer", 6))
+        timeline = Timeline(written("perfetto", story.run()))
+        arrows = {
+            tuple(timeline.names[ends[way]["slice"]["pid"]] for way in "sf"): ends["s"]["slice"]["args"]["size"]
+            for ends in timeline.flows.values()
+        }
+        ask, answer = "(untagged) / ask", "(untagged) / answer"
+        assert arrows == {(ask, answer): 10, (answer, ask): 1}
+        assert timeline.instants == []
 
     def test_a_task_has_the_command_lines_of_its_processes(self) -> None:
         story = Story()
