@@ -13,7 +13,9 @@ function unpack(table) {
 }
 
 const data = JSON.parse(document.getElementById("data").textContent);
-for (const name of ["tasks", "files", "declared", "processes"]) data[name] = unpack(data[name]);
+for (const name of ["tasks", "files", "declared"]) data[name] = unpack(data[name]);
+let processTable = null;
+const processRows = () => { processTable = processTable || unpack(data.processes).rows; return processTable; };  // a panel's first need of them
 data.tasks.rows.forEach((t, i) => { t.index = i; t.end = t.start + t.dur; });
 
 const byId = id => document.getElementById(id);

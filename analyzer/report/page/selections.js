@@ -23,7 +23,7 @@ const WAIT_WORDS = ["waiting for data", "waiting for the queues of those it need
 const endText = p => p.signal !== null ? `killed by signal ${p.signal}` : p.exit === null ? "end unknown" : `exit code ${p.exit}`;
 
 function commandsOf(t) {
-  const rows = (t.procs || []).map(i => data.processes.rows[i]);
+  const rows = (t.procs || []).map(i => processRows()[i]);
   if (!rows.length) return [];
   const own = rows.filter(p => p.tasks <= 1), shared = rows.filter(p => p.tasks > 1);
   const item = p => make("li", {}, make("code", {}, shownLines(p.command) || shown(p.program) || "unknown program"),
@@ -71,7 +71,7 @@ function linkedFiles(f, end, key) {
   const found = new Map();
   for (const t of f[end].map(i => data.tasks.rows[i])) for (const [other, amount] of pairsOf(t[key])) if (other !== f) {
     const old = found.get(other);
-    found.set(other, {by: old ? old.by : t.name, amount: (old ? old.amount : 0) + amount});
+    found.set(other, {by: old ? old.by : t.name.includes(stageName(t.stage)) ? t.name : `${stageName(t.stage)} ${t.name}`, amount: (old ? old.amount : 0) + amount});
   }
   const rows = [...found].sort((a, b) => b[1].amount - a[1].amount);
   return [...rows.slice(0, 10).map(([other, {by, amount}]) => [other.path, `${bytesText(amount)} by ${middle(by, 24)}`, "path", () => showFile(other)]), ...moreOf(rows.length, 10, "file")];
