@@ -46,6 +46,21 @@ _COMMANDS = {
     ),
     "c": ("sh", "-c", "cat c.txt d.txt > e.txt"),
 }
+_DECLARED = (
+    {"type": "workflow", "workflow": "w", "manager": "parsl", "version": "1", "t_ns": 1, "config": {}},
+    {
+        "type": "task",
+        "workflow": "w",
+        "task": "0",
+        "stage": "a",
+        "kind": "bash",
+        "deps": [],
+        "inputs": [],
+        "outputs": [],
+    },
+    {"type": "try", "workflow": "w", "task": "0", "try": 0, "t_launch_ns": 2},
+    {"type": "end", "workflow": "w", "task": "0", "t_end_ns": 3, "status": "done", "tries": 1},
+)
 
 
 # ---- the runs ----
@@ -61,6 +76,13 @@ def make_runs(place: Path) -> dict[str, Path]:
             options = ("-q", "-o", runs[name], "--detail", detail, "--tag", f"stage={stage}")
             words = [*commands.TAILRACE, "run", *options, "--", *command]
             subprocess.run([str(word) for word in words], cwd=work, check=True)
+        known = json.loads((runs[name] / "run.json").read_bytes())
+        (runs[name] / "hosts").mkdir(exist_ok=True)
+        host = {**{key: known[key] for key in ("boot_id", "mounts")}, "host": "other"}
+        (runs[name] / "hosts" / "other.json").write_text(json.dumps(host), encoding="utf-8")
+        (runs[name] / "declared").mkdir(exist_ok=True)
+        declared = "".join(json.dumps(line) + "\n" for line in _DECLARED)
+        (runs[name] / "declared" / "parsl-other-1-1.jsonl").write_text(declared, encoding="utf-8")
     shutil.copytree(runs["full"], runs["compacted"])
     subprocess.run([*commands.TAILRACE, "compact", str(runs["compacted"])], check=True, capture_output=True)
     # As deep as the copies lie, so that both have the same place in the cache.
@@ -196,7 +218,7 @@ def change_manifest_line(run: Path, rng: Random) -> None:
 
 
 def remove_host(run: Path, rng: Random) -> None:
-    shutil.rmtree(run / "hosts", ignore_errors=True)
+    shutil.rmtree(run / "hosts")
 
 
 def remove_account(run: Path, rng: Random) -> None:
@@ -204,23 +226,14 @@ def remove_account(run: Path, rng: Random) -> None:
 
 
 def spoil_host(run: Path, rng: Random) -> None:
-    """A description of another host's, or of this one's, that is damaged."""
-    folder = run / "hosts"
-    folder.mkdir(exist_ok=True)
-    if not any(folder.iterdir()):
-        known = json.loads((run / "run.json").read_bytes())
-        text = json.dumps({key: known[key] for key in ("host", "boot_id", "mounts")})
-        (folder / "other.json").write_text(text, encoding="utf-8")
-    _spoil(rng.choice(sorted(folder.iterdir())), rng)
+    _spoil(rng.choice(sorted((run / "hosts").iterdir())), rng)
 
 
 def spoil_declared(run: Path, rng: Random) -> None:
-    files = sorted((run / "declared").iterdir())
-    if files:
-        path = rng.choice(files)
-        lines = path.read_bytes().splitlines(keepends=True)
-        lines[rng.randrange(len(lines))] = rng.choice([b"{\n", b"[]\n", rng.randbytes(30) + b"\n"])
-        path.write_bytes(b"".join(lines))
+    path = rng.choice(sorted((run / "declared").iterdir()))
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[rng.randrange(len(lines))] = rng.choice([b"{\n", b"[]\n", rng.randbytes(30) + b"\n"])
+    path.write_bytes(b"".join(lines))
 
 
 def copy_blocks_elsewhere(run: Path, rng: Random) -> None:
@@ -306,6 +319,7 @@ def answers(run: Path) -> tuple[dict[str, Any], bool]:
         "coverage": _cells(opened.coverage),
         "graph": sorted(map(repr, opened.dataflow("stage").edges(data=True))),
         "stages": _cells(opened.stages),
+        "declared": [*_cells(opened.declared_tasks), *_cells(opened.declared_tries)],
     }
     info = opened.info()
     keys = ("events", "processes", "read_bytes", "written_bytes", "hosts", "stages")
