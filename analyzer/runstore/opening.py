@@ -41,7 +41,7 @@ class _Files(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         return parts.open_file(Path(path), self.uid)
 
     def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
-        raise NotImplementedError("the files of a store are read by their names alone")
+        raise OSError("the files of a store are read by their names alone")
 
     get_file_info = get_file_info_selector = _refuse
     create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = _refuse
