@@ -4,18 +4,15 @@ Invariants: what that process tells is bounded in time and size, and so is its e
 be stopped by that user, and on a file system of that user's own (FUSE) it waits for him.
 """
 
-import json
 import os
 import pwd
-import select
 import signal
-import sys
-import time
 from collections.abc import Callable
+
+from tailrace.analyzer.util import child
 
 END_S = 10
 """For the end of that process, once it has told its results, and again once it was killed."""
-RESULT_BYTES = 64 << 20
 
 
 class UserProcessError(Exception):
@@ -27,52 +24,24 @@ def run_as(user: int, work: Callable[[], object], seconds: float) -> object:
 
     seconds: for the work.
     """
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
+
+    def as_user() -> object:
+        become(user)
+        return work()
+
+    ended = child.run(as_user, seconds, END_S)
+    if ended.text is not None and ended.status == 0:
         try:
-            os.close(reading)
-            become(user)
-            result = work()
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(result, pipe)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        text = _read_within(pipe.fileno(), seconds)
-    status = _end(child, END_S if text is not None else 0)
-    if text is not None and status == 0:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return ended.result()
+        except ValueError:
             raise UserProcessError("what it told is not readable") from None
-    why = "killed, since its process did not end" if status == signal.SIGKILL else f"status {status}"
-    if text is None:
+    killed = ended.status == signal.SIGKILL
+    why = "killed, since its process did not end" if killed else f"status {ended.status}"
+    if ended.text is None:
         why = f"not done within {seconds:g} s"
-    if status is None:
-        why += f"; process {child} can't be ended, it waits for the kernel"
+    if ended.status is None:
+        why += f"; process {ended.pid} can't be ended, it waits for the kernel"
     raise UserProcessError(why)
-
-
-def _end(child: int, seconds: float) -> int | None:
-    """The wait status of a child that should end within `seconds`, and is killed then; None where even that has no
-    effect."""
-    for limit in (seconds, END_S):
-        deadline = time.monotonic() + limit
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                return status
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.01)
-        os.kill(child, signal.SIGKILL)
-    return None
 
 
 def become(user: int) -> None:
@@ -87,17 +56,3 @@ def become(user: int) -> None:
     os.setresgid(group, group, group)
     os.setresuid(user, user, user)
     os.umask(0o077)
-
-
-def _read_within(descriptor: int, seconds: float) -> bytearray | None:
-    """All bytes up to the end of a pipe; None when its end has not come in this time, or not within RESULT_BYTES."""
-    deadline = time.monotonic() + seconds
-    text = bytearray()
-    while (left := deadline - time.monotonic()) > 0 and len(text) <= RESULT_BYTES:
-        ready, _, _ = select.select([descriptor], [], [], left)
-        if ready:
-            part = os.read(descriptor, 1 << 16)
-            if not part:
-                return text
-            text += part
-    return None

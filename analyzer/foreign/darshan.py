@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from typing import Any
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
 from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.util import child
 from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
@@ -114,6 +116,8 @@ _MODULES = {
 }
 """Module -> (the prefix of its times, its kinds of calls). Of STDIO's OPENS, FDOPENS are a part."""
 _SEGMENTS = {"POSIX": ("DXT_POSIX", "read", "write"), "MPI-IO": ("DXT_MPIIO", "MPI_File_read", "MPI_File_write")}
+_END_S = 10
+"""For the end of the process that read a log."""
 _NO_CALLS = {"LUSTRE", "HEATMAP", "DXT_POSIX", "DXT_MPIIO", "BG/Q", "OVERHEAD"}
 
 
@@ -165,30 +169,22 @@ def _convert(backend: Any, root: Path, path: Path, made: Path, imported: Importe
 def _in_child(work: Callable[[], _Converted]) -> _Converted | TraceError | int:
     """What `work` returns, or the TraceError that it raises, in a child of this process; the signal that ended the
     child: Darshan's library crashes on damaged logs."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def told() -> object:
         try:
-            os.close(reading)
-            with os.fdopen(writing, "w") as pipe:
-                try:
-                    imported, starts = work()
-                    json.dump({"imported": asdict(imported), "starts": sorted(starts.taken)}, pipe)
-                except TraceError as error:
-                    json.dump({"error": str(error)}, pipe)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        text = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) or not text:
-        return os.WTERMSIG(status)
-    told = json.loads(text)
-    if "error" in told:
-        return TraceError(told["error"])
-    losses = [Loss(**row) for row in told["imported"].pop("losses")]
-    return Imported(**told["imported"], losses=losses), Starts(told["starts"])
+            imported, starts = work()
+        except TraceError as error:
+            return {"error": str(error)}
+        return {"imported": asdict(imported), "starts": sorted(starts.taken)}
+
+    ended = child.run(told, None, _END_S)
+    if ended.status != 0:
+        return os.WTERMSIG(ended.status or signal.SIGKILL)
+    found: Any = ended.result()
+    if "error" in found:
+        return TraceError(found["error"])
+    losses = [Loss(**row) for row in found["imported"].pop("losses")]
+    return Imported(**found["imported"], losses=losses), Starts(found["starts"])
 
 
 class _Log:

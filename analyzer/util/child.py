@@ -1,0 +1,103 @@
+"""Work in a process of its own, which may crash, hang or be taken over by another user: what it tells is bounded.
+
+    run(work, seconds) -> what `work` returns, as JSON over a pipe
+
+Invariants: the result is bounded in time and in size, and so is the end of the process: it is killed when it does not
+end, and given up when even that has no effect (it waits for the kernel).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+RESULT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended.
+
+    Attributes:
+        pid: which it was.
+        text: what it told; None: not all of it within the time and size.
+        status: its wait status; None: it can't be ended.
+    """
+
+    pid: int
+    text: bytearray | None
+    status: int | None
+
+    def result(self) -> object:
+        """What `work` returned. Raises ValueError where it told nothing that can be read."""
+        try:
+            return json.loads(self.text or b"")
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+
+def run(work: Callable[[], object], seconds: float | None, end_s: float) -> Ended:
+    """Calls `work` in a child and waits for its end.
+
+    Args:
+        work: returns JSON data. What it raises is printed by nobody: it ends the child with status 1.
+        seconds: for the work; None: as long as it takes.
+        end_s: for the end of the child once it has told its result, and again once it was killed.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reading)
+            result = work()
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(result, pipe)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = _read_within(pipe.fileno(), seconds)
+    return Ended(child, text, _end(child, end_s if text is not None else 0, end_s))
+
+
+def _end(child: int, seconds: float, killed_s: float) -> int | None:
+    """The wait status of a child that should end within `seconds`, and is killed then; None where even that has no
+    effect."""
+    for limit in (seconds, killed_s):
+        deadline = time.monotonic() + limit
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.01)
+        os.kill(child, signal.SIGKILL)
+    return None
+
+
+def _read_within(descriptor: int, seconds: float | None) -> bytearray | None:
+    """All bytes up to the end of a pipe; None when its end has not come in this time, or not within RESULT_BYTES."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    text = bytearray()
+    while len(text) <= RESULT_BYTES:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return None
+        ready, _, _ = select.select([descriptor], [], [], left)
+        if ready:
+            part = os.read(descriptor, 1 << 16)
+            if not part:
+                return text
+            text += part
+    return None
