@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.edges.edge_table import EdgeTable
     from tailrace.analyzer.edges.file_names import FileNames
     from tailrace.analyzer.insights import Insights
+    from tailrace.analyzer.insights.access_patterns import Accesses
     from tailrace.analyzer.insights.file_history import FileHistory
     from tailrace.analyzer.insights.finding_list import Findings
     from tailrace.analyzer.insights.task_profile import TaskProfile
@@ -467,6 +468,15 @@ class Run(Tables):
 
         found = self.insights()
         return estimate(found.inputs, found.ordered, tier, together, drop, workers)
+
+    def accesses(self, by: str = "stage") -> Accesses:
+        """What the I/O is like: sizes, order, ranges used again, metadata calls, balance. by: stage, program, task,
+        rank, host or file. See tailrace.analyzer.insights.access_patterns.
+
+        Raises:
+            QueryError: there is no such `by`.
+        """
+        return self.insights().accesses(by)
 
     def io_summary(self) -> Summary:
         """What ran, on what data, where the time went, and each function's calls, sizes and bandwidth; see

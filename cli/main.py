@@ -28,6 +28,7 @@ COMMANDS = {
     "file": ("tailrace.cli.file", "Show a file's history: versions, writers, readers, what it was made from."),
     "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),
     "whatif": ("tailrace.cli.whatif", "Estimate how long a run takes on other resources: faster files, more workers."),
+    "access": ("tailrace.cli.access", "Show what the I/O is like: sizes, order, metadata calls, balance."),
     "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),
     "index": ("tailrace.cli.index", "Add runs to a store, which answers questions about all of them."),
     "sql": ("tailrace.cli.sql", "Print the answer of an SQL query over a store of runs."),

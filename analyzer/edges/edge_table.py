@@ -12,6 +12,9 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, including those of unknown files; buffered_calls: on the C library's
              streams, of which most stay in the process
+    patterns (who, file, direction): `PATTERN_SUMS`: in which order of offsets its calls came
+    sizes    (who, file, direction, bits): calls that moved a number of bytes of so many binary digits
+    functions  (who, kind, name): calls, failed, bytes, time_ns (sum over the calls), also of those of upper layers
     facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, each
              call by itself, missed (a .pyc that did not exist); begin of the first, end of the last
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
@@ -68,6 +71,13 @@ BURST_ORDER = {"relayed_bytes": 0, "backward": 0, "from_offset": -1, "to_offset"
 """The other numbers of a burst, with their values for one that moved nothing: bytes that the kernel moved from file to
 file (copy_file_range, sendfile); accesses that began before the end of the one before; where the first one began and
 the last one ended, -1 where no offset is known."""
+PATTERN_SUMS = ["calls", "consecutive", "strided", "backward", "placed", "unaligned", "opens", "seeks"]
+"""Calls of an actor on a file in a direction: all; that began where the one before ended; as far from the one before as
+that one from its own, and not consecutive; before the end of the one before. placed: whose offset the trace has (not
+those in lines of totals); unaligned: of these, at an offset that is no multiple of a page. opens,
+seeks: of the file, in rows of direction `META`. The first call on a file, and the first in a partition of events, are
+in none of the orders."""
+FUNCTION_SUMS = ["calls", "failed", "bytes", "time_ns"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +93,9 @@ class Partial(Tabular):
     times: Intervals
     busy: Intervals
     counts: pd.DataFrame
+    patterns: pd.DataFrame
+    sizes: pd.DataFrame
+    functions: pd.DataFrame
     facts: pd.DataFrame
     process_events: pd.DataFrame
 
@@ -117,12 +130,18 @@ def combine(parts: Sequence[Partial]) -> Partial:
     file_codes, names = pd.factorize(all_files["file"])
     ftype = all_files["ftype"].to_numpy()[grouping.firsts(file_codes, len(names))]
     aliases, edges, counts, facts, process_events, busy = [], [], [], [], [], []
+    patterns: list[pd.DataFrame] = []
+    sizes: list[pd.DataFrame] = []
+    functions = []
     who_at = file_at = 0
     for p in parts:
         w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
         aliases.append(p.aliases.assign(file=f[p.aliases["file"].to_numpy()]))
         edges.append(({str(name): p.bursts[name].to_numpy() for name in p.bursts}, p.extents, p.times, w, f))
         counts.append(p.counts.assign(who=w[p.counts["who"].to_numpy()]))
+        for mine, theirs in ((p.patterns, patterns), (p.sizes, sizes)):
+            theirs.append(mine.assign(who=w[mine["who"].to_numpy()], file=f[mine["file"].to_numpy()]))
+        functions.append(p.functions.assign(who=w[p.functions["who"].to_numpy()]))
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
@@ -140,6 +159,11 @@ def combine(parts: Sequence[Partial]) -> Partial:
         times=times,
         busy=intervals.cap(busy, MAX_BUSY)[0],
         counts=sum_counts(pd.concat(counts, ignore_index=True)),
+        patterns=summed(pd.concat(patterns, ignore_index=True), BURST_KEY, dict.fromkeys(PATTERN_SUMS, np.add)),
+        sizes=summed(pd.concat(sizes, ignore_index=True), [*BURST_KEY, "bits"], {"calls": np.add}),
+        functions=summed(
+            pd.concat(functions, ignore_index=True), ["who", "kind", "name"], dict.fromkeys(FUNCTION_SUMS, np.add)
+        ),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
         process_events=pd.concat(process_events, ignore_index=True),
     )

@@ -34,6 +34,7 @@ SYNONYMS = {
     **{f"{name}64": name for name in ("creat", "fopen", "freopen", "open", "openat")},
 }
 """Other tracers' names of calls -> the name of the equivalent hook."""
+SEEKS = frozenset({"lseek", "lseek64", "fseek", "fseeko", "fseek64", "fseeko64", "rewind", "fsetpos", "fsetpos64"})
 OTHER_NOT_IO = frozenset({"APP", "REGION", "PYTHON", "dftracer", "tailrace"})
 """Categories of other tracers whose time is not time in an I/O call."""
 
@@ -46,7 +47,11 @@ def _meanings() -> dict[str, dict[str, int]]:
         **dict.fromkeys(UPPER_LAYERS, bit["upper"] | bit["not_io"]),
     }
     return {
-        "name": {**names, **{name: names[hook] for name, hook in SYNONYMS.items()}},
+        "name": {
+            **names,
+            **{name: names[hook] for name, hook in SYNONYMS.items()},
+            **{name: names.get(name, 0) | bit["seeks"] for name in SEEKS},
+        },
         "cat": {**others, **categories},
         "ftype": {**dict.fromkeys(STREAM_TYPES, bit["stream"]), "reg": bit["regular"]},
         "dir": {"r": bit["reads"], "w": bit["writes"], "rw": bit["reads"] | bit["writes"]},
@@ -71,9 +76,10 @@ TEXTS = (
     "task",
     "start",
     "pieces",
+    "sizes",
 )
 NUMBERS = {
-    **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot"), 0),
+    **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
     **dict.fromkeys(("pid", "offset", "span", "last"), -1),
     "calls": 1,
 }
@@ -84,7 +90,7 @@ POSSIBLE = {
     "offset": (-1, 2**62),
     **dict.fromkeys(("span", "last"), (-1, 2**60)),
     **dict.fromkeys(("size", "count"), (0, 2**50)),
-    "calls": (0, 2**31),
+    **dict.fromkeys(("calls", "followed"), (0, 2**31)),
 }
 """The possible values (ns, bytes). Values of a damaged trace are clamped before aggregation, or sums would wrap
 around."""
@@ -134,7 +140,7 @@ def chunk(frame: pd.DataFrame) -> Partial:
         len(files),
         edge_table.limits(),
         edge_table.MAX_BUSY,
-        [text or "" for text in text["pieces"].texts],
+        *([text or "" for text in text[name].texts] for name in ("pieces", "sizes")),
     )
     ftypes = np.append(text["ftype"].texts, "reg")  # -1, the last: files that occur only in file2
     notes = {name: Noted(*arrays) for name, arrays in found["notes"].items()}
@@ -148,6 +154,9 @@ def chunk(frame: pd.DataFrame) -> Partial:
         times=times,
         busy=Intervals(*found["busy"]),
         counts=grouping.frame(found["counts"]),
+        patterns=grouping.frame(found["patterns"]),
+        sizes=grouping.frame(found["sizes"]),
+        functions=grouping.frame({**found["functions"], "name": text["name"].texts[found["functions"]["name"]]}),
         facts=_facts(events, notes),
         process_events=_process_events(events, notes),
     )

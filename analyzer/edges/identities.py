@@ -25,7 +25,7 @@ resolved again after its times have changed (clocks.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -346,14 +346,33 @@ def _renumbered(table: EdgeTable, base: Ints, kernels: Objects, starts: dict[int
         f"{kernels[at]}{MARK}{use + 1}" if use else kernels[at] for at, use in zip(source, files % most, strict=True)
     ]
     codes = [np.searchsorted(files, one).astype(np.int64) for one in keys]
+    of_use = _first_use(table.bursts, codes[2], aliases, codes[0])
     renamed = replace(
         table,
+        patterns=table.patterns.assign(file=of_use(table.patterns)),
+        sizes=table.sizes.assign(file=of_use(table.sizes)),
         files=grouping.frame({"file": np.array(texts, dtype=object), "ftype": table.files["ftype"].to_numpy()[source]}),
         aliases=aliases.assign(file=codes[0]),
         facts=pd.concat([facts.assign(file=codes[1]), nowhere], ignore_index=True),
         bursts=table.bursts.assign(file=codes[2]),
     )
     return edge_table.combine([renamed])
+
+
+def _first_use(
+    bursts: pd.DataFrame, of_burst: Ints, aliases: pd.DataFrame, of_alias: Ints
+) -> Callable[[pd.DataFrame], Ints]:
+    """The new files of rows by actor, file and direction, which have no times: that of the actor's first burst on it,
+    else that of the file's first name."""
+    named = dict(zip(aliases["file"].tolist()[::-1], of_alias.tolist()[::-1], strict=True))
+    keys = bursts[edge_table.BURST_KEY].itertuples(index=False, name=None)
+    first = dict(zip(list(keys)[::-1], of_burst.tolist()[::-1], strict=True))
+
+    def of_rows(rows: pd.DataFrame) -> Ints:
+        keys = rows[edge_table.BURST_KEY].itertuples(index=False, name=None)
+        return np.array([first.get(key, named.get(key[1], 0)) for key in keys], dtype=np.int64)
+
+    return of_rows
 
 
 def _cut(aliases: pd.DataFrame, base: Ints, uses: _Uses) -> pd.DataFrame:

@@ -58,6 +58,10 @@ class AnalyzedRun(EventSource, Protocol):
         """The processes of workflow managers."""
 
     @property
+    def process_ranks(self) -> pd.DataFrame:
+        """The processes of parallel programs with their ranks."""
+
+    @property
     def declared_workflows(self) -> pd.DataFrame:
         """Declared workflows."""
 

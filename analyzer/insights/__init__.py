@@ -4,6 +4,7 @@
     insights(run).critical          the critical path through data (critical.py)
     insights(run).declared          declared against observed (declared_savings.py)
     insights(run).failures          tasks that failed, by how (failures.py)
+    insights(run).accesses("stage") what the I/O is like: sizes, order, metadata, balance (access_patterns.py)
     insights(run).conflicts         unordered accesses of the same bytes (conflicts.py)
     insights(run).lifetime          lifetime, reuse, copies, footprint (lifetime.py)
     insights(run).streams, .apart, .fans, .caterpillar      producers and consumers (pairs.py)
@@ -85,6 +86,7 @@ def insights(
             declared_deps=run.declared_deps,
             outcomes=outcomes.table(run),
             command_ends=run.command_ends,
+            ranks=run.process_ranks,
         )
         _found[run] = Insights(made, str(run.path))
     return _found[run]

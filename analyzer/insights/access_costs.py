@@ -20,12 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes
+from tailrace.analyzer.edges import edge_table, event_fold, file_classes
+from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
 from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Bools, Floats, Ints
 
 LARGE_BYTES = 1 << 20
 """A call of so many bytes costs little more than the transfer."""
@@ -40,6 +41,8 @@ and a page is read whole anyway."""
 LEAST_CALLS = 32
 """Of an actor on a file in a direction: fewer are a header, or a file of settings."""
 _NONE = np.empty(0, dtype=np.int64)
+METADATA_NS = 30_000_000_000
+"""Of a program in a stage: so much time in metadata calls is much, whatever else it does (Drishti)."""
 SHORT_NS = 20_000_000
 """A process that lives no longer has done little but start and end."""
 
@@ -51,8 +54,9 @@ class Costs(Tabular):
     small: stage, direction, files, calls, bytes, mean_bytes, random (whether most calls were), needed (calls of
         LARGE_BYTES for the same bytes), time_ns, gain_ns, path (of the file with most calls).
     scattered: the same columns: calls at random offsets, smaller than LARGE_BYTES, that no buffer would serve.
-    metadata: stage, program, calls, data_calls, time_ns: opens, closes, stats and the like, where they are more than
-        reads and writes; without short processes.
+    metadata: stage, program, calls, data_calls, unused_opens (of files of which nothing was moved), time_ns: opens,
+        closes, stats and the like, where they are more than reads and writes or take METADATA_NS; without short
+        processes, and without seeks and flushes, which have findings of their own.
     processes: program, processes, time_ns (in which at least one of them lived), mean_ns: the short ones, from the
         parent's fork to its wait where these are known.
     """
@@ -202,20 +206,43 @@ def _metadata(inputs: Inputs, keep: Bools) -> tuple[pd.DataFrame, int]:
     who = busy.group // kinds
     meta = np.where((busy.group % kinds == edge_table.META) & keep[who], group_of_who[who], -1)
     times = intervals.union(_of(busy._replace(group=np.arange(len(busy.group))), meta))
-    lengths = intervals.length(times, len(first))
+    others, share = _without(inputs, np.where(keep, group_of_who, -1), len(first))
+    lengths = (intervals.length(times, len(first)) * share).astype(np.int64)
+    unused = access_patterns.unused_opens(inputs)
+    opens = np.zeros(len(first), dtype=np.int64)
+    np.add.at(opens, group_of_who[unused["who"].to_numpy()], unused["opens"].to_numpy())
+    names = np.maximum(calls[edge_table.META] - others, 0)
     table = [
         {
             "stage": str(inputs.stages["stage"].iat[int(stage_of_who[actor])]),
             "program": str(programs[program_of_who[actor]]) or "?",
-            "calls": int(calls[edge_table.META][group]),
+            "calls": int(names[group]),
             "data_calls": int(data_calls[group]),
+            "unused_opens": int(opens[group]),
             "time_ns": int(lengths[group]),
             "stage_code": int(stage_of_who[actor]),
         }
         for group, actor in enumerate(first)
     ]
-    many = np.flatnonzero(calls[edge_table.META] > data_calls)
-    return _largest([table[group] for group in many], "time_ns"), _together(times, many)
+    many = np.flatnonzero((names > data_calls) | (lengths >= METADATA_NS))
+    whole = int(intervals.length(times, len(first))[many].sum())
+    gain = _together(times, many) * int(lengths[many].sum()) // max(whole, 1)
+    return _largest([table[group] for group in many], "time_ns"), gain
+
+
+def _without(inputs: Inputs, group: Ints, count: int) -> tuple[Ints, Floats]:
+    """By group: the calls that seek and flush, and the share of the time in metadata calls that is not theirs."""
+    rows = inputs.m.table.functions
+    rows = rows[rows["kind"] == edge_table.META]
+    theirs = rows["name"].isin(access_patterns.FLUSHES | event_fold.SEEKS).to_numpy()
+    of_row = group[rows["who"].to_numpy()]
+    sums = {}
+    for name, keep in (("calls", theirs), ("time_ns", theirs), ("whole", np.ones(len(rows), dtype=np.bool_))):
+        mine = keep & (of_row >= 0)
+        sums[name] = np.zeros(count, dtype=np.int64)
+        values = rows["time_ns" if name == "whole" else name].to_numpy()
+        np.add.at(sums[name], of_row[mine], values[mine])
+    return sums["calls"], 1 - sums["time_ns"] / np.maximum(sums["whole"], 1)
 
 
 def _processes(inputs: Inputs, short: Ints) -> tuple[pd.DataFrame, int]:

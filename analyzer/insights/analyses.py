@@ -16,7 +16,16 @@ from glob import escape as literal
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.insights import access_costs, conflicts, critical, declared_savings, failures, lifetime, pairs
+from tailrace.analyzer.insights import (
+    access_costs,
+    access_patterns,
+    conflicts,
+    critical,
+    declared_savings,
+    failures,
+    lifetime,
+    pairs,
+)
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import outcomes, stages
@@ -93,6 +102,10 @@ class Analyses:
     def access_costs(self) -> access_costs.Costs:
         """What small calls, random offsets, metadata calls and short processes cost (access_costs.py)."""
         return access_costs.costs(self.inputs)
+
+    def accesses(self, by: str = "stage") -> access_patterns.Accesses:
+        """What the I/O is like by stage, program, task, rank, host or file (access_patterns.py)."""
+        return access_patterns.accesses(self.inputs, by)
 
     @cached_property
     def fans(self) -> pd.DataFrame:

@@ -39,8 +39,8 @@ class Lifetime(Tabular):
     """
     files: one row a data file (index: file code): path, size, born_ns, last_use_ns, gone_ns (-1: not removed),
         live_ns, written_bytes, read_bytes, unique_bytes (each reader's distinct bytes, summed), again_bytes (read less
-        unique), writers, readers (tasks), hosts, local (its file system belongs to one host), intermediate,
-        never_read, removed, node_local.
+        unique), rewritten_bytes (written less each writer's distinct bytes of a version), writers, readers (tasks),
+        hosts, local (its file system belongs to one host), intermediate, never_read, removed, node_local.
     copies: source and target (file codes), task, bytes.
     footprint: time_ns, live_bytes, held_bytes: right-continuous steps, at most `STEPS` rows, peaks kept.
     peak: live_bytes, live_at_ns, held_bytes, held_at_ns.
@@ -96,6 +96,8 @@ def _files(inputs: Inputs) -> pd.DataFrame:
     out["unique_bytes"] = _unique(inputs, data, code)
     loose = read.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
     out["again_bytes"] = np.maximum(out["read_bytes"] - loose - out["unique_bytes"], 0)
+    loose = wrote.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
+    out["rewritten_bytes"] = np.maximum(out["written_bytes"] - loose - _unique(inputs, data, code, edge_table.WRITE), 0)
     removal = m.table.facts[m.table.facts["what"] == "unlink"].groupby("file")["last_ns"].max()
     out["gone_ns"] = removal.reindex(code, fill_value=-1).astype(np.int64)
     out["live_ns"] = out["last_use_ns"] - out["born_ns"]
@@ -120,11 +122,16 @@ def _sizes(inputs: Inputs, data: Bools, code: Ints) -> Ints:
     return ends[code]
 
 
-def _unique(inputs: Inputs, data: Bools, code: Ints) -> Ints:
-    """Distinct bytes that each task read of each file, summed over the tasks."""
-    reading = data & (inputs.m.bursts["dir"].to_numpy() == edge_table.READ)
+def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ) -> Ints:
+    """Distinct bytes that each task read (or wrote) of each version of each file, summed over the tasks."""
+    reading = data & (inputs.m.bursts["dir"].to_numpy() == way)
+    version = inputs.m.bursts["fresh"].groupby(inputs.m.bursts["file"]).cumsum().to_numpy()
     keys = pd.MultiIndex.from_arrays(
-        [inputs.m.bursts["file"].to_numpy(), inputs.of_who[inputs.m.bursts["who"].to_numpy()]]
+        [
+            inputs.m.bursts["file"].to_numpy(),
+            inputs.of_who[inputs.m.bursts["who"].to_numpy()],
+            version if way == edge_table.WRITE else np.zeros(len(version), dtype=np.int64),
+        ]
     )
     group, pairs = pd.factorize(keys)
     extents = inputs.m.table.extents

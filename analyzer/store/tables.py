@@ -186,6 +186,16 @@ class Tables:
         return found
 
     @cached_property
+    def process_ranks(self) -> pd.DataFrame:
+        """The processes that have a rank of a parallel program: host, pid, start, rank (text)."""
+        return self._table(
+            "SELECT p.host, p.pid, p.start, min(c.rank) AS rank FROM processes p JOIN blocks b ON b.process_id = p.id"
+            " JOIN block_contexts l ON l.block_id = b.id JOIN contexts c ON c.id = l.context_id"
+            " WHERE c.rank IS NOT NULL GROUP BY p.id ORDER BY p.id",
+            ["pid"],
+        )
+
+    @cached_property
     def process_clocks(self) -> dict[Process, int]:
         """Process -> ns by which its times are ahead of those of its host's last processes, where the clock was set in
         between (store/clock_steps.py)."""

@@ -61,6 +61,7 @@ class EventFolder {
   EventFold run(size_t busy_limit) {
     for (size_t row = 0; row < e_.rows; ++row) event(row);
     put_counts();
+    out_.patterns = std::move(patterns_).take();
     IntervalView busy{busy_group_.data(), busy_start_.data(), busy_end_.data()};
     busy.size = busy_group_.size();
     busy.weight = busy_weight_.data();
@@ -135,6 +136,10 @@ class EventFolder {
       fold_pieces(call);
     } else if (call.ok && !call.is(kUpper)) {
       access(call);
+    }
+    if (call.ok && call.file >= 0 && call.is(kOpens | kSeeks) && call.is(kRegular) && !call.is(kUpper)) {
+      const int64_t calls = number(call, kCallCount);
+      patterns_.add_unmoving(call.who, call.file, kMeta, call.is(kOpens) ? calls : 0, call.is(kSeeks) ? calls : 0);
     }
     if (call.is(kOpens | kMakes | kMoves | kLinks | kUnlinks | kNew | kProcess)) note(call);
   }
@@ -221,6 +226,10 @@ class EventFolder {
       }
       busy_group_of_pieces_ = group;
     }
+    if (io || call.is(kUpper)) {
+      patterns_.add_function(call.who, kind, code(call.row, kName), number(call, kCallCount), call.ok ? 0 : 1,
+                             call.ok ? number(call, kSize) : 0, number(call, kDur));
+    }
     if (!io) return;
     add(&cell, kCountCalls, number(call, kCallCount));
     add(&cell, kFailed, call.ok ? 0 : 1);
@@ -247,26 +256,22 @@ class EventFolder {
   // Bursts, and the time in calls of all functions of the line's file and direction.
   void fold_pieces(const Call &call) {
     const bool is_access = call.file >= 0 && call.ok && !call.is(kUpper) && call.is(kReads | kWrites);
+    const Kind direction = call.is(kWrites) ? kWrite : kRead;
+    if (is_access) {
+      patterns_.add_totals(call.who, call.file, direction, number(call, kCallCount), number(call, kFollowed),
+                           e_.sizes[checked(code(call.row, kSizes), e_.sizes.size())]);
+    }
     PieceReader reader(e_.pieces[checked(call.pieces, e_.pieces.size())], call.begin_ns);
     while (reader.next(&piece_)) {
       const Interval time{piece_.first_ns, piece_.last_ns,
                           std::min(piece_.busy_ns, minus(piece_.last_ns, piece_.first_ns))};
       if (!call.is(kNotIo)) put_busy(busy_group_of_pieces_, time);
       if (!is_access) continue;
+      patterns_.add_piece(call.who, call.file, direction, piece_);
       const auto number = static_cast<int64_t>(totals_.bursts.size());
-      const int64_t values[kBurstColumns] = {call.who,
-                                             call.file,
-                                             call.is(kWrites) ? kWrite : kRead,
-                                             time.start,
-                                             time.end,
-                                             piece_.bytes,
-                                             piece_.calls,
-                                             piece_.loose,
-                                             0,
-                                             0,
-                                             piece_.backward,
-                                             piece_.from,
-                                             piece_.to};
+      const int64_t values[kBurstColumns] = {call.who,        call.file,    direction,    time.start, time.end,
+                                             piece_.bytes,    piece_.calls, piece_.loose, 0,          0,
+                                             piece_.backward, piece_.from,  piece_.to};
       for (size_t i = 0; i < kBurstColumns; ++i) totals_.bursts.column[i].push_back(values[i]);
       totals_.bursts.fresh.push_back(false);
       totals_.bursts.exact.push_back(true);
@@ -314,6 +319,7 @@ class EventFolder {
   };
 
   void put(const Call &call, int64_t file, Kind direction, const Moved &moved) {
+    if (moved.mapped == 0) patterns_.add(call.who, file, direction, moved.offset, moved.bytes, moved.calls);
     accesses_.push_back({call.begin_ns, call.end_ns, moved.bytes, moved.calls, moved.mapped, moved.offset,
                          static_cast<int32_t>(call.who), static_cast<int32_t>(file), static_cast<uint8_t>(direction),
                          moved.fresh, moved.relayed});
@@ -369,6 +375,7 @@ class EventFolder {
   std::vector<Access> accesses_;
   BurstTable totals_;  // the pieces of totals
   Piece piece_;
+  PatternFolder patterns_;
   EventFold out_;
 };
 

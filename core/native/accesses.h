@@ -13,6 +13,7 @@
 #include "format/functions.h"
 #include "growing.h"
 #include "intervals.h"
+#include "patterns.h"
 
 namespace tailrace::native {
 
@@ -31,11 +32,12 @@ enum TextColumn : size_t {
   kHost,
   kStart,
   kPieces,
+  kSizes,
   kTextColumns
 };
 inline constexpr const char *kTextNames[kTextColumns] = {"name",  "cat",  "ftype", "dir",      "path",
                                                          "path2", "file", "file2", "workflow", "stage",
-                                                         "task",  "host", "start", "pieces"};
+                                                         "task",  "host", "start", "pieces",   "sizes"};
 // The columns whose codes have bits.
 inline constexpr size_t kBitColumns = kDir + 1;
 
@@ -53,10 +55,12 @@ enum NumberColumn : size_t {
   kCallCount,
   kSpan,    // of a line of totals, else -1
   kLatest,  // the same
+  kFollowed,
   kNumberColumns
 };
-inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",   "dur", "size",   "count", "ret",  "errno", "flags",
-                                                             "prot", "pid", "offset", "calls", "span", "last"};
+inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",   "size", "count",   "ret",
+                                                             "errno", "flags", "prot", "pid",     "offset",
+                                                             "calls", "span",  "last", "followed"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).
@@ -68,6 +72,8 @@ enum FileBit : uint32_t {
   // dir
   kReads = 1U << 19,
   kWrites = 1U << 20,
+  // an event name
+  kSeeks = 1U << 24,
 };
 struct BitName {
   const char *name;
@@ -78,7 +84,7 @@ inline constexpr BitName kBitNames[] = {
     {"moves", kMoves},     {"links", kLinks}, {"unlinks", kUnlinks},   {"forks", kForks},         {"reaps", kReaps},
     {"waits", kWaits},     {"upper", kUpper}, {"not_io", kNotIo},      {"mmap", kMmap},           {"process", kProcess},
     {"channel", kChannel}, {"libc", kLibc},   {"stream", kStreamType}, {"regular", kRegular},     {"reads", kReads},
-    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless}, {"buffered", kBuffered},
+    {"writes", kWrites},   {"new", kNew},     {"nameless", kNameless}, {"buffered", kBuffered},   {"seeks", kSeeks},
 };
 
 // What a call's time counts as, in the order of edges.KINDS.
@@ -92,6 +98,7 @@ struct Events {
   const int64_t *number[kNumberColumns] = {};  // null: 0; pid, offset, span and last -1, calls 1
   size_t files = 0;                            // codes of file and file2 are below it
   std::vector<std::string_view> pieces;        // by code, "" for none: PieceReader's text
+  std::vector<std::string_view> sizes;         // the same: histograms, as PatternFolder::add_totals takes them
 };
 
 enum CountColumn : size_t {
@@ -142,11 +149,12 @@ struct EventFold {
   Growing<int64_t> counts[kCountColumns];
   Intervals busy;  // groups are who * kKinds + kind
   Noted notes[kNotes];
+  PatternTables patterns;
   BurstTable edges;
 };
 
 // Throws std::length_error as fold_bursts does, std::out_of_range on a code that no text has, std::invalid_argument on a
-// text that is no list of pieces.
+// text that is no list of pieces or histogram.
 EventFold fold_events(const Events &events, const BurstLimits &limits, size_t busy_limit);
 
 }  // namespace tailrace::native

@@ -147,13 +147,14 @@ nb::tuple unite(const std::vector<IntervalArrays> &parts, size_t limit) {
 }
 
 Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
-                 const std::vector<std::string> &pieces) {
+                 const std::vector<std::string> &pieces, const std::vector<std::string> &sizes) {
   Events events;
   events.rows = length_of(numbers, kNumberNames[0]);
   events.files = files;
   for (size_t i = 0; i < kTextColumns; ++i) events.code[i] = column<int32_t>(codes, kTextNames[i], events.rows);
   for (size_t i = 0; i < kNumberColumns; ++i) events.number[i] = column<int64_t>(numbers, kNumberNames[i], events.rows);
   for (const std::string &text : pieces) events.pieces.push_back(text);
+  for (const std::string &text : sizes) events.sizes.push_back(text);
   for (size_t i = 0; i < kBitColumns; ++i) {
     events.meanings[i] = length_of(bits, kTextNames[i]);
     events.bits[i] = column<uint32_t>(bits, kTextNames[i], events.meanings[i]);
@@ -162,10 +163,11 @@ Events events_of(const nb::dict &codes, const nb::dict &bits, const nb::dict &nu
 }
 
 nb::dict fold(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbers, size_t files,
-              const LimitRow &limit_row, size_t busy_limit, const std::vector<std::string> &pieces) {
+              const LimitRow &limit_row, size_t busy_limit, const std::vector<std::string> &pieces,
+              const std::vector<std::string> &sizes) {
   const BurstLimits limits = limits_of(limit_row);
   if (busy_limit == 0) refuse("a limit must be at least 1");
-  const Events events = events_of(codes, bits, numbers, files, pieces);
+  const Events events = events_of(codes, bits, numbers, files, pieces, sizes);
   EventFold found;
   {
     nb::gil_scoped_release unlocked;
@@ -183,6 +185,9 @@ nb::dict fold(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbe
   made["aliases"] = to_dict(found.aliases, kAliasNames);
   made["counts"] = to_dict(found.counts, kCountNames);
   made["busy"] = to_tuple(&found.busy);
+  made["patterns"] = to_dict(found.patterns.patterns, kPatternNames);
+  made["sizes"] = to_dict(found.patterns.sizes, kSizeNames);
+  made["functions"] = to_dict(found.patterns.functions, kFunctionNames);
   made["notes"] = notes;
   made["edges"] = to_tuple(&found.edges);
   return made;
@@ -199,12 +204,14 @@ nb::dict bits() {
 void bind_edges(nb::module_ &m) {
   m.def("fold_events", &fold, nb::arg("codes"), nb::arg("bits"), nb::arg("numbers"), nb::arg("files"),
         nb::arg("limits"), nb::arg("busy_limit"), nb::arg("pieces") = std::vector<std::string>{""},
+        nb::arg("sizes") = std::vector<std::string>{""},
         "Fold a partition of events into the tables of an edge table (analyzer/edges/edge_table.py).\n\n"
         "codes: int32 arrays of the text columns, 0 for none; bits: for name, cat, ftype and dir a uint32 array, what\n"
         "each code means (see bits); numbers: int64 arrays; files: codes of file and file2 are below it; limits: see\n"
-        "fold_bursts; busy_limit: intervals of one actor and kind; pieces: the texts of the column pieces.\n"
-        "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, busy, notes (name ->\n"
-        "row, who, file) and edges, as fold_bursts gives them. Raises ValueError on arrays that don't fit together.");
+        "fold_bursts; busy_limit: intervals of one actor and kind; pieces, sizes: the texts of these columns.\n"
+        "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, busy, patterns, sizes\n"
+        "and functions (the tables of patterns.h), notes (name -> row, who, file) and edges, as fold_bursts gives "
+        "them. Raises ValueError on arrays that don't fit together.");
   m.def("fold_bursts", &combine_bursts, nb::arg("parts"), nb::arg("actors"), nb::arg("limits"),
         "Fold the bursts of partial tables into those of one.\n\n"
         "parts: (bursts, extents, times, common codes of its actors, of its files); extents and times are (group,\n"

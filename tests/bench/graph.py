@@ -88,6 +88,10 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
     counts = counts.assign(
         written_bytes=size, unnamed_bytes=0, buffered_calls=0, first_ns=start, last_ns=start + 9 * 10**8
     )
+    patterns = bursts[[*edge_table.BURST_KEY, "calls"]].assign(**dict.fromkeys(edge_table.PATTERN_SUMS[1:], 0))
+    sizes = bursts[edge_table.BURST_KEY].assign(bits=size.bit_length(), calls=np.int64(1))
+    functions = pd.DataFrame({"who": actor, "kind": edge_table.READ, "name": "read", "calls": 1, "failed": 0})
+    functions = functions.assign(bytes=size, time_ns=1000)
     facts = pd.DataFrame({"who": writer, "file": np.arange(files), "what": "create", "path": "", "path2": "", **times})
     return edge_table.Partial(
         who=who,
@@ -98,6 +102,9 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
         times=intervals.make(every, first, first + 1000),
         busy=intervals.make(actor * len(edge_table.KINDS), start, start + 1000),
         counts=counts,
+        patterns=patterns,
+        sizes=sizes,
+        functions=functions,
         facts=facts,
         process_events=pd.DataFrame(
             {"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}

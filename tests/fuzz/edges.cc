@@ -59,7 +59,8 @@ struct Partition {
                                             extreme ? end : b[6] - 3,
                                             1,
                                             -1,
-                                            -1};
+                                            -1,
+                                            0};
     for (size_t i = 0; i < kNumberColumns; ++i) numbers[i].push_back(values[i]);
   }
 

@@ -17,7 +17,22 @@ from support import trace_writer as tw
 from support.flowcase import FakeRun
 from tailrace.analyzer.run import Run
 
-ARGS = ("ret", "errno", "offset", "size", "count", "dir", "flags", "prot", "calls", "workflow", "stage", "task", "job")
+ARGS = (
+    "ret",
+    "errno",
+    "offset",
+    "size",
+    "count",
+    "dir",
+    "flags",
+    "prot",
+    "calls",
+    "workflow",
+    "stage",
+    "task",
+    "job",
+    "rank",
+)
 
 
 def on_disk(story: FakeRun, directory: Path) -> Run:

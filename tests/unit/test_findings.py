@@ -271,6 +271,96 @@ def random_offsets() -> FakeRun:
     return story.run()
 
 
+def many_flushes() -> FakeRun:
+    """One after each of 100 writes; in v one for each file."""
+    story = Story()
+    for number in range(100):
+        story.write("/d", 64 * number, 64, task="use", stage="u", at_ms=number, dur=10_000)
+        story.event("fsync", "/d", task="use", stage="u", at_ms=number + 0.5, dur=400_000)
+        story.write(f"/{number}", 0, 64, task="each", stage="v", at_ms=number, dur=10_000, pid=2)
+        story.event("fsync", f"/{number}", task="each", stage="v", at_ms=number + 0.5, dur=400_000, pid=2)
+    return story.run()
+
+
+def useless_seeks() -> FakeRun:
+    """Before each read; in v each goes to another place."""
+    story = Story()
+    for number in range(1000):
+        at = {"at_ms": number / 50}
+        story.event("lseek", "/d", task="use", stage="u", dur=1000, **at)
+        story.read("/d", 4096 * number, 4096, task="use", stage="u", dur=10_000, **at)
+        story.event("lseek", "/e", task="go", stage="v", dur=1000, pid=2, **at)
+        story.read("/e", 8192 * number, 4096, task="go", stage="v", dur=10_000, pid=2, **at)
+    return story.run()
+
+
+def stream_buffers() -> FakeRun:
+    """In lines that stand for many calls each; in v as much in large ones."""
+    story = Story()
+    for number in range(40):
+        size = {"offset": number << 20, "size": 1 << 20, "at_ms": number, "dur": 500_000}
+        story.write("/d", task="use", stage="u", name="fputs", cat="STDIO", calls=1 << 14, **size)
+        story.write("/e", task="large", stage="v", name="fwrite", cat="STDIO", pid=2, **size)
+    return story.run()
+
+
+def shared_file() -> FakeRun:
+    """Two at once; in v one after the other."""
+    story = Story()
+    for number in range(1000):
+        for pid in (1, 2):
+            at = (2 * number + pid - 1) << 13
+            story.write("/d", at, 8192, task=f"t{pid}", stage="u", pid=pid, at_ms=number / 50, dur=10_000)
+            later = number / 50 + 30 * pid
+            story.write("/e", at, 8192, task=f"s{pid}", stage="v", pid=pid + 2, at_ms=later, dur=10_000)
+    return story.run()
+
+
+def independent_mpiio() -> FakeRun:
+    """Of two processes; in v they are collective."""
+    story = Story()
+    for number in range(600):
+        for pid in (1, 2):
+            at = {"offset": (2 * number + pid - 1) << 20, "size": 1 << 20, "at_ms": number / 50, "pid": pid}
+            story.write("/d", name="MPI_File_write_at", cat="MPIIO", task="t", stage="u", dur=12_000, **at)
+            story.write("/d", name="pwrite", task="t", stage="u", dur=10_000, **at)
+            at["pid"] = pid + 2
+            story.write("/e", name="MPI_File_write_at_all", cat="MPIIO", task="s", stage="v", dur=12_000, **at)
+            story.write("/e", name="pwrite", task="s", stage="v", dur=10_000, **at)
+    return story.run()
+
+
+def rank_imbalance() -> FakeRun:
+    """The first of five; in v all do the same."""
+    story = Story()
+    for rank in range(5):
+        size = 50 if rank == 0 else 1
+        values: dict[str, Any] = {"rank": str(rank), "at_ms": rank / 10}
+        story.write(f"/u{rank}", 0, size << 20, task="t", stage="u", dur=size * 10**6, pid=rank + 1, **values)
+        story.write(f"/v{rank}", 0, 1 << 20, task="s", stage="v", dur=10**6, pid=rank + 6, **values)
+    ranks = [{"host": "n1", "pid": pid, "start": "", "rank": str((pid - 1) % 5)} for pid in range(1, 11)]
+    return story.run(process_ranks=pd.DataFrame(ranks))
+
+
+def misaligned_calls() -> FakeRun:
+    """5,000 B each, behind a head; in v 4 KiB each."""
+    story = Story()
+    for number in range(1010):
+        story.write("/d", 5000 * number, 5000, task="use", stage="u", at_ms=number / 50, dur=10_000)
+        story.write("/e", 4096 * number, 4096, task="fine", stage="v", at_ms=number / 50, dur=10_000, pid=2)
+    return story.run()
+
+
+def repeated_writes() -> FakeRun:
+    """Of one state of the file; the second file is emptied first."""
+    story = Story()
+    for turn in range(3):
+        story.write("/d", 0, 1 << 20, task="use", stage="u", at_ms=10 * turn)
+        story.create("/e", task="anew", stage="v", at_ms=10 * turn, pid=2)
+        story.write("/e", 0, 1 << 20, task="anew", stage="v", at_ms=10 * turn + 5, pid=2)
+    return story.run()
+
+
 def metadata_load() -> FakeRun:
     story = Story()
     for number in range(1000):
@@ -363,6 +453,42 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     "random offsets": (
         random_offsets,
         "u: 1,000 read calls of 8.00 KiB on average at random offsets of 1 file (most of /d) took 10.0 ms",
+    ),
+    "many flushes": (
+        many_flushes,
+        "u: 100 flushes to disk (fsync and the like), one for each 64 B written, took 40.0 ms; 1 flush, one a file,"
+        " would do",
+    ),
+    "useless seeks": (
+        useless_seeks,
+        "u: at least 998 of 1,000 seeks went where the file was already, or only asked for the place, and took"
+        " 998 us",
+    ),
+    "stream buffers": (
+        stream_buffers,
+        "u: 40.0 MiB went through streams of the C library in 655,360 calls of 64 B on average, which took 20.0 ms;"
+        " with the usual buffer that is a call to the kernel for each 4.00 KiB, 10,240 in all",
+    ),
+    "shared file": (
+        shared_file,
+        "u: 2 processes at once wrote /d in 2,000 calls of 8.00 KiB on average, which took 19.4 ms",
+    ),
+    "independent MPI-IO": (
+        independent_mpiio,
+        "u: 2 processes read or wrote by MPI-IO in 1,200 independent calls",
+    ),
+    "rank imbalance": (
+        rank_imbalance,
+        "u: rank 0 spent 50.0 ms in calls on files, the mean of 5 ranks is 10.8 ms; it moved 50.0 MiB of 54.0 MiB",
+    ),
+    "misaligned calls": (
+        misaligned_calls,
+        "u: 1,008 of 1,010 calls on 1 file of a network file system (most on /d) begin inside of a block of 4.00 KiB,"
+        " and touch one block more than they need",
+    ),
+    "repeated writes": (
+        repeated_writes,
+        "2.00 MiB were written over bytes that the same task had written before, most of /d (2.00 MiB)",
     ),
     "metadata load": (
         metadata_load,
@@ -493,6 +619,17 @@ NUMBERS: dict[str, tuple[Callable[[Any, Finding], Any], Callable[[Finding], Any]
         lambda f: f.evidence[0]["calls"],
     ),
     "random offsets": (lambda rows, _: sum(row["path"] == "/d" for row in rows), lambda f: 50),
+    "many flushes": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "useless seeks": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["seeks"]),
+    "stream buffers": (lambda rows, _: sum(row["sum_size"] for row in rows), lambda f: f.evidence[0]["bytes"]),
+    "shared file": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "independent MPI-IO": (
+        lambda rows, _: sum(row["count"] for row in rows if "_all" not in row["name"]),
+        lambda f: f.evidence[0]["independent"],
+    ),
+    "rank imbalance": (lambda rows, _: rows[0]["rank"], lambda f: f.evidence[0]["rank"]),
+    "misaligned calls": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
+    "repeated writes": (lambda rows, _: sum(row["sum_size"] for row in rows), lambda f: f.cost_bytes + (1 << 20)),
     "metadata load": (lambda rows, _: sum(row["count"] for row in rows), lambda f: f.evidence[0]["calls"]),
     "short processes": (lambda table, _: table["processes"].sum(), lambda f: f.count),
     "straggler": (lambda profile, f: profile.task, lambda f: "a5"),

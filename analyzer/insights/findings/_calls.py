@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 
@@ -27,6 +27,30 @@ def matches(found: Analyses, rows: pd.DataFrame, gain_ns: int, title: Callable[[
             "path": str(top["path"]),
         },
         cost_ns=gain_ns,
+        estimate=True,
+        count=len(rows),
+        evidence=rows_of(rows.drop(columns="stage_code")),
+        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    )
+
+
+def of_stages(
+    found: Analyses,
+    rows: pd.DataFrame,
+    title: Callable[[Row, int], str],
+    least: Threshold,
+    names: Mapping[str, str] | None = None,
+) -> Iterator[Match]:
+    """One match for rows of a table of call_costs.py by gain_ns, if the run could be shorter by `least` percent."""
+    cost = min(int(rows["gain_ns"].sum()), found.inputs.makespan_ns) if len(rows) else 0
+    if not least.reached(cost, found.inputs.makespan_ns):
+        return
+    top: Row = rows.iloc[0].to_dict()
+    chosen: dict[str, str | list[str]] = {"stage": found.of_stage(str(top["stage"])), **(names or {})}
+    yield Match(
+        title=title(top, len(rows)),
+        names=chosen,
+        cost_ns=cost,
         estimate=True,
         count=len(rows),
         evidence=rows_of(rows.drop(columns="stage_code")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.analyzer.insights.access_costs import SHORT_NS
+from tailrace.analyzer.insights.access_costs import METADATA_NS, SHORT_NS
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import TIME, Match, Rule, Threshold, more, rows_of
 from tailrace.analyzer.util.formatting import count_text, time_text
@@ -20,9 +20,11 @@ def find(found: Analyses) -> Iterator[Match]:
         return
     top = rows.iloc[0]
     program = "" if top["program"] in ("?", *str(top["stage"]).strip("()").split()) else f" by {top['program']}"
+    unused = int(top["unused_opens"])
+    opens = f"; {count_text(unused, 'open')} moved nothing" if unused * 10 > int(top["calls"]) else ""
     yield Match(
         title=f"{top['stage']}: {top['calls']:,} metadata calls (open, close, stat and the like){program}, beside"
-        f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}"
+        f" {count_text(int(top['data_calls']), 'call')} for data, took {time_text(int(top['time_ns']))}{opens}"
         f"{more(len(rows))}",
         names={"stage": found.of_stage(str(top["stage"]))},
         cost_ns=cost,
@@ -38,8 +40,9 @@ RULE = Rule(
     about=TIME,
     title="Time in calls on names and directories",
     definition=(
-        "A program made more calls that open, close, look up, list or change files than reads and writes, and lived"
-        f" longer than {time_text(SHORT_NS)}. The estimate is the time for which at least one such call of these"
+        "A program made more calls that open, close, look up, list or change files than reads and writes, or spent"
+        f" {time_text(METADATA_NS)} in them, and lived longer than {time_text(SHORT_NS)}; seeks and flushes do not"
+        " count. The estimate is the time for which at least one such call of these"
         " programs was running: an upper bound of what fewer would save."
     ),
     advice=(
@@ -47,7 +50,7 @@ RULE = Rule(
         " once instead of looking up each name, shorten search paths (PATH, PYTHONPATH, LD_LIBRARY_PATH), and start"
         " fewer processes: each looks up its libraries."
     ),
-    source="Bez et al. 2022 (Drishti)",
+    source="Bez et al. 2022 (Drishti: 30 s of metadata)",
     query="tailrace query {run} {stage} --by name --agg count --agg sum:dur --where 'size=' --sort sum_dur",
     find=find,
     thresholds=(CALLS, LEAST),

@@ -95,6 +95,7 @@ def fold_events(
     limits: _Limits,
     busy_limit: int,
     pieces: Sequence[str] = ...,
+    sizes: Sequence[str] = ...,
 ) -> dict[str, Any]: ...
 def fold_bursts(
     parts: Sequence[tuple[dict[str, npt.NDArray[Any]], _Intervals, _Intervals, _Ints, _Ints]],

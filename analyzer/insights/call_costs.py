@@ -1,0 +1,322 @@
+"""What it costs which functions are called, and how ranks and processes share the work: flushes, seeks, stream buffers,
+files that several processes write at once, MPI-IO without collective calls, ranks that lag, calls across pages.
+
+    functions, patterns and bursts of the edge table -> by stage -> tables, the largest cost first
+
+Reads no events. The time that a group spent in some functions is not in the edge table, only the sum over their calls:
+its wall time is taken to be the same share of the time in which calls of the kind were running.
+
+Sources of the thresholds: Bez et al. 2022 (Drishti: its defaults for small, misaligned, independent and imbalanced),
+Xu et al. 2017 (DXT: ranks outside of the box plot).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.insights import access_patterns
+from tailrace.analyzer.insights.access_costs import LARGE_BYTES
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
+from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+
+UNALIGNED_SHARE = 0.1
+"""Of the calls on a file, from which on they are misaligned (Drishti)."""
+INDEPENDENT_SHARE = 0.5
+"""Of the calls of MPI-IO that move data, from which on it is used independently (Drishti)."""
+IMBALANCE = 0.15
+"""Of the largest rank's time above the mean (Drishti)."""
+WRITERS = 2
+"""Processes that write one file at once."""
+_STREAM = frozenset(
+    "fread fread_unlocked fwrite fwrite_unlocked fgets fgets_unlocked fputs fputs_unlocked fgetc getc fputc putc"
+    " getline getdelim fprintf vfprintf fscanf vfscanf puts printf vprintf".split()
+)
+_MPI = "MPI_File_"
+_COLLECTIVE = ("_all", "_ordered")
+
+
+def stage_of_who(inputs: Inputs) -> Ints:
+    """The stage of each actor (position in `Inputs.stages`)."""
+    return inputs.tasks["stage_code"].to_numpy(dtype=np.int64)[inputs.of_who]
+
+
+def flushes(inputs: Inputs) -> pd.DataFrame:
+    """stage, calls, written_bytes (of the processes that flush), time_ns, gain_ns: the time less that of one flush a
+    process and file written."""
+    rows = _functions(inputs, access_patterns.FLUSHES, edge_table.META)
+    group = stage_of_who(inputs)
+    wall = _wall(inputs, rows, group, (edge_table.META,))
+    counts = inputs.m.table.counts
+    wrote = counts.groupby("who")["written_bytes"].sum()
+    bursts = inputs.m.bursts[inputs.m.bursts["dir"] == edge_table.WRITE]
+    files = bursts[["who", "file"]].drop_duplicates().groupby("who").size()
+    table = []
+    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
+        calls, time = int(mine["calls"].sum()), wall[int(str(stage))]
+        users = mine["who"].unique()
+        needed = int(files.reindex(users, fill_value=0).sum())
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "calls": calls,
+                "written_bytes": int(wrote.reindex(users, fill_value=0).sum()),
+                "needed": min(needed, calls),
+                "time_ns": time,
+                "gain_ns": int(time * max(1 - needed / calls, 0)),
+                "stage_code": int(str(stage)),
+            }
+        )
+    return _largest(table)
+
+
+def seeks(inputs: Inputs) -> pd.DataFrame:
+    """stage, seeks, useless (at least), data_calls, gain_ns: the useless ones' share of the time in seeks."""
+    rows = _functions(inputs, event_names(inputs, "seek"), edge_table.META)
+    group = stage_of_who(inputs)
+    wall = _wall(inputs, rows, group, (edge_table.META,))
+    useless = access_patterns.useless_seeks(inputs)
+    counts = inputs.m.table.counts
+    data = counts[counts["kind"] <= edge_table.WRITE]
+    table = []
+    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
+        code = int(str(stage))
+        calls, lost = int(mine["calls"].sum()), int(useless[group == code].sum())
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "seeks": calls,
+                "useless": min(lost, calls),
+                "data_calls": int(data["calls"][group[data["who"].to_numpy()] == code].sum()),
+                "gain_ns": int(wall[code] * min(lost / calls, 1)),
+                "stage_code": code,
+            }
+        )
+    return _largest(table)
+
+
+def streams(inputs: Inputs) -> pd.DataFrame:
+    """stage, calls, bytes, mean_bytes, kernel_calls (of a page each), time_ns: what went through streams of the C
+    library in calls smaller than a page, of processes with such calls on average."""
+    group = stage_of_who(inputs)
+    every = inputs.m.table.functions
+    rows = every[every["name"].isin(_STREAM) & (every["kind"] <= edge_table.WRITE)]
+    sums = rows.groupby("who")[["calls", "bytes"]].sum()
+    small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
+    rows = rows[rows["who"].isin(small)]
+    wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))
+    table = []
+    for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
+        calls, moved = int(mine["calls"].sum()), int(mine["bytes"].sum())
+        time = wall[int(str(stage))]
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "calls": calls,
+                "bytes": moved,
+                "mean_bytes": moved / max(calls, 1),
+                "kernel_calls": -(-moved // FLOOR_BYTES),
+                "time_ns": time,
+                "gain_ns": time,
+                "stage_code": int(str(stage)),
+            }
+        )
+    return _largest(table)
+
+
+def shared(inputs: Inputs) -> pd.DataFrame:
+    """stage, path, processes, calls, bytes, mean_bytes, time_ns, gain_ns: files that several processes of a stage wrote
+    at the same time in calls smaller than `LARGE_BYTES`. gain_ns: the time less the share of those needed in larger
+    ones."""
+    m = inputs.m
+    regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
+    picked = m.classed(("data",)) & regular & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
+    picked &= (m.bursts["calls"] > 0).to_numpy()
+    group = stage_of_who(inputs)
+    bursts = m.bursts[picked].assign(row=np.flatnonzero(picked))
+    bursts = bursts.assign(stage=group[bursts["who"].to_numpy()])
+    sums = bursts.groupby(["stage", "file"]).agg(
+        processes=("who", "nunique"), calls=("calls", "sum"), bytes=("bytes", "sum")
+    )
+    sums = sums[(sums["processes"] >= WRITERS) & (sums["bytes"] < LARGE_BYTES * sums["calls"])]
+    table = []
+    for (stage, file), row in sums.iterrows():
+        mine = bursts[(bursts["stage"] == stage) & (bursts["file"] == file)]
+        together = _at_once(mine)
+        if together < WRITERS:
+            continue
+        time = _running(m.table.times, mine["row"].to_numpy())
+        calls, moved = int(row["calls"]), int(row["bytes"])
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "path": str(m.paths[int(file)]),
+                "processes": together,
+                "calls": calls,
+                "bytes": moved,
+                "mean_bytes": moved / calls,
+                "time_ns": time,
+                "gain_ns": int(time * max(1 - -(-moved // LARGE_BYTES) / calls, 0)),
+                "stage_code": int(stage),
+            }
+        )
+    return _largest(table)
+
+
+def independent(inputs: Inputs) -> pd.DataFrame:
+    """stage, independent, collective (calls of MPI-IO that move data), processes, gain_ns: the time in which their
+    processes were reading or writing, by the share of the independent ones. Stages with several processes."""
+    rows = inputs.m.table.functions
+    rows = rows[rows["name"].astype(str).str.startswith(_MPI) & (rows["kind"] <= edge_table.WRITE)]
+    group = stage_of_who(inputs)
+    together = rows["name"].astype(str).str.contains("|".join(_COLLECTIVE)).to_numpy(dtype=np.bool_)
+    table = []
+    for stage, mine in rows.assign(together=together).groupby(group[rows["who"].to_numpy()]):
+        users = mine["who"].unique()
+        collective = int(mine["calls"][mine["together"]].sum())
+        alone = int(mine["calls"].sum()) - collective
+        if len(users) < WRITERS or alone <= INDEPENDENT_SHARE * (alone + collective):
+            continue
+        time = _busy(inputs, np.isin(np.arange(len(inputs.m.who)), users), (edge_table.READ, edge_table.WRITE))
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "independent": alone,
+                "collective": collective,
+                "processes": len(users),
+                "gain_ns": int(time * alone / (alone + collective)),
+                "stage_code": int(str(stage)),
+            }
+        )
+    return _largest(table)
+
+
+def ranks(inputs: Inputs) -> pd.DataFrame:
+    """stage, rank (the slowest), ranks, time_ns (its I/O), mean_ns, largest_over_mean, gini, bytes, all_bytes, outside
+    (whether it is beyond the box plot), gain_ns: its time above the mean. Stages of several ranks."""
+    group, rank_of = stage_of_who(inputs), access_patterns.ranks_of(inputs)
+    figures = access_patterns.member_figures(inputs)
+    table = []
+    for stage in np.unique(group[rank_of != ""]):
+        mine = (group == stage) & (rank_of != "")
+        member, found = pd.factorize(rank_of[mine])
+        if len(found) < access_patterns.LEAST_MEMBERS:
+            continue
+        sums = {name: np.bincount(member, weights=values[mine]) for name, values in figures.items()}
+        time, moved = sums["time_ns"], sums["bytes"]
+        top = int(time.argmax())
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "rank": str(found[top]),
+                "ranks": len(found),
+                "time_ns": int(time[top]),
+                "mean_ns": int(time.mean()),
+                "largest_over_mean": float(time[top] / max(time.mean(), 1)),
+                "gini": access_patterns.gini(time.astype(np.int64)),
+                "bytes": int(moved[top]),
+                "all_bytes": int(moved.sum()),
+                "outside": top in access_patterns.outliers(time)[1],
+                "gain_ns": int(time[top] - time.mean()),
+                "stage_code": int(stage),
+            }
+        )
+    return _largest(table)
+
+
+def misaligned(inputs: Inputs) -> pd.DataFrame:
+    """stage, path (with most), files, calls, unaligned, bytes (a page for each of these): calls of a page or more that
+    begin inside of a page, in files on network file systems. Calls in lines of totals are not known."""
+    m = inputs.m
+    rows = m.table.patterns
+    names = m.table.files["file"].astype(str).to_numpy()
+    hosts = tuple(f"{host}:" for host in m.who["host"].astype(str).unique())
+    remote = np.array([not name.startswith((*hosts, "path:")) for name in names], dtype=np.bool_)
+    bursts = m.bursts[m.classed(("data",)) & remote[m.bursts["file"].to_numpy()]]
+    sums = bursts.groupby(edge_table.BURST_KEY)[["calls", "bytes"]].sum().reset_index()
+    large = sums[sums["bytes"] >= FLOOR_BYTES * sums["calls"]].merge(
+        rows[[*edge_table.BURST_KEY, "placed", "unaligned"]], on=edge_table.BURST_KEY
+    )
+    large = large[large["unaligned"] > UNALIGNED_SHARE * large["placed"]]
+    group = stage_of_who(inputs)
+    table = []
+    for stage, mine in large.groupby(group[large["who"].to_numpy()]):
+        top = mine.loc[mine["unaligned"].idxmax()]
+        table.append(
+            {
+                "stage": _stage(inputs, stage),
+                "path": str(m.paths[int(top["file"])]),
+                "files": int(mine["file"].nunique()),
+                "calls": int(mine["placed"].sum()),
+                "unaligned": int(mine["unaligned"].sum()),
+                "bytes": int(mine["unaligned"].sum()) * FLOOR_BYTES,
+                "gain_ns": 0,
+                "stage_code": int(str(stage)),
+            }
+        )
+    return _largest(table, "bytes")
+
+
+# --- what they share -------------------------------------------------------------------------------------------------
+
+
+def event_names(inputs: Inputs, part: str) -> frozenset[str]:
+    """The names of recorded functions that contain a text."""
+    return frozenset(name for name in inputs.m.table.functions["name"].astype(str).unique() if part in name)
+
+
+def _stage(inputs: Inputs, code: object) -> str:
+    return str(inputs.stages["stage"].iat[int(str(code))])
+
+
+def _functions(inputs: Inputs, names: frozenset[str], kind: int) -> pd.DataFrame:
+    rows = inputs.m.table.functions
+    kept: pd.DataFrame = rows[rows["name"].isin(names) & (rows["kind"] == kind) & (rows["calls"] > 0)]
+    return kept
+
+
+def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int]) -> dict[int, int]:
+    """The wall time of each group in the calls of these rows of functions."""
+    every = inputs.m.table.functions
+    every = every[every["kind"].isin(kinds) & ~every["name"].astype(str).str.startswith(_MPI)]
+    whole = every.groupby(group[every["who"].to_numpy()])["time_ns"].sum()
+    part = rows.groupby(group[rows["who"].to_numpy()])["time_ns"].sum()
+    return {
+        int(str(code)): int(_busy(inputs, group == code, kinds) * min(int(ns) / max(int(whole[code]), 1), 1))
+        for code, ns in part.items()
+    }
+
+
+def _busy(inputs: Inputs, actors: Bools, kinds: Sequence[int]) -> int:
+    """For how long at least one of these actors was inside a call of these kinds, ns."""
+    busy, count = inputs.m.table.busy, len(edge_table.KINDS)
+    return _united(busy, actors[busy.group // count] & np.isin(busy.group % count, kinds))
+
+
+def _running(times: Intervals, bursts: Ints) -> int:
+    return _united(times, np.isin(times.group, bursts))
+
+
+def _united(rows: Intervals, keep: Bools) -> int:
+    group = np.zeros(int(keep.sum()), dtype=np.int64)
+    return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in rows[1:]))), 1)[0])
+
+
+def _at_once(bursts: pd.DataFrame) -> int:
+    """The most actors whose spans on a file overlap."""
+    spans = bursts.groupby("who").agg(first=("first_ns", "min"), last=("last_ns", "max"))
+    when = np.concatenate([spans["first"].to_numpy(), spans["last"].to_numpy()])
+    step = np.repeat((1, -1), len(spans))
+    return int(np.cumsum(step[np.lexsort((step, when))]).max(initial=0))
+
+
+def _largest(rows: Sequence[Mapping[str, object]], by: str = "gain_ns") -> pd.DataFrame:
+    table: pd.DataFrame = pd.DataFrame(rows)
+    if len(table):
+        table = table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+    return table

@@ -1,0 +1,54 @@
+"""Calls across pages on a network file system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.analyzer.insights import call_costs
+from tailrace.analyzer.insights.analyses import Analyses
+from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, more, rows_of
+from tailrace.analyzer.insights.inputs import FLOOR_BYTES
+from tailrace.analyzer.util.formatting import bytes_text, count_text
+
+CALLS = Threshold(1000, "calls")
+LEAST = Threshold(1, "% of all bytes read and written")
+
+
+def find(found: Analyses) -> Iterator[Match]:
+    """All stages that do so, as one match."""
+    rows = call_costs.misaligned(found.inputs)
+    cost = int(rows["bytes"].sum()) if len(rows) else 0
+    if not LEAST.reached(cost, found.moved_bytes) or rows["unaligned"].sum() < CALLS.value:
+        return
+    top = rows.iloc[0]
+    yield Match(
+        title=f"{top['stage']}: {top['unaligned']:,} of {top['calls']:,} calls on"
+        f" {count_text(int(top['files']), 'file')} of a network file system (most on {top['path']}) begin inside of a"
+        f" block of {bytes_text(FLOOR_BYTES)}, and touch one block more than they need{more(len(rows))}",
+        names={"stage": found.of_stage(str(top["stage"])), "path": str(top["path"])},
+        cost_bytes=cost,
+        count=len(rows),
+        evidence=rows_of(rows.drop(columns=["stage_code", "gain_ns"])),
+        tasks=found.tasks_of_stages(set(rows["stage_code"])),
+    )
+
+
+RULE = Rule(
+    kind="misaligned calls",
+    about=SPACE,
+    title="Calls that begin inside of a block, on a network file system",
+    definition=(
+        f"More than {call_costs.UNALIGNED_SHARE:.0%} of a process's calls on a file, of {bytes_text(FLOOR_BYTES)} or"
+        f" more on average, begin at no multiple of {bytes_text(FLOOR_BYTES)}, the smallest block of file systems;"
+        " stripes are larger, and a trace does not know them. The cost is a block for each. Unknown under"
+        " --detail totals."
+    ),
+    advice=(
+        "Begin each part at a multiple of the file system's block or stripe (`stat -f`, `lfs getstripe`): pad records,"
+        " set HDF5's alignment (H5Pset_alignment), or MPI-IO's striping_unit."
+    ),
+    source="Bez et al. 2022 (Drishti: from 10% misaligned calls on)",
+    query="tailrace query {run} {stage} --path {path} --by dir --agg count --agg p50:offset --agg p50:size",
+    find=find,
+    thresholds=(CALLS, LEAST, FLOOR),
+)

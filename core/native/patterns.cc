@@ -1,0 +1,145 @@
+// See patterns.h.
+#include "patterns.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "saturating.h"
+
+namespace tailrace::native {
+
+namespace {
+
+// As analyzer/edges/event_fold.py clamps the columns of events.
+constexpr int64_t kMostCalls = int64_t{1} << 31, kMostBits = 63;
+
+int64_t binary_digits(int64_t value) {
+  int64_t bits = 0;
+  for (; value > 0; value >>= 1) ++bits;
+  return bits;
+}
+
+void add_to(int64_t *sum, int64_t value) { *sum = plus(*sum, value); }
+
+template <size_t Columns>
+void put(Growing<int64_t> (&columns)[Columns], const int64_t (&values)[Columns]) {
+  for (size_t i = 0; i < Columns; ++i) columns[i].push_back(values[i]);
+}
+
+}  // namespace
+
+void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls) {
+  if (calls <= 0) return;
+  const uint32_t number = pattern_of(who, file, direction);
+  Pattern &pattern = patterns_[number];
+  add_to(&pattern.calls, calls);
+  add_size(number, binary_digits(bytes / calls), calls);
+  if (bytes == 0) return;  // at the end of the file
+  if (offset < 0) {
+    pattern.from = pattern.to = -1;
+    return;
+  }
+  add_to(&pattern.consecutive, calls - 1);
+  add_to(&pattern.placed, calls);
+  if (offset % kPageBytes != 0) add_to(&pattern.unaligned, calls);
+  int64_t step = 0;
+  if (pattern.from >= 0) {
+    step = minus(offset, pattern.from);
+    if (offset == pattern.to) {
+      ++pattern.consecutive;
+    } else if (step != 0 && step == pattern.step) {
+      ++pattern.strided;
+    }
+    if (offset < pattern.to) ++pattern.backward;
+  }
+  pattern.from = offset;
+  pattern.to = plus(offset, bytes);
+  pattern.step = step;
+}
+
+void PatternFolder::add_totals(int64_t who, int64_t file, int64_t direction, int64_t calls, int64_t followed,
+                               std::string_view sizes) {
+  const uint32_t number = pattern_of(who, file, direction);
+  add_to(&patterns_[number].calls, calls);
+  add_to(&patterns_[number].consecutive, std::clamp<int64_t>(followed, 0, calls));
+  if (sizes.empty()) return;
+  const char *at = sizes.data(), *end = at + sizes.size();
+  const auto refuse = [] { throw std::invalid_argument("a histogram of sizes is no list of pairs of numbers"); };
+  if (*at != '[' || end[-1] != ']') refuse();
+  while (++at < end - 1) {
+    int64_t pair[2];
+    for (size_t i = 0; i < 2; ++i) {
+      if (i == 1 && *at++ != ',') refuse();
+      const auto [next, fault] = std::from_chars(at, end, pair[i]);
+      if (fault != std::errc()) refuse();
+      at = next;
+    }
+    add_size(number, std::clamp<int64_t>(pair[0], 0, kMostBits), std::clamp<int64_t>(pair[1], 0, kMostCalls));
+    if (*at != ',' && at != end - 1) refuse();
+  }
+}
+
+void PatternFolder::add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece) {
+  Pattern &pattern = patterns_[pattern_of(who, file, direction)];
+  add_to(&pattern.backward, piece.backward);
+  // With a range for each call, these tell the order of all.
+  if (piece.backward > 0 || static_cast<int64_t>(piece.ranges.size()) != piece.calls) return;
+  for (size_t i = 2; i < piece.ranges.size(); ++i) {
+    const int64_t step = minus(piece.ranges[i].start, piece.ranges[i - 1].start);
+    if (step == minus(piece.ranges[i - 1].start, piece.ranges[i - 2].start)) ++pattern.strided;
+  }
+}
+
+void PatternFolder::add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks) {
+  Pattern &pattern = patterns_[pattern_of(who, file, kind)];
+  add_to(&pattern.opens, opens);
+  add_to(&pattern.seeks, seeks);
+}
+
+void PatternFolder::add_function(int64_t who, int64_t kind, int64_t name, int64_t calls, int64_t failed, int64_t bytes,
+                                 int64_t time_ns) {
+  const uint32_t number = function_keys_.number({who, kind, name});
+  if (number == functions_.size()) functions_.push_back({});
+  Function &function = functions_[number];
+  add_to(&function.calls, calls);
+  add_to(&function.failed, failed);
+  add_to(&function.bytes, bytes);
+  add_to(&function.time_ns, time_ns);
+}
+
+PatternTables PatternFolder::take() && {
+  PatternTables made;
+  for (uint32_t i = 0; i < patterns_.size(); ++i) {
+    const Key &key = pattern_keys_[i];
+    const Pattern &pattern = patterns_[i];
+    put(made.patterns, {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward,
+                        pattern.placed, pattern.unaligned, pattern.opens, pattern.seeks});
+  }
+  for (uint32_t i = 0; i < size_calls_.size(); ++i) {
+    const Key &of = pattern_keys_[static_cast<size_t>(size_keys_[i].a)];
+    put(made.sizes, {of.a, of.b, of.c, size_keys_[i].b, size_calls_[i]});
+  }
+  for (uint32_t i = 0; i < functions_.size(); ++i) {
+    const Key &key = function_keys_[i];
+    const Function &function = functions_[i];
+    put(made.functions, {key.a, key.b, key.c, function.calls, function.failed, function.bytes, function.time_ns});
+  }
+  return made;
+}
+
+uint32_t PatternFolder::pattern_of(int64_t who, int64_t file, int64_t direction) {
+  const Key key{who, file, direction};
+  if (pattern_keys_.size() > 0 && pattern_keys_[last_pattern_] == key) return last_pattern_;
+  last_pattern_ = pattern_keys_.number(key);
+  if (last_pattern_ == patterns_.size()) patterns_.push_back({});
+  return last_pattern_;
+}
+
+void PatternFolder::add_size(uint32_t pattern, int64_t bits, int64_t calls) {
+  const uint32_t number = size_keys_.number({pattern, bits, 0});
+  if (number == size_calls_.size()) size_calls_.push_back(0);
+  add_to(&size_calls_[number], calls);
+}
+
+}  // namespace tailrace::native

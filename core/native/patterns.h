@@ -1,0 +1,106 @@
+// How files are used, and what each function was called for: sums of events beside those of bursts.h.
+//
+//     each call -> its pattern (actor, file, direction): order of its offsets, sizes; its function (actor, kind, name)
+//
+// Invariants: the order is that of the events as they come, which is each thread's own. A line of totals gives the same
+// sums as its calls, but that the alignment of single calls is not in it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "growing.h"
+#include "numbering.h"
+#include "pieces.h"
+
+namespace tailrace::native {
+
+enum PatternColumn : size_t {
+  kPatternWho,
+  kPatternFile,
+  kPatternDirection,
+  kPatternCalls,
+  kConsecutive,  // began where the one before ended
+  kStrided,      // as far from the one before as that one from its own, and not consecutive
+  kReturning,    // began before the end of the one before
+  kPlaced,       // with an offset of its own in the trace
+  kUnaligned,    // of those, at an offset that is no multiple of kPageBytes
+  // in a row whose direction is that of metadata calls, and which has nothing else
+  kOpened,
+  kSought,
+  kPatternColumns
+};
+inline constexpr const char *kPatternNames[kPatternColumns] = {
+    "who", "file", "dir", "calls", "consecutive", "strided", "backward", "placed", "unaligned", "opens", "seeks"};
+inline constexpr int64_t kPageBytes = 4096;
+
+enum SizeColumn : size_t { kSizeWho, kSizeFile, kSizeDirection, kSizeBits, kSizeCalls, kSizeColumns };
+inline constexpr const char *kSizeNames[kSizeColumns] = {"who", "file", "dir", "bits", "calls"};
+
+enum FunctionColumn : size_t {
+  kFunctionWho,
+  kFunctionKind,
+  kFunctionName,
+  kFunctionCalls,
+  kFunctionFailed,
+  kFunctionBytes,
+  kFunctionNs,
+  kFunctionColumns
+};
+inline constexpr const char *kFunctionNames[kFunctionColumns] = {"who",    "kind",  "name",   "calls",
+                                                                 "failed", "bytes", "time_ns"};
+
+struct PatternTables {
+  Growing<int64_t> patterns[kPatternColumns], sizes[kSizeColumns], functions[kFunctionColumns];
+};
+
+class PatternFolder {
+ public:
+  // One event that moves `bytes` in `calls` calls. offset: -1 where it is unknown.
+  void add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls);
+
+  // A line of totals. sizes: its histogram, "[bits,calls,...]". Throws std::invalid_argument where it is none.
+  void add_totals(int64_t who, int64_t file, int64_t direction, int64_t calls, int64_t followed,
+                  std::string_view sizes);
+  // One of its pieces.
+  void add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece);
+
+  // Opens of the file that succeeded, and seeks in it. kind: of calls that move nothing.
+  void add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks);
+
+  void add_function(int64_t who, int64_t kind, int64_t name, int64_t calls, int64_t failed, int64_t bytes,
+                    int64_t time_ns);
+
+  PatternTables take() &&;
+
+ private:
+  // Numbers that distinguish rows.
+  struct Key {
+    int64_t a, b, c;
+
+    bool operator==(const Key &o) const { return a == o.a && b == o.b && c == o.c; }
+    uint64_t hash() const {
+      const auto high = static_cast<uint64_t>(a), middle = static_cast<uint64_t>(b), low = static_cast<uint64_t>(c);
+      return mixed(mixed(high << 32 ^ middle) ^ low);
+    }
+  };
+  struct Pattern {
+    int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, placed = 0, unaligned = 0, opens = 0, seeks = 0;
+    int64_t from = -1, to = -1, step = 0;  // of the last access; step: from the one before it
+  };
+  struct Function {
+    int64_t calls, failed, bytes, time_ns;
+  };
+
+  uint32_t pattern_of(int64_t who, int64_t file, int64_t direction);
+  void add_size(uint32_t pattern, int64_t bits, int64_t calls);
+
+  Numbering<Key> pattern_keys_, size_keys_, function_keys_;
+  uint32_t last_pattern_ = 0;
+  std::vector<Pattern> patterns_;
+  std::vector<int64_t> size_calls_;
+  std::vector<Function> functions_;
+};
+
+}  // namespace tailrace::native
