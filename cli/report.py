@@ -1,27 +1,47 @@
 """`tailrace report`: what a run did to its data, on the terminal or as one web page."""
 
+from __future__ import annotations
+
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import scheduler_option
-from tailrace.errors import UsageError
+from tailrace.errors import FindingError, UsageError
 from tailrace.integrations.messages import say
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.insights.finding import Finding
+
+ANY = "any"
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained page to this file instead.")
+@click.option(
+    "--fail-on",
+    "kinds",
+    multiple=True,
+    metavar="finding:KIND",
+    help="Exit with 1 when the run has a finding of this kind ('finding:small calls'), or about it (finding:race,"
+    " finding:failure, ...); finding:any for all of these but notes. May be repeated.",
+)
 @click.option("--after", metavar="DAY", help="Of a store: only runs that began on this day or later (2026-11-22).")
 @click.option("--before", metavar="DAY", help="Of a store: only runs that began on this day or earlier.")
 @click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
 @scheduler_option
 def command(
-    directory: Path, html: Path | None, after: str | None, before: str | None, flux_workers: int | None
+    directory: Path,
+    html: Path | None,
+    kinds: tuple[str, ...],
+    after: str | None,
+    before: str | None,
+    flux_workers: int | None,
 ) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost.
 
@@ -31,16 +51,44 @@ def command(
     from tailrace.analyzer.runstore import parts
 
     if parts.is_store(directory):
+        if kinds:
+            raise UsageError("--fail-on goes with a run")
         _store(directory, html, after, before)
         return
     if after is not None or before is not None:
         raise UsageError("--after and --before go with a store")
     from tailrace.analyzer import summary
 
+    wanted = [_gate(text) for text in kinds]
     # The workers may start in another directory.
     run = open_run(directory if flux_workers is None else directory.absolute())
     with _cluster(run.path, flux_workers):
         data = summary.collect(run)
+        found = [one for one in run.findings() if any(_meets(one, kind) for kind in wanted)] if wanted else []
+    _show(data, html)
+    if found:
+        raise FindingError(f"{run.path}: {'; '.join(f'{one.kind}: {one.title}' for one in found)}")
+
+
+def _gate(text: str) -> str:
+    """The kind or subject that a `--fail-on` names."""
+    from tailrace.analyzer.insights.finding import RANK
+    from tailrace.analyzer.insights.findings import RULES
+    from tailrace.analyzer.util import nearest
+
+    name = text.removeprefix("finding:")
+    known = [ANY, *RANK, *(rule.kind for rule in RULES)]
+    if name == text or name not in known:
+        hint = nearest.hint(name, known)
+        raise UsageError(f"--fail-on {text!r}{hint}: write finding: and {', '.join((ANY, *RANK))} or a finding's name")
+    return name
+
+
+def _meets(finding: Finding, kind: str) -> bool:
+    return kind in (finding.kind, finding.about) or (kind == ANY and finding.about not in ("note", "quality"))
+
+
+def _show(data: dict[str, Any], html: Path | None) -> None:
     if html is None:
         from rich.console import Console
 

@@ -24,7 +24,8 @@ from support.story_run import on_disk
 from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
-from tailrace.cli import query
+from tailrace.cli import query, report
+from tailrace.errors import FindingError, UsageError
 
 ROOT = Path(__file__).parents[2]
 
@@ -681,6 +682,18 @@ def test_the_query_of_a_finding_gives_its_number(rule: Rule, tmp_path: Path) -> 
     arguments = [*words.stdout.split("\0")[2:-1], "--format", "json"]
     done = CliRunner().invoke(query.command, arguments, catch_exceptions=False)
     assert given(json.loads(done.stdout), found) == wanted(found)
+
+
+def test_a_report_fails_on_the_findings_that_are_forbidden(tmp_path: Path) -> None:
+    path = str(on_disk(many_flushes(), tmp_path / "run").path)
+    for wanted in ("finding:many flushes", "finding:time", "finding:any"):
+        with pytest.raises(FindingError, match="many flushes: u: 100 flushes to disk"):
+            report.command.main([path, "--fail-on", "finding:race", "--fail-on", wanted], standalone_mode=False)
+    report.command.main([path, "--fail-on", "finding:race"], standalone_mode=False)
+    with pytest.raises(UsageError, match="did you mean 'many flushes'"):
+        report.command.main([path, "--fail-on", "finding:many flush"], standalone_mode=False)
+    with pytest.raises(UsageError, match="write finding: and any, failure, race"):
+        report.command.main([path, "--fail-on", "race"], standalone_mode=False)
 
 
 def test_failures_come_first_and_those_with_most_lost_tasks_before_the_others() -> None:

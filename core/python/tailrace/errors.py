@@ -9,6 +9,7 @@
     |   +-- QueryError            a query names an unknown column, stage or aggregate
     +-- ManagerError              a workflow manager can't be found or queried (exit code 1)
     +-- RegressionError           a limit on compared runs is exceeded (exit code 1)
+    +-- FindingError              a run has a finding that it must not have (exit code 1)
     +-- CoreError                 the native core is missing or failed (exit code 1)
 
 A message says what is wrong, where, and what to do.
@@ -49,6 +50,10 @@ class ManagerError(TailraceError):
 
 class RegressionError(TailraceError):
     """A limit on compared runs is exceeded."""
+
+
+class FindingError(TailraceError):
+    """A run has a finding that `tailrace report --fail-on` forbids."""
 
 
 class CoreError(TailraceError):
