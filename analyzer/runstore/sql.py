@@ -35,15 +35,15 @@ _MOST_DIRECT = 200
 
 
 @contextmanager
-def connected(store: Store, queries: Sequence[str], direct: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with views of the tables that the queries name, or of all but the events where they name none.
-    direct: let DuckDB read files of events itself. Raises UsageError without DuckDB."""
+def connected(
+    store: Store, queries: Sequence[str], events: bool, direct: bool = True
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with views of the tables that the queries name, or of all where they name none. events: with those,
+    which are checked first; direct: let DuckDB read their files itself. Raises UsageError without DuckDB."""
     try:
         import duckdb
     except ImportError as error:
         raise UsageError("SQL over a store needs DuckDB: pip install 'tailrace[store]'") from error
-    text = " ".join(queries).lower()
-    named = [table for table in TABLES if table in text] or [table for table in TABLES if table != EVENTS]
     with ExitStack() as stack:
         connection = stack.enter_context(
             duckdb.connect(
@@ -56,8 +56,11 @@ def connected(store: Store, queries: Sequence[str], direct: bool = True) -> Iter
                 },
             )
         )
+        text, others = " ".join(queries).lower(), [table for table in TABLES if table != EVENTS]
+        named = [table for table in others if table in text] or others
+        named = [*named, EVENTS] if events else named
         opened: dict[Part, str] = {}
-        if EVENTS in named and direct and _only_reads(connection, queries):
+        if events and direct and _only_reads(connection, queries):
             opened = _opened(store, stack)
             paths = ", ".join(f"'{path}'" for path in opened.values())
             connection.execute(f"SET allowed_paths = [{paths}]")
@@ -67,6 +70,10 @@ def connected(store: Store, queries: Sequence[str], direct: bool = True) -> Iter
             connection.execute(f"CREATE VIEW {table} AS {' UNION ALL '.join(selects)}")
         connection.execute("SET lock_configuration = true")
         yield connection
+
+
+class EventsAsked(Exception):
+    """A query has the table of events, and the connection was made without it."""
 
 
 def _only_reads(connection: duckdb.DuckDBPyConnection, queries: Sequence[str]) -> bool:
@@ -122,7 +129,8 @@ def _without(connection: duckdb.DuckDBPyConnection, source: str, entries: Sequen
 
 
 def answer(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> pa.Table:
-    """The answer of a query. Raises QueryError for what is the query's own fault, whatever the parts are like."""
+    """The answer of a query. Raises QueryError for what is the query's own fault, whatever the parts are like, and
+    EventsAsked."""
     import duckdb
 
     try:
@@ -136,6 +144,8 @@ def answer(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequen
         duckdb.CatalogException,
         duckdb.ConversionException,
     ) as error:
+        if isinstance(error, duckdb.CatalogException) and f"name {EVENTS} does not exist" in str(error).lower():
+            raise EventsAsked from error
         raise QueryError(str(error).strip()) from error
     except duckdb.InvalidInputException as error:
         if TOTALS in str(error):  # else it can be a damaged file

@@ -260,13 +260,22 @@ class Store:
         return self._asked(queries)
 
     def _asked(self, queries: Sequence[str], parameters: Sequence[Any] = ()) -> list[pa.Table]:
-        from tailrace.analyzer.runstore.sql import answer, connected
+        from tailrace.analyzer.runstore.sql import EventsAsked, answer, connected
 
-        direct = [True, False]  # not again where DuckDB could not read a file itself
+        direct = [True]  # once: not again where DuckDB could not read a file itself
+        events = False
 
         def asking() -> list[pa.Table]:
-            with connected(self, queries, direct.pop(0) if direct else False) as connection:
-                return [answer(connection, query, parameters) for query in queries]
+            nonlocal events
+            while True:
+                way = bool(events and direct and direct.pop())
+                try:
+                    with connected(self, queries, events, way) as connection:
+                        return [answer(connection, query, parameters) for query in queries]
+                except EventsAsked as error:
+                    if events:
+                        raise QueryError(str(error.__cause__)) from error
+                    events = True  # only now, since `runs` has a column of that name
 
         return self._steady(asking)
 

@@ -111,7 +111,8 @@ def test_a_query_of_the_store_equals_those_of_the_runs(work: Path) -> None:
     assert done.returncode == 1 and "lines of totals" in done.stderr
     assert run_cli("query", "store", "--agg", "p99:dur", "--where", "lines=1", cwd=work).returncode == 0
     assert run_cli("query", "store", "--by", "name", "--agg", "sum:version", cwd=work).returncode == 1
-    # Accesses need no events.
+    # Accesses need no events, nor does a column of runs with that name.
+    assert run_cli("sql", "store", "select sum(events) from runs", cwd=work).stderr == ""
     assert run_cli("query", "store", "--by", "path", "--agg", "sum:bytes", cwd=work).stderr == ""
 
 
