@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,16 @@ def set_clock(run: Path, by_ns: int, comes_after: Callable[[dict[str, Any]], boo
             else:
                 blocks.append(path.read_bytes()[offset : offset + length])
         path.write_bytes(b"".join(blocks))
+
+
+def put_at(run: Path, when: str) -> None:
+    """Moves a whole run: it began at `when` (UTC, as 2026-11-16T10:00:00), and all its times are as far from that as
+    they were from its begin."""
+    meta = json.loads((run / "run.json").read_text())
+    began, wanted = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (meta["created"], f"{when}+00:00"))
+    set_clock(run, round((wanted - began).total_seconds() * 1e6) * 1000, lambda header: True)
+    meta["created"] = wanted.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    (run / "run.json").write_text(json.dumps(meta))
 
 
 def _moved(path: Path, place: tuple[int, int], by_ns: int) -> bytes:
