@@ -28,7 +28,7 @@ from tailrace.analyzer.runstore.columns import FLAG, FLOAT, INT, TABLES, TEXT, T
 from tailrace.analyzer.store.layout import layout
 from tailrace.analyzer.store.mounts import descriptions
 from tailrace.analyzer.util.formatting import clean
-from tailrace.analyzer.util.types import Bools
+from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import TagError
 from tailrace.tags import decode
 
@@ -215,6 +215,7 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
         np.maximum.at(ends, m.table.extents.group, m.table.extents.end)
     extent = np.zeros(size, dtype=np.int64)
     np.maximum.at(extent, of_row, ends)
+    np.maximum.at(extent, *_written_sizes(m, codes, writes))
     kind = np.full(size, len(file_classes.CLASSES))
     np.minimum.at(kind, of_row, m.cls)
     facts = m.table.facts
@@ -248,6 +249,20 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
         "last_ns": last.tolist(),
         "gone_ns": [gone.get(code) for code in codes.tolist()],
     }
+
+
+def _written_sizes(m: Model, codes: Ints, writes: Bools) -> tuple[Ints, Ints]:
+    """The bytes that were written of each version, and the places of their files in `codes`: a version is no smaller,
+    wherever its writes went (an inherited descriptor's position is not known)."""
+    versions = m.versions.table
+    size = np.zeros(len(versions), dtype=np.int64)
+    of = np.asarray(m.version)
+    pick = writes & (of >= 0)
+    np.add.at(size, of[pick], m.bursts["bytes"].to_numpy(dtype=np.int64)[pick])
+    files = versions["file"].to_numpy()
+    at = np.searchsorted(codes, files)
+    known = (at < len(codes)) & (codes[np.minimum(at, max(len(codes) - 1, 0))] == files) if len(codes) else at < 0
+    return at[known], size[known]
 
 
 def _other_names(m: Model, codes: list[int], paths: list[str]) -> list[list[str]]:

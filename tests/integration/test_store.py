@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 
 import tailrace
 from support import ordinary_user
+from support.clock_step import put_at
 from support.commands import TAILRACE, TracedCommand, run_cli
 from tailrace.analyzer.runstore import overview
 from tailrace.analyzer.runstore.columns import TABLES
@@ -44,9 +46,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "skip.txt").write_text("b\n")
     (folder / "style.txt").write_text("thick\n")
     for number, (day, (workflow, script)) in enumerate(DAYS.items()):
-        description = trace(folder, day, workflow, script) / "run.json"
-        meta = json.loads(description.read_text())
-        description.write_text(json.dumps({**meta, "created": f"2026-11-{number + 16}T10:00:00.000000Z"}))
+        put_at(trace(folder, day, workflow, script), f"2026-11-{number + 16}T10:00:00")
     assert run_cli("index", "store", *DAYS, "no-run", cwd=folder).returncode == 0
     return folder
 
@@ -72,6 +72,8 @@ def test_every_table_answers_with_the_documented_columns(work: Path) -> None:
         ([name], user, False, 0) for name, _ in DAYS.values()
     ]
     assert [row["day"] for row in runs] == ["2026-11-16", "2026-11-17", "2026-11-18"]
+    days = [datetime.fromtimestamp(row["t0_ns"] / 1e9, timezone.utc).date().isoformat() for row in runs]
+    assert days == [row["day"] for row in runs] and not any(row["problems"] for row in runs)
     assert [row["path"] for row in runs] == [str(work / day) for day in DAYS]
 
 
@@ -84,6 +86,11 @@ def test_sums_are_those_of_the_runs(work: Path) -> None:
         row = of[str(work / day)]
         for name in ("events", "read_bytes", "written_bytes", "processes", "t0_ns", "t1_ns"):
             assert row[name] == info[name], name
+    # Of the last run that used them; cat and sort write where a descriptor stands that the shell opened.
+    last = "select path, arg_max(size_bytes, last_ns) as size from files where class = 'data' group by path"
+    sizes = {Path(row["path"]).name: row["size"] for row in sql(work / "store", last)}
+    there = {path.name: path.stat().st_size for path in work.iterdir() if path.name in sizes and path.name != "raw.csv"}
+    assert {name: sizes[name] for name in there} == there and "figure.svg" in there
     # What the programs are known to move: cut reads 8 bytes and writes 4, grep 12+2 and 8.
     assert (moved[str(work / "day1"), "r"], moved[str(work / "day1"), "w"]) == (12 + 2 + 8, 8 + 4)
 
@@ -197,13 +204,14 @@ def changed(work: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place and renamed, on day 6 the model from it."""
     store = tmp_path_factory.mktemp("later") / "store"
     run_cli("index", store, *(work / day for day in DAYS))
-    trace(work, "day4", "add", "echo d,9 >> raw.csv")
+    put_at(trace(work, "day4", "add", "echo d,9 >> raw.csv"), "2026-11-19T10:00:00")
     run_cli("index", store, work / "day4")
     shutil.copytree(store, store.parent / "store4")
-    trace(work, "day5", "clean", "cut -d, -f2 raw.csv > clean.new; mv clean.new clean.csv")
+    script = "cut -d, -f2 raw.csv > clean.new; mv clean.new clean.csv"
+    put_at(trace(work, "day5", "clean", script), "2026-11-20T10:00:00")
     run_cli("index", store, work / "day5")
     shutil.copytree(store, store.parent / "store5")
-    trace(work, "day6", "fit", DAYS["day2"][1])
+    put_at(trace(work, "day6", "fit", DAYS["day2"][1]), "2026-11-21T10:00:00")
     run_cli("index", store, work / "day6")
     run_cli("index", store, "--compact")
     return store.parent
