@@ -38,6 +38,7 @@ COMMANDS = {
     "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),
     "seal": ("tailrace.cli.seal", "Recover records of killed processes on this node."),
     "compact": ("tailrace.cli.compact", "Rewrite the trace files of a finished run to fewer and smaller ones."),
+    "tag": ("tailrace.cli.tag", "Execute a command with tags, for managers without a plugin."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),

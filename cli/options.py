@@ -51,5 +51,10 @@ def utf8_output() -> TextIO:
 
 
 def canonical_tags(assignments: tuple[str, ...]) -> str:
-    """The canonical string of `--tag` options; the last one counts for a repeated key. Raises TagError."""
-    return encode(dict(parse_assignment(assignment) for assignment in assignments))
+    """The canonical string of `--tag` options. Raises TagError."""
+    return encode(parse_assignments(assignments))
+
+
+def parse_assignments(assignments: tuple[str, ...]) -> dict[str, str]:
+    """The tags of `--tag` options; the last one counts for a repeated key. Raises TagError where one has no `=`."""
+    return dict(parse_assignment(assignment) for assignment in assignments)

@@ -1,8 +1,8 @@
-// The `tailrace` command: runs `tailrace run` itself, within milliseconds, and leaves everything else to the Python
-// program beside it (tailrace-python), by exec and before anything was done: other subcommands, help, completion, and
-// whatever is wrong with the options, so that their words and rules have one place, cli/run.py.
+// The `tailrace` command: does `tailrace run` and `tailrace tag` itself, within milliseconds, and leaves everything else
+// to the Python program beside it (tailrace-python), by exec and before anything was done: other subcommands, help,
+// completion, and whatever is wrong with the options, so that their words and rules have one place, cli/.
 //
-// That one calls the same run() (core/native/launching.cc).
+// cli/run.py calls the same run() (core/native/launching.cc).
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -22,9 +22,9 @@
 #include "environment.h"
 #include "fault.h"
 #include "files.h"
-#include "format/detail.h"
-#include "format/tags.h"
+#include "options.h"
 #include "run.h"
+#include "tag.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -67,96 +67,6 @@ std::string installed_library(const std::string &bin) {
   ::_exit(1);
 }
 
-// The options of `run`, in the spellings that are taken here. None where something is left to cli/run.py.
-class Options {
- public:
-  explicit Options(std::vector<std::string_view> words) : words_(std::move(words)) {}
-
-  std::optional<RunOptions> parse() {
-    while (at_ < words_.size() && words_[at_].size() > 1 && words_[at_][0] == '-') {
-      if (words_[at_] == "--") {
-        ++at_;
-        break;
-      }
-      if (!take()) return std::nullopt;
-    }
-    for (; at_ < words_.size(); ++at_) out_.command.emplace_back(words_[at_]);
-    if (out_.command.empty() || out_.command[0] == "-" || !check_tags()) return std::nullopt;
-    return out_;
-  }
-
- private:
-  bool take() {
-    if (words_[at_] == "-q" || words_[at_] == "--quiet") {
-      ++at_;
-      return out_.quiet = true;
-    }
-    if (const auto output = value("-o", "--output")) {
-      out_.output = std::string(*output);
-      // Python refuses a path that is no UTF-8, and knows whose home "~" is.
-      return !output->empty() && (*output)[0] != '~' && is_utf8(*output);
-    }
-    if (const auto detail = value("", "--detail")) {
-      Detail parsed;
-      out_.detail = std::string(*detail);
-      return parse_detail(*detail, parsed);
-    }
-    if (const auto tag = value("-t", "--tag")) {
-      const size_t equals = tag->find('=');
-      if (equals == std::string_view::npos || !is_utf8(*tag)) return false;
-      add_tag(tag->substr(0, equals), tag->substr(equals + 1));
-      return true;
-    }
-    return false;
-  }
-
-  // The value of an option at this place: `-o VALUE`, `-oVALUE`, `--output VALUE`, `--output=VALUE`.
-  std::optional<std::string_view> value(std::string_view letter, std::string_view name) {
-    const std::string_view word = words_[at_];
-    if (!letter.empty() && word.size() > letter.size() && starts_with(word, letter))
-      return ++at_, word.substr(letter.size());
-    if (word.size() > name.size() && starts_with(word, name) && word[name.size()] == '=')
-      return ++at_, word.substr(name.size() + 1);
-    if ((word != letter && word != name) || at_ + 1 == words_.size()) return std::nullopt;
-    at_ += 2;
-    return words_[at_ - 1];
-  }
-
-  // The last one counts for a repeated key.
-  void add_tag(std::string_view key, std::string_view text) {
-    for (auto &tag : tags_) {
-      if (tag.first == key) {
-        tag.second = text;
-        return;
-      }
-    }
-    tags_.emplace_back(key, text);
-  }
-
-  bool check_tags() {
-    std::string joined;
-    for (const auto &[key, text] : tags_) {
-      std::vector<char> room(3 * (key.size() + text.size()) + 2);
-      Writer w(room.data(), room.size());
-      quote_tag_text(key, w);
-      w << '=';
-      quote_tag_text(text, w);
-      (joined += joined.empty() ? "" : ",") += w.view();
-    }
-    try {
-      out_.tags = merge_tags("", joined);
-    } catch (const Fault &) {
-      return false;
-    }
-    return true;
-  }
-
-  std::vector<std::string_view> words_;
-  size_t at_ = 0;
-  std::vector<std::pair<std::string_view, std::string_view>> tags_;
-  RunOptions out_;
-};
-
 bool is_set(const char *variable) {
   const char *value = std::getenv(variable);
   return value != nullptr && *value != 0;
@@ -179,11 +89,14 @@ std::vector<int> ignore_signals() {
 
 int run_or_hand_over(int count, char **arguments) {
   const std::string bin = own_directory();
+  if (count > 2 && std::strcmp(arguments[1], "tag") == 0 && !is_set(kPythons[0])) {
+    if (const auto options = tag_options({arguments + 2, arguments + count})) return execute_tagged(*options);
+  }
   const bool is_run = count > 2 && std::strcmp(arguments[1], "run") == 0 &&
                       std::none_of(std::begin(kPythons), std::end(kPythons), is_set);
   std::optional<RunOptions> options;
   const std::string library = is_run ? installed_library(bin) : "";
-  if (!library.empty()) options = Options({arguments + 2, arguments + count}).parse();
+  if (!library.empty()) options = run_options({arguments + 2, arguments + count});
   if (!options || !has_journals()) hand_over(bin, arguments);
   if (::fcntl(STDERR_FILENO, F_GETFD) < 0) say_nothing();
   try {
