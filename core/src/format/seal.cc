@@ -481,8 +481,10 @@ void Sealer::add_event(uint32_t index) {
 
 // ---- lines of totals ----
 
-// What lines of totals take at most: a record's own line, while it may get one, with the context; a number of ranges
-// and histograms for each record, pieces for as many as there can be.
+// What lines of totals take at most: the line of their file, in which a byte of the path is escaped, and again in hex
+// where it is no UTF-8; a record's own line, while it may get one, with the context; a number of ranges and histograms
+// for each record, pieces for as many as there can be.
+constexpr size_t kFileLineBytes = 320, kPathByteBytes = 8;
 constexpr size_t kOwnLineBytes = 640, kRangeBytes = 48, kBucketBytes = 32, kPieceBytes = 256;
 
 static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
@@ -511,7 +513,9 @@ bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn, const Functio
   if (!group.count) {
     NameEntry *name = find_name(slot.file);
     if (!name->hash) return false;
-    if (name->emitted_in != s_.block_number) add_file_line(*name);
+    // Its line is written right before the group's, whose hashes are repeated from it (put_group).
+    const auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(name->slot));
+    if (name->emitted_in != s_.block_number) group_bytes_ += kFileLineBytes + kPathByteBytes * head->text_bytes;
   }
   uint32_t functions = group.count ? group.function_count : 0;
   s_.groups.add(group, index, slot, fn, calls);
@@ -530,6 +534,8 @@ void Sealer::put_group(TotalsGroup &group) {
     uint64_t pause_ticks = clock_.rate_q32 ? (kPauseNs << 32) / clock_.rate_q32 : 0;
     s_.fold.fold(segment_, s_.groups, group, to_ns, pause_ticks ? pause_ticks - 1 : 0);
     use_context(group.context);
+    NameEntry *name = find_name(group.file);
+    if (name->hash && name->emitted_in != s_.block_number) add_file_line(*name);
     for (uint32_t i = 0; i < s_.fold.function_count(); ++i) put_totals(group, i);
   } else {
     uint32_t index = group.head;

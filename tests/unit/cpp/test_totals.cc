@@ -128,6 +128,41 @@ TEST_F(Totals, BlocksHaveRoomForManyGroupsOfLongContexts) {
   EXPECT_EQ(calls, 400u * 6);
 }
 
+// A hash is repeated from the line before, and not written out 30 kB behind its first one.
+TEST_F(Totals, AFilesNameIsBesideItsLines) {
+  std::vector<uint64_t> files;
+  for (int i = 0; i < 200; ++i) files.push_back(s_.name("/d/" + std::to_string(i)));
+  for (int round = 0; round < 5; ++round) {
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (round < 1 || i % 2) s_.event(Fn::f_stat, files[i], 0, 1);
+    }
+  }
+  std::vector<Block> blocks = sealed();
+  ASSERT_EQ(blocks.size(), 1u);
+  const std::vector<std::string> &lines = blocks[0].lines;
+  ASSERT_EQ(events(blocks[0]).size(), 200u);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const size_t at = lines[i].find("\"fhash\":");
+    if (at == std::string::npos) continue;
+    EXPECT_NE(lines[i - 1].find("\"value\":" + lines[i].substr(at + 8, 18)), std::string::npos) << lines[i];
+  }
+}
+
+TEST_F(Totals, BlocksHaveRoomForLongNames) {
+  std::vector<uint64_t> files;
+  for (int i = 0; i < 45; ++i)
+    files.push_back(s_.name("/" + std::to_string(i) + std::string(4000, i % 2 ? '\1' : '\xFF')));
+  for (int round = 0; round < 5; ++round) {
+    for (uint64_t file : files) s_.event(Fn::f_read, file, 7, 1, 7, round * 7);
+  }
+  uint64_t read = 0;
+  for (const Block &block : sealed()) {
+    read += number(block, "read");
+    EXPECT_LT(block.json.size(), kBlockRawBytes + kLineSlackBytes);
+  }
+  EXPECT_EQ(read, 45u * 5 * 7);
+}
+
 TEST_F(Totals, ManyRangesAreAllKept) {
   for (int i = 0; i < 3500; ++i) s_.event(Fn::f_pread, file_, 3, 1, 3, (i * 7919LL % 3500) * 1'000'000'000'000LL);
   std::vector<Block> blocks = sealed();
