@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.access_patterns import Accesses
     from tailrace.analyzer.insights.file_history import FileHistory
     from tailrace.analyzer.insights.finding_list import Findings
+    from tailrace.analyzer.insights.group_profile import GroupProfile
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
     from tailrace.analyzer.notebook.inline_report import InlineReport
@@ -468,6 +469,28 @@ class Run(Tables):
 
         found = self.insights()
         return estimate(found.inputs, found.ordered, tier, together, drop, workers)
+
+    def stage(self, name: str) -> GroupProfile:
+        """A stage: tasks and how they ended, time by kind of call, files, accesses, the stages that feed it and that it
+        feeds. See tailrace.analyzer.insights.group_profile.
+
+        Raises:
+            QueryError: there is no such stage.
+        """
+        return self._group("stage", name)
+
+    def host(self, name: str) -> GroupProfile:
+        """A host, likewise, beside the others. Raises QueryError."""
+        return self._group("host", name)
+
+    def rank(self, number: int | str) -> GroupProfile:
+        """A rank of a parallel program, likewise, beside the others. Raises QueryError."""
+        return self._group("rank", str(number))
+
+    def _group(self, kind: str, name: str) -> GroupProfile:
+        from tailrace.analyzer.insights.group_profile import group_profile
+
+        return group_profile(self, kind, name)
 
     def accesses(self, by: str = "stage") -> Accesses:
         """What the I/O is like: sizes, order, ranges used again, metadata calls, balance. by: stage, program, task,

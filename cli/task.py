@@ -95,7 +95,7 @@ def _time(profile: TaskProfile) -> None:
         calls = profile.calls.get(kind, 0)
         if ns or calls:
             what = f", in {count_text(calls, 'call')}" if calls else ""
-            put(f"{time_text(ns):>9}  {_KINDS[kind]}{what}", 2)
+            put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}{what}", 2)
     moved = f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written"
     failed = f", {count_text(profile.failed_calls, 'call')} failed" if profile.failed_calls else ""
     memory = (
@@ -104,7 +104,7 @@ def _time(profile: TaskProfile) -> None:
     put(f"{moved}{failed}{memory}", 2)
 
 
-_KINDS = {
+CALL_KINDS = {
     "read": "reading files",
     "write": "writing files",
     "metadata": "opening, looking up and changing names",
@@ -115,7 +115,7 @@ _KINDS = {
 _BYTES = ("read_bytes", "written_bytes")
 _COUNTS = ("calls", "failed", "processes")
 _FIGURES = {
-    **_KINDS,
+    **CALL_KINDS,
     "duration": "duration",
     "calls": "calls",
     "failed": "failed calls",

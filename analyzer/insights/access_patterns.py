@@ -90,7 +90,7 @@ def accesses(inputs: Inputs, by: str = "stage", actors: Bools | None = None) -> 
     """
     if by not in BY:
         raise QueryError(f"accesses are summed by {', '.join(BY)}, not by {by!r}")
-    group, names = _groups(inputs, by)
+    group, names = groups(inputs, by)
     keep = np.ones(len(group), dtype=np.bool_) if actors is None else actors
     data = _data(inputs, group, names, keep, by == "file")
     if by == "file":
@@ -115,7 +115,7 @@ def ranks_of(inputs: Inputs) -> Objects:
     return np.array([str(known.get(key, "")) for key in keys], dtype=object)
 
 
-def _groups(inputs: Inputs, by: str) -> tuple[Ints, Objects]:
+def groups(inputs: Inputs, by: str) -> tuple[Ints, Objects]:
     """The group of each actor (of files: of each file), -1 for none, and the groups' names."""
     m = inputs.m
     if by == "file":
@@ -131,7 +131,7 @@ def _groups(inputs: Inputs, by: str) -> tuple[Ints, Objects]:
         values = [file_classes.program(str(exe)) or "?" for exe in m.who["exe"]]
     else:
         values = [str(one) for one in (ranks_of(inputs) if by == "rank" else m.who["host"])]
-    names = sorted(set(values), key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+    names = sorted(set(values) - {""}, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
     code = {name: at for at, name in enumerate(names)}
     group = np.array([code[value] if value else -1 for value in values], dtype=np.int64)
     return group, np.array(names, dtype=object)

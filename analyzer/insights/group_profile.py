@@ -1,0 +1,172 @@
+"""A stage, a host or a rank: its tasks and how they ended, where its time went, its accesses, and what sets it apart.
+
+    name --_member--> actors --counts, busy times, accesses, hand-overs--> GroupProfile
+
+Time is wall time in which at least one of its processes was inside a call of the kind; computing is the rest of the
+time in which one of its tasks was between its first and last call. Invariant: reads no events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailrace.analyzer.edges import edge_table
+from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.insights import access_patterns, insights
+from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import dataflow, outcomes
+from tailrace.analyzer.store.processes import PROCESS
+from tailrace.analyzer.util import intervals, nearest
+from tailrace.analyzer.util.intervals import Intervals
+from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.errors import QueryError
+
+KINDS = ("stage", "host", "rank")
+MOST = 10
+"""Files that are listed."""
+
+
+@dataclass(frozen=True)
+class GroupProfile:
+    """Times are ns since the epoch, spans ns.
+
+    tasks, processes: how many; statuses: the managers' words for how its tasks ended, with their number; retried: tasks
+    of several tries. calls_ns: by kind (edge_table.KINDS), and computing. files: the most moved, as path, read_bytes,
+    written_bytes. sources, targets: stages (of a stage) whose data it read and that read its data, with bytes.
+    accesses: as `Accesses.to_json`; others: of a rank or host, time_ns and bytes of each.
+    """
+
+    kind: str
+    name: str
+    t0_ns: int
+    begin_ns: int
+    end_ns: int
+    tasks: int
+    processes: int
+    statuses: dict[str, int]
+    retried: int
+    calls_ns: dict[str, int]
+    read_bytes: int
+    written_bytes: int
+    failed_calls: int
+    files: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
+    targets: list[dict[str, Any]]
+    accesses: dict[str, Any]
+    others: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """The profile as plain values."""
+        return asdict(self)
+
+
+def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:
+    """The profile of a stage, a host or a rank.
+
+    Raises:
+        QueryError: there is none of this name.
+    """
+    inputs = insights(run).inputs
+    group, names = access_patterns.groups(inputs, kind)
+    known = [str(one) for one in names]
+    if name not in known:
+        shown = ", ".join(map(repr, known[:20])) or "none"
+        raise QueryError(f"{run.path}: there is no {kind} {name!r}{nearest.hint(name, known)}; there is {shown}")
+    at = known.index(name)
+    mine = group == at
+    m = inputs.m
+    counts = m.table.counts[mine[m.table.counts["who"].to_numpy()]]
+    tasks = np.unique(inputs.of_who[mine])
+    tagged = tasks[(inputs.tasks["task"].to_numpy()[tasks] != "")]
+    statuses, retried = _statuses(run, inputs, tagged)
+    flows = _flows(inputs, at) if kind == "stage" else ([], [])
+    return GroupProfile(
+        kind=kind,
+        name=name,
+        t0_ns=inputs.start_ns,
+        begin_ns=int(counts["first_ns"].min()),
+        end_ns=int(counts["last_ns"].max()),
+        tasks=len(tagged),
+        processes=len(m.who.loc[mine, PROCESS].drop_duplicates()),
+        statuses=statuses,
+        retried=retried,
+        calls_ns=_times(inputs, mine, tasks),
+        read_bytes=int(counts["read_bytes"].sum()),
+        written_bytes=int(counts["written_bytes"].sum()),
+        failed_calls=int(counts["failed"].sum()),
+        files=_files(inputs, mine),
+        sources=flows[0],
+        targets=flows[1],
+        accesses=access_patterns.accesses(inputs, kind, mine).to_json(),
+        others=_others(inputs, group, known) if kind != "stage" else [],
+    )
+
+
+def _statuses(run: AnalyzedRun, inputs: Inputs, tasks: Ints) -> tuple[dict[str, int], int]:
+    rows = inputs.tasks.iloc[tasks]
+    mine = set(zip(rows["workflow"], rows["task"], strict=True))
+    found: dict[str, int] = {}
+    retried = 0
+    for row in outcomes.table(run).to_dict("records"):
+        if (row["workflow"], row["task"]) in mine:
+            status = str(row["status"] or outcomes.UNENDED)
+            found[status] = found.get(status, 0) + 1
+            retried += int(row["tries"] or 0) > 1
+    return found, retried
+
+
+def _times(inputs: Inputs, mine: Bools, tasks: Ints) -> dict[str, int]:
+    busy, count = inputs.m.table.busy, len(edge_table.KINDS)
+    own = mine[busy.group // count]
+    kinds = {name: _length(busy, own & (busy.group % count == kind)) for kind, name in enumerate(edge_table.KINDS)}
+    rows = inputs.tasks.iloc[tasks]
+    begin, end = rows["start_ns"].to_numpy(dtype=np.int64), rows["end_ns"].to_numpy(dtype=np.int64)
+    lived = intervals.union(intervals.make(np.zeros(len(rows), dtype=np.int64), begin, end))
+    return {**kinds, "computing": max(int(intervals.length(lived, 1)[0]) - _length(busy, own), 0)}
+
+
+def _length(rows: Intervals, keep: Bools) -> int:
+    group = np.zeros(int(keep.sum()), dtype=np.int64)
+    return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in rows[1:]))), 1)[0])
+
+
+def _files(inputs: Inputs, mine: Bools) -> list[dict[str, Any]]:
+    m = inputs.m
+    rows = m.bursts[m.classed(dataflow.DEFAULT_CLASSES) & mine[m.bursts["who"].to_numpy()]]
+    sums = rows.pivot_table(index="file", columns="dir", values="bytes", aggfunc="sum", fill_value=0)
+    sums = sums.reindex(columns=[edge_table.READ, edge_table.WRITE], fill_value=0)
+    top = sums.sum(axis=1).sort_values(ascending=False, kind="stable").index[:MOST]
+    return [
+        {
+            "path": str(m.paths[int(file)]),
+            "read_bytes": int(sums.at[file, edge_table.READ]),
+            "written_bytes": int(sums.at[file, edge_table.WRITE]),
+        }
+        for file in top
+    ]
+
+
+def _flows(inputs: Inputs, stage: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The stages that it read of, and those that read of it, with bytes."""
+    rows = dataflow.flow_table(inputs.m, "stage")
+    rows = rows[(rows["producer"] >= 0) & (rows["producer"] != rows["consumer"])]
+    names = inputs.stages["stage"].astype(str).tolist()
+
+    def side(mine: str, other: str) -> list[dict[str, Any]]:
+        sums = rows[rows[mine] == stage].groupby(other)["bytes"].sum().sort_values(ascending=False, kind="stable")
+        return [{"stage": names[int(str(code))], "bytes": int(moved)} for code, moved in sums.items()]
+
+    return side("consumer", "producer"), side("producer", "consumer")
+
+
+def _others(inputs: Inputs, group: Ints, names: list[str]) -> list[dict[str, Any]]:
+    figures: dict[str, Any] = {"name": names}
+    for figure, values in access_patterns.member_figures(inputs).items():
+        sums = np.zeros(len(names), dtype=np.int64)
+        np.add.at(sums, group[group >= 0], values[group >= 0])
+        figures[figure] = sums
+    return access_patterns.plain_rows(pd.DataFrame(figures))

@@ -1,0 +1,89 @@
+"""`tailrace stage`, `tailrace host` and `tailrace rank`: one of them, in short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import click
+
+from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
+from tailrace.cli.access import put_group
+from tailrace.cli.lines import put, put_json, since
+from tailrace.cli.opening import open_run, strict_option
+from tailrace.cli.options import scheduler_option
+from tailrace.cli.task import CALL_KINDS
+
+if TYPE_CHECKING:
+    from tailrace.analyzer.insights.group_profile import GroupProfile
+
+MOST = 10
+
+
+def command_of(kind: str) -> click.Command:
+    """The command for a stage, a host or a rank."""
+
+    @click.command(
+        help=f"Show the {kind} {kind.upper()} of the run DIR: its tasks and how they ended, where its time went, its"
+        " files, and what its I/O is like."
+    )
+    @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+    @click.argument("name", metavar=kind.upper())
+    @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+    @strict_option
+    @scheduler_option
+    def command(directory: Path, name: str, as_json: bool, strict: bool) -> None:
+        profile: GroupProfile = getattr(open_run(directory, strict), kind)(name)
+        if as_json:
+            put_json(profile.to_json())
+            return
+        put_profile(profile)
+
+    command.name = kind
+    return command
+
+
+def put_profile(profile: GroupProfile) -> None:
+    """Prints a profile."""
+    put(f"{profile.kind} {profile.name}")
+    many = [count_text(profile.tasks, "task")] if profile.tasks else []
+    put(", ".join([*many, count_text(profile.processes, "process", "es")]), 2)
+    if profile.statuses:
+        tries = f"; {profile.retried:,} after several tries" if profile.retried else ""
+        put(", ".join(f"{count:,} {status}" for status, count in profile.statuses.items()) + tries, 2)
+    put()
+    begin, end = since(profile.begin_ns, profile.t0_ns), since(profile.end_ns, profile.t0_ns)
+    put(f"Time: {begin} to {end}, {time_text(profile.end_ns - profile.begin_ns)}")
+    for kind, ns in profile.calls_ns.items():
+        if ns:
+            put(f"{time_text(ns):>9}  {CALL_KINDS[kind]}", 2)
+    failed = f", {count_text(profile.failed_calls, 'call')} failed" if profile.failed_calls else ""
+    put(f"{bytes_text(profile.read_bytes)} read, {bytes_text(profile.written_bytes)} written{failed}", 2)
+    for title, rows in (("Reads data of", profile.sources), ("Its data are read by", profile.targets)):
+        if rows:
+            stages = [f"{row['stage']} ({bytes_text(row['bytes'])})" for row in rows[:MOST]]
+            put(f"{title} {', '.join(stages)}", 2)
+    _others(profile)
+    put()
+    put("I/O on files:")
+    put_group(profile.accesses, profile.name, 2)
+    if profile.files:
+        put()
+        put("Files, the most moved first:")
+    for row in profile.files:
+        put(f"{row['path']}: {bytes_text(row['read_bytes'])} read, {bytes_text(row['written_bytes'])} written", 2)
+
+
+def _others(profile: GroupProfile) -> None:
+    rest = [row for row in profile.others if row["name"] != profile.name]
+    own = [row for row in profile.others if row["name"] == profile.name]
+    if not rest or not own:
+        return
+    usual = {name: median(row[name] for row in rest) for name in ("time_ns", "bytes")}
+    put(
+        f"In calls on files: {time_text(own[0]['time_ns'])} and {bytes_text(own[0]['bytes'])}; the"
+        f" {count_text(len(rest), f'other {profile.kind}')}: {time_text(usual['time_ns'])} and"
+        f" {bytes_text(usual['bytes'])} (median)",
+        2,
+    )

@@ -1,0 +1,46 @@
+"""`tailrace stage`, `host` and `rank` of a real run of two stages and six ranks, of which one writes most."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from support.commands import TAILRACE, run_cli
+from tailrace.errors import QueryError
+
+MAKE = """
+for i in 0 1 2 3 4 5; do
+  PMI_RANK=$i dd if=/dev/zero of=d$i bs=1M count=$((i == 0 ? 30 : 2)) status=none
+done
+"""
+
+
+def test_a_stage_a_host_and_a_rank_in_short(tmp_path: Path) -> None:
+    work, run = tmp_path / "work", tmp_path / "run"
+    work.mkdir()
+    for stage, script in (("make", MAKE), ("use", "cat d1 d2 > all")):
+        words = [*TAILRACE, "run", "-q", "--tag", f"stage={stage}", "--tag", f"task={stage}-1", "-o", str(run)]
+        subprocess.run([*words, "--", "bash", "-c", script], cwd=work, check=True, timeout=120)
+    opened = tailrace.open(run)
+    make = opened.stage("make")
+    assert (make.tasks, make.processes, make.written_bytes) == (1, 7, 40 << 20)
+    assert make.targets == [{"stage": "use", "bytes": 4 << 20}] and make.sources == []
+    assert opened.stage("use").sources == [{"stage": "make", "bytes": 4 << 20}]
+    assert make.files[0] == {"path": str(work / "d0"), "read_bytes": 0, "written_bytes": 30 << 20}
+    assert all(row["stragglers"] == ["0"] for row in make.accesses["balance"] if row["figure"] == "bytes")
+    rank = opened.rank(0)
+    assert rank.written_bytes == 30 << 20 and [row["name"] for row in rank.others] == list("012345")
+    (host,) = {process.host for process in opened.processes.itertuples()}
+    assert opened.host(host).written_bytes == 44 << 20
+    with pytest.raises(QueryError, match=r"no stage 'mak' \(did you mean 'make'\?\); there is 'make', 'use'"):
+        opened.stage("mak")
+    for kind, name in (("stage", "make"), ("host", host), ("rank", "0")):
+        text = run_cli(kind, run, name)
+        assert text.returncode == 0 and text.stdout.startswith(f"{kind} {name}\n"), text.stderr
+        assert max(map(len, text.stdout.splitlines())) <= 80 or len(str(work)) > 60
+        assert json.loads(run_cli(kind, run, name, "--json").stdout) == json.loads(
+            json.dumps(getattr(opened, kind)(name).to_json())
+        )
+    assert "the 5 other ranks" in run_cli("rank", run, "0").stdout
