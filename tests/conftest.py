@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from support import sanitizer, selection
@@ -23,6 +24,10 @@ from tailrace.errors import CoreError
 from tailrace.integrations import environment
 
 SOURCE = Path(__file__).resolve().parent.parent
+
+# By default an example that takes more than 0.2 s is a failure, and on a busy machine any may.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_sessionstart() -> None:
