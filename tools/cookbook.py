@@ -80,7 +80,7 @@ SECTIONS: dict[str, list[Recipe]] = {
             "How much time do opens and look-ups take?",
             "query run --by name --where dir= --where cat=POSIX --agg count --agg sum:dur --sort sum_dur --limit 6",
         ),
-        Recipe("Which rank lags?", "query run --stage sample --by rank --agg count --agg sum:size --agg sum:dur"),
+        Recipe("Does a rank do more than the others?", "rank run 3", "", "", 10),
         Recipe("What sets a task apart from its stage?", "task run sample-3", "", "Beside", 8),
     ],
     "What the I/O is like": [
@@ -89,7 +89,8 @@ SECTIONS: dict[str, list[Recipe]] = {
             "query run --by size:log2 --agg count --agg share:size --where dir=r",
         ),
         Recipe("Who makes the small reads?", "query run --by stage --where 'size<4KiB' --where dir=r --agg count"),
-        Recipe("Is a file read sequentially or at random?", "file run part-03", "", "", 24),
+        Recipe("Is the I/O of a stage sequential or random?", "stage run sample", "", "I/O on files", 14),
+        Recipe("How is one file read, and by whom?", "file run part-03", "", "", 24),
         Recipe(
             "Which files are read the most?",
             "query run --by path --where dir=r --agg sum:size --sort sum_size --limit 6",
@@ -98,7 +99,6 @@ SECTIONS: dict[str, list[Recipe]] = {
             "How do read sizes spread?",
             "query run --by stage --where dir=r --agg p25:size --agg p50:size --agg p75:size --agg max:size",
         ),
-        Recipe("Which interfaces do programs use?", "query run --by cat,stage --agg count --sort count --limit 8"),
     ],
     "Where data comes from and goes to": [
         Recipe("Who made this file, and from what?", "file run counts.txt --up", "", "Made from", 30),
