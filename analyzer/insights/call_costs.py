@@ -31,6 +31,8 @@ INDEPENDENT_SHARE = 0.5
 """Of the calls of MPI-IO that move data, from which on it is used independently (Drishti)."""
 IMBALANCE = 0.15
 """Of the largest rank's time above the mean (Drishti)."""
+LAG_NS = 1_000_000_000
+"""A rank that moved no more than the others lags by so much: less is what a cache or a scheduler does by chance."""
 WRITERS = 2
 """Processes that write one file at once."""
 _STREAM = frozenset(
@@ -198,7 +200,9 @@ def independent(inputs: Inputs) -> pd.DataFrame:
 
 def ranks(inputs: Inputs) -> pd.DataFrame:
     """stage, rank (the slowest), ranks, time_ns (its I/O), mean_ns, largest_over_mean, gini, bytes, all_bytes, outside
-    (whether it is beyond the box plot), gain_ns: its time above the mean. Stages of several ranks."""
+    (whether it is beyond the box plot, and moved more or lags by LAG_NS), gain_ns: its time above the mean. Stages of
+    several ranks.
+    """
     group, rank_of = stage_of_who(inputs), access_patterns.ranks_of(inputs)
     figures = access_patterns.member_figures(inputs)
     table = []
@@ -221,7 +225,8 @@ def ranks(inputs: Inputs) -> pd.DataFrame:
                 "gini": access_patterns.gini(time.astype(np.int64)),
                 "bytes": int(moved[top]),
                 "all_bytes": int(moved.sum()),
-                "outside": top in access_patterns.outliers(time)[1],
+                "outside": top in access_patterns.outliers(time)[1]
+                and (moved[top] * (1 - IMBALANCE) > moved.mean() or time[top] - time.mean() >= LAG_NS),
                 "gain_ns": int(time[top] - time.mean()),
                 "stage_code": int(stage),
             }

@@ -39,7 +39,8 @@ RULE = Rule(
     definition=(
         f"Of {RANKS} or more, one was in calls on files for longer than the box plot's whisker (the third quartile and"
         f" {access_patterns.WHISKER:g} times the distance of the quartiles), and more than {call_costs.IMBALANCE:.0%}"
-        " of its time is above the mean. The estimate is that part: what it would take less if all did the same."
+        " of its time is above the mean; and it moved as much more, or lags by"
+        f" {time_text(call_costs.LAG_NS)}. The estimate is that part: what it would take less if all did the same."
     ),
     advice=(
         "Spread the work: collective calls (MPI_File_write_all) with several aggregators, a part of the file for each"
