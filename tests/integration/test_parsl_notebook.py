@@ -4,6 +4,7 @@ The program is not started by `tailrace run`: trace() attaches to it, then goes 
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +123,52 @@ def test_each_workflow_of_a_process_has_the_run_that_it_asks_for(tmp_path: Path,
     for run in (one, two, four):
         left = [path for place in environment.journal_directories(run.path) for path in place.glob("*.tj")]
         assert left == []
+
+
+def test_a_thread_that_begins_after_the_change_is_in_the_new_run(tmp_path: Path) -> None:
+    # It takes over what is left of a thread that was there at the change, and recorded in the run before.
+    program = """
+        import os, sys, threading
+        from tailrace import context
+
+        def read(name):
+            with open(name, "rb") as file:
+                file.read()
+
+        def stay():
+            read("before")
+            there.set()
+            go.wait()
+
+        there, go = threading.Event(), threading.Event()
+        stays = threading.Thread(target=stay)
+        stays.start()
+        there.wait()
+        print(context.change_run(sys.argv[1]))
+        go.set()
+        stays.join()
+        while len(os.listdir("/proc/self/task")) > 1:  # join() returns before the thread has ended
+            pass
+        later = threading.Thread(target=read, args=("after",))
+        later.start()
+        later.join()
+    """
+    runs = [tmp_path / "one", tmp_path / "two"]
+    for run in runs:
+        (run / "trace").mkdir(parents=True)
+    for name in ("before", "after"):
+        (tmp_path / name).write_text(name)
+    env = environment.task_environment(runs[0], "", {**os.environ, "TAILRACE_JOURNAL_DIR": str(tmp_path)})
+    command = [sys.executable, "-c", dedent(program), str(runs[1])]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n", done.stderr
+    for run, name in zip(runs, ("before", "after"), strict=True):
+        opened = tailrace.open(run)
+        rows = opened.read(["path", "size"], dir="r")
+        sizes = rows.groupby(rows["path"].astype(str))["size"].sum()
+        read = {one: int(sizes.get(str(tmp_path / one), 0)) for one in ("before", "after")}
+        assert read == {"before": 0, "after": 0} | {name: len(name)}, run
+        assert opened.losses.empty
 
 
 def test_a_process_that_was_started_traced_stays_in_its_run(tmp_path: Path) -> None:

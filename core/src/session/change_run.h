@@ -5,8 +5,9 @@
 // of this thread and of ended ones are sealed. In the other run it begins as a process of its own: same pid, a new start.
 //
 // Another thread can't be asked to stop, so its segment stays its own and it moves when it next seals or fills the segment
-// (session/segment.cc, move_on): what it records until then is in the first run, whole. Each segment says which trace file
-// it goes to; `earlier_journals` says where the segments of earlier runs lie.
+// (session/segment.cc, move_on): what it records until then is in the first run, whole. A thread that begins later and
+// takes over such a segment moves at once. Each segment says which trace file it goes to; `earlier_journals` says where
+// the segments of earlier runs lie.
 #pragma once
 
 #include "base/text.h"

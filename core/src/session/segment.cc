@@ -255,6 +255,11 @@ void note_thread(Thread *t) {
   head->mark.store(make_mark(kThreadRecord, static_cast<uint16_t>(t->epoch)), std::memory_order_release);
 }
 
+bool follow_process(Thread *t) {
+  Locked lock(g_session.wiped->sealing);
+  return move_on(t);
+}
+
 void forget_scratch() {
   if (g_session.scratch) free_seal_scratch(g_session.scratch);
   g_session.scratch = nullptr;

@@ -13,6 +13,9 @@ void open_segment(Thread *t);
 bool adopt_segments(uint32_t count, uint32_t mine);
 // Records that the thread continues a segment that another thread began.
 void note_thread(Thread *t);
+// The thread goes on in the run that its process has moved to (session/change_run.h), with a segment there. False: there
+// can be none.
+bool follow_process(Thread *t);
 // In a forked child: frees the sealer's memory, which the parent may have been using.
 void forget_scratch();
 

@@ -250,7 +250,7 @@ Thread *begin_thread() {
   bool first;
   {
     sys::SignalsBlocked signals;
-    bool continues;
+    bool continues, is_behind = false;
     {
       Locked lock(g_session.wiped->table);
       t = free_thread();
@@ -261,12 +261,16 @@ Thread *begin_thread() {
       t->paths_taken = 0;
       t_thread = t;
       continues = t->segment != nullptr;
-      if (!continues) open_segment(t);
+      if (continues) {
+        is_behind = is_of_earlier_run(t->segment);
+      } else {
+        open_segment(t);
+      }
       first = g_session.process_members_bytes && !g_session.start_recorded;
       g_session.start_recorded = g_session.start_recorded || first;
     }
     // Not under the table lock, since it may seal and the sealing lock comes first.
-    if (continues) note_thread(t);
+    if (continues && !(is_behind && follow_process(t))) note_thread(t);
   }
   if (g_thread_key < kInlineKeys) watch_thread_end();
   if (first) record_start(t);
