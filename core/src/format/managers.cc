@@ -91,8 +91,8 @@ struct Found {
       if (static_cast<size_t>(kRows[i].tag) != key || !has(i)) continue;
       if (value.size()) value << kRows[i].before;
       string_view text(values[i]);
-      if (text.size() > sizeof raw) text = slice(text, 0, sizeof raw);
-      value << (kRows[i].use == Use::kPathEnd ? path_end(text) : text);
+      if (kRows[i].use == Use::kPathEnd) text = path_end(text);
+      value << slice(text, 0, text.size() < sizeof raw ? text.size() : sizeof raw);
     }
     encode_tag_value(value.view(), out);
   }
@@ -155,11 +155,11 @@ ProcessTags tags_of_process(string_view given, string_view inherited, string_vie
     const Tag *same = old.find(tag.key);
     return !same || same->value != tag.value;
   });
-  const bool has_task = now.find("task") != nullptr;
-  keep_where(old, [&](const Tag &tag) { return !own.find(tag.key) && !(has_task && is_of_a_task(tag.key)); });
   // A try is one of its own task's.
-  const bool other_task = own.find("task") != nullptr;
-  keep_where(now, [&](const Tag &tag) { return !own.find(tag.key) && !(other_task && tag.key == "try"); });
+  const bool has_task = now.find("task") != nullptr, other_task = own.find("task") != nullptr;
+  const auto gives_way = [&](const Tag &tag) { return own.find(tag.key) || (other_task && tag.key == "try"); };
+  keep_where(old, [&](const Tag &tag) { return !gives_way(tag) && !(has_task && is_of_a_task(tag.key)); });
+  keep_where(now, [&](const Tag &tag) { return !gives_way(tag); });
   Writer managed(work.managed, sizeof work.managed), all(work.all, sizeof work.all);
   if (!tailrace::merge_tags(old, now, managed)) managed.truncate(0);
   parse_or_clear(managed.view(), work.both);

@@ -50,6 +50,7 @@ TEST(Managers, EachGivesItsTags) {
   EXPECT_EQ(found({"NXF_TASK_WORKDIR=/w/work/ab/cdef01"}), "task=ab/cdef01");
   EXPECT_EQ(found({"NXF_TASK_WORKDIR=/w/work/ab/cdef01/"}), "task=ab/cdef01");
   EXPECT_EQ(found({"NXF_TASK_WORKDIR=x"}), "task=x");
+  EXPECT_EQ(found({"NXF_TASK_WORKDIR=/" + std::string(2000, 'w') + "/ab/cdef01"}), "task=ab/cdef01");
   EXPECT_EQ(found({"PARALLEL_SEQ=3", "PARALLEL_PID=77"}), "task=77.3");
   EXPECT_EQ(found({"FLUX_JOB_ID=f1", "FLUX_TASK_RANK=1"}), "job=f1,rank=1");
   EXPECT_EQ(found({"AWS_BATCH_JOB_ID=u:3", "AWS_BATCH_JOB_ATTEMPT=1"}), "task=u:3,try=1,job=u:3");
@@ -103,6 +104,9 @@ TEST(Managers, AChildTakesItsOwnVariablesBeforeThoseOfItsParent) {
   // A workflow manager's task in a job: nothing of the job's stays but its number.
   EXPECT_EQ(tags("stage=sim,task=7,try=1,job=7", "stage=sim,task=7,try=1,job=7", "task=a/b,job=7").first,
             "task=a/b,job=7");
+  // The same where its parent gave it a task of its own, which is not the other one's second try.
+  EXPECT_EQ(tags("stage=sim,task=mine,try=2,job=7", "stage=sim,task=7,try=2,job=7", ""),
+            std::make_pair(std::string("stage=sim,task=mine,job=7"), std::string("stage=sim,job=7")));
   // An adapter has set the task in between.
   EXPECT_EQ(tags("stage=align,task=3,job=7", "stage=sim,task=7,job=7", "stage=sim,task=7,job=7").first,
             "stage=align,task=3,job=7");
