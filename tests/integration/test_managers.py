@@ -102,6 +102,21 @@ def test_a_worker_has_the_tags_of_the_task_that_it_runs_now(traced: Callable[...
     assert tags(trace, tmp_path / "behind") == nobody
 
 
+def test_threads_that_change_variables_at_once_leave_the_tags_of_all(
+    traced: Callable[..., Trace], tmp_path: Path, program: Callable[[str], Path]
+) -> None:
+    rounds = 5000
+    trace = traced(program("retagged"), rounds)
+    begin = str(tmp_path.resolve() / "round")
+    found = {
+        (event["path"].removeprefix(begin), event["args"].get("workflow"), event["args"].get("tag.try"))
+        for event in trace.events
+        if event["path"] and event["path"].startswith(begin)
+    }
+    expected = {(str(number),) * 3 for number in range(1, rounds + 1)}
+    assert found - expected == expected - found == set()
+
+
 @pytest.mark.skipif(not shutil.which("parallel"), reason="no GNU parallel: apt-get install parallel")
 def test_each_job_of_gnu_parallel_is_a_task(traced: Callable[..., Trace], tmp_path: Path) -> None:
     trace = traced("parallel", "--will-cite", "cp in {}", ":::", "a", "b", "c", HOME=str(tmp_path))

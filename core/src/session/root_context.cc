@@ -48,9 +48,10 @@ void renew_root_context() {
   auto *work = static_cast<Renewal *>(sys::allocate_pages(sizeof(Renewal)));
   if (!work) return;
   Writer found(work->found, sizeof work->found);
-  find_managed_tags(environ, found);
   {
     Locked lock(g_session.wiped->table);
+    // Under the lock, so that of two threads that have changed one the last finds what both have set.
+    find_managed_tags(environ, found);
     if (found.view() != g_session.managed.load()->found) make_root_context(found.view(), work->tags);
   }
   sys::munmap(work, sizeof(Renewal));
