@@ -123,9 +123,9 @@ def change_run(run_dir: str | Path) -> None:
     """Traces this process into another run from now on: it ends in the run that it was attached to, which is whole, and
     begins in the other one as a process with the same pid and a new start.
 
-    Threads that were there before and are not the calling one follow with their next block (after 10 s, or some thousand
-    calls); programs that are started follow at once. Raises CoreError when this process was not attached by `attach`,
-    or can't change.
+    Threads that were there before and are not the calling one follow with their next block (after 10 s, or some
+    thousand calls); programs that are started follow at once. Raises CoreError when this process was not attached by
+    `attach`, or can't change.
     """
     if not is_attached():
         raise CoreError(

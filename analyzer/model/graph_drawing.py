@@ -150,7 +150,7 @@ def _without_cycles(graph: nx.DiGraph[str]) -> nx.DiGraph[str]:
 
 
 def _ordered(layers: list[list[_At]], links: Iterable[tuple[_At, _At]]) -> list[list[_At]]:
-    """The layers, each in the order of the mean places of its neighbours to one side, in sweeps to and fro."""
+    """The layers, each in the order of the mean places of its neighbours to one side, in sweeps in both directions."""
     before: dict[_At, list[_At]] = {}
     after: dict[_At, list[_At]] = {}
     for source, target in links:

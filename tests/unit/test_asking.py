@@ -81,7 +81,7 @@ def test_explain_is_what_the_command_prints(run: Run) -> None:
     ("asked", "words"),
     [
         ({"by": "stages"}, "did you mean 'stage'"),
-        ({"stage": "mkae"}, "did you mean 'make'"),
+        ({"stage": "mkke"}, "did you mean 'make'"),
         ({"where": "path=/mid/77"}, "no event is on a file called"),
         ({"aggs": "sun:size"}, "did you mean 'sum"),
         ({"where": "size"}, "is no condition"),

@@ -32,9 +32,7 @@ def sum_files(
     keys: Sequence[str],
     values: Sequence[str],
     mounts: Sequence[tuple[str, str, str, str]] = (),
-) -> tuple[
-    list[tuple[tuple[str | int | None, ...], int, int, list[tuple[int, int, int | None, int | None]]]], int
-]: ...
+) -> tuple[list[tuple[tuple[str | int | None, ...], int, int, list[tuple[int, int, int | None, int | None]]]], int]: ...
 def columns() -> list[tuple[str, str, bool]]: ...
 
 # foreign.cc
