@@ -94,8 +94,10 @@ class Player:
         work: dict[int, list[int]],
         lags: dict[int, Lag],
         workers: Workers | None,
+        first_ns: int,
     ) -> None:
         self.tasks, self.work, self.lags, self.limited = tasks, work, lags, workers is not None
+        self.first_ns = first_ns  # the begin of the run, from which lags are measured, too
         self.moments = {t: task.moments for t, task in tasks.items()}
         self.given, self.giver = [-1] * given, [-1] * given
         self.waiting: dict[int, list[int]] = {}  # what is not given yet -> the tasks at gates for it
@@ -118,7 +120,7 @@ class Player:
     def play(self) -> Play:
         """All tasks, from the first submission to the last end."""
         for t in self.to_submit.get(-1, ()):
-            self._gate(t, self.tasks[t].floor_ns)
+            self._gate(t, max(self.tasks[t].floor_ns, self.first_ns))
         while True:
             while self.steps:
                 now, kind, _, t = heappop(self.steps)

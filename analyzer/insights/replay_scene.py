@@ -141,8 +141,9 @@ class Scene:
         given = Gifts(tasks, len(self.start))
         self._hand_over(given, change)
         for before, after in self.program:
-            for t in after:
-                given.after_all(tuple(before), t)
+            barrier = given.barrier(tuple(before)) if before else -1
+            for t in after if before else ():
+                given.after(barrier, t)
         self._submissions(given)
         return tasks, given.count
 
@@ -259,7 +260,8 @@ class Scene:
         if change.streamed is not None or change.undeclared:
             observed, given = self._tasks(change)
             lags = {t: lags.get(t, Lag(0, {})) for t in observed}
-        return Player(observed, given, self.work(observed, change), lags, self._workers(change.workers)).play()
+        workers = self._workers(change.workers)
+        return Player(observed, given, self.work(observed, change), lags, workers, first_ns).play()
 
     def _workers(self, each: int | None) -> Workers | None:
         if self.workers is None:
@@ -291,11 +293,6 @@ class Gifts:
         if producer not in self.ends:
             self.ends[producer] = self._new(task, task.end_ns - task.start_ns)
         self.tasks[consumer].gates.setdefault(0, []).append(self.ends[producer])
-
-    def after_all(self, producers: tuple[int, ...], consumer: int) -> None:
-        """The consumer begins when all producers are over."""
-        if producers:
-            self.after(self.barrier(producers), consumer)
 
     def barrier(self, producers: tuple[int, ...]) -> int:
         """The number of the barrier of these tasks."""
@@ -347,9 +344,9 @@ class Awaited:
 
     def by(self, name: TaskName) -> int:
         """The task or barrier; -1 without one."""
-        line = list[TaskName]()
+        line: dict[TaskName, None] = {}
         while name not in self.found and name not in line:
-            line.append(name)
+            line[name] = None
             if name not in self.after:
                 break
             name = self.after[name]

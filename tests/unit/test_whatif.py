@@ -55,6 +55,13 @@ class TestTier:
         assert twice.assumed == ["1 file by '/a' (1.95 KiB in 80.0 ms of calls) 2 times as fast"]
         assert twice.low_ns <= twice.estimate_ns <= twice.high_ns
 
+    def test_without_workers_the_interval_is_that_of_the_tasks(self) -> None:
+        found = asked(two_steps().run(), tier="/a=2x")
+        assert found.workers is None
+        # A stage of one task spreads by a tenth: of 75 ms in a and 75 ms in b as independent, twice.
+        assert found.high_ns - found.estimate_ns == pytest.approx(2 * 0.1 * 75 * MS * 2**0.5, rel=0.01)
+        assert found.estimate_ns - found.low_ns == pytest.approx(found.high_ns - found.estimate_ns, abs=2)
+
     def test_a_rate_is_compared_with_the_measured_one(self) -> None:
         measured = 2000 / 80e-3
         assert asked(two_steps().run(), tier=[f"/*={measured * 4:.0f}B/s"]).saved_ns == 60 * MS
