@@ -4,6 +4,7 @@
 // err, error, warn and their kin are no standard's, and short names: programs have libraries with functions of their own
 // by these names and with other parameters, as Slurm's error(format, ...). Calls of those pass as they are, unrecorded.
 #include <err.h>
+#include <errno.h>
 #include <error.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "hooks/messages.h"
 #include "hooks/stream.h"
 #include "linker/real.h"
@@ -84,10 +86,31 @@ TAILRACE_HOOK void psignal(int signal, const char *text) {
   REAL(psignal)(signal, text);
 }
 
-// Passes the call on with its registers and up to 256 bytes of its stack, more than such functions take.
-#define PASS_ON(symbol) \
-  __builtin_return(     \
-      __builtin_apply(reinterpret_cast<void (*)(...)>(real_address(Fn::f_##symbol)), __builtin_apply_args(), 256))
+namespace {
+
+// How much of the stack is passed on, from where the caller's arguments begin: more than such functions take, but not past
+// the stack's end, where the caller is the first function on it.
+size_t passed_bytes(const void *arguments) {
+  constexpr size_t kMost = 256, kPage = 4096;
+  // The block of __builtin_apply_args() begins with their address.
+  const char *from = *static_cast<const char *const *>(arguments);
+  const size_t in_page = kPage - reinterpret_cast<uintptr_t>(from) % kPage;
+  if (in_page >= kMost) return kMost;
+  // The kernel reads the mask before it refuses what is to be done with it.
+  constexpr int kNothingKnown = -1;
+  const long status = sys::call(SYS_rt_sigprocmask, kNothingKnown, sys::pointer(from + in_page), 0, sizeof(uint64_t));
+  return status == -EFAULT ? in_page : kMost;
+}
+
+}  // namespace
+
+// Passes the call on with its registers and a part of its stack.
+#define PASS_ON(symbol)                                                                                        \
+  do {                                                                                                         \
+    void *const arguments = __builtin_apply_args();                                                            \
+    __builtin_return(__builtin_apply(reinterpret_cast<void (*)(...)>(real_address(Fn::f_##symbol)), arguments, \
+                                     passed_bytes(arguments)));                                                \
+  } while (false)
 
 // Defined by other names than libc's: its declarations say that some of them never return.
 #define NAMED(symbol) __asm__(#symbol)
