@@ -79,7 +79,7 @@ def _gate(text: str) -> str:
     name = text.removeprefix("finding:")
     known = [ANY, *RANK, *(rule.kind for rule in RULES)]
     if name == text or name not in known:
-        hint = nearest.hint(name, known)
+        hint = f" (did you mean 'finding:{name}'?)" if name in known else nearest.hint(name, known)
         raise UsageError(f"--fail-on {text!r}{hint}: write finding: and {', '.join((ANY, *RANK))} or a finding's name")
     return name
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 HOST = "127.0.0.1"
@@ -43,12 +45,20 @@ class Server(ThreadingHTTPServer):
 
     def wanted(self, target: str) -> Path | None:
         """The file that a request names."""
-        path = urlsplit(target).path
+        try:
+            path = urlsplit(target).path
+        except ValueError:
+            return None  # no address at all, as in http://[/
         _, _, rest = path.partition("/")
         token, slash, name = rest.partition("/")
         # In constant time, so that the token can't be found letter by letter.
         right = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         return self.files.get(name) if right and slash else None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a browser that took the part that it needed, and went."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +111,22 @@ def test_nothing_else_is_served(served: tuple[subprocess.Popen[str], dict[str, s
     assert asked(addresses["page"], path, method="POST")[0] == 501
 
 
+def test_what_is_no_address_and_a_browser_that_goes_are_not_said(
+    served: tuple[subprocess.Popen[str], dict[str, str]],
+) -> None:
+    _, addresses = served
+    page = urlsplit(addresses["page"])
+    with socket.create_connection((page.hostname, page.port), timeout=LIMIT_S) as connection:
+        connection.sendall(f"GET http://[/x HTTP/1.1\r\nHost: {page.netloc}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 404 ")
+    with socket.create_connection((page.hostname, page.port), timeout=LIMIT_S) as connection:
+        connection.sendall(f"GET {page.path} HTTP/1.1\r\nHost: {page.netloc}\r\n\r\n".encode())
+        connection.recv(1)
+        # Its end is a reset, also where all was sent.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    # test_ctrl_c_ends_it_and_leaves_nothing reads what was said.
+
+
 def test_it_listens_on_this_machine_only(served: tuple[subprocess.Popen[str], dict[str, str]]) -> None:
     process, addresses = served
     port = urlsplit(addresses["page"]).port
@@ -156,8 +173,10 @@ def test_ctrl_c_ends_it_and_leaves_nothing(served: tuple[subprocess.Popen[str], 
     process, _ = served
     folders = [Path(entry) for entry in _open_folders(process)]
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=LIMIT_S)
+    _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
+    assert said.splitlines()[0] == "Ctrl-C ends it."
+    assert "Exception" not in said
     assert not any(folder.exists() for folder in folders)
     assert folders
 

@@ -692,7 +692,9 @@ def test_a_report_fails_on_the_findings_that_are_forbidden(tmp_path: Path) -> No
     report.command.main([path, "--fail-on", "finding:race"], standalone_mode=False)
     with pytest.raises(UsageError, match="did you mean 'many flushes'"):
         report.command.main([path, "--fail-on", "finding:many flush"], standalone_mode=False)
-    with pytest.raises(UsageError, match="write finding: and any, failure, race"):
+    with pytest.raises(
+        UsageError, match=r"'race' \(did you mean 'finding:race'\?\): write finding: and any, failure, race"
+    ):
         report.command.main([path, "--fail-on", "race"], standalone_mode=False)
 
 
