@@ -169,7 +169,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     out["again_bytes"], out["shared_bytes"] = again, shared
     code = np.full(len(m.bursts), -1, dtype=np.int64)
     code[np.flatnonzero(data)[moved]] = place
-    times = _of(m.table.times, code)
+    times = regrouped(m.table.times, code)
     out["time_ns"] = intervals.length(intervals.union(times), count)
     busy, span = _sums(times.group, times.weight, count), bursts["last_ns"] - bursts["first_ns"]
     calls = out["calls"].to_numpy() - np.bincount(place, minlength=count)
@@ -214,7 +214,7 @@ def _ranges(
     for code, first in ((own, own_first), (common, common_first)):
         of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
         of_burst[rows] = code
-        covered = intervals.length(intervals.union(_of(m.table.extents, of_burst)), len(first))
+        covered = intervals.length(intervals.union(regrouped(m.table.extents, of_burst)), len(first))
         lengths.append(_sums(place[first], covered, count))
     known = bursts["bytes"].to_numpy() - bursts["loose_bytes"].to_numpy() + bursts["mapped_bytes"].to_numpy()
     moved = _sums(place, known, count)
@@ -259,7 +259,8 @@ def _sums(group: Ints, values: Ints, count: int) -> Ints:
     return total
 
 
-def _of(rows: Intervals, code: Ints) -> Intervals:
+def regrouped(rows: Intervals, code: Ints) -> Intervals:
+    """The intervals with the code of their group in its place, -1: left out."""
     group = code[rows.group]
     keep = group >= 0
     return Intervals(group[keep], *(column[keep] for column in rows[1:]))
@@ -316,7 +317,9 @@ def _metadata(inputs: Inputs, group: Ints, names: Objects) -> pd.DataFrame:
     distinct = pd.DataFrame({"group": of_pair, "file": pairs["file"].to_numpy()})[of_pair >= 0].drop_duplicates()
     out["files"] = np.bincount(distinct["group"].to_numpy(dtype=np.int64), minlength=count)
     busy = m.table.busy
-    times = _of(busy, np.where(np.arange(len(group) * kinds) % kinds == edge_table.META, np.repeat(group, kinds), -1))
+    times = regrouped(
+        busy, np.where(np.arange(len(group) * kinds) % kinds == edge_table.META, np.repeat(group, kinds), -1)
+    )
     out["time_ns"] = intervals.length(intervals.union(times), count)
     first, last = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
     mine = of_row >= 0
@@ -369,6 +372,9 @@ def _opens(inputs: Inputs, names: Objects, keep: Bools) -> pd.DataFrame:
 
 
 def _balance(inputs: Inputs, group: Ints, names: Objects, by: str) -> pd.DataFrame:
+    if by == "task":
+        none: pd.DataFrame = pd.DataFrame()
+        return none
     rows = []
     ranks = ranks_of(inputs)
     tasks = np.array([inputs.called(task) for task in range(len(inputs.tasks))], dtype=object)
@@ -379,7 +385,7 @@ def _balance(inputs: Inputs, group: Ints, names: Objects, by: str) -> pd.DataFra
         of = "rank" if several else "task"
         mine &= (ranks != "") if several else inputs.works[inputs.of_who]
         member, found = pd.factorize(ranks[mine] if several else inputs.of_who[mine])
-        if len(found) < 2 or by == "task":
+        if len(found) < 2:
             continue
         words = [str(one) for one in (found if several else tasks[found])]
         for figure, values in figures.items():

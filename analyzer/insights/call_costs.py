@@ -139,32 +139,31 @@ def shared(inputs: Inputs) -> pd.DataFrame:
     regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
     picked = m.classed(("data",)) & regular & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
     picked &= (m.bursts["calls"] > 0).to_numpy()
-    group = stage_of_who(inputs)
-    bursts = m.bursts[picked].assign(row=np.flatnonzero(picked))
-    bursts = bursts.assign(stage=group[bursts["who"].to_numpy()])
-    sums = bursts.groupby(["stage", "file"]).agg(
-        processes=("who", "nunique"), calls=("calls", "sum"), bytes=("bytes", "sum")
-    )
-    sums = sums[(sums["processes"] >= WRITERS) & (sums["bytes"] < LARGE_BYTES * sums["calls"])]
+    bursts = m.bursts[picked]
+    bursts = bursts.assign(stage=stage_of_who(inputs)[bursts["who"].to_numpy()])
+    by_file = bursts.groupby(["stage", "file"])
+    code = by_file.ngroup().to_numpy(dtype=np.int64)
+    sums = by_file.agg(calls=("calls", "sum"), bytes=("bytes", "sum"))
+    sums["together"] = _at_once(bursts.assign(code=code), len(sums))
+    of_burst = np.full(len(m.bursts), -1, dtype=np.int64)
+    of_burst[picked] = code
+    running = access_patterns.regrouped(m.table.times, of_burst)
+    sums["time_ns"] = intervals.length(intervals.union(running), len(sums))
+    sums = sums[(sums["together"] >= WRITERS) & (sums["bytes"] < LARGE_BYTES * sums["calls"])]
     table = []
-    for (stage, file), row in sums.iterrows():
-        mine = bursts[(bursts["stage"] == stage) & (bursts["file"] == file)]
-        together = _at_once(mine)
-        if together < WRITERS:
-            continue
-        time = _running(m.table.times, mine["row"].to_numpy())
-        calls, moved = int(row["calls"]), int(row["bytes"])
+    for row in sums.reset_index().to_dict("records"):
+        calls, moved, time = int(row["calls"]), int(row["bytes"]), int(row["time_ns"])
         table.append(
             {
-                "stage": _stage(inputs, stage),
-                "path": str(m.paths[int(file)]),
-                "processes": together,
+                "stage": _stage(inputs, row["stage"]),
+                "path": str(m.paths[int(row["file"])]),
+                "processes": int(row["together"]),
                 "calls": calls,
                 "bytes": moved,
                 "mean_bytes": moved / calls,
                 "time_ns": time,
                 "gain_ns": int(time * max(1 - -(-moved // LARGE_BYTES) / calls, 0)),
-                "stage_code": int(stage),
+                "stage_code": int(row["stage"]),
             }
         )
     return _largest(table)
@@ -303,21 +302,21 @@ def _busy(inputs: Inputs, actors: Bools, kinds: Sequence[int]) -> int:
     return _united(busy, actors[busy.group // count] & np.isin(busy.group % count, kinds))
 
 
-def _running(times: Intervals, bursts: Ints) -> int:
-    return _united(times, np.isin(times.group, bursts))
-
-
 def _united(rows: Intervals, keep: Bools) -> int:
     group = np.zeros(int(keep.sum()), dtype=np.int64)
     return int(intervals.length(intervals.union(Intervals(group, *(column[keep] for column in rows[1:]))), 1)[0])
 
 
-def _at_once(bursts: pd.DataFrame) -> int:
-    """The most actors whose spans on a file overlap."""
-    spans = bursts.groupby("who").agg(first=("first_ns", "min"), last=("last_ns", "max"))
+def _at_once(bursts: pd.DataFrame, count: int) -> Ints:
+    """By code the most actors whose spans on a file overlap."""
+    spans = bursts.groupby(["code", "who"]).agg(first=("first_ns", "min"), last=("last_ns", "max")).reset_index()
     when = np.concatenate([spans["first"].to_numpy(), spans["last"].to_numpy()])
-    step = np.repeat((1, -1), len(spans))
-    return int(np.cumsum(step[np.lexsort((step, when))]).max(initial=0))
+    step, code = np.repeat((1, -1), len(spans)), np.tile(spans["code"].to_numpy(dtype=np.int64), 2)
+    order = np.lexsort((step, when, code))
+    most = np.zeros(count, dtype=np.int64)
+    # The steps of a code sum to 0, so the next one begins at 0 again.
+    np.maximum.at(most, code[order], np.cumsum(step[order]))
+    return most
 
 
 def _largest(rows: Sequence[Mapping[str, object]], by: str = "gain_ns") -> pd.DataFrame:

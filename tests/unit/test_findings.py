@@ -21,9 +21,10 @@ from test_insights import declared
 import tailrace
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
-from tailrace.analyzer.insights import insights
+from tailrace.analyzer.insights import call_costs, insights
 from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
+from tailrace.analyzer.util import intervals
 from tailrace.cli import query, report
 from tailrace.errors import FindingError, UsageError
 
@@ -732,3 +733,26 @@ def test_the_documentation_has_every_finding() -> None:
 def test_a_threshold_is_reached_from_its_value_on(part: int, reached: bool) -> None:
     assert Threshold(1, "% of the makespan").reached(part, 1000) == reached
     assert not Threshold(1, "% of the makespan").reached(0, 0), "nothing is no part of nothing"
+
+
+def test_files_of_several_writers_are_counted_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    # /f7 has 2 + 7 % 3 writers: two at once from 0 on, the others one after the other.
+    for file in range(30):
+        for writer in range(2 + file % 3):
+            first = 0 if writer < 2 else 10 * writer
+            for call in range(2):
+                at = {"at_ms": first + 2 * call, "dur": 1_000 * (file + 1), "pid": writer + 1}
+                story.write(f"/f{file}", 100 * writer + 10 * call, 10, task=f"t{writer}", stage="s", **at)
+    inputs = insights(story.run()).inputs
+    unions: list[int] = []
+    union = intervals.union
+    monkeypatch.setattr(intervals, "union", lambda rows: [unions.append(1), union(rows)][1])
+    found = call_costs.shared(inputs).set_index("path")
+    assert len(unions) == 1
+    for file in range(30):
+        row = found.loc[f"/f{file}"]
+        writers = 2 + file % 3
+        assert (row["processes"], row["calls"], row["bytes"]) == (2, 2 * writers, 20 * writers)
+        # The two write at the same times.
+        assert row["time_ns"] == 2 * (writers - 1) * 1_000 * (file + 1)
