@@ -167,13 +167,16 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     _add_orders(out, sums, firsts)
     again, shared = _ranges(inputs, data, place, np.flatnonzero(data)[moved], count, bursts[moved])
     out["again_bytes"], out["shared_bytes"] = again, shared
+    # A burst without a call is an open that truncated the file, whose time is that of a metadata call.
+    called = bursts["calls"].to_numpy()[moved] > 0
+    running = np.where(called, place, -1)
     code = np.full(len(m.bursts), -1, dtype=np.int64)
-    code[np.flatnonzero(data)[moved]] = place
+    code[np.flatnonzero(data)[moved]] = running
     times = regrouped(m.table.times, code)
     out["time_ns"] = intervals.length(intervals.union(times), count)
     busy, span = _sums(times.group, times.weight, count), bursts["last_ns"] - bursts["first_ns"]
-    calls = out["calls"].to_numpy() - np.bincount(place, minlength=count)
-    idle = np.maximum(_sums(place, span.to_numpy()[moved], count) - busy, 0)
+    calls = out["calls"].to_numpy() - np.bincount(place[called], minlength=count)
+    idle = np.maximum(_sums(running, span.to_numpy()[moved], count) - busy, 0)
     out["gap_ns"] = np.where(calls > 0, idle / np.maximum(calls, 1), 0).astype(np.int64)
     out["placed"], out["unaligned"] = sums["placed"], sums["unaligned"]
     result: pd.DataFrame = out.sort_values(["bytes", "calls"], ascending=False, kind="stable", ignore_index=True)

@@ -21,7 +21,7 @@ from test_insights import declared
 import tailrace
 from support.flowcase import MS, T0_NS, FakeRun, Story
 from support.story_run import on_disk
-from tailrace.analyzer.insights import call_costs, insights
+from tailrace.analyzer.insights import access_patterns, call_costs, insights
 from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
 from tailrace.analyzer.util import intervals
@@ -756,3 +756,14 @@ def test_files_of_several_writers_are_counted_in_one_pass(monkeypatch: pytest.Mo
         assert (row["processes"], row["calls"], row["bytes"]) == (2, 2 * writers, 20 * writers)
         # The two write at the same times.
         assert row["time_ns"] == 2 * (writers - 1) * 1_000 * (file + 1)
+
+
+def test_the_time_of_an_open_that_truncates_is_not_that_of_writes() -> None:
+    story = Story()
+    story.create("/a", task="a", stage="s", at_ms=0, dur=9 * MS)
+    for number in range(3):
+        # Apart by less than what divides bursts.
+        at = {"at_ms": 10 + number * 0.015, "dur": 10_000}
+        story.write("/a", 100 * number, 100, task="a", stage="s", **at)
+    (row,) = access_patterns.accesses(insights(story.run()).inputs).data.to_dict("records")
+    assert (row["calls"], row["bytes"], row["time_ns"], row["gap_ns"]) == (3, 300, 30_000, 5_000)
