@@ -46,7 +46,8 @@ def put_accesses(found: Accesses, indent: int = 0) -> None:
     rows = found.to_json()
     names = list(dict.fromkeys(row["group"] for name in ("data", "metadata") for row in rows[name]))
     if not names:
-        put("No calls on files of data.", indent)
+        whose = "No process with a rank made a call" if found.by == "rank" else "No calls"
+        put(f"{whose} on files of data.", indent)
     for number, name in enumerate(names[:MOST]):
         if number:
             put()

@@ -74,8 +74,8 @@ def group_profile(run: AnalyzedRun, kind: str, name: str) -> GroupProfile:
     group, names = access_patterns.groups(inputs, kind)
     known = [str(one) for one in names]
     if name not in known:
-        shown = ", ".join(map(repr, known[:20])) or "none"
-        raise QueryError(f"{run.path}: there is no {kind} {name!r}{nearest.hint(name, known)}; there is {shown}")
+        shown = f"there is {', '.join(map(repr, known[:20]))}" if known else f"the run has no {kind}s"
+        raise QueryError(f"{run.path}: there is no {kind} {name!r}{nearest.hint(name, known)}; {shown}")
     at = known.index(name)
     mine = group == at
     m = inputs.m

@@ -25,8 +25,8 @@ from tailrace.analyzer.insights import access_patterns, call_costs, insights
 from tailrace.analyzer.insights.finding import RANK, Finding, Rule, Threshold
 from tailrace.analyzer.insights.findings import RULES
 from tailrace.analyzer.util import intervals
-from tailrace.cli import query, report
-from tailrace.errors import FindingError, UsageError
+from tailrace.cli import access, query, report
+from tailrace.errors import FindingError, QueryError, UsageError
 
 ROOT = Path(__file__).parents[2]
 
@@ -767,3 +767,14 @@ def test_the_time_of_an_open_that_truncates_is_not_that_of_writes() -> None:
         story.write("/a", 100 * number, 100, task="a", stage="s", **at)
     (row,) = access_patterns.accesses(insights(story.run()).inputs).data.to_dict("records")
     assert (row["calls"], row["bytes"], row["time_ns"], row["gap_ns"]) == (3, 300, 30_000, 5_000)
+
+
+def test_a_run_without_ranks_is_told_so(tmp_path: Path) -> None:
+    story = Story()
+    story.write("/a", 0, 100, task="a", stage="s")
+    path = str(on_disk(story.run(), tmp_path / "run").path)
+    assert CliRunner().invoke(access.command, [path, "--by", "rank"]).output == (
+        "No process with a rank made a call on files of data.\n"
+    )
+    with pytest.raises(QueryError, match="there is no rank '0'; the run has no ranks"):
+        tailrace.open(path).rank(0)
