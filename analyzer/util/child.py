@@ -90,12 +90,14 @@ def _read_within(descriptor: int, seconds: float | None) -> bytearray | None:
     """All bytes up to the end of a pipe; None when its end has not come in this time, or not within RESULT_BYTES."""
     deadline = None if seconds is None else time.monotonic() + seconds
     text = bytearray()
+    # Not select(), which takes no descriptor from 1024 on.
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
     while len(text) <= RESULT_BYTES:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return None
-        ready, _, _ = select.select([descriptor], [], [], left)
-        if ready:
+        if poll.poll(None if left is None else left * 1000):
             part = os.read(descriptor, 1 << 16)
             if not part:
                 return text
