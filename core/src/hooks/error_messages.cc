@@ -1,7 +1,7 @@
 // Hooks: messages to stderr, whose length libc does not return. It is computed by the rules of the man pages (err(3),
 // error(3), perror(3)).
 //
-// err, error, warn and their kin are no standard's, and short names: programs have libraries with functions of their own
+// err, error, warn and the like are no standard's, and short names: programs have libraries with functions of their own
 // by these names and with other parameters, as Slurm's error(format, ...). Calls of those pass as they are, unrecorded.
 #include <err.h>
 #include <errno.h>
