@@ -110,7 +110,7 @@ struct Spare {
   SegmentHeader *segment;
   const Thread *last;
 };
-constexpr uint32_t kSparesOfAll = 6, kSparesOfAThread = 2, kMostSpares = 32;
+constexpr uint32_t kSparesOfAll = 2, kSparesOfAThread = 2, kMostSpares = 32;
 struct SealerBoard;
 
 // Where the segments of a run lie that this process has left (session/change_run.h).
