@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/arena.h"
-#include "base/sys.h"
+#include "format/managers.h"
 #include "session/context.h"
 #include "session/session.h"
 
@@ -22,17 +22,16 @@ const ManagedTags *keep(string_view found, string_view used) {
   return new (memory) ManagedTags{{text, found.size()}, {behind, used.size()}};
 }
 
-struct Renewal {
-  TagsOfProcess tags;
-  char found[kMaxTagsBytes];
-};
+// Under the table lock, or before any thread runs; too large for the stack of a thread.
+TagsOfProcess g_tags;
+char g_found[kMaxTagsBytes];
 
 }  // namespace
 
-bool make_root_context(string_view found, TagsOfProcess &work) {
+bool make_root_context(string_view found) {
   Session &g = g_session;
   const ProcessTags tags = tags_of_process(g.environment[Setting::TAILRACE_TAGS],
-                                           g.environment[Setting::TAILRACE_MANAGED_TAGS], found, work);
+                                           g.environment[Setting::TAILRACE_MANAGED_TAGS], found, g_tags);
   Context *root = intern_context(tags.all);
   const ManagedTags *managed = root ? keep(found, tags.managed) : nullptr;
   if (managed) {
@@ -45,16 +44,11 @@ bool make_root_context(string_view found, TagsOfProcess &work) {
 }
 
 void renew_root_context() {
-  auto *work = static_cast<Renewal *>(sys::allocate_pages(sizeof(Renewal)));
-  if (!work) return;
-  Writer found(work->found, sizeof work->found);
-  {
-    Locked lock(g_session.wiped->table);
-    // Under the lock, so that of two threads that have changed one the last finds what both have set.
-    find_managed_tags(environ, found);
-    if (found.view() != g_session.managed.load()->found) make_root_context(found.view(), work->tags);
-  }
-  sys::munmap(work, sizeof(Renewal));
+  // Looked for under the lock, so that of two threads that have changed a variable the last finds what both have set.
+  Locked lock(g_session.wiped->table);
+  Writer found(g_found, sizeof g_found);
+  find_managed_tags(environ, found);
+  if (found.view() != g_session.managed.load()->found) make_root_context(found.view());
 }
 
 }  // namespace tailrace

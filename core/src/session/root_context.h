@@ -2,13 +2,12 @@
 #pragma once
 
 #include "base/text.h"
-#include "format/managers.h"
 
 namespace tailrace {
 
 // Makes it from `found`, what the variables give. Call with the table lock held, or before any thread runs. Without
 // memory the context of before stays; false where there is none.
-bool make_root_context(string_view found, TagsOfProcess &work);
+bool make_root_context(string_view found);
 
 // After the program has changed a manager's variable: makes it again. Threads in a context of their own stay there.
 void renew_root_context();

@@ -194,8 +194,7 @@ bool prepare() {
   read_host_name();
   start_clock();
   read_detail();
-  TagsOfProcess work;
-  if (!make_root_context(g.environment.managed, work)) return false;
+  if (!make_root_context(g.environment.managed)) return false;
   Identity given(g.environment[Setting::TAILRACE_PROCESS]);
   g.journal_uid = given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
   begin_process();
