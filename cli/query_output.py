@@ -32,14 +32,21 @@ def _plain_table(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> N
 
 
 def _plain_csv(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
-    csv.writer(utf8_output(), lineterminator="\n").writerows([names, *rows])
+    file = utf8_output()
+    csv.writer(file, lineterminator="\n").writerows([names, *_for(file, rows)])
 
 
 def _plain_json(names: list[str], rows: list[tuple[Any, ...]], unit: Unit) -> None:
+    file = utf8_output()
     # As pandas writes all other tables: ten decimals, slashes escaped.
-    cells = ([round(cell, 10) if isinstance(cell, float) else cell for cell in row] for row in rows)
+    cells = ([round(cell, 10) if isinstance(cell, float) else cell for cell in row] for row in _for(file, rows))
     lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, separators=(",", ":")) for row in cells)
-    utf8_output().write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
+    file.write(f"[{','.join(lines)}]\n".replace("/", "\\/"))
+
+
+def _for(file: TextIO, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows as they are; for a terminal, so that no name in them acts there."""
+    return [tuple(map(_shown_cell, row)) for row in rows] if file.isatty() else rows
 
 
 PLAIN_FORMS = {"table": _plain_table, "csv": _plain_csv, "json": _plain_json}
@@ -119,10 +126,14 @@ def _render(table: pd.DataFrame, unit: Unit) -> None:
 
 def _shown(piece: pd.DataFrame) -> pd.DataFrame:
     """For a terminal: no name in it acts there."""
+    shown: pd.DataFrame = piece.astype(object).map(_shown_cell)
+    return shown
+
+
+def _shown_cell(value: object) -> object:
     from tailrace.analyzer.util.formatting import visible
 
-    shown: pd.DataFrame = piece.astype(object).map(lambda value: visible(value) if isinstance(value, str) else value)
-    return shown
+    return visible(value) if isinstance(value, str) else value
 
 
 def _csv(pieces: Iterator[pd.DataFrame], file: TextIO) -> None:

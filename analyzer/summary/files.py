@@ -24,7 +24,11 @@ def files(
     fates = stages.file_fates(m)
     fates = fates[fates["cls"].isin((file_classes.DATA, file_classes.STREAM))]
     moved = fates["read_bytes"] + fates["written_bytes"]
-    fates = fates.assign(moved=moved).sort_values("moved", ascending=False, kind="stable")
+    # Files have numbers in the order in which the trace's blocks are read: those that moved as much are in the order of
+    # their names and first accesses.
+    began = m.bursts.groupby("file")["first_ns"].min().reindex(fates.index, fill_value=0)
+    fates = fates.assign(moved=moved, path=[str(m.paths[file]) for file in fates.index], began=began)
+    fates = fates.sort_values(["moved", "path", "began"], ascending=[False, True, True], kind="stable")
     shown = fates.head(LIMITS["files"])
     who = m.bursts["who"].to_numpy()
     task_code, _ = dataflow.activities(m, "task")

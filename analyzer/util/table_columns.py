@@ -238,6 +238,16 @@ TABLES = {
             "end_ns": (TIME, "when it ended"),
         },
     ),
+    "process_ranks": Table(
+        "run.process_ranks",
+        "a process that has a rank of a parallel program",
+        {
+            "host": ("", "node on which it ran"),
+            "pid": ("", "process id"),
+            "start": ("ns since the epoch, hex", "when tracing of it began; distinguishes processes of one pid"),
+            "rank": ("", "its rank, as text"),
+        },
+    ),
     "declared_problems": Table(
         "run.declared_problems",
         "a line of a declared file that could not be used",

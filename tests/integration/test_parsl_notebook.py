@@ -13,6 +13,7 @@ from textwrap import dedent
 import pytest
 
 import tailrace
+from support.commands import TAILRACE
 from tailrace import _native
 from tailrace.integrations import environment
 
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.skipif(not json.loads(_native.build_info())["gotcha"], 
 
 PROGRAM = """
     import json, os, sys, threading, time
+    # Parsl starts its interchange by its name.
+    os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     import parsl
     from parsl import bash_app, python_app
     from parsl.config import Config
@@ -173,7 +176,7 @@ def test_a_thread_that_begins_after_the_change_is_in_the_new_run(tmp_path: Path)
 
 def test_a_process_that_was_started_traced_stays_in_its_run(tmp_path: Path) -> None:
     program = "from tailrace.integrations import environment; environment.change_run('/nowhere')"
-    command = ["tailrace", "run", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", program]
+    command = [*TAILRACE, "run", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "traced by who started it" in done.stderr
 

@@ -352,7 +352,7 @@ for i in range(10): os.waitpid(os.posix_spawn("/bin/true", ["true"], {**os.envir
         """
 fd = fill("d", 1 << 20)
 for i in range(1200): os.pread(fd, 64, choose.randrange(1 << 20))
-total = sum(i * i for i in range(6000000))
+total = sum(i * i for i in range(30000000))
 """,
     ),
 }
