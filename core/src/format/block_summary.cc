@@ -102,7 +102,8 @@ static void write_ledger(Writer &h, const Ledger &l) {
   h << '}';
 }
 
-void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate_bytes, size_t raw_bytes,
+void BlockSummary::write(Writer &h, const SegmentHeader &segment,
+                         const uint64_t (&lost)[static_cast<int>(Loss::kCount)], size_t deflate_bytes, size_t raw_bytes,
                          uint32_t next_slot) const {
   auto number = [&](const char *key, uint64_t v) { h << ",\"" << key << "\":", h.number(static_cast<int64_t>(v)); };
   h << "{\"v\":2";
@@ -147,10 +148,9 @@ void BlockSummary::write(Writer &h, const SegmentHeader &segment, size_t deflate
   h << ",\"contexts\":[" << contexts_.view() << ']';
   bool any = false;
   for (int i = 0; i < static_cast<int>(Loss::kCount); ++i) {
-    uint64_t n = segment.lost[i].load(std::memory_order_relaxed);
-    if (!n) continue;
+    if (!lost[i]) continue;
     h << (any ? "," : ",\"lost\":{") << '"' << kLossNames[i] << "\":";
-    h.number(static_cast<int64_t>(n));
+    h.number(static_cast<int64_t>(lost[i]));
     any = true;
   }
   if (any) h << '}';

@@ -36,9 +36,9 @@ class BlockSummary {
   void clear();
   void add_line() { ++lines_; }
   void add_event(const Function &f, uint64_t t0_ns, uint64_t t1_ns, int64_t bytes);
-  // The event added last is a line of totals of so many records.
   // The processor time that this block has to account for (SealOptions), of the process itself or of a sealer.
   void set_sealing(uint64_t ns, bool by_process) { sealing_ns_ = ns, by_process_ = by_process; }
+  // The event added last is a line of totals of so many records.
   void add_totals(uint64_t records) { ++totals_lines_, totals_records_ += records; }
   // A context that an event of the block has; listed once.
   void add_context(string_view tags);
@@ -61,7 +61,9 @@ class BlockSummary {
     return contexts_.size() >= kHeaderContextBytes || reaped_.room() < 128 || untraced_.room() < 512;
   }
 
-  void write(Writer &h, const SegmentHeader &segment, size_t deflate_bytes, size_t raw_bytes, uint32_t next_slot) const;
+  // lost: of each cause, what the block reports; the segment's own counts may grow at any time.
+  void write(Writer &h, const SegmentHeader &segment, const uint64_t (&lost)[static_cast<int>(Loss::kCount)],
+             size_t deflate_bytes, size_t raw_bytes, uint32_t next_slot) const;
 
  private:
   SummaryRoom &room_;

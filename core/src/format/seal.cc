@@ -597,7 +597,7 @@ void Sealer::end_block(uint32_t next_slot) {
   Writer header(s_.header, sizeof s_.header);
   const uint64_t spent_ns = options_.accounted_ns ? processor_time_ns() : 0;
   if (spent_ns) summary_.set_sealing(spent_ns - *options_.accounted_ns, options_.by_process);
-  summary_.write(header, segment_, n, raw_bytes, next_slot);
+  summary_.write(header, segment_, lost, n, raw_bytes, next_slot);
   int status = -1;
   size_t member_bytes = 0;
   if (n && !header.overflowed()) {

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "segments.h"
 
@@ -323,6 +325,30 @@ TEST_F(Seal, LossesAreReportedOnce) {
   EXPECT_NE(blocks[0].header.find(R"("lost":{"no_journal":5})"), std::string::npos) << blocks[0].header;
   EXPECT_EQ(blocks[1].header.find("lost"), std::string::npos);
   EXPECT_EQ(totals.lost[static_cast<int>(Loss::kNoJournal)], 5u);
+}
+
+// Other threads count theirs in the first segment while that is sealed.
+TEST_F(Seal, LossesAmidABlockAreReportedOnce) {
+  Segment s(trace_);
+  auto &lost = s.header()->lost[static_cast<int>(Loss::kNoJournal)];
+  std::atomic<bool> ends{false};
+  uint64_t counted = 0;
+  std::thread other([&] {
+    for (; !ends.load(); ++counted) lost.fetch_add(1);
+  });
+  for (int block = 0; block < 100; ++block) {
+    for (int i = 0; i < 20; ++i) s.event(Fn::f_fsync, 0, 0, 1);
+    ASSERT_EQ(s.seal(), 0);
+    s.empty();
+  }
+  ends.store(true);
+  other.join();
+  uint64_t reported = 0;
+  for (const Block &b : read_blocks(trace_)) {
+    uint64_t n = 0;
+    if (header_number(b.header, "no_journal", n)) reported += n;
+  }
+  EXPECT_EQ(reported + lost.load(), counted);
 }
 
 TEST_F(Seal, UnwrittenRecordsStayAndAreCounted) {
