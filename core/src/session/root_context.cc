@@ -22,16 +22,18 @@ const ManagedTags *keep(string_view found, string_view used) {
   return new (memory) ManagedTags{{text, found.size()}, {behind, used.size()}};
 }
 
-// Under the table lock, or before any thread runs; too large for the stack of a thread.
-TagsOfProcess g_tags;
+// Under the table lock, or before any thread runs; too large for the stack of a thread. Not constructed when the library
+// is loaded, which every program waits for.
+alignas(TagsOfProcess) char g_tags[sizeof(TagsOfProcess)];
 char g_found[kMaxTagsBytes];
 
 }  // namespace
 
 bool make_root_context(string_view found) {
   Session &g = g_session;
-  const ProcessTags tags = tags_of_process(g.environment[Setting::TAILRACE_TAGS],
-                                           g.environment[Setting::TAILRACE_MANAGED_TAGS], found, g_tags);
+  const ProcessTags tags =
+      tags_of_process(g.environment[Setting::TAILRACE_TAGS], g.environment[Setting::TAILRACE_MANAGED_TAGS], found,
+                      *new (g_tags) TagsOfProcess);
   Context *root = intern_context(tags.all);
   const ManagedTags *managed = root ? keep(found, tags.managed) : nullptr;
   if (managed) {
