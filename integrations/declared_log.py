@@ -2,6 +2,7 @@
 
     manager's threads ── write() ──► pending ── a thread, every 50 ms; flush(); close() ──► lines in one write ──► file
     declared_line    one line
+    declared_file    a file of a task's line
 
 Invariants: each writer process has its own file; lines are written whole, to a descriptor opened with O_APPEND, so a
 reader sees complete lines at any time. Encoding and writing never hold up a thread that writes lines. A failure (full
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,22 @@ def _given(type_: str, keys: dict[str, Any]) -> dict[str, Any]:
     if missing:
         raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
     return given
+
+
+FilePath = str | os.PathLike[str]
+
+
+def declared_file(path: FilePath, url: str | None = None) -> dict[str, str]:
+    """The keys of a file: its absolute path, with the links in its folder resolved, as in the trace."""
+    given = Path(os.path.abspath(os.fspath(path)))  # noqa: PTH100 (pathlib keeps "..")
+    name = str(_resolved(given.parent) / given.name)
+    return {"path": name, "url": f"file://{name}" if url is None else url}
+
+
+@lru_cache(maxsize=4096)
+def _resolved(folder: Path) -> Path:
+    # Cached per folder: in a traced program every readlink is an event.
+    return folder.resolve()
 
 
 class DeclaredLog:

@@ -174,7 +174,8 @@ def declared_paths(run: AnalyzedRun, direction: str = "") -> list[str]:
 
 
 def manager_directories(run: AnalyzedRun) -> list[str]:
-    """The directories that workflow managers declared as their own: `run_dir` of their configuration."""
+    """The directories that workflow managers declared as their own: `run_dir` and `own_directories` of their
+    configuration."""
     rows = run.declared_workflows
     found = []
     for text in rows["config"].dropna() if "config" in rows else ():
@@ -182,9 +183,11 @@ def manager_directories(run: AnalyzedRun) -> list[str]:
             config = json.loads(text)
         except ValueError:
             continue
-        directory = config.get("run_dir") if isinstance(config, dict) else None
-        if isinstance(directory, str) and directory.startswith("/"):
-            found.append(os.path.realpath(directory))
+        config = config if isinstance(config, dict) else {}
+        several = config.get("own_directories")
+        for directory in (config.get("run_dir"), *(several if isinstance(several, list) else ())):
+            if isinstance(directory, str) and directory.startswith("/"):
+                found.append(os.path.realpath(directory))
     return found
 
 

@@ -6,7 +6,6 @@ one thread. check_memo() puts the task's tags into a thread-local Handoff, which
 without tracing.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,13 +18,11 @@ from parsl.dataflow.errors import DependencyError
 from parsl.dataflow.memoization import Memoizer
 from parsl.dataflow.states import FINAL_STATES, States
 from parsl.dataflow.taskrecord import TaskRecord
-from tailrace.integrations.declared_log import DeclaredLog
+from tailrace.integrations.task_tags import tag_value
+from tailrace.integrations.workflow import Workflow
 from tailrace.parsl import task_log, waits
 from tailrace.parsl.executors import Handoff, shadow_submit
 from tailrace.parsl.task_outcome import status_and_error
-from tailrace.parsl.task_tags import TaskTags
-
-_log = logging.getLogger("tailrace.parsl")
 
 StageNamer = Callable[[TaskRecord], str | None]
 RetryHandler = Callable[[Exception, TaskRecord], float]
@@ -33,28 +30,24 @@ _NOT_RUN = ("memoized", "dep_failed")
 
 
 class TracingMemoizer(Memoizer):
-    """Delegates to `inner`, writes each task to `log`, and passes its tags to the submit.
+    """Delegates to `inner`, declares each task of `workflow`, and passes its tags to the submit.
 
-    workflow: its name, unique in the run; tags: those of its tasks; stage_of: a task's stage; config: `config` of the
-    `workflow` line; on_end: called after the kernel's cleanup.
+    stage_of: a task's stage; config: `config` of the `workflow` line; on_end: called after the kernel's cleanup.
     """
 
     def __init__(
         self,
         inner: Memoizer,
-        log: DeclaredLog,
+        workflow: Workflow,
         *,
-        workflow: str,
         config: dict[str, Any],
-        tags: TaskTags,
         stage_of: StageNamer,
         on_end: Callable[[], None],
     ) -> None:
         self._inner = inner
-        self._declared_log = log
         self._workflow = workflow
+        self._isolated, self._write = workflow.isolated, workflow.write
         self._config = config
-        self._tags = tags
         self._stage_of = stage_of
         self._on_end = on_end
         self._handoff = Handoff()
@@ -67,7 +60,6 @@ class TracingMemoizer(Memoizer):
         self._parents_lock = threading.RLock()
         self._parents: dict[int, str] = {}
         self._join_body = threading.local()
-        self._warned = False
         self.is_running = False
         """Between the kernel's start and the end of its cleanup."""
 
@@ -147,7 +139,7 @@ class TracingMemoizer(Memoizer):
         launched_ns = task_log.to_ns(task["try_time_launched"])
         self._write("try", task=str(number), t_launch_ns=launched_ns, **{"try": attempt})
         body = partial(self._in_join_body, str(number)) if task["join"] else None
-        self._handoff.give(self._tags.of(stage, number, attempt), body)
+        self._handoff.give(self._workflow.tags(str(number), stage, attempt), body)
 
     def _log_task(self, task: TaskRecord) -> str:
         """Writes the task's line before its first try. Returns its stage."""
@@ -190,14 +182,11 @@ class TracingMemoizer(Memoizer):
             joins=task_log.joined_tasks(task) if task["join"] else None,
         )
 
-    def _write(self, type_: str, /, **keys: Any) -> None:
-        self._declared_log.write(type_, workflow=self._workflow, **keys)
-
     def _stage(self, task: TaskRecord) -> str:
         stage = None
         with self._isolated("name a stage"):
             stage = self._stage_of(task)
-        return stage or task["func_name"]
+        return tag_value(stage or task["func_name"])
 
     def _in_join_body(self, parent: str, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._join_body.task = parent
@@ -236,33 +225,3 @@ class TracingMemoizer(Memoizer):
             with self._isolated("seal the trace"):
                 self._on_end()
             self.is_running = False
-
-    def _isolated(self, what: str) -> "_Isolated":
-        return _Isolated(self, what)
-
-    def warn(self, what: str, error: Exception) -> None:
-        """Logs that a step of tracing failed: once as a warning."""
-        if not self._warned:
-            self._warned = True
-            _log.warning("tailrace: can't %s: %s: %s; the workflow continues", what, type(error).__name__, error)
-        _log.debug("tailrace: can't %s", what, exc_info=error)
-
-
-class _Isolated:
-    """A step of tracing, whose exceptions end here. A class: every task takes several, and contextmanager's generators
-    would take longer than the steps."""
-
-    __slots__ = ("_memoizer", "_what")
-
-    def __init__(self, memoizer: TracingMemoizer, what: str) -> None:
-        self._memoizer = memoizer
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self._memoizer.warn(self._what, error)
-        return True

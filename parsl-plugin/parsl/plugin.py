@@ -4,15 +4,13 @@ It changes how workers start (executors.py) and adds a memoizer to the DataFlowK
 any other fault is one warning, and the workflow runs untraced.
 """
 
-import atexit
 import copy
-import json
 import logging
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +19,17 @@ from parsl.dataflow.memoization import BasicMemoizer
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace import context
 from tailrace import tags as tag_strings
-from tailrace.errors import CoreError, TagError, TailraceError
-from tailrace.integrations import environment, indexing, launcher, rundir
-from tailrace.integrations.declared_log import DeclaredLog
-from tailrace.integrations.messages import say
+from tailrace.errors import TagError, TailraceError
+from tailrace.integrations import environment, indexing
+from tailrace.integrations.workflow import Workflow, opened_run, unused_name
 from tailrace.parsl import executors
 from tailrace.parsl.memoizer import TracingMemoizer
-from tailrace.parsl.task_tags import TaskTags
 
 _log = logging.getLogger("tailrace.parsl")
 
 _PER_TASK_TAGS = ("workflow", "stage", "task", "try")
 _POOLS_END_WAIT_S = 5.0
+"""How long the end of a workflow waits for the pools of this node to seal their workers' journals."""
 _KERNELS = ("ipykernel_launcher", "colab_kernel_launcher")
 """Programs that run notebooks."""
 
@@ -93,27 +90,24 @@ def _trace(
 ) -> Config:
     library = str(environment.library_path())
     directory = _run_directory(None if run_dir == NEW else run_dir, base_tags, run_dir == NEW)
-    workflow = _unused_name(directory, workflow)
+    followed = Workflow("parsl", directory, unused_name(directory, workflow), base_tags)
     _add_to_store(directory, store)
     _attach(directory)
-    workflow_tags = tag_strings.merge(base_tags, tag_strings.encode({"workflow": workflow}))
-    settings = _worker_settings(directory, workflow_tags)
+    settings = followed.variables()
+    settings.pop("LD_PRELOAD", None)
     for executor in config.executors:
         fault = executors.why_not_tagged(executor)
         if fault is None:
             executors.prepare_workers(executor, settings, library)
         else:
             _log.warning("tailrace: executor %r is not traced: %s", executor.label, fault)
-    declared = DeclaredLog(directory, "parsl")
     traced = copy.copy(config)
     memoizer = TracingMemoizer(
         config.memoizer if config.memoizer is not None else BasicMemoizer(),
-        declared,
-        workflow=workflow,
+        followed,
         config=_described(config),
-        tags=TaskTags(base_tags, workflow),
         stage_of=stage_of,
-        on_end=_End(directory, declared).after_cleanup,
+        on_end=partial(followed.close, _POOLS_END_WAIT_S),
     )
     _memoizers.add(memoizer)
     traced.memoizer, traced.retry_handler = memoizer, memoizer.retry_handler(config.retry_handler)
@@ -178,12 +172,7 @@ def _run_directory(wanted: str | Path | None, tags: str, new: bool = False) -> P
 
 
 def _opened(wanted: str | Path | None, tags: str) -> Path:
-    directory = rundir.open_run_directory(
-        wanted if wanted is not None else rundir.default_run_directory([_program_name()]), rundir.command_line(), tags
-    )
-    if wanted is None:
-        say(f"tracing into {directory}")
-    return directory
+    return opened_run(wanted, _program_name(), tags)
 
 
 _indexed: set[Path] = set()
@@ -219,63 +208,9 @@ def _attach(directory: Path) -> None:
         _log.warning("tailrace: tasks inside this process are not traced: %s", error)
 
 
-def _worker_settings(directory: Path, tags: str) -> dict[str, str]:
-    return {**environment.chosen_settings(), "TAILRACE_RUN": str(directory), "TAILRACE_TAGS": tags}
-
-
-def _unused_name(directory: Path, name: str) -> str:
-    """`name`, with a number appended if the run has such a workflow: Parsl numbers the tasks of each from 0."""
-    taken = set()
-    for path in (directory / "declared").glob("*.jsonl"):
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            try:
-                taken.add(json.loads(next(lines, "{}")).get("workflow"))
-            except (ValueError, AttributeError):
-                continue
-    candidate, number = name, 1
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}-{number}"
-    return candidate
-
-
 def _described(config: Config) -> dict[str, Any]:
     return {
         "executors": [{"label": executor.label, "type": type(executor).__name__} for executor in config.executors],
         "retries": config.retries,
         "host_python": sys.executable,
     }
-
-
-class _End:
-    """Closes the declared log and seals the journals of this node's dead workers: after cleanup and at exit."""
-
-    def __init__(self, directory: Path, declared: DeclaredLog) -> None:
-        self._directory = directory
-        self._declared = declared
-        atexit.register(self._at_exit)
-
-    def after_cleanup(self) -> None:
-        """Seals what threads of this process recorded, and waits a few seconds until the pools of this node have sealed
-        their workers' journals."""
-        self._declared.close()
-        context.flush()
-        end = time.monotonic() + _POOLS_END_WAIT_S
-        while self._seal() and time.monotonic() < end:
-            time.sleep(0.05)
-
-    def _at_exit(self) -> None:
-        self._declared.close()
-        self._seal()
-
-    def _seal(self) -> set[int]:
-        """Returns this node's processes with unsealed journals: alive, or being sealed by another process."""
-        try:
-            if launcher.seal(self._directory)["failed"]:
-                raise CoreError("the run directory is not writable")
-            return launcher.unsealed_pids(self._directory)
-        except (TailraceError, OSError) as error:
-            _log.warning(
-                "tailrace: can't seal the workers' journals: %s; run `tailrace seal %s`", error, self._directory
-            )
-            return set()

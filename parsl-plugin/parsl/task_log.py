@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from parsl.app.bash import remote_side_bash_executor
@@ -17,6 +16,7 @@ from parsl.app.futures import DataFuture
 from parsl.data_provider.files import File
 from parsl.dataflow.futures import AppFuture
 from parsl.dataflow.taskrecord import TaskRecord
+from tailrace.integrations.declared_log import declared_file
 
 _STREAMS = ("stdout", "stderr")
 _PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
@@ -75,7 +75,7 @@ def _dependencies(record: TaskRecord) -> Iterator[dict[str, str]]:
             continue
         keys = {"task": str(future.tid), "via": "future"}
         if isinstance(future, DataFuture):
-            keys = {**keys, "via": "file", "path": _path(future.file_obj)}
+            keys = {**keys, "via": "file", "path": declared_file(_path(future.file_obj))["path"]}
         identity = tuple(keys.values())
         if identity not in seen:
             seen.add(identity)
@@ -132,15 +132,8 @@ def _collect_files(value: Any, found: dict[str, File]) -> None:
 
 
 def _file_keys(file: File) -> dict[str, str]:
-    return {"path": _path(file), "url": file.url}
+    return declared_file(_path(file), file.url)
 
 
 def _path(file: File) -> str:
-    path = Path(file.local_path or file.path).absolute()
-    return str(_resolved(path.parent) / path.name)
-
-
-@lru_cache(maxsize=4096)
-def _resolved(folder: Path) -> Path:
-    # Cached per folder: in a traced program every readlink is an event.
-    return folder.resolve()
+    return str(file.local_path or file.path)

@@ -3,6 +3,8 @@
 import importlib.metadata
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,14 @@ import pytest
 import tailrace
 from tailrace import installation
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "pyproject.toml").read_text().split("[tool.scikit-build.wheel.packages]\n")[1].split("\n\n")[0]
+MANAGERS = ("cwltool", "distributed", "flux", "luigi", "parsl", "snakemake")
 PACKAGES = dict(re.findall(r'^"([\w/]+)" = "([\w/-]+)"$', TABLE, re.MULTILINE))
 
 
@@ -43,6 +51,31 @@ def test_every_package_of_the_repository_is_in_the_table() -> None:
         and not any(folder in (package, *package.parents) for folder in folders)
     ]
     assert not unlisted
+
+
+def test_every_adapter_is_checked_like_the_others() -> None:
+    """What pyproject.toml lists by name: the contracts of imports, and what coverage measures."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    contracts = {contract["name"]: contract for contract in settings["importlinter"]["contracts"]}
+    core = {"tailrace", "tailrace/analyzer", "tailrace/cli"}
+    others = {package.replace("/", ".") for package in PACKAGES if package.startswith("tailrace")} - core
+    others = {name for name in others if name.replace(".", "/") not in core}
+    assert "tailrace.parsl" in others
+    assert others <= set(contracts["Nothing imports the commands"]["source_modules"])
+    analyzer = contracts["The analyzer imports no plugin, no integration and no command"]
+    assert others <= set(analyzer["forbidden_modules"])
+    assert others <= set(settings["coverage"]["run"]["source_pkgs"])
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_package_loads_without_its_manager(package: str) -> None:
+    """It is looked at where its manager is not installed: `tailrace managers`, the table of this installation."""
+    name = package.replace("/", ".")
+    code = "import sys; sys.modules.update(dict.fromkeys(sys.argv[2:])); __import__(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, name, *MANAGERS], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("folder", sorted(PACKAGES))

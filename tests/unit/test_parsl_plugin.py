@@ -18,10 +18,9 @@ from parsl.dataflow.futures import AppFuture
 from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
-from tailrace import tags
 from tailrace.errors import TagError, UsageError
 from tailrace.integrations import programs
-from tailrace.parsl import call, executors, plugin, task_log, task_tags, trace, waits
+from tailrace.parsl import call, executors, plugin, task_log, trace, waits
 
 
 def double(value, **kwargs):
@@ -99,21 +98,6 @@ def test_the_pool_command_is_unchanged_by_both_formattings():
         "-d",
         "--block_id=7",
     ]
-
-
-@pytest.mark.parametrize("stage", ["align", "a b", "100%", "%d", "é,=x~"])
-@pytest.mark.parametrize("base", ["", "job=task%3D7,rank=3,a=1,zone=%25d"])
-def test_the_tags_of_a_task_are_those_that_encode_gives(base, stage):
-    of_tasks = task_tags.TaskTags(base, "w 1")
-    for task, attempt in [(0, 0), (17, 2), (2**40, 1)]:
-        numbers = {"task": task, "try": attempt}
-        expected = tags.merge(base, tags.encode({"workflow": "w 1", "stage": stage, **numbers}))
-        assert of_tasks.of(stage, task, attempt) == expected
-
-
-def test_a_stage_that_is_no_tag_is_refused():
-    with pytest.raises(TagError, match="stage"):
-        task_tags.TaskTags("", "w").of("x" * 2000, 1, 0)
 
 
 def test_a_launch_command_in_shell_syntax_stays_one_command():
