@@ -30,15 +30,18 @@ def test_a_scope_is_for_its_block(tmp_path, run_traced):
             open("inside", "w").write("x")
             with scope({"try": 3}, stage="b"):
                 open("nested", "w").write("x")
+                with scope(task="2"):
+                    open("other", "w").write("x")
             open("again", "w").write("x")
         open("after", "w").write("x")
     """)
     keys = ("workflow", "stage", "task", "tag.try")
     assert {name: trace.tags(trace.of(tmp_path / name, WRITES), *keys) for name in
-            ("before", "inside", "nested", "again", "after")} == {
+            ("before", "inside", "nested", "other", "again", "after")} == {
         "before": {("w", None, None, None)},
         "inside": {("w", "a", "1", None)},
         "nested": {("w", "b", "1", "3")},
+        "other": {("w", "b", "2", None)},
         "again": {("w", "a", "1", None)},
         "after": {("w", None, None, None)},
     }  # fmt: skip

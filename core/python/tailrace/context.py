@@ -116,7 +116,8 @@ def flush() -> None:
 def scope(tags: Mapping[str, str | int] | None = None, /, **more: str | int) -> Iterator[None]:
     """Adds tags to the calling thread's context for the duration of the block. Works as a decorator, too.
 
-    tags: for keys that are no Python keyword arguments (`{"try": 1}`); more: the others (`stage="align"`).
+    tags: for keys that are no Python keyword arguments (`{"try": 1}`); more: the others (`stage="align"`). A scope with
+    another task has no `try` but its own.
     A scope with a `task` ends that task at its end: a thread that was started inside and still runs records under the
     process's context from then on; the thread's records go to the run directory when they are many or a second old,
     else with a later task's. A scope without a `task` only restores the earlier tags, since other threads may record

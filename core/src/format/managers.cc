@@ -155,7 +155,7 @@ ProcessTags tags_of_process(string_view given, string_view inherited, string_vie
     const Tag *same = old.find(tag.key);
     return !same || same->value != tag.value;
   });
-  // A try is one of its own task's.
+  // A try is one of its own task's. Not left to merge_tags: what gives way is not the manager's for a child, either.
   const bool has_task = now.find("task") != nullptr, other_task = own.find("task") != nullptr;
   const auto gives_way = [&](const Tag &tag) { return own.find(tag.key) || (other_task && tag.key == "try"); };
   keep_where(old, [&](const Tag &tag) { return !gives_way(tag) && !(has_task && is_of_a_task(tag.key)); });

@@ -83,6 +83,26 @@ void write_canonical_value(string_view encoded, Writer &out) {
   quote_tag_text(value.view(), out);
 }
 
+bool same_value(string_view a, string_view b) {
+  size_t i = 0, k = 0;
+  const auto next = [](string_view text, size_t &at) {
+    char c = text[at];
+    if (c == '%') c = static_cast<char>(hex_digit(text[at + 1]) * 16 + hex_digit(text[at + 2]));
+    at += text[at] == '%' ? 3 : 1;
+    return c;
+  };
+  while (i < a.size() && k < b.size()) {
+    if (next(a, i) != next(b, k)) return false;
+  }
+  return i == a.size() && k == b.size();
+}
+
+// Whether `over` names a task that isn't that of `base`.
+bool names_another_task(const TagSet &base, const TagSet &over) {
+  const Tag *own = over.find("task"), *before = base.find("task");
+  return own && !(before && same_value(own->value, before->value));
+}
+
 }  // namespace
 
 const Tag *TagSet::find(string_view key) const {
@@ -130,8 +150,10 @@ bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message
 bool merge_tags(const TagSet &base, const TagSet &over, Writer &out) {
   Tag all[2 * kMaxTagCount];
   size_t n = 0;
+  const bool other_task = names_another_task(base, over);
   for (size_t i = 0; i < base.count; ++i) {
-    if (!over.find(base.tags[i].key)) all[n++] = base.tags[i];
+    const string_view key = base.tags[i].key;
+    if (!over.find(key) && !(other_task && key == "try")) all[n++] = base.tags[i];
   }
   for (size_t i = 0; i < over.count; ++i) all[n++] = over.tags[i];
   for (size_t i = 1; i < n; ++i) {

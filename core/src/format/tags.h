@@ -33,6 +33,7 @@ struct TagSet {
 bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
 
 // Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.
+// A try is one of its own task's: where `over` names another task, that of `base` is left out.
 bool merge_tags(const TagSet &base, const TagSet &over, Writer &out);
 
 // Decodes the percent-encoding.

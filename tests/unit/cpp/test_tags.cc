@@ -123,6 +123,14 @@ TEST(Tags, TheLaterValueWins) {
   EXPECT_EQ(merge("", ""), "");
 }
 
+TEST(Tags, ATryIsOneOfItsOwnTask) {
+  EXPECT_EQ(merge("stage=s,task=a,try=1", "task=b"), "stage=s,task=b");
+  EXPECT_EQ(merge("stage=s,try=1", "task=b"), "stage=s,task=b");
+  EXPECT_EQ(merge("task=a,try=1", "task=b,try=2"), "task=b,try=2");
+  EXPECT_EQ(merge("task=a:1,try=1", "stage=s,task=a%3a1"), "stage=s,task=a:1,try=1");
+  EXPECT_EQ(merge("task=a,try=1", "stage=s"), "stage=s,task=a,try=1");
+}
+
 TEST(Tags, TogetherTheyKeepTheLimits) {
   std::string a, b;
   for (int i = 0; i < 40; ++i)
@@ -153,6 +161,7 @@ TEST(Tags, MergingIsStable) {
       for (auto &[key, value] : sets[s]) texts[s] += (texts[s].empty() ? "" : ",") + key + "=" + value;
     }
     expected = sets[1];
+    if (sets[1].count("task") && (!sets[0].count("task") || sets[0]["task"] != sets[1]["task"])) sets[0].erase("try");
     expected.insert(sets[0].begin(), sets[0].end());
     std::string merged = merge(texts[0], texts[1]);
     ASSERT_EQ(merge("", merged), merged);
