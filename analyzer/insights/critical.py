@@ -202,8 +202,8 @@ def _path(inputs: Inputs) -> pd.DataFrame:
 
 def _walk(inputs: Inputs) -> list[tuple[int, str, int, int, int, int]]:
     """(task, via, version, begin, end, start), last first: begin to start is a gap, start to end is the task's."""
-    if not inputs.tasks["active"].any():
-        return [(-1, "", -1, inputs.start_ns, inputs.end_ns, inputs.end_ns)] if len(inputs.tasks) else []
+    if len(inputs.tasks) == 0:
+        return []
     start, end = inputs.tasks["start_ns"].to_numpy(), inputs.tasks["end_ns"].to_numpy()
     task = int(np.where(inputs.works, end, inputs.start_ns - 1).argmax())
     over_at = np.minimum(_declared_ends(inputs), inputs.end_ns)

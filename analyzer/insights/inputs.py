@@ -118,8 +118,6 @@ def inputs_of(m: Model, declared: pd.DataFrame | None = None, **tables: pd.DataF
     stage = np.zeros(len(tasks), dtype=np.int64)
     stage[of_who] = stage_of_who
     tasks["stage_code"] = stage
-    moved = m.classed(dataflow.DEFAULT_CLASSES)
-    tasks["active"] = np.isin(np.arange(len(tasks)), of_who[m.bursts["who"].to_numpy()[moved]])
     tagged = np.zeros(len(tasks), dtype=np.bool_)
     tagged[of_who[(m.who["stage"] + m.who["task"] != "").to_numpy(dtype=np.bool_)]] = True
     processes = m.who[PROCESS].assign(task=of_who).drop_duplicates()

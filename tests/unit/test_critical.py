@@ -385,6 +385,15 @@ def test_nothing_recorded() -> None:
     assert (c.bound_ns, c.bound_tasks, len(c.path), s.makespan_ns) == (0, [], 0, 0)
 
 
+def test_a_program_that_moves_no_data_ran_nevertheless() -> None:
+    story = Story()
+    moment(story, 0)
+    moment(story, 1_000)
+    _, c = made(story)
+    assert {name: ns for name, ns in c.parts.items() if ns} == {"compute": 1_000 * MS}
+    assert c.bound_ns == 1_000 * MS and len(c.path) == 1
+
+
 def test_clocks_that_contradict_are_counted_not_followed() -> None:
     story = Story()
     story.create("/f", task="a", at_ms=5)

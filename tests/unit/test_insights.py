@@ -461,6 +461,13 @@ class TestFindings:
         for finding in found:
             assert finding.title and finding.query
 
+    def test_a_gap_as_long_as_the_start_of_a_program_is_none(self) -> None:
+        story = Story()
+        task(story, "a", 0, 10, writes="/a")
+        task(story, "b", 59, 65, reads="/a")
+        assert of(story).critical.parts["gap"] == 49 * MS
+        assert "critical path gaps" not in {one.kind for one in of(story).findings()}
+
     def test_corrected_clocks_are_reported(self) -> None:
         story = Story()
         story.create("/f", task="a", host="n1", at_ms=100)
