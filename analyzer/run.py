@@ -463,7 +463,8 @@ class Run(Tables):
         tailrace.analyzer.insights.whatif.
 
         Raises:
-            QueryError: nothing is asked, or a stage, pattern, speed or the run's number of workers is not known.
+            UsageError: nothing is asked, or not in this form.
+            QueryError: the run has no such stage or file, or its number of workers is not known.
         """
         from tailrace.analyzer.insights.whatif import estimate
 

@@ -69,6 +69,16 @@ class _Commands(click.Group):
         command.short_help = COMMANDS[cmd_name][1]
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from tailrace.analyzer.util import nearest
+
+            ctx.fail(f"No such command {name!r}{nearest.hint(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # Not click.Group's, which imports each subcommand.
         found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]

@@ -45,7 +45,7 @@ from tailrace.analyzer.store.conditions import Glob
 from tailrace.analyzer.util import intervals, nearest, quantities
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.analyzer.util.types import Bools
-from tailrace.errors import QueryError
+from tailrace.errors import QueryError, UsageError
 
 WITHOUT_DATA = "declared edges without data"
 """What `drop` takes beside a pair of stages."""
@@ -125,7 +125,8 @@ def estimate(
         workers: on each host.
 
     Raises:
-        QueryError: nothing is asked; a stage, pattern or speed is not known; the number of workers is not.
+        UsageError: nothing is asked, or not in this form.
+        QueryError: the run has no such stage or file, or its number of workers is not known.
     """
     scene = Scene(inputs, order)
     asked = _Question(Change(), [], [], [])
@@ -138,7 +139,7 @@ def estimate(
     if workers is not None:
         _workers(scene, asked, workers)
     if not asked.assumed:
-        raise QueryError("say what would be different: --tier, --together, --drop or --workers")
+        raise UsageError("say what would be different: --tier, --together, --drop or --workers")
     return _answer(scene, asked)
 
 
@@ -211,11 +212,14 @@ def _tier(inputs: Inputs, asked: _Question, text: str) -> None:
     pattern, sign, speed = text.rpartition("=")
     match = _SPEED.fullmatch(speed)
     if not sign or not pattern or match is None:
-        raise QueryError(f"{text!r} is no tier: give PATTERN=SPEED, as in '/scratch/*=2GB/s' or '/scratch/*=4x'")
+        raise UsageError(f"{text!r} is no tier: give PATTERN=SPEED, as in '/scratch/*=2GB/s' or '/scratch/*=4x'")
     factor = float(match["factor"] or 0)
-    rate = quantities.whole(match["rate"], "bytes") if match["rate"] else 0
+    try:
+        rate = quantities.whole(match["rate"], "bytes") if match["rate"] else 0
+    except QueryError as error:
+        raise UsageError(f"{text!r}: {error}") from error
     if factor <= 0 and rate <= 0:
-        raise QueryError(f"{text!r}: the speed of a tier is above 0")
+        raise UsageError(f"{text!r}: the speed of a tier is above 0")
     pick = _data_of(inputs, pattern)
     inside = io_cover(inputs, pick)
     io_ns, moved = int(inside.length().sum()), int(inputs.m.bursts["bytes"].to_numpy()[pick].sum())
@@ -275,7 +279,7 @@ def io_cover(inputs: Inputs, pick: Bools) -> intervals.Cover:
 def _stages(inputs: Inputs, pair: str | tuple[str, str], option: str) -> tuple[str, str]:
     words = tuple(word.strip() for word in pair.split(",")) if isinstance(pair, str) else tuple(pair)
     if len(words) != 2:
-        raise QueryError(f"{option} takes two stages, as in {option} make,use, not {','.join(words)!r}")
+        raise UsageError(f"{option} takes two stages, as in {option} make,use, not {','.join(words)!r}")
     names = sorted(set(inputs.stages["stage"].astype(str)))
     for name in words:
         if name not in names:
@@ -314,7 +318,7 @@ def _drop(inputs: Inputs, asked: _Question, pair: str | tuple[str, str]) -> None
         mine = table["status"].isin(("not observed", "order only")).to_numpy()
         what = "over which no data passed"
     elif isinstance(pair, str) and "," not in pair:
-        raise QueryError(f"--drop takes {WITHOUT_DATA!r} or two stages (--drop make,use), not {pair!r}")
+        raise UsageError(f"--drop takes {WITHOUT_DATA!r} or two stages (--drop make,use), not {pair!r}")
     else:
         producer, consumer = _stages(inputs, pair, "--drop")
         ends = (table["producer_stage"] == producer) & (table["consumer_stage"] == consumer)
@@ -331,7 +335,7 @@ def _drop(inputs: Inputs, asked: _Question, pair: str | tuple[str, str]) -> None
 
 def _workers(scene: Scene, asked: _Question, workers: int) -> None:
     if workers < 1:
-        raise QueryError(f"--workers is at least 1, not {workers}")
+        raise UsageError(f"--workers is at least 1, not {workers}")
     if not scene.tagged:
         raise QueryError("no workers known: nothing of the run is tagged with a stage or task, so it has no tasks")
     if scene.workers is None:

@@ -134,6 +134,8 @@ def parse(text: str) -> Aggregate:
         raise QueryError(f"there is no aggregate {how!r}{nearest.hint(how, ALL)}; there are {', '.join(ALL)}")
     if how == "count" and name:
         raise QueryError(f"count counts events and takes no column: write count instead of {text!r}")
+    if text == "share:count":
+        raise QueryError("share:count would be of the column count, the bytes that were asked for: write share")
     if how in ("count", "share") and not name:
         return Aggregate(how, None)
     if not name:

@@ -6,11 +6,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
 import pytest
 
 from support import trace_writer as tw
 from support.commands import run_cli
 from tailrace.analyzer.util.published import published
+from tailrace.cli import main
+
+RUN = "RUN"
+"""Stands for the run's directory in lists of arguments."""
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +74,13 @@ def test_names_that_the_locale_cant_write(tmp_path: Path) -> None:
         (("run",), "Missing argument 'CMD...'; see `tailrace run --help`"),
         (("flux",), "Missing command; see `tailrace flux --help`"),
         (("nothing",), "No such command 'nothing'; see `tailrace --help`"),
+        (("quary",), "No such command 'quary' (did you mean 'query'?); see `tailrace --help`"),
+        (("whatif", RUN), "say what would be different: --tier, --together, --drop or --workers"),
+        (("whatif", RUN, "--together", "a"), "--together takes two stages, as in --together make,use, not 'a'"),
     ],
 )
-def test_a_usage_error_names_what_is_missing_in_one_line(arguments: tuple[str, ...], words: str) -> None:
-    done = call(*arguments)
+def test_a_usage_error_names_what_is_missing_in_one_line(run: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = call(*(run if word == RUN else word for word in arguments))
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"tailrace: {words}\n")
 
 
@@ -85,6 +93,18 @@ def test_a_forked_command_is_as_a_started_one(run: Path, tmp_path: Path) -> None
             started.stdout.decode(),
             started.stderr.decode(),
         ), arguments
+
+
+def test_every_command_that_prints_an_answer_takes_the_same_format_option() -> None:
+    context = click.Context(main.group)
+    for name in main.COMMANDS:
+        command = main.group.get_command(context, name)
+        assert command is not None
+        options = {option: one for one in command.params for option in one.opts}
+        assert "--json" not in options, name
+        if "--format" in options:
+            kind = options["--format"].type
+            assert isinstance(kind, click.Choice) and "json" in kind.choices, name
 
 
 def test_a_directory_with_two_slashes_before_it(run: Path) -> None:

@@ -330,6 +330,7 @@ def test_control_sequences_in_names_are_shown_as_text(tmp_path: Path) -> None:
         (["--sort", "nome"], QueryError, "nome"),
         (["--where", "size"], UsageError, "COLUMN=VALUE"),
         (["--pid", "seven"], QueryError, "seven"),
+        (["--agg", "share:count"], QueryError, "write share"),
         (["--format", "parquet"], UsageError, "-o"),
         (["--columns", "name", "--by", "name"], UsageError, "--columns"),
         (["-o", "/no/such/directory/x.csv"], UsageError, "can't write"),
