@@ -10,24 +10,24 @@ import click
 from tailrace.analyzer.util.formatting import bytes_text, count_text, percent_text, time_text
 from tailrace.cli.lines import put, put_json, put_left_out
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.access_patterns import Accesses
 
 BY = ("stage", "program", "task", "rank", "host", "file")
 MOST = 20
-"""Groups that are listed; --json has all."""
+"""Groups that are listed; --format json has all."""
 ORDERS = ("consecutive", "sequential", "strided", "random")
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--by", type=click.Choice(BY), default="stage", show_default=True, help="What calls are summed by.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@format_option
 @strict_option
 @scheduler_option
-def command(directory: Path, by: str, as_json: bool, strict: bool) -> None:
+def command(directory: Path, by: str, form: str, strict: bool) -> None:
     """Show what the I/O of the run DIR is like.
 
     Printed are, of files of data, sizes of reads and writes, the order of their offsets (consecutive, sequential,
@@ -35,7 +35,7 @@ def command(directory: Path, by: str, as_json: bool, strict: bool) -> None:
     flushes; and how even tasks and ranks are. It is the same under `--detail totals`, but for the alignment of calls.
     """
     found = open_run(directory, strict).accesses(by)
-    if as_json:
+    if form == "json":
         put_json(found.to_json())
         return
     put_accesses(found)

@@ -11,7 +11,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text, visible
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import QueryError, RegressionError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Groups(click.Command):
 )
 @click.option("--after", metavar="DAY", help="... with those that began on this day or later, by application.")
 @click.option("--all", "everything", is_flag=True, help="Print figures, flows and files below the noise floor, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print all figures, flows and files as JSON.")
+@format_option
 @scheduler_option
 def command(
     directories: tuple[Path, ...],
@@ -69,13 +69,13 @@ def command(
     before: str | None,
     after: str | None,
     everything: bool,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Compare runs: how group B differs from group A. Of a store, how its runs differ before and after a day."""
     if before is not None or after is not None:
         if before is None or after is None or len(directories) != 1 or against or limits:
             raise UsageError("--before DAY and --after DAY go together, with one store and no limit")
-        _compare_store(directories[0], before, after, as_json)
+        _compare_store(directories[0], before, after, form)
         return
     from tailrace.analyzer.insights import run_comparison as runs
 
@@ -85,7 +85,7 @@ def command(
     found = runs.compare(*([runs.measure(open_run(path)) for path in group] for group in (a, b)))
     with _limit_errors_as_usage_errors():
         verdicts = runs.check(found, gates)
-    if as_json:
+    if form == "json":
         click.echo(_json(found, verdicts))
     else:
         _print(found, everything)
@@ -96,7 +96,7 @@ def command(
         raise RegressionError("; ".join(f"{verdict.text}, exceeds {verdict.limit.text}" for verdict in failed))
 
 
-def _compare_store(place: Path, before: str, after: str, as_json: bool) -> None:
+def _compare_store(place: Path, before: str, after: str, form: str) -> None:
     from tailrace.analyzer.report import store_page
     from tailrace.analyzer.runstore import overview
     from tailrace.analyzer.runstore.store import Store
@@ -107,7 +107,7 @@ def _compare_store(place: Path, before: str, after: str, as_json: bool) -> None:
     store = Store(place)
     rows = overview.compare(store, before, after)
     say_store_problems(store)
-    if as_json:
+    if form == "json":
         put_json({"before": before, "after": after, "rows": rows})
         return
     cells = [

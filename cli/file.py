@@ -10,7 +10,7 @@ import click
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.lines import command_text, lasted, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, say_store_problems, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.runstore.lineage import Stale
 
 MOST = 20
-"""Accesses of a version, files of a name and nodes of a tree are listed up to it and twice it; --json has all."""
+"""Accesses of a version are listed up to it, files of a name and nodes of a tree up to twice it; JSON has all."""
 _STATES = {
     "same": "still there as the run left it",
     "changed": "still there, but changed since the run",
@@ -39,11 +39,11 @@ _STATES = {
 @click.option("--up", is_flag=True, help="Add the tree of what it was made from, to inputs that nobody made.")
 @click.option("--down", is_flag=True, help="Add the tree of what was made from it, to results that nobody read.")
 @click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@format_option
 @strict_option
 @scheduler_option
 def command(
-    words: tuple[str, ...], store: Path | None, up: bool, down: bool, hashed: bool, as_json: bool, strict: bool
+    words: tuple[str, ...], store: Path | None, up: bool, down: bool, hashed: bool, form: str, strict: bool
 ) -> None:
     """Show the history of the file PATH in the run DIR, or in all runs of a store.
 
@@ -54,24 +54,24 @@ def command(
     if store is not None:
         if len(words) != 1 or hashed:
             raise UsageError("--store goes with one PATH, without DIR and without --hash")
-        _in_store(store, words[0], as_json, strict)
+        _in_store(store, words[0], form, strict)
         return
     if len(words) != 2:
         raise UsageError("give a run directory and a path, or --store STORE and a path")
     history = open_run(Path(words[0]), strict).file(words[1], up=up, down=down, hashed=hashed)
-    if as_json:
+    if form == "json":
         put_json(history.to_json())
         return
     _print(history)
 
 
-def _in_store(place: Path, name: str, as_json: bool, strict: bool) -> None:
+def _in_store(place: Path, name: str, form: str, strict: bool) -> None:
     from tailrace.analyzer.runstore.store import Store
 
     store = Store(place)
     history = store.file(name)
     say_store_problems(store, strict)
-    if as_json:
+    if form == "json":
         put_json(history.to_json())
         return
     _print(history.file)

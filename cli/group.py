@@ -12,7 +12,7 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.access import put_group
 from tailrace.cli.lines import put, put_json, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 from tailrace.cli.task import CALL_KINDS
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def command_of(kind: str) -> click.Command:
     )
     @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
     @click.argument("name", metavar=kind.upper())
-    @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+    @format_option
     @strict_option
     @scheduler_option
-    def command(directory: Path, name: str, as_json: bool, strict: bool) -> None:
+    def command(directory: Path, name: str, form: str, strict: bool) -> None:
         profile: GroupProfile = getattr(open_run(directory, strict), kind)(name)
-        if as_json:
+        if form == "json":
             put_json(profile.to_json())
             return
         put_profile(profile)

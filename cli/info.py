@@ -11,7 +11,7 @@ import click
 
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="Print the I/O in figures instead: what ran, on what data, where the time went, and"
     " each function's calls, sizes (least, quartiles, largest) and bandwidth.",
 )
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option
 @scheduler_option
 def command(directory: Path | None, build: bool, summary: bool, form: str) -> None:
     """Print what the run DIR contains: events, processes, times, bytes, stages, coverage and losses."""

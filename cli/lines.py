@@ -33,7 +33,7 @@ def put(text: str = "", indent: int = 0) -> None:
 def put_left_out(hidden: int, what: str, indent: int = 0) -> None:
     """Prints how many rows a list has left out, if any. what: the words before "more"."""
     if hidden > 0:
-        put(f"{what} more: --json has them", indent)
+        put(f"{what} more: --format json has them", indent)
 
 
 def put_json(document: Document) -> None:

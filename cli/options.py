@@ -25,6 +25,18 @@ def tag_option(function: _Command) -> _Command:
     )(function)
 
 
+def format_option(function: _Command) -> _Command:
+    """`--format text|json`, of a command whose answer is no table; the parameter is `form`."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json: everything, as one document.",
+    )(function)
+
+
 def scheduler_option(function: _Command) -> _Command:
     """`--scheduler ADDRESS`, nearest to the function, which computes there: see tailrace.integrations.cluster."""
 

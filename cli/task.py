@@ -10,13 +10,13 @@ import click
 from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text
 from tailrace.cli.lines import command_text, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.task_profile import Data, Process, TaskProfile
 
 MOST = 10
-"""Processes, files and neighbours that are listed; --json has all."""
+"""Processes, files and neighbours that are listed; --format json has all."""
 _VIA = {
     "data": "data",
     "fork": "it was started",
@@ -32,10 +32,10 @@ _VIA = {
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("task", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@format_option
 @strict_option
 @scheduler_option
-def command(directory: Path, task: str, as_json: bool, strict: bool) -> None:
+def command(directory: Path, task: str, form: str, strict: bool) -> None:
     """Show the task ID of the run DIR.
 
     ID is the task's tag, its name as reports show it (with or without its stage), WORKFLOW/TASK, or HOST:PID of a
@@ -44,7 +44,7 @@ def command(directory: Path, task: str, as_json: bool, strict: bool) -> None:
     other tasks of its stage.
     """
     profile = open_run(directory, strict).task(task)
-    if as_json:
+    if form == "json":
         put_json(profile.to_json())
         return
     _head(profile)

@@ -10,13 +10,13 @@ import click
 from tailrace.analyzer.util.formatting import count_text, time_text
 from tailrace.cli.lines import put, put_json
 from tailrace.cli.opening import open_run, strict_option
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 
 if TYPE_CHECKING:
     from tailrace.analyzer.insights.whatif import Estimate
 
 MOST = 8
-"""Stages of the chain that are listed; --json has all."""
+"""Stages of the chain that are listed; --format json has all."""
 
 
 @click.command()
@@ -40,7 +40,7 @@ MOST = 8
     help="Without some declared order: 'declared edges without data', or STAGE,STAGE. May be repeated.",
 )
 @click.option("--workers", type=int, metavar="N", help="With N workers on each host.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@format_option
 @strict_option
 @scheduler_option
 def command(
@@ -49,7 +49,7 @@ def command(
     together: tuple[str, ...],
     drop: tuple[str, ...],
     workers: int | None,
-    as_json: bool,
+    form: str,
     strict: bool,
 ) -> None:
     """Estimate how long the run DIR would take on other resources.
@@ -59,7 +59,7 @@ def command(
     interval, what is assumed, and the stages that determine the makespan then.
     """
     found = open_run(directory, strict).whatif(tier=tier, together=together, drop=drop, workers=workers)
-    if as_json:
+    if form == "json":
         put_json(found.to_json())
         return
     _print(found)
@@ -84,7 +84,7 @@ def _print(found: Estimate) -> None:
     for part in found.parts[:MOST]:
         put(f"{part.stage}: {_of(part.ns, part.tasks)} -> {_of(part.ns_then, part.tasks_then)}", 2)
     if len(found.parts) > MOST:
-        put(f"and {len(found.parts) - MOST} more: --json has them", 2)
+        put(f"and {len(found.parts) - MOST} more: --format json has them", 2)
 
 
 def _of(ns: int, tasks: int) -> str:

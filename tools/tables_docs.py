@@ -30,11 +30,12 @@ EVENTS = """\
 unit stands in the head of a column; a Parquet file has it as the field's metadata `unit`. The totals
 of `--by` and `--agg` have the grouping columns, `count` (events), and `HOW_COLUMN` for `HOW:COLUMN`
 in the column's unit (`sum_size`: bytes, `max_ts`: ns since the epoch); `nunique_COLUMN` is a count."""
+_COMPARE = "`tailrace compare A B --format json`"
 COMPARED = {
-    "table": ("figures of `tailrace compare A B --json`", "a figure of the run or of a stage", run_comparison.COLUMNS),
-    "flows": ("flows of `tailrace compare A B --json`", "two stages", run_comparison.FLOW_COLUMNS),
-    "files": ("files of `tailrace compare A B --json`", "a file", run_comparison.FILE_COLUMNS),
-    "limits": ("limits of `tailrace compare A B --json`", "a verdict on a --fail-on", run_comparison.LIMIT_COLUMNS),
+    "table": (f"figures of {_COMPARE}", "a figure of the run or of a stage", run_comparison.COLUMNS),
+    "flows": (f"flows of {_COMPARE}", "two stages", run_comparison.FLOW_COLUMNS),
+    "files": (f"files of {_COMPARE}", "a file", run_comparison.FILE_COLUMNS),
+    "limits": (f"limits of {_COMPARE}", "a verdict on a --fail-on", run_comparison.LIMIT_COLUMNS),
 }
 
 

@@ -119,5 +119,5 @@ def test_accesses_are_those_that_strace_saw(
     )
     with pytest.raises(QueryError, match="not by 'node'"):
         run.accesses("node")
-    answer = run_cli("access", tmp_path / "run", "--by", "file", "--json")
+    answer = run_cli("access", tmp_path / "run", "--by", "file", "--format", "json")
     assert answer.returncode == 0 and '"anywhere' not in answer.stderr

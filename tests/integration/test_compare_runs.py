@@ -21,7 +21,7 @@ def two(tmp_path_factory):
 
 
 def test_differences_are_printed(two, cli):
-    done = cli("compare", two / "a", two / "b", "--json")
+    done = cli("compare", two / "a", two / "b", "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     figures = {(row["scope"], row["figure"]): row for row in found["table"]}
@@ -64,7 +64,7 @@ def test_a_gate_ends_with_its_verdicts(two, cli):
         "exceeded: written_bytes>+50% (written_bytes: 40000 -> 80000 B (+100.0%))",
         "passed: tasks>+1 (tasks: 0 -> 0 (+0))",
     ]
-    found = json.loads(cli("compare", two / "a", two / "b", "--json", *limits).stdout)
+    found = json.loads(cli("compare", two / "a", two / "b", "--format", "json", *limits).stdout)
     assert [limit["exceeded"] for limit in found["limits"]] == [True, False]
 
 

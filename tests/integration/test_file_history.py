@@ -148,7 +148,7 @@ def test_the_command_prints_it_in_80_columns(work: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "sort -r -o part.txt in.txt" in text and "3.91 KiB in 40 calls of 100 B on average, strided" in text
     assert "Made from:" in lines and "Used for:" in lines and "still there as the run left it" in text
-    told = json.loads(run_cli("file", work / "run", "sorted.txt", "--json", cwd=work).stdout)
+    told = json.loads(run_cli("file", work / "run", "sorted.txt", "--format", "json", cwd=work).stdout)
     assert told["files"] == tailrace.open(work / "run").file("sorted.txt").to_json()["files"] and told["up"] is None
     wrong = run_cli("file", work / "run", "nothing-like-it", cwd=work)
     assert wrong.returncode == 1 and "no event is on a file called" in wrong.stderr

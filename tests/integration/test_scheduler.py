@@ -109,7 +109,7 @@ COMMANDS = [
     ["query", "one", "--path", "x", "--by", "path"],
     ["report", "one"],
     ["export", "one", "--to", "perfetto"],
-    ["compare", "one", "two", "--json"],
+    ["compare", "one", "two", "--format", "json"],
 ]
 
 

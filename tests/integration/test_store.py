@@ -296,7 +296,9 @@ def test_the_command_prints_the_history(changed: Path, work: Path) -> None:
     assert "bydash" in text or "bysh" in text
     assert f"{work}/day4" in text and "echod,9>>raw.csv" in text
     assert "(nobodytracedmadeit)" in text
-    document = json.loads(run_cli("file", "--store", changed / "store4", work / "figure.svg", "--json").stdout)
+    document = json.loads(
+        run_cli("file", "--store", changed / "store4", work / "figure.svg", "--format", "json").stdout
+    )
     assert [Path(one["path"]).name for one in document["stale"]] == ["clean.csv", "model.txt", "figure.svg"]
     assert run_cli("file", "--store", changed / "store", "a", "b").returncode == 2
     assert run_cli("file", "only-a-name").returncode == 2
@@ -353,7 +355,9 @@ def test_names_do_nothing_on_the_page_and_the_terminal(reported: Path) -> None:
 
 
 def test_before_and_after_a_day_are_compared(reported: Path) -> None:
-    done = run_cli("compare", "store", "--before", "2026-11-16", "--after", "2026-11-18", "--json", cwd=reported)
+    done = run_cli(
+        "compare", "store", "--before", "2026-11-16", "--after", "2026-11-18", "--format", "json", cwd=reported
+    )
     rows = {(row["application"], row["figure"]): row for row in json.loads(done.stdout)["rows"]}
     infos = [tailrace.open(reported / day).info() for day in ("day1", "day3", "bad")]
     row = rows[None, "read_bytes"]

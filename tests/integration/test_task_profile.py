@@ -99,7 +99,7 @@ def test_the_command(work: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "Beside the 5 other tasks of its stage: " in text and "bytes read: " in text and "exit code 0" in text
     assert "written by make m" in text and "read by sum s" in text and "Slowest calls:" in text
-    told = json.loads(run_cli("task", work / "run", ODD, "--json", cwd=work).stdout)
+    told = json.loads(run_cli("task", work / "run", ODD, "--format", "json", cwd=work).stdout)
     assert told == json.loads(json.dumps(tailrace.open(work / "run").task(ODD).to_json()))
     wrong = run_cli("task", work / "run", "none such")
     assert wrong.returncode == 1 and "there is no task 'none such'" in wrong.stderr

@@ -94,7 +94,7 @@ def test_graphs_have_the_documented_attributes(run: Run, tmp_path: Path) -> None
 
 def test_a_comparison_has_the_documented_columns(run: Run) -> None:
     done = CliRunner().invoke(
-        compare_command.command, [str(run.path), str(run.path), "--json", "--fail-on", "tasks>+1"]
+        compare_command.command, [str(run.path), str(run.path), "--format", "json", "--fail-on", "tasks>+1"]
     )
     found = json.loads(done.stdout)
     assert set(found) == {"sizes", "table", "flows", "files", "limits"}

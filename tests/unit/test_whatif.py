@@ -18,7 +18,7 @@ from tailrace.analyzer.insights import insights
 from tailrace.analyzer.insights.replay_scene import Change, Scene
 from tailrace.analyzer.insights.whatif import Estimate, estimate
 from tailrace.cli import main
-from tailrace.errors import QueryError
+from tailrace.errors import QueryError, UsageError
 
 
 def asked(run: FakeRun, **questions: Any) -> Estimate:
@@ -205,22 +205,22 @@ class TestProgram:
 
 def test_what_can_not_be_asked_is_refused_with_what_can() -> None:
     run = two_steps().run()
-    for questions, said in (
-        ({}, "say what would be different"),
-        ({"tier": "/a"}, "is no tier: give PATTERN=SPEED"),
-        ({"tier": "/a=fast"}, "is no tier"),
-        ({"tier": "/a=0x"}, "the speed of a tier is above 0"),
-        ({"tier": "/a=3parsecs/s"}, "'3parsecs' is no whole number of bytes"),
-        ({"tier": "/aa*=2x"}, r"no event is on a file that fits '/aa\*' \(did you mean "),
-        ({"together": "a"}, "--together takes two stages"),
-        ({"together": "a,bb"}, r"no stage 'bb' \(did you mean 'b'\?\); there is 'a', 'b'"),
-        ({"together": "b,a"}, "no complete file passes from stage 'b' to stage 'a'"),
-        ({"drop": "declared edges without data"}, "no dependency of the run was declared"),
-        ({"workers": 0}, "--workers is at least 1"),
+    for questions, kind, said in (
+        ({}, UsageError, "say what would be different"),
+        ({"tier": "/a"}, UsageError, "is no tier: give PATTERN=SPEED"),
+        ({"tier": "/a=fast"}, UsageError, "is no tier"),
+        ({"tier": "/a=0x"}, UsageError, "the speed of a tier is above 0"),
+        ({"tier": "/a=3parsecs/s"}, UsageError, "'/a=3parsecs/s': '3parsecs' is no whole number of bytes"),
+        ({"tier": "/aa*=2x"}, QueryError, r"no event is on a file that fits '/aa\*' \(did you mean "),
+        ({"together": "a"}, UsageError, "--together takes two stages"),
+        ({"together": "a,bb"}, QueryError, r"no stage 'bb' \(did you mean 'b'\?\); there is 'a', 'b'"),
+        ({"together": "b,a"}, QueryError, "no complete file passes from stage 'b' to stage 'a'"),
+        ({"drop": "declared edges without data"}, QueryError, "no dependency of the run was declared"),
+        ({"workers": 0}, UsageError, "--workers is at least 1"),
     ):
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(kind, match=said):
             asked(run, **questions)
-    with pytest.raises(QueryError, match="--drop takes 'declared edges without data' or two stages"):
+    with pytest.raises(UsageError, match="--drop takes 'declared edges without data' or two stages"):
         asked(line_of_four(deps=[("a1", "a2")]), drop="all")
     with pytest.raises(QueryError, match="no workers known: nothing of the run is tagged"):
         untagged = Story()
@@ -269,7 +269,7 @@ def test_text_and_json_on_a_run_on_disk(tmp_path: Path) -> None:
     assert "Measured: 200 ms" in text.output
     assert "a and b side by side: b takes 1 file of a while they are written" in " ".join(text.output.split())
     assert max(map(len, text.output.splitlines())) <= 80
-    found = CliRunner().invoke(main.group, ["whatif", str(run.path), "--tier", "/a=2x", "--json"])
+    found = CliRunner().invoke(main.group, ["whatif", str(run.path), "--tier", "/a=2x", "--format", "json"])
     document = json.loads(found.stdout)
     assert document == {**run.whatif(tier="/a=2x").to_json()}
     assert document["saved_ns"] == 40 * MS
