@@ -38,11 +38,12 @@ COMMANDS = {
     "graph": ("tailrace.cli.graph", "Write the dataflow as a graph file."),
     "export": ("tailrace.cli.export", "Write a run in the format of another tool: WfFormat, Perfetto, RO-Crate, ..."),
     "convert": ("tailrace.cli.convert", "Write another tracer's trace as a run of tailrace."),
-    "declare": ("tailrace.cli.declare", "Import a declared DAG from a WfFormat file."),
+    "declare": ("tailrace.cli.declare", "Import a declared DAG from what a workflow manager left."),
     "seal": ("tailrace.cli.seal", "Recover records of killed processes on this node."),
     "compact": ("tailrace.cli.compact", "Rewrite the trace files of a finished run to fewer and smaller ones."),
     "tag": ("tailrace.cli.tag", "Execute a command with tags, for managers without a plugin."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
+    "managers": ("tailrace.cli.managers", "List the adapters of workflow managers, with versions."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),
 }

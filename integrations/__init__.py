@@ -1,6 +1,8 @@
 """What the adapters of all workflow managers share. For the author of one (docs/new-manager.md):
 
-    from tailrace.integrations import Workflow, running
+    from tailrace.integrations import Workflow, running            # what it tells
+    from tailrace.integrations import Manager, of_distribution     # how it is found
+    from tailrace.integrations import Importer, ImportedTask, ImportedWorkflow
 
     workflow.py     Workflow: tags, scopes and environments of tasks, and what the manager declares of them
 
@@ -15,7 +17,9 @@ What that is made of, and what the commands use:
     isolation.py    steps whose exceptions end there
     messages.py     lines on stderr
     programs.py     how a module of ours is started
-    wfformat.py     a declared DAG from a WfFormat file
+    managers.py     the adapters that are installed (`tailrace.managers`)
+    importing.py    declared graphs after the fact; importers/ has a module a format
+    wfformat.py     WfFormat instances
 
 Nothing here depends on a workflow manager. The names are loaded on first use.
 """
@@ -24,12 +28,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+    from tailrace.integrations.managers import Manager, of_distribution, of_program
     from tailrace.integrations.workflow import Workflow, running
 
-__all__ = ["Workflow", "running"]
+__all__ = [
+    "ImportedTask",
+    "ImportedWorkflow",
+    "Importer",
+    "Manager",
+    "Workflow",
+    "of_distribution",
+    "of_program",
+    "running",
+]
+_PLACES = {
+    "importing": ("ImportedTask", "ImportedWorkflow", "Importer"),
+    "managers": ("Manager", "of_distribution", "of_program"),
+    "workflow": ("Workflow", "running"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module("tailrace.integrations.workflow"), name)
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"tailrace.integrations.{module}"), name)
     raise AttributeError(f"module 'tailrace.integrations' has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """WfFormat instances (https://wfcommons.org/format, 1.5 and 1.6): the DAG of any workflow manager.
 
-    read(path) --> Instance --> declare(run_dir, instance): lines of the declared DAG (docs/declared-dag.md)
+    read(path) --> Instance, which is replayed, or imported() into a run's declared DAG
 
 Invariants: an Instance has tasks with distinct ids, and their parents are among them; a dependency counts when either
 of its ends names it. In an instance that `tailrace export` wrote, escaped names and versions are decoded, and pipes are
@@ -9,7 +9,6 @@ omitted: their names are valid in one run only and no file has them.
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from tailrace.errors import UsageError
-from tailrace.integrations.declared_log import DeclaredLog
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
 
-MANAGER = "wfformat"
+KIND = "wfformat"
 _TASK_NUMBER = re.compile(r"[_.-](ID)?\d+$")
 """The suffix by which instances number the tasks of a stage: mProject_ID0000006."""
 _EXPORT_MARK = "tailrace"
@@ -161,56 +160,36 @@ def _ordered(tasks: dict[str, InstanceTask], parents: dict[str, dict[str, None]]
     return out
 
 
-def declare(run_dir: str | Path, instance: Instance, root: str | Path, workflow: str) -> int:
-    """Appends the instance to the run's declared DAG; returns the number of lines that could not be written.
-
-    Args:
-        root: the folder of relative file ids.
-        workflow: the workflow tag of the run's tasks. Task tags are the instance's ids.
-    """
-    log = DeclaredLog(run_dir, MANAGER)
-    about = {"system": instance.system, "name": instance.name}
-    log.write("workflow", workflow=workflow, manager=MANAGER, version="1.6", t_ns=time.time_ns(), config=about)
-    producers = instance.producers()
-    for task in instance.tasks.values():
-        log.write(
-            "task",
-            workflow=workflow,
-            stage=task.stage,
-            task=task.id,
-            kind="job",
-            name=task.program or task.stage,
-            deps=_deps(task, producers, root),
-            inputs=[_file(root, file) for file in task.inputs],
-            outputs=[_file(root, file) for file in task.outputs],
-        )
-    log.close()
-    return log.lost
+def imported(path: Path) -> ImportedWorkflow:
+    """The instance in the file `path`, to be imported into a run. Raises UsageError."""
+    instance = read(path)
+    return ImportedWorkflow(
+        manager=KIND,
+        version="1.6",
+        name=instance.name,
+        tasks=[
+            ImportedTask(
+                names=(task.id,),
+                stage=task.stage,
+                label=task.program or task.stage,
+                after=task.parents,
+                inputs=task.inputs,
+                outputs=task.outputs,
+            )
+            for task in instance.tasks.values()
+        ],
+        via="future",
+        explicit=True,
+        config={"system": instance.system, "name": instance.name},
+    )
 
 
-def forget(run_dir: str | Path) -> int:
-    """Removes the declared files of earlier instances from the run; returns their number."""
-    old = sorted((Path(run_dir) / "declared").glob(f"{MANAGER}-*.jsonl"))
-    for path in old:
-        path.unlink(missing_ok=True)
-    return len(old)
+def recognizes(path: Path) -> bool:
+    """Whether a file looks like an instance."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    data = json.loads(path.read_bytes())
+    return isinstance(data, dict) and isinstance(data.get("workflow"), dict) and "schemaVersion" in data
 
 
-def _deps(task: InstanceTask, producers: Mapping[str, list[str]], root: str | Path) -> list[dict[str, str]]:
-    """One dependency per file that a parent writes and the task reads; an order-only one for any other parent."""
-    files: dict[str, list[str]] = {parent: [] for parent in task.parents}
-    for file in task.inputs:
-        for producer in producers.get(file, ()):
-            if producer in files:
-                files[producer].append(file)
-    out: list[dict[str, str]] = []
-    for parent, shared in files.items():
-        out += [{"task": parent, "via": "file", "path": _file(root, file)["path"]} for file in shared]
-        if not shared:
-            out.append({"task": parent, "via": "future"})
-    return out
-
-
-def _file(root: str | Path, name: str) -> dict[str, str]:
-    path = str(Path(root) / name)
-    return {"path": path, "url": f"file://{path}"}
+IMPORTER = Importer(KIND, "a WfFormat instance (.json)", recognizes, imported)

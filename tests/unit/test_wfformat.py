@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.integrations import wfformat
+from tailrace.integrations import importing, wfformat
 
 
 def task(name: str, parents: tuple[str, ...] = (), children: tuple[str, ...] = (), **keys: Any) -> dict[str, Any]:
@@ -82,18 +82,24 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_declared_tasks_files_and_dependencies(tmp_path: Path) -> None:
-    (tmp_path / "declared").mkdir()
     first, second = task("a", outputFiles=["x", "/abs"]), task("b", parents=("a",), inputFiles=["x"])
-    found = read(tmp_path, instance(first, second, task("c", parents=("a",))))
-    assert wfformat.declare(tmp_path, found, "/base", "wf") == 0
+    path = tmp_path / "i.json"
+    path.write_text(json.dumps(instance(first, second, task("c", parents=("a",)), task("d", inputFiles=["/abs"]))))
+    assert importing.importer_of(path, None, [wfformat.IMPORTER]) is wfformat.IMPORTER
+    workflow = importing.read(wfformat.IMPORTER, path)
+    names = {one: one for one in "abcd"}
+    for _ in range(2):
+        importing.write(tmp_path, "wfformat", workflow, "wf", Path("/base"), names)
     (log,) = (tmp_path / "declared").iterdir()
-    workflow, *tasks = [json.loads(line) for line in log.read_text().splitlines()]
-    assert (workflow["workflow"], workflow["manager"]) == ("wf", "wfformat")
-    assert [t["deps"] for t in tasks] == [
-        [],
-        [{"task": "a", "via": "file", "path": "/base/x"}],
-        [{"task": "a", "via": "future"}],
-    ]
+    begin, *tasks = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (begin["workflow"], begin["manager"]) == ("wf", "wfformat")
+    # The parents of a task are its dependencies, all of them.
+    assert {t["task"]: t["deps"] for t in tasks} == {
+        "a": [],
+        "b": [{"task": "a", "via": "file", "path": "/base/x"}],
+        "c": [{"task": "a", "via": "future"}],
+        "d": [],
+    }
     assert [file["path"] for file in tasks[0]["outputs"]] == ["/base/x", "/abs"]
-    assert wfformat.forget(tmp_path) == 1
+    assert importing.forget(tmp_path) == 1
     assert list((tmp_path / "declared").iterdir()) == []

@@ -1,0 +1,15 @@
+"""Importers of declared graphs, a module a format, and `every`: those and the ones that other packages bring.
+
+Each module has an IMPORTER (tailrace.integrations.importing), and reads without its manager.
+"""
+
+from tailrace.integrations import managers, wfformat
+from tailrace.integrations.importers import nextflow, snakemake
+from tailrace.integrations.importing import Importer
+
+OURS: tuple[Importer, ...] = (wfformat.IMPORTER, snakemake.IMPORTER, nextflow.IMPORTER)
+
+
+def every() -> list[Importer]:
+    """All importers of this installation; ours first."""
+    return [*OURS, *managers.importers()]

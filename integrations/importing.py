@@ -1,0 +1,251 @@
+"""Declared graphs after the fact: from what a workflow manager left on disk into a run's declared DAG.
+
+    importers(), of all installed adapters and of formats that no manager owns
+      -- importer_of(source, kind) --> Importer.read(source) --> ImportedWorkflow
+      -- traced_names(run, workflow) --> the task tag of each task
+      -- write(run_dir, ...) --> declared/<kind>-<hash>-import.jsonl (docs/declared-dag.md)
+
+Invariants: an importer reads; it runs nothing of what it finds, and never unpickles. A file or folder that it can't use
+is a UsageError that names it. Importing again replaces what was imported of the same workflow, as a whole.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tailrace.analyzer.util.published import published
+from tailrace.errors import CoreError, UsageError
+from tailrace.integrations.declared_log import declared_line
+from tailrace.integrations.task_tags import tag_value
+
+_SUFFIX = "-import.jsonl"
+
+
+@dataclass(frozen=True)
+class ImportedTask:
+    """A task as its manager kept it. What is not known is left out.
+
+    names: what may be its `task` tag in a trace, the likeliest first; unique in the workflow.
+    after: tasks (by their first name) that it waited for beyond those that wrote its inputs; inputs, outputs: paths,
+    absolute or relative to the workflow's root; times in ns since the epoch; status: of docs/declared-dag.md;
+    requested: resources, by the words of docs/declared-dag.md or the manager's own.
+    """
+
+    names: tuple[str, ...]
+    stage: str
+    kind: str = "job"
+    label: str = ""
+    after: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    t_submit_ns: int | None = None
+    t_start_ns: int | None = None
+    t_end_ns: int | None = None
+    status: str = ""
+    tries: int = 1
+    error: str | None = None
+    requested: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportedWorkflow:
+    """A workflow as its manager kept it.
+
+    root: the folder of relative paths, None: not known; via: what a task gets from those in `after` that wrote none of
+    its inputs: "order", or "future" where values pass; explicit: `after` has all dependencies, and a file tells only
+    what one of them is for; own_directories: where the manager keeps what is no data.
+    """
+
+    manager: str
+    version: str
+    name: str
+    tasks: Sequence[ImportedTask]
+    root: Path | None = None
+    via: str = "order"
+    explicit: bool = False
+    own_directories: Sequence[str] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A kind of file or folder. kind: its name on the command line; what: for the help, "a WfFormat instance".
+
+    recognizes: whether a path is of this kind; may open files, and False where it raises an exception. read: raises
+    UsageError naming the path; any other exception says that the file is not of this kind.
+    """
+
+    kind: str
+    what: str
+    recognizes: Callable[[Path], bool]
+    read: Callable[[Path], ImportedWorkflow]
+
+
+def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -> Importer:
+    """The importer of that kind, or the one that recognizes `source`. Raises UsageError."""
+    known = {importer.kind: importer for importer in importers}
+    if not source.exists():
+        raise UsageError(f"there is no {source}: give a file or folder that a workflow manager wrote")
+    if kind is not None:
+        if kind not in known:
+            raise UsageError(f"there is no kind {kind!r}: give one of {', '.join(sorted(known))}")
+        return known[kind]
+    found = [importer for importer in known.values() if _recognizes(importer, source)]
+    if not found:
+        kinds = "; ".join(f"{one.kind}: {one.what}" for one in sorted(known.values(), key=lambda one: one.kind))
+        raise UsageError(f"{source} is nothing that can be imported ({kinds})")
+    if len(found) > 1:
+        raise UsageError(f"{source} may be {' or '.join(one.what for one in found)}: say which by --kind")
+    return found[0]
+
+
+def _recognizes(importer: Importer, source: Path) -> bool:
+    try:
+        return importer.recognizes(source)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def read(importer: Importer, source: Path) -> ImportedWorkflow:
+    """The workflow in `source`. Raises UsageError."""
+    try:
+        workflow = importer.read(source)
+    except UsageError:
+        raise
+    except OSError as error:
+        raise UsageError(f"can't read {error.filename or source}: {error.strerror or error}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UsageError(f"{source} is not {importer.what} that can be read ({what})") from error
+    seen: set[str] = set()
+    for task in workflow.tasks:
+        if task.names[0] in seen:
+            raise UsageError(f"{source} has two tasks {task.names[0]!r}")
+        seen.add(task.names[0])
+    return workflow
+
+
+def traced_names(
+    tasks: Iterable[ImportedTask], traced: set[str], writers: Callable[[], Mapping[str, str]], root: Path
+) -> tuple[dict[str, str], int]:
+    """First name -> the task's tag in the trace; how many were told by the files that they wrote.
+
+    traced: the task tags of the run; writers: path -> the tag of the task that wrote it, asked for only where a name is
+    not among the tags. A task that was not traced keeps its first name.
+    """
+    found: dict[str, str] = {}
+    left: list[ImportedTask] = []
+    for task in tasks:
+        name = next((tag for tag in map(tag_value, task.names) if tag in traced), None)
+        if name is None:
+            left.append(task)
+        else:
+            found[task.names[0]] = name
+    by_file = 0
+    written = writers() if any(task.outputs for task in left) and traced - set(found.values()) else {}
+    for task in left:
+        wrote = {written[path] for path in (str(root / output) for output in task.outputs) if path in written}
+        wrote -= set(found.values())
+        by_file += len(wrote) == 1
+        found[task.names[0]] = wrote.pop() if len(wrote) == 1 else tag_value(task.names[0])
+    return found, by_file
+
+
+def write(
+    run_dir: Path, kind: str, workflow: ImportedWorkflow, name: str, root: Path, names: Mapping[str, str]
+) -> None:
+    """Writes the workflow to the run's declared DAG.
+
+    name: the `workflow` tag of its tasks; root: the folder of relative paths; names: of `traced_names`.
+    Raises CoreError when it can't be written.
+    """
+    folder = run_dir / "declared"
+    path = folder / f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:12]}{_SUFFIX}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with published(path) as scratch, scratch.open("w", encoding="utf-8", errors="replace") as file:
+            file.writelines(f"{line}\n" for line in _lines(workflow, name, root, names))
+    except OSError as error:
+        raise CoreError(f"can't write {path}: {error.strerror}: make room, and import again") from error
+
+
+def forget(run_dir: Path) -> int:
+    """Removes what was imported into the run; returns how many workflows that were."""
+    old = [path for pattern in (f"*{_SUFFIX}", "wfformat-*.jsonl") for path in (run_dir / "declared").glob(pattern)]
+    for path in set(old):
+        path.unlink(missing_ok=True)
+    return len(set(old))
+
+
+def is_import(path: str) -> bool:
+    """Whether a declared file of a run was imported."""
+    return path.endswith(_SUFFIX)
+
+
+def _lines(workflow: ImportedWorkflow, name: str, root: Path, names: Mapping[str, str]) -> Iterable[str]:
+    config = {**workflow.config, "own_directories": [str(root / folder) for folder in workflow.own_directories]}
+    times = [at for task in workflow.tasks for at in (task.t_submit_ns, task.t_start_ns) if at]
+    begun = min(times, default=time.time_ns())
+    yield declared_line(
+        "workflow", workflow=name, manager=workflow.manager, version=workflow.version, t_ns=begun, config=config
+    )
+    writers: dict[str, list[str]] = {}
+    for task in workflow.tasks:
+        for output in task.outputs:
+            writers.setdefault(str(root / output), []).append(task.names[0])
+    for task in workflow.tasks:
+        yield _task_line(workflow, task, name, root, names, writers)
+        key = {"workflow": name, "task": names[task.names[0]]}
+        if task.t_start_ns is not None:
+            yield declared_line("try", **key, t_launch_ns=task.t_start_ns, **{"try": max(task.tries - 1, 0)})
+        if task.status:
+            yield declared_line(
+                "end",
+                **key,
+                t_start_ns=task.t_start_ns,
+                t_end_ns=task.t_end_ns or 0,
+                status=task.status,
+                tries=task.tries,
+                error=task.error,
+            )
+
+
+def _task_line(
+    workflow: ImportedWorkflow,
+    task: ImportedTask,
+    name: str,
+    root: Path,
+    names: Mapping[str, str],
+    writers: Mapping[str, list[str]],
+) -> str:
+    own = task.names[0]
+    inputs, outputs = ([{"path": str(root / path), "url": f"file://{root / path}"} for path in paths]
+                       for paths in (task.inputs, task.outputs))  # fmt: skip
+    deps = [
+        {"task": names[writer], "via": "file", "path": file["path"]}
+        for file in inputs
+        for writer in writers.get(file["path"], ())
+        if writer != own and (writer in task.after or not workflow.explicit)
+    ]
+    by_file = {dependency["task"] for dependency in deps}
+    deps += [{"task": names[one], "via": workflow.via} for one in task.after if names[one] not in by_file]
+    facts = {**task.annotations, **({"requested": dict(task.requested)} if task.requested else {})}
+    return declared_line(
+        "task",
+        workflow=name,
+        stage=tag_value(task.stage),
+        task=names[own],
+        kind=task.kind,
+        name=task.label or own,
+        t_submit_ns=task.t_submit_ns,
+        deps=deps,
+        inputs=inputs,
+        outputs=outputs,
+        cores=task.requested.get("cores"),
+        gpus=task.requested.get("gpus"),
+        annotations=facts or None,
+    )
