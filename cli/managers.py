@@ -2,10 +2,12 @@
 
 import click
 
+from tailrace.cli.options import format_option
+
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one object a manager.")
-def command(as_json: bool) -> None:
+@format_option
+def command(form: str) -> None:
     """List the workflow managers that have an adapter, ours and other packages'.
 
     Each with its version here, the versions that the adapter was tested with, and the one line to type. For all other
@@ -16,7 +18,7 @@ def command(as_json: bool) -> None:
     from tailrace.integrations import managers
 
     entries = managers.installed()
-    if as_json:
+    if form == "json":
         put_json(
             {
                 entry.name: {

@@ -91,6 +91,9 @@ def _is_own(future: Future[Any], record: TaskRecord) -> bool:
 
 def _inputs(record: TaskRecord) -> Iterable[File]:
     found: dict[str, File] = {}
+    # Parsl drops the files of tasks that failed from the arguments.
+    for future in record["depends"] or []:
+        _collect_files(future, found)
     for value in record["args"]:
         _collect_files(value, found)
     for key, value in record["kwargs"].items():

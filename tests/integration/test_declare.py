@@ -46,7 +46,7 @@ def others(tmp_path, monkeypatch):
 
 
 def test_packages_of_others_are_found_and_their_faults_told(others, cli):
-    done = cli("managers", "--json")
+    done = cli("managers", "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {"flux", "parsl", "others", "broken", "wrong"} <= set(found)

@@ -171,6 +171,7 @@ def test_parsls_times_keep_their_microseconds():
 
 def test_files_are_found_at_any_place_in_arguments(tmp_path):
     record = {
+        "depends": [],
         "args": [File("/d/a"), [File("/d/b")]],
         "kwargs": {"inputs": [File("/d/c"), File("/d/c")], "table": {"x": File("/d/e")}, "outputs": [File("/d/o")]},
     }

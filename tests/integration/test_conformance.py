@@ -1,0 +1,184 @@
+"""Every adapter on the same small workflow: right tags, declarations, tries, failures, and nothing else changed.
+
+A fixture says how a manager runs the steps of support/conformance.py. What each gets is written to build/conformance/,
+from which `python tools/conformance_docs.py` makes the table of docs/conformance.md.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from support import conformance
+from support.commands import TAILRACE
+from support.conformance import Adapter, Step
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "build" / "conformance"
+
+
+def judged(adapter: Adapter, folder: Path) -> conformance.Verdict:
+    """Runs and judges; keeps the counts for the page."""
+    folder = folder / "flow"
+    conformance.prepare(folder)
+    workflow = conformance.steps(adapter.names, adapter.retries)
+    run_dir = adapter.run(folder, workflow)
+    verdict = conformance.judge(adapter, folder, run_dir, workflow)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    row = {"manager": adapter.manager, "version": adapter.version, "counts": verdict.counts}
+    (RESULTS / f"{adapter.manager}.json").write_text(json.dumps(row))
+    return verdict
+
+
+def program(words: list[str], folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=180, check=False)
+    assert "tailrace: can't" not in done.stderr, done.stderr
+    return done
+
+
+# The example of docs/new-manager.md
+
+
+def _example(folder: Path, workflow: list[Step], changes: tuple[tuple[str, str], ...] = ()) -> Path:
+    page = (ROOT / "docs" / "new-manager.md").read_text()
+    for name, text in re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL):
+        for old, new in changes if name == "mini_tailrace.py" else ():
+            assert old in text
+            text = text.replace(old, new)
+        (folder / name).write_text(text)
+    rows = [
+        {
+            "name": f"{step.stage} {step.name}",
+            "stage": step.stage,
+            "command": step.words,
+            "inputs": step.inputs,
+            "outputs": [step.out],
+            "retries": step.how == "once",
+        }
+        for step in workflow
+    ]
+    (folder / "steps.json").write_text(json.dumps(rows))
+    done = program([sys.executable, "mini.py", "steps.json", "mini_tailrace"], folder)
+    assert done.returncode == 0 and "tracing into" in done.stderr, done.stderr
+    (run_dir,) = (folder / "tailrace-runs").iterdir()
+    return run_dir
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    verdict = judged(Adapter("mini", "1.0", _example), tmp_path)
+    assert verdict.faults == []
+    assert set(verdict.counts) == set(conformance.COLUMNS)
+
+
+WRONG = (
+    ('workflow.task(step["name"], step["stage"], attempt)', 'workflow.task(step["name"], step["stage"][:3])'),
+    ("code = call()", 'Path(".mini/state").write_text("x"); code = call()'),
+    ('outputs=step["outputs"]', "outputs=[]"),
+    ("error=error", "error=None"),
+)
+"""Faults of an adapter, each of another kind."""
+
+
+def test_an_adapter_with_faults_does_not_pass(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        return _example(folder, workflow, WRONG)
+
+    counts = judged(Adapter("wrong", "", run), tmp_path).counts
+    (RESULTS / "wrong.json").unlink()
+    right, total = counts.pop("own I/O apart")
+    assert total - right == 1
+    assert counts == {
+        "stage": (0, 6),
+        "task": (6, 6),
+        "declared": (0, 6),
+        "observed": (0, 5),
+        "files": (6, 13),
+        "retries": (2, 3),
+        "failures": (6, 7),
+        "results": (6, 6),
+    }
+
+
+# Parsl
+
+PARSL = """
+import sys
+import parsl
+from parsl import bash_app
+from parsl.config import Config
+from parsl.data_provider.files import File
+from parsl.executors import HighThroughputExecutor
+from parsl.providers import LocalProvider
+from tailrace.parsl import trace
+
+config = Config(
+    executors=[HighThroughputExecutor(label="pool", address="127.0.0.1", encrypted=False, max_workers_per_node=2,
+                                      cores_per_worker=1e-6, provider=LocalProvider(init_blocks=1, max_blocks=1))],
+    run_dir="runinfo", strategy="none", retries=1,
+    retry_handler=lambda error, task: 1 if task["func_name"] == "merge" else 2,
+)
+
+def app(name):
+    def body(command, inputs=(), outputs=()):
+        return command
+    body.__name__ = name
+    return bash_app(body)
+
+with parsl.load(trace(config, run_dir="run", workflow="w")):
+    made, ends = {}, []
+    for stage, out, inputs, command in @STEPS@:
+        future = app(stage)(command, inputs=[made.get(path, File(path)) for path in inputs], outputs=[File(out)])
+        made[out] = future.outputs[0]
+        ends.append(future)
+    for future in ends:
+        future.exception()
+"""
+
+
+def _parsl(folder: Path, workflow: list[Step]) -> Path:
+    rows = [(step.stage, str(folder / step.out), [str(folder / path) for path in step.inputs],
+             f"cd {shlex.quote(str(folder))} && {shlex.join(step.words)}") for step in workflow]  # fmt: skip
+    (folder / "flow.py").write_text(textwrap.dedent(PARSL).replace("@STEPS@", repr(rows)))
+    done = program([sys.executable, "flow.py"], folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def test_parsl(tmp_path: Path) -> None:
+    parsl = pytest.importorskip("parsl", reason="needs Parsl: pip install 'tailrace[parsl]'")
+    verdict = judged(Adapter("Parsl", parsl.__version__, _parsl), tmp_path)
+    assert verdict.faults == []
+
+
+# Flux
+
+
+def test_flux(traced_flux, tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        jobs: dict[str, str] = {}
+        # Flux refuses a job that depends on one that has failed.
+        traced_flux.ask("queue", "stop", "--all")
+        try:
+            for step in workflow:
+                after = [f"--dependency=afterok:{jobs[path]}" for path in step.inputs]
+                options = [f"--setattr=user.trace.run={folder / 'run'}", "--setattr=user.trace.workflow=w"]
+                words = ["-n1", f"--cwd={folder}", f"--job-name={step.stage}", *options, *after]
+                jobs[step.out] = traced_flux.submit(*words, *step.words)
+        finally:
+            traced_flux.ask("queue", "start", "--all")
+        for job in jobs.values():
+            traced_flux.wait(job)
+        words = [*TAILRACE, "flux", "collect", str(folder / "run")]
+        subprocess.run(words, env=traced_flux.env, capture_output=True, timeout=120, check=True)
+        return folder / "run"
+
+    version = traced_flux.ask("version").split("commands:")[1].split()[0]
+    verdict = judged(Adapter("Flux", version, run, retries=False, files=False), tmp_path)
+    assert verdict.faults == []
