@@ -44,6 +44,7 @@ COMMANDS = {
     "tag": ("tailrace.cli.tag", "Execute a command with tags, for managers without a plugin."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
     "managers": ("tailrace.cli.managers", "List the adapters of workflow managers, with versions."),
+    "adapter": ("tailrace.cli.adapter", "Print where the file is that a workflow manager loads to be traced."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),
 }

@@ -15,7 +15,8 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,7 +128,11 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     if files is None or len(files) == 0:
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
         return nothing
-    code_of = dict(zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"], strict=True))
+    # Several files had a path where one was replaced: the output of a failed try, removed before the next one.
+    codes_of: dict[str, list[int]] = {}
+    for path, code in zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"].tolist(), strict=True):
+        codes_of.setdefault(path, []).append(code)
+    paths = sorted(codes_of)
     who = inputs.m.who
     bursts = inputs.m.bursts
     names = list(zip(who["workflow"].to_numpy()[bursts["who"]], who["task"].to_numpy()[bursts["who"]], strict=True))
@@ -139,16 +144,23 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         name = (str(row["workflow"] or ""), str(row["task"]))
         if name not in ran or not isinstance(row["path"], str):
             continue
-        code = code_of.get(row["path"], -1)
-        read, wrote = ((name, code, way) in did for way in (edge_table.READ, edge_table.WRITE))
+        codes = [*codes_of.get(row["path"], ()), *_below(paths, codes_of, row["path"])]
+        read, wrote = (any((name, code, way) in did for code in codes) for way in (edge_table.READ, edge_table.WRITE))
         wanted = wrote if row["direction"] == "w" else read
         if wanted:
             continue
         state = STATES[0]
         if read:
             state = STATES[2]
-        elif wrote or code in by_anyone:
+        elif wrote or not by_anyone.isdisjoint(codes):
             state = STATES[3] if not wrote else STATES[1]
         rows.append((*name, row["direction"], row["path"], state))
     result: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return result
+
+
+def _below(paths: list[str], codes_of: Mapping[str, list[int]], folder: str) -> list[int]:
+    """The files below a declared folder, of which nobody reads or writes itself. paths: those of `codes_of`, sorted."""
+    begin = folder.rstrip("/") + "/"
+    first, last = (bisect_left(paths, text) for text in (begin, begin[:-1] + chr(ord("/") + 1)))
+    return [code for path in paths[first:last] for code in codes_of[path]]

@@ -67,9 +67,10 @@ def test_every_adapter_is_checked_like_the_others() -> None:
     assert others <= set(settings["coverage"]["run"]["source_pkgs"])
 
 
-@pytest.mark.parametrize("package", sorted(PACKAGES))
+@pytest.mark.parametrize("package", sorted(name for name in PACKAGES if name.startswith("tailrace")))
 def test_a_package_loads_without_its_manager(package: str) -> None:
-    """It is looked at where its manager is not installed: `tailrace managers`, the table of this installation."""
+    """It is looked at where its manager is not installed: `tailrace managers`, the table of this installation. A module
+    beside the package, which only its manager looks for, may need it."""
     name = package.replace("/", ".")
     code = "import sys; sys.modules.update(dict.fromkeys(sys.argv[2:])); __import__(sys.argv[1])"
     done = subprocess.run(

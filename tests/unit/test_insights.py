@@ -85,6 +85,27 @@ class TestDeclared:
             ("c", "w", "/b"): "read, not written",
         }
 
+    def test_a_declared_file_that_was_made_anew_is_any_file_of_its_path(self) -> None:
+        """A failed try's output is removed, and the next try's may get the first file's place in the table's order."""
+        story = Story()
+        story.write("/a", 0, 100, task="make", at_ms=0, file="8:1:7")
+        story.write("/a", 0, 100, task="make", at_ms=5, file="8:1:8")
+        story.read("/a", 0, 100, task="use", at_ms=20, file="8:1:8")
+        story.write("/a", 0, 100, task="later", at_ms=30, file="8:1:9")
+        files = (("make", "w", "/a"), ("use", "r", "/a"), ("later", "w", "/a"))
+        d = of(story, **declared(("make", "use", "file"), files=files)).declared
+        assert d.untouched.to_dict("records") == []
+
+    def test_a_declared_folder_is_the_files_below_it(self) -> None:
+        story = Story()
+        story.write("/d/x", 0, 100, task="make", at_ms=0)
+        story.read("/d/x", 0, 100, task="use", at_ms=20)
+        story.write("/d0/y", 0, 100, task="use", at_ms=30)
+        story.event("openat", "/d", fd=3, task="use")
+        files = (("make", "w", "/d"), ("use", "r", "/d"), ("use", "w", "/d"))
+        d = of(story, **declared(("make", "use", "file"), files=files)).declared
+        assert d.untouched[["task", "direction", "path"]].to_numpy().tolist() == [["use", "w", "/d"]]
+
 
 class TestConflicts:
     def kinds(self, story: Story, **values: Any) -> list[tuple[str, int, bool]]:

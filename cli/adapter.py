@@ -1,0 +1,30 @@
+"""`tailrace adapter MANAGER`: prints where the file is that a workflow manager loads to be traced."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from tailrace.errors import UsageError
+
+# manager -> (package, file)
+FILES = {
+    "snakemake": ("tailrace.snakemake", "log_handler.py"),
+}
+
+
+@click.command()
+@click.argument("manager", type=click.Choice(list(FILES)), metavar=f"[{'|'.join(FILES)}]")
+def command(manager: str) -> None:
+    """Print the path of the file that a workflow manager loads to be traced.
+
+    \b
+        snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
+    """
+    package, name = FILES[manager]
+    spec = find_spec(package)
+    places = [Path(place) / name for place in (spec.submodule_search_locations or [])] if spec is not None else []
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        raise UsageError(f"this installation has no {name} for {manager}: install tailrace again with pip")
+    click.echo(found)
