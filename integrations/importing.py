@@ -29,9 +29,10 @@ class ImportedTask:
     """A task as its manager kept it. What is not known is left out.
 
     names: what may be its `task` tag in a trace, the likeliest first; unique in the workflow.
-    after: tasks (by their first name) that it waited for beyond those that wrote its inputs; inputs, outputs: paths,
-    absolute or relative to the workflow's root; times in ns since the epoch; status: of docs/declared-dag.md;
-    requested: resources, by the words of docs/declared-dag.md or the manager's own.
+    after: tasks (by their first name) that it waited for beyond those that wrote its inputs, and in vias the manager's
+    word where it is another one than the workflow's; inputs, outputs: paths, absolute or relative to the workflow's
+    root; times in ns since the epoch; status: of docs/declared-dag.md; requested: resources, by its words or the
+    manager's own.
     """
 
     names: tuple[str, ...]
@@ -39,6 +40,7 @@ class ImportedTask:
     kind: str = "job"
     label: str = ""
     after: tuple[str, ...] = ()
+    vias: Mapping[str, str] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     t_submit_ns: int | None = None
@@ -232,7 +234,9 @@ def _task_line(
         if writer != own and (writer in task.after or not workflow.explicit)
     ]
     by_file = {dependency["task"] for dependency in deps}
-    deps += [{"task": names[one], "via": workflow.via} for one in task.after if names[one] not in by_file]
+    deps += [
+        {"task": names[one], "via": task.vias.get(one, workflow.via)} for one in task.after if names[one] not in by_file
+    ]
     facts = {**task.annotations, **({"requested": dict(task.requested)} if task.requested else {})}
     return declared_line(
         "task",

@@ -123,6 +123,173 @@ def test_nextflows_work_directory(nextflow: Path) -> None:
     assert sort.inputs == make.outputs and (sort.status, sort.error) == ("failed", "exit code 3")
 
 
+METADATA = """dependencies:
+  _source: !!set {}
+  make: !!set {}
+  merge: !!set {}
+  sort: !!set
+    make: null
+hub_dependencies:
+  _source: !!set {}
+  make: !!set {}
+  merge: !!set
+    sort: null
+  sort: !!set {}
+step_combinations:
+  _source: /somewhere/out
+  make: {make_N.10: make/N.10, make_N.20: make/N.20}
+  merge: {merge: merge}
+  sort: {sort_N.10: sort/N.10, sort_N.20: sort/N.20}
+"""
+STATUS = """\
+Step Name,Job ID,Workspace,State,Run Time,Elapsed Time,Start Time,Submit Time,End Time,Number Restarts,Params
+make_N.10,32618,make/N.10,FINISHED,0d,0d,2026-11-22 23:14:25,2026-11-22 23:14:25,2026-11-22 23:14:25,0,N:10
+make_N.20,32620,make/N.20,FINISHED,0d,0d,2026-11-22 23:14:25,2026-11-22 23:14:25,2026-11-22 23:14:25,1,N:20
+sort_N.10,32736,sort/N.10,FINISHED,0d,0d,2026-11-22 23:14:26,2026-11-22 23:14:26,2026-11-22 23:14:26,0,N:10
+sort_N.20,32739,sort/N.20,TIMEDOUT,0d,0d,2026-11-22 23:14:26,2026-11-22 23:14:26,2026-11-22 23:14:26,0,N:20
+merge,--,merge,INITIALIZED,--,--,--,--,--,0,
+"""
+
+
+def test_steps_of_maestro_depend_on_those_with_their_parameters(tmp_path: Path) -> None:
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta/metadata.yaml").write_text(METADATA)
+    (tmp_path / "status.csv").write_text(STATUS)
+    tasks = {task.names[0]: task for task in imported(tmp_path).tasks}
+    assert {name: task.after for name, task in tasks.items()} == {
+        "make_N.10": (),
+        "make_N.20": (),
+        "sort_N.10": ("make_N.10",),
+        "sort_N.20": ("make_N.20",),
+        "merge": ("sort_N.10", "sort_N.20"),
+    }
+    rows = {name: (task.stage, task.status, task.tries) for name, task in tasks.items()}
+    assert rows["make_N.20"] == ("make", "done", 2) and rows["sort_N.20"] == ("sort", "timeout", 1)
+    assert rows["merge"] == ("merge", "", 1) and tasks["merge"].t_start_ns is None
+    (tmp_path / "meta/metadata.yaml").write_text("dependencies: [")
+    with pytest.raises(UsageError, match="metadata.yaml is not YAML"):
+        imported(tmp_path)
+
+
+def test_the_rules_of_makeflow(tmp_path: Path) -> None:
+    rules = [
+        {"command": "seq 5 > a.txt", "inputs": [], "outputs": ["a.txt"], "category": "make"},
+        {
+            "command": "sort -rn a.txt > a.sorted",
+            "inputs": [{"dag_name": "a.txt", "task_name": "in"}],
+            "outputs": ["a.sorted", "a.log"],
+            "category": "sort",
+            "resources": {"cores": 2, "memory": 512},
+        },
+    ]
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps({"default_category": "default", "categories": {"make": {}}, "rules": rules}))
+    make, sort = imported(file).tasks
+    assert (make.names, make.stage, sort.names, sort.inputs) == (("0",), "make", ("1",), make.outputs)
+    assert sort.requested == {"cores": 2, "memory_bytes": 512 << 20}
+
+
+def test_runs_of_a_research_object_are_joined_by_what_passed(tmp_path: Path) -> None:
+    """Through a collection, and by content where the entity is another one."""
+    at = "2026-11-22T23:14:45.950193"
+    run = {"prov:type": {"$": "wfprov:ProcessRun", "type": "prov:QUALIFIED_NAME"}}
+    label = "Run of workflow/packed.cwl#main/"
+    document = {
+        "activity": {
+            "id:whole": {"prov:type": {"$": "wfprov:WorkflowRun"}, "prov:label": "Run of workflow/packed.cwl#main"},
+            **{
+                f"id:{name}": {**run, "prov:label": label + name}
+                for name in ("sort", "sort_2", "merge", "count_words_3")
+            },
+        },
+        "entity": {f"wf:main/{step}": {"prov:type": [{"$": "wfdesc:Process"}]} for step in ("sort", "merge")},
+        "wasStartedBy": {"_:1": {"prov:activity": "id:sort", "prov:time": at}},
+        "wasEndedBy": {"_:2": [{"prov:activity": "id:sort", "prov:time": at}]},
+        "wasGeneratedBy": {
+            "_:3": {"prov:entity": "id:one", "prov:activity": "id:sort"},
+            "_:4": {"prov:entity": "id:two", "prov:activity": "id:sort_2"},
+            "_:5": {"prov:entity": "id:two", "prov:activity": "id:whole"},
+        },
+        "hadMember": {
+            f"_:{i}": {"prov:collection": "id:both", "prov:entity": f"id:{i}"} for i in ("one", "two", "both")
+        },
+        "used": {
+            "_:6": {"prov:activity": "id:merge", "prov:entity": "id:both"},
+            "_:7": {"prov:activity": "id:count_words_3", "prov:entity": "id:copy"},
+        },
+        "specializationOf": {
+            "_:8": {"prov:specificEntity": "id:one", "prov:generalEntity": "data:abc"},
+            "_:9": {"prov:specificEntity": "id:copy", "prov:generalEntity": "data:abc"},
+        },
+    }
+    folder = tmp_path / "metadata/provenance"
+    folder.mkdir(parents=True)
+    (folder / "primary.cwlprov.json").write_text(json.dumps(document))
+    tasks = {task.names[0]: task for task in imported(tmp_path).tasks}
+    assert {name: (task.stage, task.after) for name, task in tasks.items()} == {
+        "sort": ("sort", ()),
+        "sort_2": ("sort", ()),
+        "merge": ("merge", ("sort", "sort_2")),
+        # Its name ends in a number without being a repetition.
+        "count_words_3": ("count_words_3", ("sort",)),
+    }
+    assert tasks["sort"].status == "done" and tasks["merge"].status == ""
+
+
+SCONTROL = """JobId=6 JobName=make it
+   UserId=root(0) GroupId=root(0)
+   JobState=PENDING Reason=None Dependency=(null)
+   SubmitTime=2026-11-22T23:14:20 StartTime=Unknown EndTime=Unknown
+JobId=7 JobName=sort
+   JobState=PENDING Reason=Dependency Dependency=afterok:6(unfulfilled),afterany:5(unfulfilled)
+   NumNodes=1 NumCPUs=2 NumTasks=1
+JobId=8 JobName=never
+   JobState=PENDING Reason=Dependency Dependency=afterok:7+5(unfulfilled):6(unfulfilled)
+
+JobId=6 JobName=make it JobState=COMPLETED Reason=None Dependency=(null) StartTime=2026-11-22T23:14:25 \
+ EndTime=2026-11-22T23:14:26 ExitCode=0:0
+JobId=7 JobName=sort JobState=FAILED Reason=NonZeroExitCode Dependency=(null) ExitCode=3:0 Command=/a b/x.sh
+JobId=8 JobName=never JobState=PENDING Reason=DependencyNeverSatisfied Dependency=afterok:7(failed)
+"""
+
+
+def test_jobs_of_slurm_keep_the_dependencies_that_they_had(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.txt"
+    file.write_text(SCONTROL.replace("\\\n", ""))
+    tasks = {task.names[0]: task for task in imported(file).tasks}
+    assert {name: (task.stage, task.after, task.status) for name, task in tasks.items()} == {
+        "6": ("make it", (), "done"),
+        "7": ("sort", ("6",), "failed"),
+        "8": ("never", ("7",), "dep_failed"),
+    }
+    assert tasks["7"].vias == {"6": "afterok"} and tasks["7"].requested == {"cores": 2}
+    assert tasks["7"].error == "exit code 3" and tasks["8"].tries == 0
+
+
+def test_a_dag_run_of_airflow(tmp_path: Path) -> None:
+    when = {"start_date": "2026-11-22T23:14:25.5+00:00", "end_date": "2026-11-22T23:14:26Z"}
+    rows = [
+        {"task_id": "make", "map_index": 0, "state": "success", "try_number": 1, **when},
+        {"task_id": "make", "map_index": 1, "state": "failed", "try_number": 2, **when},
+        {"task_id": "sort", "map_index": -1, "state": "upstream_failed", "try_number": 0, "start_date": None},
+    ]
+    rows = [{"dag_id": "flow", "dag_run_id": "manual__1", "operator": "BashOperator", **row} for row in rows]
+    tasks = [{"task_id": "make", "downstream_task_ids": ["sort"]}, {"task_id": "sort", "downstream_task_ids": []}]
+    (tmp_path / "tasks.json").write_text(json.dumps({"tasks": tasks, "total_entries": 2}))
+    with pytest.raises(UsageError, match="has no task_instances"):
+        imported(tmp_path, "airflow")
+    (tmp_path / "instances.json").write_text(json.dumps({"task_instances": rows, "total_entries": 3}))
+    workflow = imported(tmp_path)
+    found = {task.names[0]: (task.after, task.status, task.tries) for task in workflow.tasks}
+    made = ("manual__1/make[0]", "manual__1/make[1]")
+    assert workflow.name == "flow" and found == {
+        made[0]: ((), "done", 1),
+        made[1]: ((), "failed", 2),
+        "manual__1/sort": (made, "dep_failed", 0),
+    }
+    assert workflow.tasks[0].t_start_ns == 1_795_389_265_500_000_000
+
+
 def test_what_is_written_has_the_dependencies_of_the_files(nextflow: Path, tmp_path: Path) -> None:
     workflow = imported(nextflow)
     traced = {"72/418101dccc7ff46e6806672c3ef703", "by its output"}

@@ -1,0 +1,110 @@
+"""A study's folder of Maestro: meta/metadata.yaml has steps and dependencies, status.csv what became of them.
+
+Maestro keeps the expanded graph as a pickle only, which is not read. A step's instance depends on those of
+the steps that it names which have the same values of the parameters that both use, and on all of a step that it names
+with `_*`. An instance is named as its script is: make_N.10.
+"""
+
+import csv
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+
+_METADATA = Path("meta/metadata.yaml")
+_STATUS = "status.csv"
+_SOURCE = "_source"
+_STATES = {
+    "FINISHED": "done",
+    "FAILED": "failed",
+    "TIMEDOUT": "timeout",
+    "CANCELLED": "canceled",
+    "HWFAILURE": "killed",
+}
+
+Steps = Mapping[str, Mapping[str, Any]]
+
+
+def recognizes(path: Path) -> bool:
+    """Whether a folder is a study's."""
+    return (path / _METADATA).is_file() and (path / _STATUS).is_file()
+
+
+def read(path: Path) -> ImportedWorkflow:
+    """The steps of a study. Raises UsageError, OSError."""
+    if not recognizes(path):
+        raise UsageError(f"{path} has no {_METADATA} and {_STATUS}: give the output folder of a Maestro study")
+    data = _yaml(path / _METADATA)
+    instances: Steps = {step: of for step, of in data["step_combinations"].items() if step != _SOURCE}
+    with (path / _STATUS).open(encoding="utf-8", errors="replace", newline="") as lines:
+        rows = {str(row["Step Name"]): row for row in csv.DictReader(lines)}
+    values = {name: _values(row) for name, row in rows.items()}
+    tasks = []
+    for step, names in instances.items():
+        alike, all_of = ([one for one in data[kind].get(step) or () if one != _SOURCE]
+                         for kind in ("dependencies", "hub_dependencies"))  # fmt: skip
+        for name in names:
+            after = [one for parent in alike for one in instances.get(parent, ()) if _agree(values, name, one)]
+            after += [one for parent in all_of for one in instances.get(parent, ())]
+            tasks.append(_task(step, name, tuple(dict.fromkeys(after)), rows.get(name, {})))
+    return ImportedWorkflow(
+        manager="maestro",
+        version="",
+        name=path.resolve().name,
+        tasks=tasks,
+        root=path.resolve(),
+        own_directories=["meta", "logs"],
+    )
+
+
+def _yaml(file: Path) -> Any:
+    import yaml  # Dask needs it, too
+
+    try:
+        return yaml.safe_load(file.read_bytes())
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _values(row: Mapping[str, str]) -> dict[str, str]:
+    """ "N:10;M:2" as a mapping."""
+    pairs = (pair.partition(":") for pair in (row.get("Params") or "").split(";") if pair)
+    return {name: value for name, _, value in pairs}
+
+
+def _agree(values: Mapping[str, Mapping[str, str]], one: str, other: str) -> bool:
+    mine, theirs = values.get(one, {}), values.get(other, {})
+    return all(theirs[name] == value for name, value in mine.items() if name in theirs)
+
+
+def _task(step: str, name: str, after: tuple[str, ...], row: Mapping[str, str]) -> ImportedTask:
+    state = row.get("State", "")
+    status = _STATES.get(state, "")
+    restarts = row.get("Number Restarts", "")
+    return ImportedTask(
+        names=(name,),
+        stage=step,
+        kind="bash",
+        after=after,
+        t_submit_ns=_moment(row.get("Submit Time")),
+        t_start_ns=_moment(row.get("Start Time")),
+        t_end_ns=_moment(row.get("End Time")),
+        status=status,
+        tries=1 + int(restarts) if restarts.isdigit() else 1,
+        error=f"Maestro's state {state}" if status not in ("", "done") else None,
+        annotations={"job": row["Job ID"]} if row.get("Job ID") else {},
+    )
+
+
+def _moment(text: str | None) -> int | None:
+    """Local time; "--:--:--" where it is not known."""
+    try:
+        return int(datetime.fromisoformat(text or "").timestamp()) * 1_000_000_000
+    except ValueError:
+        return None
+
+
+IMPORTER = Importer("maestro", "the folder of a Maestro study", recognizes, read)
