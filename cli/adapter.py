@@ -9,6 +9,7 @@ from tailrace.errors import UsageError
 
 # manager -> (package, file)
 FILES = {
+    "nextflow": ("tailrace.nextflow", "tailrace.config"),
     "snakemake": ("tailrace.snakemake", "log_handler.py"),
 }
 
@@ -19,6 +20,7 @@ def command(manager: str) -> None:
     """Print the path of the file that a workflow manager loads to be traced.
 
     \b
+        nextflow -c "$(tailrace adapter nextflow)" run main.nf
         snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
     """
     package, name = FILES[manager]

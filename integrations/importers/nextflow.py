@@ -4,9 +4,9 @@
                    /.command.begin   made when it began      /.exitcode   when it ended, and how
     trace.txt                        the tasks of one run, with what they asked for
 
-A task is named by the last two folders of its work directory, as tailrace tags Nextflow's tasks by themselves, and by
-Nextflow's name for it, `ALIGN (a)`. With a trace file only its tasks are read: a work directory has those of all runs.
-A retried task is a task of its own, in a work directory of its own.
+A task is named by the last two folders of its work directory, as tailrace tags Nextflow's tasks by themselves, as
+tailrace.nextflow tags them, and by Nextflow's name for it, `ALIGN (a)`. With a trace file only its tasks are read: a
+work directory has those of all runs. A retried task is a task of its own, in a work directory of its own.
 """
 
 import csv
@@ -109,7 +109,7 @@ def _task(folder: Path, row: Row) -> ImportedTask:
     staged = dict(_staged(lines))
     failed = status == "failed"
     return ImportedTask(
-        names=tuple(filter(None, (f"{folder.parent.name}/{folder.name}", name))),
+        names=tuple(filter(None, (f"{folder.parent.name}/{folder.name}", _as_tagged(folder, name), name))),
         stage=re.sub(r" \(.*\)$", "", name) or folder.name,
         label=name,
         inputs=tuple(staged),
@@ -121,6 +121,11 @@ def _task(folder: Path, row: Row) -> ImportedTask:
         error=_error(folder, row) if failed else None,
         requested=_requested(row),
     )
+
+
+def _as_tagged(folder: Path, name: str) -> str:
+    """The tag that tailrace.nextflow gives the task: as Nextflow prints it."""
+    return f"{folder.parent.name}/{folder.name[:6]} {name}"
 
 
 def _staged(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

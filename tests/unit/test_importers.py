@@ -116,7 +116,7 @@ def test_nextflows_work_directory(nextflow: Path) -> None:
     workflow = imported(nextflow / "trace.txt")
     make, sort = workflow.tasks
     folder = nextflow / "work/72/418101dccc7ff46e6806672c3ef703"
-    assert make.names == ("72/418101dccc7ff46e6806672c3ef703", "MAKE (a b)")
+    assert make.names == ("72/418101dccc7ff46e6806672c3ef703", "72/418101 MAKE (a b)", "MAKE (a b)")
     assert (make.stage, make.outputs, make.status) == ("MAKE", (str(folder / "a b.txt"),), "done")
     assert make.requested == {"cores": 2, "memory_bytes": 3 << 29}
     assert (make.t_start_ns, make.t_end_ns) == (1_000_000_000, 2_000_000_000)

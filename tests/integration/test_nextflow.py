@@ -1,0 +1,116 @@
+"""Nextflow's configuration, with the Nextflow on PATH; it must have its framework (`nextflow -v` downloads it)."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailrace
+from support.commands import run_cli
+from support.harm import clean_environment
+from support.run_files import Trace, read_declared
+
+pytestmark = pytest.mark.skipif(not shutil.which("nextflow"), reason="no nextflow on PATH: see www.nextflow.io")
+
+PIPELINE = """
+process ALIGN {
+  tag "it's $x, 100%"
+  errorStrategy 'retry'
+  maxRetries 2
+  input: val x
+  output: path "a_${x}.txt"
+  script:
+  \"\"\"
+  seq ${x}000 > a_${x}.txt
+  echo "\\${BASH_ENV:-none} \\${TAILRACE_LINE_OF_USER:-}" > shell
+  [ ${task.attempt} -gt 1 ] || [ $x -ne 2 ] || exit 3
+  \"\"\"
+}
+process MERGE {
+  input: path files
+  output: path "all.txt"
+  script: "sort -n ${files} > all.txt"
+}
+process READ {
+  input: path f
+  output: path "read.txt"
+  script:
+  \"\"\"
+  #!/usr/bin/env python3
+  open("read.txt", "w").write(open("${f}").read())
+  \"\"\"
+}
+workflow { READ(MERGE(ALIGN(Channel.of(1, 2)).collect())) }
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("nextflow")
+    (folder / "main.nf").write_text(PIPELINE)
+    (folder / "bash env").write_text("TAILRACE_LINE_OF_USER=set\n")
+    config = run_cli("adapter", "nextflow").stdout.strip()
+    environment = clean_environment({"BASH_ENV": str(folder / "bash env"), "NXF_OFFLINE": "true"})
+    words = ["nextflow", "-c", config, "run", "main.nf", "-with-trace", "trace.txt"]
+    done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_cli("declare", folder / "run", "--from", folder / "trace.txt")
+    assert done.returncode == 0, done.stderr
+    assert "not in the trace" not in done.stderr
+    yield folder
+
+
+def tags(event: Any) -> tuple[Any, ...]:
+    return tuple(event["args"].get(key) for key in ("workflow", "stage", "task", "tag.try"))
+
+
+def test_each_task_wrote_its_output_under_its_tags(folder: Path) -> None:
+    """`ab/cdef12 NAME`, as Nextflow prints it; a retried task has another folder, and the next try."""
+    trace = Trace(folder / "run")
+    found = {}
+    for name in ("a_1.txt", "a_2.txt", "all.txt", "read.txt"):
+        for path in folder.glob(f"work/??/*/{name}"):
+            if not path.is_symlink():
+                (mine,) = {tags(event) for event in trace.of(path) if event["args"].get("dir") == "w"}
+                found[mine[2].partition(" ")[2], mine[3]] = mine[:2]
+                assert mine[2].startswith(f"{path.parent.parent.name}/{path.parent.name[:6]} ")
+    assert found == {
+        ("ALIGN (it's 1, 100%)", "0"): (folder.name, "ALIGN"),
+        ("ALIGN (it's 2, 100%)", "0"): (folder.name, "ALIGN"),
+        ("ALIGN (it's 2, 100%)", "1"): (folder.name, "ALIGN"),
+        ("MERGE", "0"): (folder.name, "MERGE"),
+        ("READ", "0"): (folder.name, "READ"),
+    }
+
+
+def test_what_nextflow_declares_is_observed(folder: Path) -> None:
+    tasks = {line["task"]: line["stage"] for line in read_declared(folder / "run") if line["type"] == "task"}
+    assert sorted(tasks.values()) == ["ALIGN"] * 3 + ["MERGE", "READ"]
+    ends = [line["status"] for line in read_declared(folder / "run") if line["type"] == "end"]
+    assert sorted(ends) == ["done"] * 4 + ["failed"]
+    declared = tailrace.open(folder / "run").insights().declared.table
+    edges = [(row["producer"][10:15], row["consumer"][10:], row["status"]) for row in declared.to_dict("records")]
+    assert sorted(edges) == [
+        ("ALIGN", "MERGE", "observed"),
+        ("ALIGN", "MERGE", "observed"),
+        ("MERGE", "READ", "observed"),
+    ]
+
+
+def test_the_wrapper_and_its_measuring_are_apart(folder: Path) -> None:
+    """The programs of `-with-trace` are no part of a task whose script is for bash."""
+    trace = Trace(folder / "run", only=("start",))
+    programs: dict[str, set[str]] = {}
+    for event in trace.events:
+        name = Path(event["args"]["exe"]).name
+        programs.setdefault(event["args"].get("stage") or "", set()).add(name)
+    assert programs["ALIGN"] <= {"bash", "seq"}
+    assert programs["MERGE"] <= {"bash", "sort"}
+    assert {"ps", "grep"} <= programs["nextflow"]
+
+
+def test_scripts_find_the_users_bash_env(folder: Path) -> None:
+    for path in folder.glob("work/??/*/shell"):
+        assert path.read_text() == f"{folder / 'bash env'} set\n"
