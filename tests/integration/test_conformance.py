@@ -16,11 +16,14 @@ from pathlib import Path
 import pytest
 
 from support import conformance
-from support.commands import TAILRACE
+from support.commands import TAILRACE, run_cli
 from support.conformance import Adapter, Step
+from support.harm import clean_environment
+from support.managers import SOURCE, Manager, all_on_path, share_tailrace
+from tailrace.integrations import importing
+from tailrace.integrations.importers.snakemake import IMPORTER as importer_of_snakemake
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "build" / "conformance"
+RESULTS = SOURCE / "build" / "conformance"
 
 
 def judged(adapter: Adapter, folder: Path) -> conformance.Verdict:
@@ -47,7 +50,7 @@ def program(words: list[str], folder: Path, **variables: str) -> "subprocess.Com
 
 
 def _example(folder: Path, workflow: list[Step], changes: tuple[tuple[str, str], ...] = ()) -> Path:
-    page = (ROOT / "docs" / "new-manager.md").read_text()
+    page = (SOURCE / "docs" / "new-manager.md").read_text()
     for name, text in re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL):
         for old, new in changes if name == "mini_tailrace.py" else ():
             assert old in text
@@ -182,3 +185,62 @@ def test_flux(traced_flux, tmp_path: Path) -> None:
     version = traced_flux.ask("version").split("commands:")[1].split()[0]
     verdict = judged(Adapter("Flux", version, run, retries=False, files=False), tmp_path)
     assert verdict.faults == []
+
+
+# Snakemake
+
+SNAKEFILE = """
+names = @NAMES@
+rule all:
+    input: "data/never"
+rule make:
+    output: "data/{s}.txt"
+    shell: "sh step.sh {output:q} ok"
+rule sort:
+    input: "data/{s}.txt"
+    output: "data/{s}.sorted"
+    shell: "sh step.sh {output:q} ok {input:q}"
+rule merge:
+    input: expand("data/{s}.sorted", s=names)
+    output: "data/merged"
+    retries: 1
+    shell: "sh step.sh {output:q} once {input:q}"
+rule check:
+    input: "data/merged"
+    output: "data/checked"
+    shell: "sh step.sh {output:q} always {input:q}"
+rule after:
+    input: "data/checked"
+    output: "data/never"
+    shell: "sh step.sh {output:q} ok {input:q}"
+"""
+SNAKEMAKES = all_on_path("snakemake")
+
+
+@pytest.mark.skipif(not SNAKEMAKES, reason="no environment with Snakemake on PATH: pip install snakemake")
+@pytest.mark.parametrize("snakemake", SNAKEMAKES, ids=str)
+def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
+    major = snakemake.version.partition(".")[0]
+    how = ["--logger", "tailrace"]
+    if major == "7":
+        how = ["--log-handler-script", run_cli("adapter", "snakemake").stdout.strip()]
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        (folder / "Snakefile").write_text(SNAKEFILE.replace("@NAMES@", repr(conformance.STRANGE)))
+        environment = clean_environment(
+            share_tailrace(tmp_path / "site", SOURCE / "adapters" / "snakemake_logger_plugin_tailrace")
+        )
+        words = [snakemake.program, "-c2", *how]
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+        assert done.returncode == 1 and "tailrace: can't" not in done.stderr, done.stderr
+        return folder / "run"
+
+    # Snakemake removes the outputs of a job that failed.
+    verdict = judged(Adapter(f"Snakemake {major}", snakemake.version, run, keeps=False), tmp_path)
+    assert verdict.faults == []
+    # What it keeps on disk of the jobs that succeeded says the same.
+    kept = importing.read(importer_of_snakemake, tmp_path / "flow")
+    steps = [step for step in conformance.steps() if step.stage in ("make", "sort", "merge")]
+    assert {(task.stage, task.outputs, tuple(sorted(task.inputs))) for task in kept.tasks} == {
+        (step.stage, (step.out,), tuple(sorted(step.inputs))) for step in steps
+    }
