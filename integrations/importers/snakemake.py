@@ -2,7 +2,8 @@
 
     .snakemake/metadata/<base64 of the output's path>     {"rule", "input", "log", "starttime", "endtime", ...}
 
-A job is told by what its outputs' records have in common. Records have no wildcards, so a job of a rule with several is
+Snakemake 9 keeps a record of a job that failed, too, without saying so, and removes its outputs: only of a job whose
+outputs are there is it said that it is done. A job is told by what its outputs' records have in common. Records have no wildcards, so a job of a rule with several is
 named by its first output here, and found in a trace by the files that it wrote. Written by Snakemake 5.3 to 9; a
 database in the place of the files (`--persistence-backend db`) isn't read.
 """
@@ -10,6 +11,7 @@ database in the place of the files (`--persistence-backend db`) isn't read.
 import base64
 import binascii
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +47,7 @@ def read(path: Path) -> ImportedWorkflow:
         manager="snakemake",
         version="",
         name=root.name,
-        tasks=[_task(records, of_rule) for records in jobs.values()],
+        tasks=[_task(records, of_rule, root) for records in jobs.values()],
         root=root,
         own_directories=[".snakemake"],
     )
@@ -75,9 +77,10 @@ def _read(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield output, record
 
 
-def _task(records: list[tuple[str, dict[str, Any]]], of_rule: Counter[str]) -> ImportedTask:
+def _task(records: list[tuple[str, dict[str, Any]]], of_rule: Counter[str], root: Path) -> ImportedTask:
     outputs, first = [output for output, _ in records], records[0][1]
     rule = str(first["rule"])
+    made = all(os.path.lexists(root / output) for output in outputs)
     start, end = _ns(first.get("starttime")), _ns(first.get("endtime"))
     return ImportedTask(
         names=(rule,) if of_rule[rule] == 1 else (f"{rule}:{outputs[0]}",),
@@ -88,7 +91,7 @@ def _task(records: list[tuple[str, dict[str, Any]]], of_rule: Counter[str]) -> I
         # The end is the last output's time of modification, which may be before what Snakemake calls the start.
         t_start_ns=min(start, end) if start and end else start,
         t_end_ns=end,
-        status="" if first.get("incomplete") else "done",
+        status="done" if made and not first.get("incomplete") else "",
         annotations={
             ours: first[theirs]
             for ours, theirs in (("conda", "conda_env"), ("container", "container_img_url"), ("job", "external_jobid"))

@@ -241,6 +241,6 @@ def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
     # What it keeps on disk of the jobs that succeeded says the same.
     kept = importing.read(importer_of_snakemake, tmp_path / "flow")
     steps = [step for step in conformance.steps() if step.stage in ("make", "sort", "merge")]
-    assert {(task.stage, task.outputs, tuple(sorted(task.inputs))) for task in kept.tasks} == {
+    assert {(task.stage, task.outputs, tuple(sorted(task.inputs))) for task in kept.tasks if task.status == "done"} == {
         (step.stage, (step.out,), tuple(sorted(step.inputs))) for step in steps
     }

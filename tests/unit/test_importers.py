@@ -62,6 +62,7 @@ def snakemake(tmp_path: Path) -> Path:
         record(folder, name, "make", job_hash=number, log=["make.log"] if number else [])
     for output in ("sorted", "index"):
         record(folder, output, "sort", input=["a", long], job_hash=7, endtime=100.4)
+        (tmp_path / "flow" / output).touch()
     (folder / "torn").write_text('{"rule": "so')
     (folder / "bm90").write_text("[]")
     return tmp_path / "flow"
@@ -105,6 +106,7 @@ def test_the_jobs_of_snakemake_are_what_outputs_have_in_common(snakemake: Path, 
     long = "data/" + "x" * 240 + "/é.txt"
     assert set(tasks) == {("make:a",), (f"make:{long}",), ("sort",)}
     assert tasks[(f"make:{long}",)].outputs == (long, "make.log")
+    assert tasks[("make:a",)].status == "", "a failed job has a record, and its output is removed"
     sort = tasks[("sort",)]
     assert (sort.stage, sort.inputs, set(sort.outputs)) == ("sort", ("a", long), {"sorted", "index"})
     assert (sort.t_start_ns, sort.t_end_ns, sort.status) == (100_400_000_000, 100_400_000_000, "done")
