@@ -46,6 +46,7 @@ COMMANDS = {
     "managers": ("tailrace.cli.managers", "List the adapters of workflow managers, with versions."),
     "adapter": ("tailrace.cli.adapter", "Print where the file is that a workflow manager loads to be traced."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),
+    "slurm": ("tailrace.cli.slurm", "Print the line by which Slurm loads the plugin."),
     "demo": ("tailrace.cli.demo", "Trace a small Parsl workflow and report on it."),
 }
 

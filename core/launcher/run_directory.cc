@@ -66,20 +66,6 @@ void check_owner(const std::string &directory) {
   }
 }
 
-// A directory for runs that nobody named may be another user's trap; root's is a site's choice.
-void check_parent(const std::string &parent) {
-  struct stat found, target;
-  if (::lstat(parent.c_str(), &found) != 0 || ::stat(parent.c_str(), &target) != 0) return;  // it is made
-  for (const struct stat &status : {found, target}) {
-    if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-      refuse(parent + " belongs to user " + std::to_string(status.st_uid) + ": give the run's directory with -o");
-    }
-  }
-  if ((target.st_mode & S_IWOTH) != 0 && (target.st_mode & S_ISVTX) == 0) {
-    refuse("other users may replace what is in " + parent + ": give the run's directory with -o");
-  }
-}
-
 int64_t now_ns() {
   struct timespec t;
   ::clock_gettime(CLOCK_REALTIME, &t);
@@ -126,7 +112,12 @@ std::string resolved(const std::string &path) {
   return real.get();
 }
 
-void prepare(const std::string &directory, const Describing &run) {
+bool is_described(const std::string &directory) {
+  struct stat status;
+  return ::lstat((directory + "/" + kDescription).c_str(), &status) == 0;
+}
+
+void prepare(const std::string &directory, const Describing &run, bool joins) {
   check_owner(directory);
   const int64_t began = now_ns();
   // In this order: a run that starts at the same time creates trace/ first.
@@ -143,7 +134,22 @@ void prepare(const std::string &directory, const Describing &run) {
     if (::lstat(folder.c_str(), &status) == 0) check_owner(folder);
   }
   if (is_new) drop_leftovers(directory, began);
-  describe_run(directory, run);
+  // Of two that join a new run at once, one describes, and the other finds that out.
+  joins &&is_described(directory) ? describe_host(directory, run) : describe_run(directory, run);
+}
+
+std::string open_directory(const std::string &path, const Describing &run, bool joins) {
+  std::string directory = path;
+  try {
+    directory = absolute(path);
+    make_directories(directory);
+    directory = resolved(directory);
+    prepare(directory, run, joins);
+  } catch (const Fault &fault) {
+    if (fault.kind != Fault::Kind::kSystem) throw;
+    refuse("can't use " + directory + " as a run directory: " + fault.what());
+  }
+  return directory;
 }
 
 }  // namespace
@@ -155,21 +161,29 @@ bool is_run_directory(const std::string &directory) {
 }
 
 std::string open_run_directory(const std::string &path, const Describing &run) {
-  std::string directory = path;
-  try {
-    directory = absolute(path);
-    make_directories(directory);
-    directory = resolved(directory);
-    prepare(directory, run);
-  } catch (const Fault &fault) {
-    if (fault.kind != Fault::Kind::kSystem) throw;
-    refuse("can't use " + directory + " as a run directory: " + fault.what());
+  return open_directory(path, run, false);
+}
+
+std::string join_run_directory(const std::string &path, const Describing &run) {
+  return open_directory(path, run, true);
+}
+
+// A directory for runs that nobody named may be another user's trap; root's is a site's choice.
+void check_runs_folder(const std::string &parent) {
+  struct stat found, target;
+  if (::lstat(parent.c_str(), &found) != 0 || ::stat(parent.c_str(), &target) != 0) return;  // it is made
+  for (const struct stat &status : {found, target}) {
+    if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+      refuse(parent + " belongs to user " + std::to_string(status.st_uid) + ": give the run's directory with -o");
+    }
   }
-  return directory;
+  if ((target.st_mode & S_IWOTH) != 0 && (target.st_mode & S_ISVTX) == 0) {
+    refuse("other users may replace what is in " + parent + ": give the run's directory with -o");
+  }
 }
 
 std::string default_run_directory(const std::string &program, const std::string &parent) {
-  check_parent(parent);
+  check_runs_folder(parent);
   std::string name = last_part(program).substr(0, kProgramBytes);
   for (char &c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';

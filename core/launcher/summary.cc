@@ -79,6 +79,23 @@ std::string journal_reason(std::string_view fact) {
   return "no journal: " + place + ": " + (known ? std::strerror(static_cast<int>(error)) : "unknown error");
 }
 
+// Whether one of a block's contexts has the tag.
+bool has_tag(const std::string &header, const std::string &tag) {
+  bool found = false;
+  const std::string text = padded(header);
+  native::each_member(text.data(), [&](std::string_view key, const Value &value) {
+    if (key != "contexts" || value.kind != Value::Kind::kArray) return;
+    const char *p = native::skip_blanks(value.text.data() + 1);
+    while (*p != ']') {
+      Value context;
+      p = native::skip_blanks(native::read_value(p, &context));
+      found = found || ("," + string(context) + ",").find("," + tag + ",") != std::string::npos;
+      if (*p == ',') p = native::skip_blanks(p + 1);
+    }
+  });
+  return found;
+}
+
 // Adds a block; returns its process.
 ProcessName add_header(Summary &summary, const std::string &header) {
   const std::string text = padded(header);
@@ -202,7 +219,7 @@ Sizes whole_sizes(const std::string &run_dir) {
   return sizes;
 }
 
-void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before) {
+void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before, const std::string &tag) {
   std::set<ProcessName> processes;
   for (const auto &[path, size] : trace_sizes(run_dir)) {
     const auto known = before.find(path);
@@ -210,13 +227,13 @@ void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &befor
     const bool found =
         each_block(path, known != before.end() ? known->second : 0, summary.torn_bytes, [&](const std::string &header) {
           try {
-            processes.insert(add_header(summary, header));
+            if (tag.empty() || has_tag(header, tag)) processes.insert(add_header(summary, header));
           } catch (const JsonError &error) {
             throw Fault(Fault::Kind::kTrace, path + ": the header of a block is damaged: " + error.what());
           }
         });
     // A process's own file without a readable block is a process, too.
-    summary.processes += !found && is_of_one_process(last_part(path));
+    summary.processes += !found && tag.empty() && is_of_one_process(last_part(path));
   }
   summary.processes += processes.size();
 }

@@ -45,8 +45,9 @@ Sizes trace_sizes(const std::string &run_dir);
 // The same, but of a file of this node that a killed sealer left with half a block, the end of its last whole one: what is
 // written to the file from now on begins there.
 Sizes whole_sizes(const std::string &run_dir);
-// Adds the blocks appended since `before`. Throws Fault (kTrace) for a damaged header.
-void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before);
+// Adds the blocks appended since `before`; with a `tag` (key=value, percent-encoded) those of which a context has it.
+// Throws Fault (kTrace) for a damaged header.
+void add_blocks(Summary &summary, const std::string &run_dir, const Sizes &before, const std::string &tag = "");
 // In one line: events, processes, bytes, losses.
 std::string describe(const Summary &summary);
 

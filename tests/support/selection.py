@@ -32,6 +32,7 @@ FIXTURES = {
 MODULES = {
     "test_flux_multiuser": ("flux", "starts a Flux instance of a system with several users"),
     "test_flux_python": ("flux", "imports Flux's Python bindings"),
+    "test_slurm": ("root", "starts slurmctld and slurmd"),
 }
 """Module -> the same."""
 

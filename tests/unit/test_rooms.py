@@ -10,7 +10,12 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "core/src"
 ROOMS = ("base", "format", "linker", "session", "spawn", "layers", "hooks", "api.cc")
 """From the lowest to the highest; docs/architecture.md says what each is for."""
-USERS = {"core/native": ("core/launcher",), "core/launcher": ("core/native",), "flux-plugin": ()}
+USERS = {
+    "core/native": ("core/launcher",),
+    "core/launcher": ("core/native",),
+    "flux-plugin": (),
+    "slurm-plugin": ("core/launcher",),
+}
 """Folders that use the lowest rooms only, and which of each other."""
 SUFFIXES = (".cc", ".h", ".def")
 PUBLIC = "tailrace/tailrace.h"

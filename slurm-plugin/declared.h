@@ -1,0 +1,26 @@
+// A step's lines of the declared DAG (docs/declared-dag.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "step_facts.h"
+
+namespace tailrace::slurm {
+
+class DeclaredStep {
+ public:
+  // Writes that the step begins: a workflow, a task and a try line. What can't be written is left out.
+  void begin(const StepFacts &facts, const std::string &run_dir);
+  // Writes how it ended. `state`: the job's, by Slurm, or empty. A requeued job has ended a try.
+  void end(int wait_status, const std::string &state, int64_t ended_ns);
+
+ private:
+  void append(const std::string &line);
+
+  std::string path_, key_;
+  int try_ = 0;
+  int64_t began_ns_ = 0;
+};
+
+}  // namespace tailrace::slurm
