@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.group_profile import GroupProfile
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
+    from tailrace.analyzer.model.regions import Regions
     from tailrace.analyzer.notebook.inline_report import InlineReport
     from tailrace.analyzer.notebook.plots import Plots
     from tailrace.analyzer.store.asking import Reading
@@ -315,6 +316,15 @@ class Run(Tables):
         from tailrace.analyzer.model import outcomes
 
         return outcomes.table(self)
+
+    @cached_property
+    def regions(self) -> Regions:
+        """What the program itself said that it was doing (docs/regions.md): `regions.table()` has a row for each path,
+        with its time, its I/O, and how much of that no computing hid; `regions.steps()` and `regions.epochs()` for each
+        step and epoch; `regions.instances` each one. Reads events on first use, if the run has a region."""
+        from tailrace.analyzer.model import regions
+
+        return regions.of(self, self.has_regions)
 
     @cached_property
     def waits(self) -> pd.DataFrame:

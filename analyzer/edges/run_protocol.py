@@ -34,6 +34,10 @@ class AnalyzedRun(EventSource, Protocol):
         """run.json; {} when there is none."""
 
     @property
+    def has_regions(self) -> bool:
+        """Whether the program marked a region."""
+
+    @property
     def processes(self) -> pd.DataFrame:
         """Traced processes."""
 

@@ -35,7 +35,16 @@ WIDE = 110
 GAP = 2
 NARROWEST = 12
 """Columns that a name keeps when a table is too wide."""
-SHOWN = {"findings": 10, "flows": 6, "files": 4, "histories": 10, "never_read": 5, "declared": 8, "waits": 15}
+SHOWN = {
+    "findings": 10,
+    "flows": 6,
+    "files": 4,
+    "histories": 10,
+    "never_read": 5,
+    "declared": 8,
+    "waits": 15,
+    "regions": 15,
+}
 """Rows that a terminal shows of each list."""
 FINDING_STYLES = {
     "failure": "bold red",
@@ -73,6 +82,7 @@ ORDER_WORDS = {
     "declared": "ordered by others",
 }
 """What orders the two tasks of an undeclared dependency."""
+REGION_TIMES = ("time", "io", "unoverlapped", "unoverlapped_app")
 MANAGER = "(workflow manager: {files})"
 RESULTS = "(declared results: {files})"
 
@@ -94,7 +104,7 @@ def show(data: JsonObject, console: Console) -> None:
         for line in _wrapped(fact, width):
             _print(console, line)
     _show_findings(data["findings"]["rows"], names, console)
-    for table in (_stages, _waits, _flows, _files, _histories, _never_read, _declared):
+    for table in (_stages, _regions, _waits, _flows, _files, _histories, _never_read, _declared):
         made = table(data, names, width)
         if made is not None:
             _print(console, Text())
@@ -308,6 +318,31 @@ def _stages(data: JsonObject, names: Names, width: int) -> Table:
         times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]
         moved = (bytes_text(s["read_bytes"]), bytes_text(s["written_bytes"]))
         table.rows.append((visible(s["stage"]), str(s["tasks"]), str(s["processes"]), *times, *moved))
+    return table
+
+
+def _regions(data: JsonObject, names: Names, width: int) -> Table | None:
+    """The program's own regions: unions over threads and processes; a dash where no region is one of computing."""
+    rows = data["regions"]["rows"][: SHOWN["regions"]]
+    if not rows:
+        return None
+    moved = ("read", "written") if width >= WIDE else ()
+    right = ("count", "time", "I/O", *moved, "unoverlapped I/O", "of the application")
+    title = "Regions" + _first(len(rows), data["regions"]["total"])
+    table = Table(((title, "name"), *((name, "number") for name in right)), names)
+    still_open = sum(row["open"] for row in rows)
+    if still_open:
+        ends = (
+            "1 region never ended; its time is"
+            if still_open == 1
+            else f"{still_open} regions never ended; their time is"
+        )
+        table.note = f"{ends} that until the last event of the process."
+    for row in rows:
+        times = [None if row[f"{name}_ms"] is None else row[f"{name}_ms"] * 1e6 for name in REGION_TIMES]
+        shown = ["-" if time is None else time_text(time) for time in times]
+        moved_text = [bytes_text(row[f"{name}_bytes"]) for name in moved]
+        table.rows.append((visible(row["region"]), f"{row['count']:,}", *shown[:2], *moved_text, *shown[2:]))
     return table
 
 

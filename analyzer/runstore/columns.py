@@ -85,7 +85,7 @@ _USED = {"first_ns": _int(TIME, "begin of the first call"), "last_ns": _int(TIME
 _EVENT_SECRETS = {
     **dict.fromkeys(("name", "cat"), CALL),
     **dict.fromkeys(("path", "path2"), "path"),
-    **dict.fromkeys(("host", "file", "file2", "object", *schema.TAGS, "region"), "name"),
+    **dict.fromkeys(("host", "file", "file2", "object", *schema.TAGS, "region", "category", "keys"), "name"),
     **dict.fromkeys(("sizes", "durs"), DROP),
 }
 _NOT_STORED = "pieces"

@@ -26,7 +26,7 @@ from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Document, SqlValue
 from tailrace.errors import TraceError
 
-VERSION = 18
+VERSION = 19
 """Of the tables below; a catalogue of another version is rebuilt."""
 
 TABLES = """ CREATE TABLE sources (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER); CREATE TABLE
@@ -330,6 +330,7 @@ class _Filler:
         if tags not in self._contexts:
             self._contexts[tags] = self._next_id("contexts")
             values = Header.tags_of(tags)
+            values.pop("region", None)  # a column, and in a converted trace on lines alone
             first = [values.pop(key, None) for key in ("workflow", "stage", "task", "job", "rank")]
             self._put(_CONTEXT, self._contexts[tags], tags, *first, json.dumps(values) if values else "{}")
         return self._contexts[tags]

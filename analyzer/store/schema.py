@@ -62,7 +62,7 @@ class Column:
 
 COLUMNS = (
     Column("name", TEXT, False, "", "the call as the program made it"),
-    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, MPIIO, HDF5, PROCESS, ..."),
+    Column("cat", TEXT, False, "", "its layer: POSIX, STDIO, MMAP, PIPE, SOCKET, LIBC, MPIIO, HDF5, APP, PROCESS, ..."),
     Column("ts", INT64, False, "ns since the epoch", "when the call started"),
     Column("dur", INT64, False, "ns", "how long it took; of a line of totals the sum of its calls"),
     Column("host", TEXT, False, "", "node on which the process ran"),
@@ -89,7 +89,15 @@ COLUMNS = (
     Column("task", TEXT, True, "", "one invocation"),
     Column("job", TEXT, True, "", "the resource manager's job"),
     Column("rank", TEXT, True, "", "rank in a parallel program"),
-    Column("region", TEXT, True, "", "region that the program marked"),
+    Column("region", TEXT, True, "", "path of the innermost region that the program was in: outer/inner"),
+    Column("category", TEXT, True, "", "of the program's own event (cat APP): the category that it was given"),
+    Column("kind", TEXT, True, "", "of the program's own event: instant or counter; null for a region"),
+    Column("region_id", INT64, True, "", "of the program's own event: its number, unique in the run with its process"),
+    Column("parent_id", INT64, True, "", "of the program's own event: the number of the region that it is in"),
+    Column("epoch", INT64, True, "", "of the program's own event: the epoch that it was given"),
+    Column("step", INT64, True, "", "of the program's own event: the step that it was given"),
+    Column("keys", TEXT, True, "", "of the program's own event: its further keys, as a tag string"),
+    Column("open", INT32, True, "", "1 for a region that had not ended yet: a later row with its number has its end"),
     Column(
         "lines", INT32, False, "", "lines that the row has under full detail: 1, or those that a line of totals sums"
     ),

@@ -114,6 +114,12 @@ class Tables:
         return table
 
     @cached_property
+    def has_regions(self) -> bool:
+        """Whether the program marked a region. Reads no events."""
+        query = "SELECT EXISTS (SELECT 1 FROM contexts WHERE ',' || tags LIKE '%,region=%')"
+        return bool(self._catalogue.rows(query)[0][0])
+
+    @cached_property
     def files(self) -> pd.DataFrame:
         """Trace files: file (relative to the run), kind (tailrace, foreign), size_bytes, mtime_ns, blocks,
         events."""

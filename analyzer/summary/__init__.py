@@ -14,7 +14,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights
-from tailrace.analyzer.model import dataflow, outcomes, stages, waits
+from tailrace.analyzer.model import dataflow, outcomes, regions, stages, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.model.declared_vs_observed import WORKFLOW_OF, compare_declared
 from tailrace.analyzer.summary import (
@@ -32,7 +32,7 @@ from tailrace.analyzer.summary import (
     tasks,
     untagged,
 )
-from tailrace.analyzer.summary.limits import JsonObject, cut, ms, plain
+from tailrace.analyzer.summary.limits import LIMITS, JsonObject, cut, ms, plain
 from tailrace.analyzer.summary.seen import below, losses
 from tailrace.analyzer.summary.stageflows import RESULT
 from tailrace.analyzer.util.types import Ints, Row
@@ -73,6 +73,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "stages": [_stage(m, row, start_ns) for row in table.to_dict("records")],
         "untagged": untagged.untagged(run, whole),
         "folded": untagged.folded(whole),
+        "regions": _regions(run),
         "waits": _waits(run, whole),
         "flows": stageflows.flows(m, code, index),
         "files": shown_files,
@@ -94,6 +95,20 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "losses": losses(run),
         "coverage": coverage,
     }
+
+
+def _regions(run: AnalyzedRun) -> JsonObject:
+    """The regions by path (model/regions.py), in the order of their first begin, with times in ms."""
+    table = regions.of(run, run.has_regions).table()
+    times = [name for name in table.columns if name.endswith("_ns")]
+    rows = [
+        {
+            **{str(key): plain(value) for key, value in row.items() if key not in times},
+            **{f"{name[:-3]}_ms": None if pd.isna(row[name]) else ms(row[name]) for name in times},
+        }
+        for row in table.head(LIMITS["regions"]).to_dict("records")
+    ]
+    return {"total": len(table), "rows": rows}
 
 
 def _workflows(m: Model) -> int:

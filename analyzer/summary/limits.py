@@ -27,6 +27,7 @@ LIMITS = {
     "aliases": 4,
     "below": 50,
     "findings": 50,
+    "regions": 200,
     "outcomes": 2000,
     "heat_rows": 40,
     "histories": 600,

@@ -126,22 +126,22 @@ std::string library_path(const std::string &installed) {
 }
 
 std::string merge_tags(const std::string &base, const std::string &over) {
-  const auto parsed = [](const std::string &text, TagSet &set) {
+  const auto parsed = [](const std::string &text, TagSet &set, TagsOf of) {
     size_t at;
     char room[512];
     Writer message(room, sizeof room);
-    if (!parse_tags(text, set, at, message)) throw Fault(Fault::Kind::kTag, std::string(message.view()));
+    if (!parse_tags(text, set, at, message, of)) throw Fault(Fault::Kind::kTag, std::string(message.view()));
   };
   TagSet a, b, both;
-  parsed(base, a);
-  parsed(over, b);
+  parsed(base, a, TagsOf::kCore);  // of a process that may be in a region
+  parsed(over, b, TagsOf::kUser);
   std::vector<char> room(2 * kMaxTagsBytes);
   Writer out(room.data(), room.size());
   if (!tailrace::merge_tags(a, b, out)) {
     throw Fault(Fault::Kind::kTag, "together the tags are more than 64 or longer than 8192 bytes");
   }
   const std::string merged(out.view());
-  parsed(merged, both);
+  parsed(merged, both, TagsOf::kCore);
   return merged;
 }
 

@@ -122,7 +122,9 @@ class EventFolder {
   void event(size_t row) {
     Call call;
     call.row = row;
-    call.bits = meaning(row, kName) | meaning(row, kCat) | meaning(row, kFtype) | meaning(row, kDir);
+    call.bits = meaning(row, kCat);
+    const bool application = call.is(kApplication);
+    if (!application) call.bits |= meaning(row, kName) | meaning(row, kFtype) | meaning(row, kDir);
     call.ok = number(call, kErrno) == 0 && !(call.is(kMoves | kLinks | kUnlinks) && number(call, kRet) < 0);
     call.who = actor(row);
     call.begin_ns = number(call, kTs);
@@ -132,6 +134,7 @@ class EventFolder {
     call.pieces = code(row, kPieces);
     see_files(&call);
     count(call);
+    if (application) return;
     if (call.pieces != 0) {
       fold_pieces(call);
     } else if (call.ok && !call.is(kUpper)) {
@@ -226,7 +229,7 @@ class EventFolder {
       }
       busy_group_of_pieces_ = group;
     }
-    if (io || call.is(kUpper)) {
+    if (io || (call.is(kUpper) && !call.is(kApplication))) {
       patterns_.add_function(call.who, kind, code(call.row, kName), number(call, kCallCount), call.ok ? 0 : 1,
                              call.ok ? number(call, kSize) : 0, number(call, kDur));
     }

@@ -14,6 +14,7 @@
 #include "session/change_run.h"
 #include "session/ledger.h"
 #include "session/record.h"
+#include "session/region.h"
 #include "session/segment.h"
 
 using namespace tailrace;
@@ -35,9 +36,8 @@ Context *make_context(string_view over_text) {
   size_t at;
   char message[256], merged[kMaxTagsBytes + 1];
   Writer faults(message, sizeof message), out(merged, sizeof merged);
-  if (!parse_tags(over_text, over, at, faults) || !parse_tags(current_context()->tags(), base, at, faults)) {
-    return nullptr;
-  }
+  if (!parse_tags(over_text, over, at, faults)) return nullptr;
+  if (!parse_tags(current_context()->tags(), base, at, faults, TagsOf::kCore)) return nullptr;
   if (!merge_tags(base, over, out)) return nullptr;
   Locked lock(g_session.wiped->table);
   return intern_context(out.view());
@@ -78,7 +78,10 @@ TAILRACE_API tailrace_context tailrace_context_switch(tailrace_context id) {
 TAILRACE_API void tailrace_context_finish(tailrace_context id) {
   Thread *t = enter();
   if (!t) return;
-  if (Context *c = context_of(id)) c->finished.store(1, std::memory_order_relaxed);
+  {
+    Locked lock(g_session.wiped->table);
+    if (Context *c = find_context(id)) finish_context(c);
+  }
   // A block of the few records of a short task costs more than the task.
   if (is_worth_a_block(t) || is_due_for_sealing(t)) pass_on(t);
 }
@@ -127,6 +130,38 @@ TAILRACE_API const char *tailrace_setting(const char *name) {
   }
   return nullptr;
 }
+
+// ---- regions (tailrace/region.h) ----
+
+namespace {
+
+string_view text_or_empty(const char *text) { return text ? string_view(text) : string_view(); }
+
+const RegionDefinition *definition_of(const void *handle) { return static_cast<const RegionDefinition *>(handle); }
+
+const RegionFunctions kRegionFunctions = {
+    sizeof(RegionFunctions),
+    [](const char *name, const char *category) -> const void * {
+      return define_region(text_or_empty(name), text_or_empty(category));
+    },
+    [](Region *region, const void *definition, int64_t epoch, int64_t step, const char *keys) {
+      begin_region(*region, definition_of(definition), {epoch, step, keys});
+    },
+    [](Region *region, int64_t epoch, int64_t step, const char *keys, int changed) {
+      end_region(*region, {epoch, step, keys}, changed != 0);
+    },
+    [](const void *definition, int64_t epoch, int64_t step, const char *keys) {
+      record_instant(definition_of(definition), {epoch, step, keys});
+    },
+    [](const void *definition, double value) { record_counter(definition_of(definition), value); },
+    [](const Region *region) { switch_region(region); },
+    [](Region *state) { hold_region(*state); },
+    []() -> uint64_t { return enter() ? t_region : 0; },
+};
+
+}  // namespace
+
+TAILRACE_API const RegionFunctions *tailrace_region_functions_v1() { return &kRegionFunctions; }
 
 TAILRACE_API int tailrace_attach() {
   // TAILRACE_RUN may have been set since the library's constructor ran.

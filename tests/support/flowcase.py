@@ -70,6 +70,7 @@ class FakeRun:
     declared_files: pd.DataFrame = field(default_factory=lambda: empty("workflow", "task", "direction", "path"))
     meta: dict[str, Any] = field(default_factory=dict)
     path: Path = Path("/runs/story")
+    has_regions: bool = False
 
     def info(self) -> dict[str, Any]:
         return {"t0_ns": min((row["ts"] for row in self.rows), default=None)}

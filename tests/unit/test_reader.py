@@ -103,6 +103,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "rank": "0",
         "region": "main",
         **dict.fromkeys(["span", "last", "followed", "sizes", "durs", "pieces"]),
+        **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         "lines": 1,
         "tag.try": "1",
     }

@@ -11,6 +11,8 @@
     run.report("report.html")             # without a path: in the notebook's cell
     store = tailrace.open_store("STORE")  # many runs: docs/store.md
 
+    with tailrace.region("solve"): ...    # what the program does, as events: docs/regions.md
+
 The names are loaded on first use: a traced Parsl worker imports `tailrace.context` without loading Dask.
 `__version__` is the one place of the version: pyproject.toml and CMake read it here.
 """
@@ -23,15 +25,28 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     from tailrace.analyzer.run import Run, open
     from tailrace.analyzer.runstore.store import Store, open_store
+    from tailrace.regions import counter, instant, region, steps
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Store", "TailraceError", "__version__", "open", "open_store"]
+__all__ = [
+    "Run",
+    "Store",
+    "TailraceError",
+    "__version__",
+    "counter",
+    "instant",
+    "open",
+    "open_store",
+    "region",
+    "steps",
+]
 
 _LAZY = {
     "open": "tailrace.analyzer.run",
     "Run": "tailrace.analyzer.run",
     "open_store": "tailrace.analyzer.runstore.store",
     "Store": "tailrace.analyzer.runstore.store",
+    **dict.fromkeys(("counter", "instant", "region", "steps"), "tailrace.regions"),
 }
 
 

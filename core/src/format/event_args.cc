@@ -25,6 +25,10 @@ constexpr string_view kFieldTexts[] = {
     ",\"size\":",
     ",\"ret\":",
     ",\"errno\":",
+    ",\"region_id\":",
+    ",\"parent_id\":",
+    ",\"epoch\":",
+    ",\"step\":",
     "",
     ",\"untraced\":\"static\"",
     ",\"untraced\":\"musl\"",
@@ -73,6 +77,7 @@ uint64_t second_file(const Slot &slot, const Function &f) {
     case Shape::kLibc:
     case Shape::kRing:
     case Shape::kObject:
+    case Shape::kRegion:
     case Shape::kExec: return 0;
     default: return slot.file2;
   }

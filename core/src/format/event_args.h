@@ -38,6 +38,10 @@ enum class LineField : uint8_t {
   kSize,
   kReturned,
   kErrno,
+  kRegion,  // this and the next three: of a region
+  kOuterRegion,
+  kEpoch,
+  kStep,
   kUntraced,  // no value; this and the next ones: one for each Obstacle
   kEnd = kUntraced + static_cast<uint8_t>(Obstacle::kCount),
 };

@@ -38,7 +38,8 @@ enum Bit : uint32_t {
   kNew = 1U << 21,       // makes a file that did not exist before
   kNameless = 1U << 22,  // and that has no name
   // of a category, above them too
-  kBuffered = 1U << 23,  // streams of the C library: most calls stay in the process
+  kBuffered = 1U << 23,     // streams of the C library: most calls stay in the process
+  kApplication = 1U << 25,  // the program's own events: their names have no other meaning
   // of either: bytes that the kernel's rchar and wchar don't include, since they don't pass through read(2) and
   // write(2) (docs/trace-format.md)
   kUncounted = 1U << 31,
@@ -124,6 +125,8 @@ enum class Shape : uint8_t {
   kRing,      // as kTransfer; file2 is 1 where the result is unknown
   kObject,    // as kTransfer, file2 is what lies in the file; ret is 0, the size kUnknownBytes where it is unknown
   kStart,     // the process record's members
+  kRegion,    // file is its definition, file2 its number, ret that of the outer one, offset the epoch (of a counter the
+              // value's bits), count the step; t1 is 0 while it is open
 };
 
 // The direction that a name tells: lines leave it out where it is the call's (docs/trace-format.md, "What a line leaves

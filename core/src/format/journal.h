@@ -55,7 +55,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 8 ^ table_number();
+constexpr uint32_t kJournalVersion = 9 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -75,6 +75,7 @@ enum RecordKind : uint16_t {
   kProcessRecord = 0xFF02,  // args of the start or exit event that follows, as JSON members
   kThreadRecord = 0xFF03,   // the records that follow are of this thread
   kTextRecord = 0xFF04,     // bytes that belong to the record before
+  kKeysRecord = 0xFF05,     // keys of the region of that number, as tags; before its record
 };
 
 struct alignas(64) Slot {

@@ -109,7 +109,7 @@ void parse_or_clear(string_view text, TagSet &out) {
   char words[256];
   Writer message(words, sizeof words);
   size_t at;
-  if (!parse_tags(text, out, at, message)) out.count = 0;
+  if (!parse_tags(text, out, at, message, TagsOf::kCore)) out.count = 0;
 }
 
 template <class F>

@@ -47,6 +47,18 @@ struct WrittenRecord {
 };
 constexpr size_t kWrittenRecords = 64;
 
+// What the lines of a region's definition have in common under a context.
+struct WrittenRegion {
+  uint32_t generation;  // 0: nothing is kept
+  uint32_t mark, context;
+  uint64_t definition;
+  uint32_t definition_slot, context_slot;
+  size_t opening_bytes, tail_bytes, all_bytes;  // all: with the context
+  bool whole;                                   // there was room for all of them
+  char opening[6 * 256 + 64], tail[4096];
+};
+constexpr size_t kWrittenRegions = 16;
+
 }  // namespace
 
 class SealScratch {
@@ -66,6 +78,7 @@ class SealScratch {
   LineWriter lines;
   uint32_t generation;
   WrittenRecord written[kWrittenRecords];
+  WrittenRegion regions[kWrittenRegions];
 };
 
 SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch))); }
@@ -97,6 +110,9 @@ class Sealer {
   void end_block(uint32_t next_slot);
   void add_record(uint32_t index);
   void add_event(uint32_t index);
+  const WrittenRegion *written_region(const Slot &slot, uint32_t mark);
+  void add_region(const Slot &slot, const Function &f);
+  char *put_region_keys(char *p, const Slot &slot);
   WrittenRecord &written_like(const Slot &slot);
   bool add_again(const Slot &slot, const WrittenRecord &written);
   bool add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f);
@@ -147,6 +163,7 @@ class Sealer {
   uint32_t first_slot_ = 0;
   BlockSummary summary_;
   uint32_t process_slot_ = UINT32_MAX;
+  uint32_t keys_slot_ = UINT32_MAX;  // of the region that begins next
   // What context_json holds: the end of a line.
   bool context_valid_ = false;
   uint32_t context_id_ = 0;
@@ -325,7 +342,7 @@ void Sealer::use_context(uint32_t id) {
   char message[256];
   Writer ignored(message, sizeof message);
   Writer w(s_.context_json, sizeof s_.context_json);
-  if (parse_tags(text, tags, fault_at, ignored)) write_tags_json(tags, w);
+  if (parse_tags(text, tags, fault_at, ignored, TagsOf::kCore)) write_tags_json(tags, w);
   w << "}}\n";
   context_bytes_ = w.size();
 }
@@ -427,6 +444,7 @@ void Sealer::add_event(uint32_t index) {
   WrittenRecord &written = written_like(slot);
   if (add_again(slot, written)) return;
   const Function &f = function(static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed))));
+  if (f.shape == Shape::kRegion) return add_region(slot, f);
   use_context(slot.context);
   const uint64_t second = second_file(slot, f);
   const uint64_t files[2] = {slot.file, second};
@@ -477,6 +495,122 @@ void Sealer::add_event(uint32_t index) {
   if (f.shape == Shape::kSpawn) list_untraced(slot.ret, slot, slot.count);
   if (f.shape == Shape::kConfine) list_untraced(segment_.pid, slot, slot.count);
   summary_.add_event(f, t0, t1, size);
+}
+
+// ---- the application's own events ----
+
+// A number to 15 digits; JSON has no other than finite ones. libc's functions may allocate.
+static char *put_number(char *p, double value) {
+  constexpr double kWhole = 9007199254740992.0;
+  if (value != value || value - value != 0) return put(p, "null");
+  if (value > -kWhole && value < kWhole && static_cast<double>(static_cast<int64_t>(value)) == value) {
+    return put_signed(p, static_cast<int64_t>(value));
+  }
+  if (value < 0) p = put(p, "-");
+  long double rest = value < 0 ? -static_cast<long double>(value) : value;
+  int exponent = 0;
+  for (; rest >= 10; rest /= 10) ++exponent;
+  for (; rest < 1; rest *= 10) --exponent;
+  auto digits = static_cast<uint64_t>(rest * 1e14L + 0.5L);
+  p = put_decimal(p, digits / 100'000'000'000'000);
+  *p++ = '.';
+  char behind[20];
+  string_view text(behind, static_cast<size_t>(put_decimal(behind, digits % 100'000'000'000'000) - behind));
+  for (size_t i = text.size(); i < 14; ++i) *p++ = '0';
+  p = put(p, text);
+  return exponent ? put_signed(put(p, "e"), exponent) : p;
+}
+
+static char *put_counter(char *p, int64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return put_number(put(p, ",\"value\":"), value);
+}
+
+char *Sealer::put_region_keys(char *p, const Slot &slot) {
+  const uint32_t at = keys_slot_;
+  keys_slot_ = UINT32_MAX;
+  if (at == UINT32_MAX || reinterpret_cast<HeadSlot *>(segment_.slot(at))->hash != slot.file2) return p;
+  TagSet keys;
+  size_t fault_at;
+  char message[256];
+  Writer ignored(message, sizeof message);
+  const string_view text = text_of(at);
+  if (!parse_tags(text, keys, fault_at, ignored) || keys.count == 0) return p;
+  return put(put(put(p, ",\"keys\":\""), text), "\"");
+}
+
+// What lines of a definition under a context have in common. Null: it is too long to be kept, or the definition is lost.
+const WrittenRegion *Sealer::written_region(const Slot &slot, uint32_t mark) {
+  WrittenRegion &kept = s_.regions[(slot.file ^ slot.context) % kWrittenRegions];
+  if (kept.generation == s_.generation && kept.definition == slot.file && kept.context == slot.context &&
+      kept.mark == mark) {
+    return &kept;
+  }
+  kept.generation = 0;
+  use_context(slot.context);
+  NameEntry *definition = find_name(slot.file);
+  if (!definition->hash) {
+    lose(Loss::kUnnamed, 1);
+    return nullptr;
+  }
+  const string_view both = text_of(definition->slot);
+  const size_t end = both.find('\0') == string_view::npos ? both.size() : both.find('\0');
+  Writer opening(kept.opening, sizeof kept.opening), tail(kept.tail, sizeof kept.tail);
+  opening << "{\"name\":";
+  opening.json(slice(both, 0, end)) << ",\"cat\":\"APP\",\"ph\":\"X\",\"pid\":";
+  const auto fn = static_cast<Fn>(mark_kind(mark));
+  if (fn != Fn::kRegion) tail << ",\"kind\":\"" << function(fn).name.view() << '"';
+  if (end + 1 < both.size()) (tail << ",\"category\":").json(slice(both, end + 1, both.size() - end - 1));
+  kept.opening_bytes = opening.size();
+  kept.tail_bytes = tail.size();
+  kept.definition_slot = definition->slot;
+  kept.context_slot = context_slot_;
+  tail << string_view(s_.context_json, context_bytes_);
+  kept.whole = !opening.overflowed() && !tail.overflowed();
+  kept.all_bytes = tail.size();
+  if (!kept.whole) return &kept;
+  kept.definition = slot.file;
+  kept.context = slot.context;
+  kept.mark = mark;
+  kept.generation = s_.generation;
+  return &kept;
+}
+
+void Sealer::add_region(const Slot &slot, const Function &f) {
+  const uint32_t mark = slot.mark.load(std::memory_order_relaxed);
+  const WrittenRegion *kept = written_region(slot, mark);
+  if (!kept) return;
+  const uint64_t end = slot.t1, t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_;
+  uint64_t t1 = end ? clock_.to_ns(end) + epoch_shift_ns_ : t0;
+  if (t1 < t0) t1 = t0;
+  EventLine line;
+  line.kind = {static_cast<uint32_t>(kFunctionCount) + kept->definition_slot * 4 + (mark_kind(mark) & 3),
+               kept->context_slot, tid_};
+  line.opening = {kept->opening, kept->opening_bytes};
+  line.thread = {thread_, thread_bytes_};
+  line.tail = {kept->tail, kept->all_bytes};
+  LineFields &fields = line.fields;
+  add_times(fields, t0, t1 - t0);
+  fields.add(LineField::kRegion, static_cast<int64_t>(slot.file2));
+  if (slot.ret) fields.add(LineField::kOuterRegion, slot.ret);
+  const bool counter = static_cast<Fn>(mark_kind(mark)) == Fn::kCounter;
+  const auto step = static_cast<int64_t>(slot.count);
+  if (!counter && slot.offset != INT64_MIN) fields.add(LineField::kEpoch, slot.offset);
+  if (!counter && step != INT64_MIN) fields.add(LineField::kStep, step);
+  if (kept->whole && end && !counter && keys_slot_ == UINT32_MAX) {
+    s_.lines.add_event(line);
+  } else {
+    use_context(slot.context);
+    char *p = put_fields(put(put(s_.lines.line(), line.opening), line.thread), fields);
+    p = put(p, string_view(kept->tail, kept->tail_bytes));
+    if (counter) p = put_counter(p, slot.offset);
+    // Its end is another event, with the same number.
+    if (!end) p = put(p, ",\"open\":1,\"calls\":0");
+    p = put_region_keys(p, slot);
+    s_.lines.add_text(put(p, string_view(s_.context_json, context_bytes_)));
+  }
+  summary_.add_event(f, t0, t1, 0);
 }
 
 // ---- lines of totals ----
@@ -649,6 +783,7 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
     if (kind == kContextRecord) add_context(i);
     if (i < from) continue;
     if (kind == kProcessRecord) process_slot_ = i;
+    if (kind == kKeysRecord) keys_slot_ = i;
     if (kind == kEmptyRecord || kind >= kFunctionCount) continue;
     bool full = s_.lines.text_bytes() + group_bytes_ >= kBlockRawBytes - 1024 || summary_.is_full();
     if (full) {

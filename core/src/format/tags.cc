@@ -25,13 +25,13 @@ int hex_digit(char c) {
 }
 
 // The rule that `key` breaks, or null.
-const char *key_fault(string_view key) {
+const char *key_fault(string_view key, TagsOf of) {
   if (key.empty()) return "is empty: write key=value";
   if (key.size() > kMaxTagKeyBytes) return "is longer than 64 bytes";
   for (size_t i = 0; i < key.size(); ++i) {
     if (!is_key_char(key[i], i == 0)) return "is not [a-z][a-z0-9_.-]*";
   }
-  return key == "region" ? "is set by the application's own annotations" : nullptr;
+  return of == TagsOf::kUser && key == kRegionTag ? "is set by the application's own annotations" : nullptr;
 }
 
 // The rule that the encoded `value` breaks, or null.
@@ -112,7 +112,7 @@ const Tag *TagSet::find(string_view key) const {
   return nullptr;
 }
 
-bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message) {
+bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message, TagsOf of) {
   out.count = 0;
   fault_at = 0;
   if (text.empty()) return true;
@@ -127,7 +127,7 @@ bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message
     size_t eq = pair.find('=');
     string_view key = slice(pair, 0, eq == string_view::npos ? pair.size() : eq);
     fault_at = i;
-    const char *fault = eq == string_view::npos ? "has no '=': write key=value" : key_fault(key);
+    const char *fault = eq == string_view::npos ? "has no '=': write key=value" : key_fault(key, of);
     const char *part = "key";
     if (!fault) {
       string_view value = slice(pair, eq + 1, pair.size() - eq - 1);
@@ -216,7 +216,8 @@ void write_tags_json(const TagSet &tags, Writer &out) {
     char raw[kMaxTagValueBytes];
     Writer value(raw, sizeof raw);
     decode_tag_value(tags.tags[i].value, value);
-    out << (first_class_index(tags.tags[i].key) >= 0 ? ",\"" : ",\"tag.") << tags.tags[i].key << "\":";
+    const bool own = first_class_index(tags.tags[i].key) >= 0 || tags.tags[i].key == kRegionTag;
+    out << (own ? ",\"" : ",\"tag.") << tags.tags[i].key << "\":";
     out.json(value.view());
   }
 }

@@ -28,9 +28,15 @@ struct TagSet {
   const Tag *find(string_view key) const;
 };
 
-// Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets `fault_at` to its position, and writes one sentence that
-// names the key and the rule to `message`.
-bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message);
+// The tag of the application's regions (session/region.h): the path of the innermost one.
+constexpr string_view kRegionTag = "region";
+
+// Who wrote the tags: users may give all but kRegionTag, the core's own have it where they were made in a region.
+enum class TagsOf { kUser, kCore };
+
+// Parses key=value,key=value; a value may be percent-encoded more than needed. On a fault returns false, sets `fault_at`
+// to its position, and writes one sentence that names the key and the rule to `message`.
+bool parse_tags(string_view text, TagSet &out, size_t &fault_at, Writer &message, TagsOf of = TagsOf::kUser);
 
 // Writes the canonical form of `base` with the tags of `over` replaced or added: false when it breaks the size rules.
 // A try is one of its own task's: where `over` names another task, that of `base` is left out.

@@ -317,6 +317,7 @@ struct ThreadStart {
   void *(*function)(void *);
   void *argument;
   Context *context;
+  uint64_t region;
 };
 
 // The function called here is the one in which ThreadSanitizer begins its account of the thread. Code before it can't be
@@ -335,6 +336,7 @@ TAILRACE_BEFORE_SANITIZER void *start_thread(void *raw) {
   void *(*function)(void *) = start->function;
   void *argument = start->argument;
   t_context = start->context;
+  t_region = start->region;
   if (kGivesBack) {
     give_thread_start(start);
     watch_thread_end();
@@ -349,7 +351,7 @@ TAILRACE_HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attrib
   g_threads_made.fetch_add(1, std::memory_order_relaxed);
   void *memory = enter() ? take_thread_start(sizeof(ThreadStart)) : nullptr;
   if (!memory) return REAL(pthread_create)(thread, attributes, function, argument);
-  auto *start = new (memory) ThreadStart{function, argument, current_context()};
+  auto *start = new (memory) ThreadStart{function, argument, current_context(), t_region};
   int ret = REAL(pthread_create)(thread, attributes, start_thread, start);
   if (ret != 0) give_thread_start(start);
   return ret;

@@ -21,7 +21,7 @@ Context *find_context(uint32_t id) {
   return g_by_id[id >> 10][id & 1023];
 }
 
-Context *intern_context(string_view tags) {
+Context *intern_context(string_view tags, Context *base) {
   Context *&bucket = g_newest[fnv32(tags) % kBuckets];
   for (Context *c = bucket; c; c = c->next) {
     if (c->tags() == tags && !c->finished.load(std::memory_order_relaxed)) return c;
@@ -32,12 +32,22 @@ Context *intern_context(string_view tags) {
   if (!page) page = static_cast<Context **>(arena_allocate(1024 * sizeof(Context *)));
   void *memory = arena_allocate(sizeof(Context) + tags.size());
   if (!page || !memory) return nullptr;
-  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, {0}};
+  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {0}};
+  if (!base) c->base = c;
   memcpy(c->text, tags.data(), tags.size());
   page[id & 1023] = c;
   bucket = c;
   g_count = id;
   return c;
+}
+
+void finish_context(Context *context) {
+  context->finished.store(1, std::memory_order_relaxed);
+  // A region's is made after its base.
+  for (uint32_t id = context->id + 1; id <= g_count; ++id) {
+    Context *c = find_context(id);
+    if (c->base == context) c->finished.store(1, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace tailrace

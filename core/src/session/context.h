@@ -13,14 +13,18 @@ struct Context {
   std::atomic<uint32_t> finished;  // its task is over: threads that still have it record as the root
   uint32_t tags_bytes;
   Context *next;  // all contexts, newest first
+  Context *base;  // without the regions that this process has begun: the context itself, where it is none's
+  std::atomic<struct RegionInContext *> regions;  // those that were begun in it (session/region.h), newest first
   char text[1];
 
   string_view tags() const { return {text, tags_bytes}; }
 };
 
 // Interns `tags` (canonical). A finished context with the same tags is not used again: another try of a task is a new
-// context. Null without memory. Call with the session's table lock held.
-Context *intern_context(string_view tags);
+// context. `base`: of a region's; null: itself. Null without memory. Call with the session's table lock held.
+Context *intern_context(string_view tags, Context *base = nullptr);
 Context *find_context(uint32_t id);
+// Ends the context, and those of the regions in it. Call with the table lock held.
+void finish_context(Context *context);
 
 }  // namespace tailrace

@@ -5,6 +5,7 @@
 
 #include "base/sys.h"
 #include "session/ledger.h"
+#include "session/region.h"
 #include "session/segment.h"
 
 namespace tailrace {
@@ -201,6 +202,41 @@ void record_plain(const Call &call, Fn fn, int64_t ret) {
   e.fn = fn;
   e.ret = result;
   commit(t, e, call.t0(), {}, {});
+}
+
+// Keys are a record of their own before the region's, and refer to it by its number.
+static void write_region_keys(Thread *t, const RegionRecord &record) {
+  const string_view keys(record.keys);
+  HeadSlot head{};
+  head.hash = record.id;
+  if (keys.size() <= kMaxTagsBytes) write_text_record(t, kKeysRecord, head, keys);
+}
+
+Slot *record_region(Thread *t, const RegionRecord &r, uint64_t t0, uint64_t t1) {
+  // Before an open one, since a slot that the caller amends must stay where it is.
+  if (!t1) pass_on_when_due(t, t0);
+  for (;;) {
+    uint32_t epoch = t->epoch;
+    if (__builtin_expect(t->contexts[r.context->id % kContextCache] != r.context->id, 0)) write_context(t, r.context);
+    const uint64_t hash = r.definition->hash;
+    if (__builtin_expect(t->names[hash % kNameCache] != hash, 0)) {
+      FileIdentity none;
+      none.type = FileType::kObject;
+      write_name(t, hash, r.definition->both(), none);
+    }
+    if (__builtin_expect(r.keys != nullptr && *r.keys, 0)) write_region_keys(t, r);
+    const Event e{r.fn, hash, r.id, r.epoch, static_cast<uint64_t>(r.step), static_cast<int64_t>(r.outer_id)};
+    Slot *s = fill(t, e, t0, t1, r.context);
+    if (!s) return nullptr;
+    if (__builtin_expect(t->epoch != epoch, 0)) continue;
+    s->mark.store(make_mark(static_cast<uint16_t>(r.fn), static_cast<uint16_t>(epoch)), std::memory_order_release);
+    if (t1) pass_on_when_due(t, t1);
+    return s;
+  }
+}
+
+void pass_on_when_due(Thread *t, uint64_t now) {
+  if (__builtin_expect(t->segment && now > t->deadline_ticks, 0)) pass_on(t);
 }
 
 void record_process_start(Thread *t) {

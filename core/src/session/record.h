@@ -77,6 +77,24 @@ class Closing {
   bool known_;
 };
 
+// A region, an instant or a counter (session/region.h).
+struct RegionDefinition;
+struct RegionRecord {
+  Fn fn;
+  const RegionDefinition *definition;
+  const Context *context;
+  uint64_t id;
+  uint64_t outer_id;
+  int64_t epoch;  // of a counter the bits of its value
+  int64_t step;
+  const char *keys;  // a tag string, or null
+};
+// t1 0: the region is open. Returns its slot, which the caller may amend as long as the thread's segment and epoch are
+// the same; null: there was no room.
+Slot *record_region(Thread *t, const RegionRecord &record, uint64_t t0, uint64_t t1);
+// Seals the thread's records when `now` is past their time.
+void pass_on_when_due(Thread *t, uint64_t now);
+
 void record_process_start(Thread *t);
 // The last event of a process; hooks/process_exit.cc has the steps before and after it.
 void record_process_exit(int code);

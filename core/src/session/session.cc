@@ -48,6 +48,7 @@ namespace tailrace {
 Session g_session{};
 __thread Thread *t_thread = nullptr;
 __thread Context *t_context = nullptr;
+__thread uint64_t t_region = 0;
 __thread uint32_t t_vfork = 0;
 __thread uint32_t t_confined = 0;
 __thread Thread *t_thread_before_vfork = nullptr;

@@ -62,7 +62,7 @@ namespace tailrace {
 
 // Sizes of the direct-mapped caches of names and contexts that the current epoch contains: a miss only writes one again.
 constexpr size_t kNameCache = 1024;
-constexpr size_t kContextCache = 4;
+constexpr size_t kContextCache = 32;
 
 struct Thread {
   Slot *next;
@@ -84,6 +84,7 @@ struct Thread {
   Slot *captured_to;
   int64_t captured[2];
   uint32_t accounts;
+  uint32_t regions;  // the number of the last one (session/region.h)
 };
 
 // On a page of its own that fork zeroes.
@@ -171,6 +172,8 @@ struct Session {
 extern Session g_session;
 extern __thread Thread *t_thread;
 extern __thread Context *t_context;
+// The number of the region that the thread is in; 0: none (session/region.h).
+extern __thread uint64_t t_region;
 // Nonzero in a vfork child, which runs in this thread's memory; t_thread is in t_thread_before_vfork meanwhile.
 extern __thread uint32_t t_vfork;
 // t_vfork of a child that has set a seccomp filter on itself: what it starts is untraced.

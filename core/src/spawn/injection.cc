@@ -36,7 +36,8 @@ string_view Injection::merge(string_view own, string_view set) {
   if (!merge_) return own;
   size_t at;
   Writer faults(merge_->message, sizeof merge_->message), merged(merge_->merged, sizeof merge_->merged);
-  if (!parse_tags(own, merge_->base, at, faults) || !parse_tags(set, merge_->over, at, faults)) return own;
+  if (!parse_tags(own, merge_->base, at, faults, TagsOf::kCore)) return own;
+  if (!parse_tags(set, merge_->over, at, faults, TagsOf::kCore)) return own;
   return merge_tags(merge_->base, merge_->over, merged) ? merged.view() : own;
 }
 
