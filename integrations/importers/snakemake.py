@@ -2,10 +2,10 @@
 
     .snakemake/metadata/<base64 of the output's path>     {"rule", "input", "log", "starttime", "endtime", ...}
 
-Snakemake 9 keeps a record of a job that failed, too, without saying so, and removes its outputs: only of a job whose
-outputs are there is it said that it is done. A job is told by what its outputs' records have in common. Records have no wildcards, so a job of a rule with several is
-named by its first output here, and found in a trace by the files that it wrote. Written by Snakemake 5.3 to 9; a
-database in the place of the files (`--persistence-backend db`) isn't read.
+A job is told by what its outputs' records have in common. Records have no wildcards, so a job of a rule with several is
+named by its first output here, and found in a trace by the files that it wrote. Snakemake 9 keeps a record of a job
+that failed, too, without saying so, and removes its outputs: only a job whose outputs are there counts as done. Written
+by Snakemake 5.3 to 9; a database in the place of the files (`--persistence-backend db`) isn't read.
 """
 
 import base64

@@ -90,6 +90,11 @@ def test_data_files_are_installed(folder: str) -> None:
 
 
 def test_the_compiled_files_are_installed() -> None:
-    for name in ("lib/libtailrace.so", "include/tailrace/tailrace.h"):
+    for name in (
+        "lib/libtailrace.so",
+        "lib/libtailrace-plugin.so",
+        "include/tailrace/tailrace.h",
+        "include/tailrace/plugin.h",
+    ):
         assert (installation.PACKAGE / name).is_file()
     assert tailrace.__version__ == importlib.metadata.version("tailrace")
