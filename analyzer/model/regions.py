@@ -4,7 +4,7 @@
 
 Times are unions over threads and processes: two threads in a region at once count once. Unoverlapped I/O is the time in
 which I/O ran and no region of the category `compute` did (Devarajan et al. 2024, section V.D); application I/O is the
-time in regions of the category `io`. Both are compared within a scope: the run, or the rows of equal `by` columns.
+time in regions of the categories `IO`. Both are compared within a scope: the run, or the rows of equal `by` columns.
 
 Invariants: I/O is what the edge table counts as time in file I/O (no pipes, no sockets, no layers above libc). Times
 are exact under full detail; of a line of totals the interval is that of its calls, so unions are an upper bound.
@@ -34,8 +34,9 @@ else:
     np = lazy("numpy")
     pd = lazy("pandas")
 
-COMPUTE, IO = "compute", "io"
-"""Categories with a meaning: what I/O may hide behind, and I/O of the application."""
+COMPUTE = "compute"
+IO = frozenset({"io", "reader", "data", "data_loader", "dataloader", "checkpoint"})
+"""Categories with a meaning: what I/O may hide behind, and I/O of the application, with DFTracer's words for it."""
 SCOPES = ("workflow", "stage", "task", "job", "rank", "host", "pid")
 INSTANCE = (*PROCESS, "region_id")
 _COLUMNS = (
@@ -98,7 +99,7 @@ class Regions:
                         "open": int(some["open"].sum()),
                         "time_ns": intervals.total(_union(some)),
                         **io.below(str(path)),
-                        **_against(compute, io.times(str(path)), _union(below[below["category"] == IO])),
+                        **_against(compute, io.times(str(path)), _union(below[below["category"].isin(IO)])),
                         "_first": int(some["begin_ns"].min()),
                     }
                 )
@@ -118,7 +119,7 @@ class Regions:
     def _over(self, keys: list[str], numbers: list[str]) -> pd.DataFrame:
         rows = []
         for scope, own, io in self._scopes(keys):
-            compute, application = (_union(own[own["category"] == category]) for category in (COMPUTE, IO))
+            compute, application = _union(own[own["category"] == COMPUTE]), _union(own[own["category"].isin(IO)])
             calls = io.times("")
             numbered = own.dropna(subset=numbers[-1:])
             for number, some in numbered.groupby(numbers, sort=True, dropna=False):
