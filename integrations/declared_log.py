@@ -124,7 +124,10 @@ class DeclaredLog:
 
     def close(self) -> None:
         """Writes all lines and closes the file. The next line opens it again."""
-        writer = self._writer if self._pid == os.getpid() else None
+        if self._pid != os.getpid():
+            # A child that has no lines yet, and must not wait for its parent's threads.
+            return
+        writer = self._writer
         if writer is not None:
             # A thread that still runs at the process's end can't seal its records.
             self._close.set()

@@ -22,6 +22,8 @@ from tailrace.integrations.declared_log import declared_line
 from tailrace.integrations.task_tags import tag_value
 
 _SUFFIX = "-import.jsonl"
+_LARGEST = 1 << 30
+"""Bytes of a file that is read at once."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -
     known = {importer.kind: importer for importer in importers}
     if not source.exists():
         raise UsageError(f"there is no {source}: give a file or folder that a workflow manager wrote")
+    if not (source.is_file() or source.is_dir()):
+        raise UsageError(f"{source} is neither a file nor a folder")
     if kind is not None:
         if kind not in known:
             raise UsageError(f"there is no kind {kind!r}: give one of {', '.join(sorted(known))}")
@@ -108,12 +112,14 @@ def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -
 def _recognizes(importer: Importer, source: Path) -> bool:
     try:
         return importer.recognizes(source)
-    except (OSError, ValueError, RecursionError):
+    except Exception:
         return False
 
 
 def read(importer: Importer, source: Path) -> ImportedWorkflow:
     """The workflow in `source`. Raises UsageError."""
+    if source.is_file() and source.stat().st_size > _LARGEST:
+        raise UsageError(f"{source} is larger than {_LARGEST >> 30} GiB: no workflow is")
     try:
         workflow = importer.read(source)
     except UsageError:
@@ -128,6 +134,10 @@ def read(importer: Importer, source: Path) -> ImportedWorkflow:
         if task.names[0] in seen:
             raise UsageError(f"{source} has two tasks {task.names[0]!r}")
         seen.add(task.names[0])
+    for task in workflow.tasks:
+        for other in task.after:
+            if other not in seen:
+                raise UsageError(f"{source}: {task.names[0]!r} depends on {other!r}, which is not among its tasks")
     return workflow
 
 

@@ -23,6 +23,7 @@ import os
 import shlex
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -56,6 +57,7 @@ class Workflow:
             atexit.register(self.close)
         self._process = os.getpid()
         self._lock = threading.Lock()
+        _workflows.add(self)
         self._tries: dict[str, int] = {}
         self._writers: dict[str, str] = {}
 
@@ -297,16 +299,30 @@ class Workflow:
         """Writes what was declared, and seals what dead processes of this node left.
 
         wait_s: how long to wait for traced processes of this node that end by themselves, such as workers. Is called
-        at the end of the process, too, and may be called again.
+        at the end of the process, too, and may be called again. In a child that was forked it only writes.
         """
-        if self._declared is None or self.directory is None or self._process != os.getpid():
+        if self._declared is None or self.directory is None:
             return
         with self.isolated("write the declared tasks"):
             self._declared.close()
         context.flush()
+        if self._process != os.getpid():
+            return
         end = time.monotonic() + wait_s
         while seal(self.directory) and time.monotonic() < end:
             time.sleep(0.05)
+
+
+_workflows: weakref.WeakSet[Workflow] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a child that was forked: a thread that it does not have may hold a lock."""
+    for workflow in _workflows:
+        workflow._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def running(tags: str) -> AbstractContextManager[None]:

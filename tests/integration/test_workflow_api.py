@@ -122,3 +122,44 @@ def test_a_directory_that_can_not_be_used_is_one_warning(tmp_path, caplog):
     workflow.ended("a", "done")
     workflow.close()
     assert len(caplog.records) == 1
+
+
+FORKS = """
+import os, threading, sys
+from tailrace.integrations import Workflow
+
+workflow = Workflow.begin("smallest", "1", "w", run_dir=sys.argv[1])
+stop = threading.Event()
+
+def submit(first):
+    number = first
+    while not stop.is_set():
+        workflow.submitted(f"{first}:{number}", "s", inputs=["x"] * 50)
+        number += 1
+
+threads = [threading.Thread(target=submit, args=(first,)) for first in range(3)]
+for thread in threads:
+    thread.start()
+for number in range(60):
+    child = os.fork()
+    if not child:
+        if number % 2:
+            workflow.close()
+        workflow.started(f"child {number}")
+        workflow.ended(f"child {number}", "done")
+        workflow.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+stop.set()
+for thread in threads:
+    thread.join()
+workflow.close()
+"""
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent(tmp_path, declared):
+    words = [sys.executable, "-c", FORKS, str(tmp_path / "run")]
+    done = subprocess.run(words, text=True, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    ends = [line for line in declared(tmp_path / "run") if line["type"] == "end"]
+    assert sorted((line["task"], line["tries"]) for line in ends) == sorted((f"child {n}", 1) for n in range(60))

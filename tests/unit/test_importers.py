@@ -309,6 +309,8 @@ def test_what_is_written_has_the_dependencies_of_the_files(nextflow: Path, tmp_p
 def test_what_can_not_be_imported_is_refused(tmp_path: Path, nextflow: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("no trace")
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text('{"tasks": [5], "task_instances": 7, "rules": [], "workflow": [], "schemaVersion": 1}')
     for path, kind, words in (
         (tmp_path / "gone", None, "there is no"),
         (other, None, "is nothing that can be imported"),
@@ -316,6 +318,8 @@ def test_what_can_not_be_imported_is_refused(tmp_path: Path, nextflow: Path) -> 
         (other, "nextflow", "is neither a trace file"),
         (other, "wfformat", "is not JSON"),
         (tmp_path, "snakemake", "has no .snakemake/metadata"),
+        (damaged, None, "is nothing that can be imported"),
+        (Path("/dev/zero"), "slurm", "is neither a file nor a folder"),
     ):
         with pytest.raises(UsageError, match=words):
             imported(path, kind)
@@ -334,3 +338,11 @@ def test_a_fault_of_an_importer_is_an_error_of_the_file(tmp_path: Path) -> None:
         importing.read(importer, tmp_path)
     with pytest.raises(UsageError, match="two tasks 'a'"):
         importing.read(twice, tmp_path)
+    lost = ImportedWorkflow("m", "", "w", [ImportedTask(("a",), "s", after=("b",))])
+    with pytest.raises(UsageError, match="'a' depends on 'b', which is not among its tasks"):
+        importing.read(Importer("z", "a thing", broken, lambda _: lost), tmp_path)
+    large = tmp_path / "large"
+    with large.open("w") as file:
+        file.truncate(2 << 30)
+    with pytest.raises(UsageError, match="larger than"):
+        importing.read(twice, large)
