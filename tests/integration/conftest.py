@@ -1,5 +1,6 @@
 """Fixtures of the integration tests: programs run traced, traces read without our code, Flux instances, tables."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from support.commands import TracedCommand, run_cli
 from support.flux_instance import FluxInstance, FluxPlugins, require_flux, require_plugins, start_traced
 from support.harm import Harm
 from support.run_files import Line, Trace, read_declared
+from support.slurm_cluster import SlurmCluster
 from tailrace import _native
 
 
@@ -66,6 +68,21 @@ def start_flux(flux_program: Path) -> Iterator[Callable[..., FluxInstance]]:
             return instance
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[SlurmCluster]:
+    """A cluster of two nodes with our plugin and its default policy. pytest's own folders are closed to other users."""
+    folder = Path("/tmp") / f"tailrace-slurm-{os.getpid()}"
+    folder.mkdir(mode=0o755)
+    started = None
+    try:
+        started = SlurmCluster(folder)
+        yield started
+    finally:
+        if started is not None:
+            started.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

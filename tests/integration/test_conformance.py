@@ -187,6 +187,33 @@ def test_flux(traced_flux, tmp_path: Path) -> None:
     assert verdict.faults == []
 
 
+# Slurm
+
+
+def test_slurm(slurm, tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        jobs: dict[str, str] = {}
+        # So that none has ended, and been forgotten as a dependency, before the last is submitted.
+        held = ("--hold", "--trace", "--trace-run=run", "--output=/dev/null")
+        for step in workflow:
+            after = [f"--dependency=afterok:{':'.join(jobs[path] for path in step.inputs)}"] if step.inputs else []
+            words = (f"--job-name={step.stage}", *after, "--kill-on-invalid-dep=yes", "--wrap", shlex.join(step.words))
+            jobs[step.out] = slurm.submit(*held, *words, cwd=folder)
+        shown = slurm.run("scontrol", "-o", "show", "job").stdout
+        slurm.run("scontrol", "release", ",".join(jobs.values()))
+        slurm.wait_for_all()
+        # What never ran only Slurm knows.
+        (folder / "jobs.txt").write_text(shown + slurm.run("scontrol", "-o", "show", "job").stdout)
+        done = run_cli("declare", "--from", folder / "jobs.txt", folder / "run")
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    slurm.configure()
+    version = slurm.run("sinfo", "--version").stdout.split()[-1]
+    verdict = judged(Adapter("Slurm", version, run, retries=False, files=False), tmp_path)
+    assert verdict.faults == []
+
+
 # Snakemake
 
 SNAKEFILE = """

@@ -5,7 +5,6 @@ import json
 import os
 import pwd
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 import tailrace
 from support.commands import TAILRACE, run_cli
 from support.run_files import Trace, read_declared
-from support.slurm_cluster import SlurmCluster, wait_until
+from support.slurm_cluster import wait_until
 
 LINE = re.compile(r"tailrace: (\d+) events? of (\d+) process(?:es)?, (.+) read, (.+) written, nothing lost; (.+)")
 
@@ -34,18 +33,9 @@ CANCELED = "cat merged > copy; sleep 60"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """One cluster for all tests. pytest's own folders are closed to other users."""
-    folder = Path("/tmp") / f"tailrace-slurm-{os.getpid()}"
-    folder.mkdir(mode=0o755)
-    started = None
-    try:
-        started = SlurmCluster(folder)
-        yield started
-    finally:
-        if started is not None:
-            started.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+def cluster(slurm):
+    """One cluster for all tests."""
+    return slurm
 
 
 @pytest.fixture(autouse=True)

@@ -26,13 +26,13 @@ FIXTURES = {
     "fuzzers": ("slow", "builds with clang and fuzzes for seconds each"),
     "jail": ("root", "changes the root directory"),
     "shares_blocks": ("root", "mounts a file system"),
+    "slurm": ("root", "starts slurmctld and slurmd"),
 }
 """Fixture -> marker of the tests that use it, and the reason."""
 
 MODULES = {
     "test_flux_multiuser": ("flux", "starts a Flux instance of a system with several users"),
     "test_flux_python": ("flux", "imports Flux's Python bindings"),
-    "test_slurm": ("root", "starts slurmctld and slurmd"),
 }
 """Module -> the same."""
 
