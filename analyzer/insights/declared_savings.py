@@ -3,9 +3,9 @@
     undeclared      data passed and no dependency was declared for it. `order` says what puts the producer first
                     (declared_vs_observed.py); here processes count, too: a `flux run` that a script waited for. With
                     nothing, it is a race, with the right order in this run.
-    empty           a dependency by a file over which no data passed. Without it the consumer could have begun earlier:
-                    `saved_ns` is by how much the run's longest chain of tasks would be shorter, `together_ns` the same
-                    for all such dependencies at once.
+    empty           a dependency by a file over which no data passed to a task that ran. Without it the consumer could
+                    have begun earlier: `saved_ns` is by how much the run's longest chain of tasks would be shorter,
+                    `together_ns` the same for all such dependencies at once.
     untouched       a declared input that the task never read, a declared output that it never wrote
 
 The chain is the longest path over declared dependencies, each task weighing its time from first to last event; gaps
@@ -40,7 +40,8 @@ class Declared(Tabular):
     """
     table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
     undeclared: its rows with status "undeclared", by bytes.
-    empty: rows with status "not observed", and saved_ns (-1 where it was not computed); the largest saving first.
+    empty: rows with status "not observed" of consumers that ran, and saved_ns (-1 where it was not computed); the
+    largest saving first.
     together_ns: saved without any of `empty`.
     untouched: workflow, task, direction, path, state (`STATES`).
     """
@@ -88,7 +89,8 @@ def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     codes, names = pd.factorize(pd.MultiIndex.from_tuples([*keys[0], *keys[1]])) if len(rows) else (np.empty(0), [])
     source, target = np.asarray(codes[: len(rows)], dtype=np.int64), np.asarray(codes[len(rows) :], dtype=np.int64)
     weight = _weights(inputs, [tuple(name) for name in names])
-    carries = (rows["status"] != "not observed").to_numpy()
+    never = _never_ran(inputs.tables.get("declared_tasks"))
+    carries = (rows["status"] != "not observed").to_numpy() | np.array([key in never for key in keys[1]], dtype=bool)
     empty = np.flatnonzero(~carries)
     g = csr.build(len(weight), source, target)
     found = csr.longest(g, weight)
@@ -105,6 +107,14 @@ def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     out = rows.iloc[empty].assign(saved_ns=saved[empty])
     out = out.sort_values("saved_ns", ascending=False, kind="stable", ignore_index=True)
     return out, int(together)
+
+
+def _never_ran(tasks: pd.DataFrame | None) -> set[tuple[str, str]]:
+    """(workflow, task) of the declared tasks without a try."""
+    if tasks is None or "tries" not in tasks:
+        return set()
+    rows = tasks[tasks["tries"] == 0]
+    return set(zip(rows["workflow"], rows["task"], strict=True))
 
 
 def _weights(inputs: Inputs, names: list[tuple[str, ...]]) -> Ints:

@@ -61,6 +61,13 @@ class TestDeclared:
         assert (row["producer"], row["consumer"], row["saved_ns"]) == ("a", "b", 20 * MS)
         assert d.together_ns == 20 * MS
 
+    def test_a_task_that_never_ran_had_nothing_to_read(self) -> None:
+        tables = declared(("b", "c", "file"), ("c", "z", "file"))
+        tables["declared_tasks"]["tries"] = [0 if name == "z" else 1 for name in tables["declared_tasks"]["task"]]
+        found = of(self.story(), **tables)
+        assert found.declared.empty.empty and found.declared.together_ns == 0
+        assert "dependency without data" not in {finding.kind for finding in found.findings()}
+
     def test_one_of_two_empty_dependencies_alone_saves_nothing(self) -> None:
         story = self.story()
         task(story, "y", 0, 10, writes="/y")

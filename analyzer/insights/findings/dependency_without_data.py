@@ -33,7 +33,7 @@ RULE = Rule(
     about=TIME,
     title="A declared dependency on a file over which no data passed",
     definition=(
-        "A task was declared to need a file of another task, and read nothing that the other task wrote. The cost is"
+        "A task was declared to need a file of another task, ran, and read nothing that the other wrote. The cost is"
         " by how much the longest chain of declared tasks would be shorter without all such dependencies, gaps"
         " between tasks left out: an upper bound, with enough processors."
     ),
