@@ -1,5 +1,7 @@
 """Regions: what a program says that it is doing, beside its calls, in C++ (the header alone) and in Python."""
 
+import shutil
+import subprocess
 import sys
 import textwrap
 from collections import Counter
@@ -13,6 +15,9 @@ import pytest
 import tailrace
 from support.commands import TracedCommand, run_cli
 from support.run_files import Line, Trace
+from tailrace import installation
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
 
 NESTED = {
     "outer": 1,
@@ -73,8 +78,6 @@ def test_cpp_regions_by_the_header_alone(
 
 
 def test_untraced_the_header_does_nothing(file: Path, program: Callable[[str], Path]) -> None:
-    import subprocess
-
     assert subprocess.run([program("regions"), "nested", file], check=False).returncode == 0
 
 
@@ -311,3 +314,20 @@ def test_the_report_has_a_table_of_regions(
     assert "outer/in step" in table.split("\n\n")[0]
     query = run_cli("query", run_traced.run, "--by", "region", "--agg", "sum:size", "--format", "csv").stdout
     assert "outer/in step,3" in query
+
+
+def test_fortran_regions_by_the_module_alone(tmp_path: Path, file: Path, run_traced: TracedCommand) -> None:
+    compiler = shutil.which("gfortran")
+    if compiler is None:
+        pytest.skip("there is no gfortran")
+    sources = [installation.PACKAGE / "include" / "tailrace" / "tailrace_regions.f90", PROGRAMS / "regions.f90"]
+    words = [compiler, "-O2", "-Wall", "-Werror", "-o", tmp_path / "fortran", *sources]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    subprocess.run([tmp_path / "fortran", file], check=True)
+    run_traced(tmp_path / "fortran", file)
+    trace = Trace(run_traced.run)
+    assert counts(trace) == {"outer": 1, "outer/inner": 3}
+    assert opens(trace, file)["outer/inner"] == 3
+    inner = [(e["args"]["step"], e["args"]["keys"]) for e in own(trace) if e["name"] == "inner"]
+    assert inner == [(0, "model=unet"), (1, "model=unet"), (2, "model=unet,last=1")]
+    assert [e["args"].get("value") for e in own(trace) if "kind" in e["args"]] == [None, 0.5]
