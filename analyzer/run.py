@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.insights.file_history import FileHistory
     from tailrace.analyzer.insights.finding_list import Findings
     from tailrace.analyzer.insights.group_profile import GroupProfile
+    from tailrace.analyzer.insights.host_facts import HostFacts
     from tailrace.analyzer.insights.task_profile import TaskProfile
     from tailrace.analyzer.insights.whatif import Estimate
     from tailrace.analyzer.model.regions import Regions
@@ -491,8 +492,16 @@ class Run(Tables):
         return self._group("stage", name)
 
     def host(self, name: str) -> GroupProfile:
-        """A host, likewise, beside the others. Raises QueryError."""
-        return self._group("host", name)
+        """A host, likewise, beside the others, with its `facts` (see `hosts`). Raises QueryError."""
+        facts = next((one for one in self.hosts() if one.host == name), None)
+        return replace(self._group("host", name), facts=facts)
+
+    def hosts(self) -> list[HostFacts]:
+        """The hosts by name: mounts and how fast they were, processor time of sealing, losses by cause, clock. See
+        tailrace.analyzer.insights.host_facts."""
+        from tailrace.analyzer.insights.host_facts import host_facts
+
+        return host_facts(self, self.insights().inputs)
 
     def rank(self, number: int | str) -> GroupProfile:
         """A rank of a parallel program, likewise, beside the others. Raises QueryError."""

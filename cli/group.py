@@ -1,4 +1,4 @@
-"""`tailrace stage`, `tailrace host` and `tailrace rank`: one of them, in short."""
+"""`tailrace stage` and `tailrace rank`, and most of `tailrace host`: one of them, in short."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 10
 
 
 def command_of(kind: str) -> click.Command:
-    """The command for a stage, a host or a rank."""
+    """The command for a stage or a rank."""
 
     @click.command(
         help=f"Show the {kind} {kind.upper()} of the run DIR: its tasks and how they ended, where its time went, its"

@@ -29,7 +29,7 @@ COMMANDS = {
     "task": ("tailrace.cli.task", "Show a task: status, time, processes, data, what sets it apart."),
     "whatif": ("tailrace.cli.whatif", "Estimate how long a run takes on other resources: faster files, more workers."),
     "stage": ("tailrace.cli.stage", "Show a stage: tasks, failures, time, I/O, what feeds it and what it feeds."),
-    "host": ("tailrace.cli.host", "Show a host: processes, time, I/O, how it differs from the others."),
+    "host": ("tailrace.cli.host", "Show a host: mounts and their speed, cost of tracing, losses, clock, time, I/O."),
     "rank": ("tailrace.cli.rank", "Show a rank of a parallel program: time, I/O, how it differs from the others."),
     "access": ("tailrace.cli.access", "Show what the I/O is like: sizes, order, metadata calls, balance."),
     "compare": ("tailrace.cli.compare", "Compare two runs or groups of runs; fail when a limit is exceeded."),

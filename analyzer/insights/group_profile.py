@@ -17,6 +17,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import access_patterns, insights
+from tailrace.analyzer.insights.host_facts import HostFacts
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.store.processes import PROCESS
@@ -37,7 +38,7 @@ class GroupProfile:
     tasks, processes: how many; statuses: the managers' words for how its tasks ended, with their number; retried: tasks
     of several tries. calls_ns: by kind (edge_table.KINDS), and computing. files: the most moved, as path, read_bytes,
     written_bytes. sources, targets: stages (of a stage) whose data it read and that read its data, with bytes.
-    accesses: as `Accesses.to_json`; others: of a rank or host, time_ns and bytes of each.
+    accesses: as `Accesses.to_json`; others: of a rank or host, time_ns and bytes of each. facts: of a host.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class GroupProfile:
     targets: list[dict[str, Any]]
     accesses: dict[str, Any]
     others: list[dict[str, Any]]
+    facts: HostFacts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The profile as plain values."""

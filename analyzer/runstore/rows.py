@@ -25,8 +25,8 @@ from tailrace.analyzer.insights import insights
 from tailrace.analyzer.model import dataflow, outcomes, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.runstore.columns import FLAG, FLOAT, INT, TABLES, TEXT, TEXTS, VERSION, Column, arrow_schema
+from tailrace.analyzer.store import mounts
 from tailrace.analyzer.store.layout import layout
-from tailrace.analyzer.store.mounts import descriptions
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Bools, Ints
 from tailrace.errors import TagError
@@ -86,7 +86,7 @@ def _run(run: AnalyzedRun, m: Model, stage_table: pd.DataFrame) -> dict[str, Any
     losses = run.losses
     command = [word for word in _list(meta.get("command")) if isinstance(word, str)]
     tags = meta.get("tags") if isinstance(meta.get("tags"), str) else ""
-    batch = next((b for part in descriptions(meta) if isinstance(b := part.get("batch"), Mapping)), {})
+    batch = next((b for part in mounts.descriptions(meta) if isinstance(b := part.get("batch"), Mapping)), {})
     tasks: pd.DataFrame = getattr(run, "tasks", pd.DataFrame())
     jobs = tasks["job"].dropna().unique().tolist() if "job" in tasks else []
     coverage = info.get("coverage")
@@ -225,7 +225,7 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
     written = versions[versions["number"] > 0].groupby("file").size()
     every = [str(name) for name in m.table.files["file"].to_numpy()[codes]]
     paths = [str(path) for path in m.paths[codes]]
-    places = _mount_finder(run.meta)
+    places = mounts.finder(run.meta)
     hosts = m.table.who["host"].to_numpy()
     host_of = np.empty(size, dtype=object)
     host_of[of_row] = hosts[bursts["who"].to_numpy()]
@@ -237,8 +237,8 @@ def _files(run: AnalyzedRun, m: Model) -> dict[str, Sequence[Any]]:
         "names": _other_names(m, codes.tolist(), paths),
         "ftype": [str(kind) for kind in m.table.files["ftype"].to_numpy()[codes]],
         "class": [file_classes.CLASSES[int(code)] for code in kind],
-        "mount": [point for point, _ in found],
-        "fstype": [fstype for _, fstype in found],
+        "mount": [one.point if one else None for one in found],
+        "fstype": [one.fstype if one else None for one in found],
         "size_bytes": extent.tolist(),
         "read_bytes": total("bytes", ~writes),
         "written_bytes": total("bytes", writes),
@@ -271,29 +271,6 @@ def _other_names(m: Model, codes: list[int], paths: list[str]) -> list[list[str]
     for code, path in zip(aliases["file"].tolist(), aliases["path"].tolist(), strict=True):
         of.setdefault(code, {})[str(path)] = None
     return [[name for name in of.get(code, {}) if name != path] for code, path in zip(codes, paths, strict=True)]
-
-
-def _mount_finder(meta: Mapping[str, object]) -> Callable[[str, str], tuple[str | None, str | None]]:
-    """(host, path) -> mount point and type of its file system; of a host that no description names, the first one's."""
-    of: dict[str, list[tuple[str, str]]] = {}
-    for part in descriptions(meta):
-        rows = [row for row in _list(part.get("mounts")) if isinstance(row, Mapping)]
-        pairs = [(row.get("point"), row.get("fstype")) for row in rows]
-        known = [(point, kind) for point, kind in pairs if isinstance(point, str) and isinstance(kind, str)]
-        # The last one mounted at a place hides those before it.
-        of.setdefault(str(part.get("host", "")), sorted(dict(known).items(), key=lambda row: -len(row[0])))
-    first = next(iter(of.values()), [])
-    seen: dict[tuple[str, str], tuple[str | None, str | None]] = {}
-
-    def find(host: str, path: str) -> tuple[str | None, str | None]:
-        folder = path.rpartition("/")[0]
-        if (host, folder) not in seen:
-            seen[host, folder] = next(
-                (row for row in of.get(host, first) if f"{folder}/".startswith(f"{row[0].rstrip('/')}/")), (None, None)
-            )
-        return seen[host, folder]
-
-    return find
 
 
 def _versions(m: Model) -> dict[str, Sequence[Any]]:

@@ -84,11 +84,13 @@ def note(connection: sqlite3.Connection) -> None:
     meta = json.loads(text)
     for host in mounts.undescribed(meta, hosts) if "foreign" not in meta else ():
         connection.execute("INSERT INTO losses VALUES (?, 0, 'undescribed', 'hosts', 1, ?)", (f"hosts/{host}", host))
-    connection.execute("DELETE FROM losses WHERE cause = 'clock_set' AND unit = 'hosts'")
+    connection.execute("DELETE FROM losses WHERE cause = ? AND unit = 'hosts'", (CLOCK_SET,))
     for host, words in clock_steps.find(lived(connection.execute(LIVED))).said.items():
-        connection.execute("INSERT INTO losses VALUES (?, 0, 'clock_set', 'hosts', 1, ?)", (f"hosts/{host}", words))
+        connection.execute("INSERT INTO losses VALUES (?, 0, ?, 'hosts', 1, ?)", (f"hosts/{host}", CLOCK_SET, words))
 
 
+CLOCK_SET = "clock_set"
+"""The cause of the row that says by how much a host's clock was set."""
 LIVED = "SELECT host, pid, start, ppid, mono, t0, t1 FROM processes WHERE mono IS NOT NULL AND t0 IS NOT NULL"
 
 

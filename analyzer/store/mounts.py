@@ -8,11 +8,21 @@ than a false one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 Mount = tuple[str, str, str, str]
 """Host, "major:minor", mount point, and the network file system's name or ""; or host, "", "", and the first name that
 the same machine has."""
+
+
+class Place(NamedTuple):
+    """A mount: point, type of its file system, and what is mounted."""
+
+    point: str
+    fstype: str
+    source: str
+
 
 NETWORK_TYPES = frozenset(
     {
@@ -64,6 +74,36 @@ def descriptions(run_json: Mapping[str, object]) -> list[Mapping[str, object]]:
     lists = [run_json.get(key) for key in ("restarts", "hosts")]
     more = (one for found in lists if isinstance(found, list) for one in found)
     return [run_json, *(one for one in more if isinstance(one, Mapping))]
+
+
+def finder(run_json: Mapping[str, object]) -> Callable[[str, str], Place | None]:
+    """(host, path) -> the mount that the path is on; of a host that no description names, the first one's."""
+    of: dict[str, list[Place]] = {}
+    for part in descriptions(run_json):
+        rows = part.get("mounts")
+        # The last one mounted at a place hides those before it.
+        known = {one.point: one for row in (rows if isinstance(rows, list) else []) if (one := _place(row)) is not None}
+        of.setdefault(str(part.get("host", "")), sorted(known.values(), key=lambda one: -len(one.point)))
+    first = next(iter(of.values()), [])
+    seen: dict[tuple[str, str], Place | None] = {}
+
+    def find(host: str, path: str) -> Place | None:
+        folder = path.rpartition("/")[0]
+        if (host, folder) not in seen:
+            there = (one for one in of.get(host, first) if f"{folder}/".startswith(f"{one.point.rstrip('/')}/"))
+            seen[host, folder] = next(there, None)
+        return seen[host, folder]
+
+    return find
+
+
+def _place(row: object) -> Place | None:
+    if not isinstance(row, Mapping):
+        return None
+    point, fstype, source = (row.get(name) for name in ("point", "fstype", "source"))
+    if not isinstance(point, str) or not isinstance(fstype, str):
+        return None
+    return Place(point, fstype, source if isinstance(source, str) else "")
 
 
 def undescribed(run_json: Mapping[str, object], hosts: Iterable[str]) -> list[str]:

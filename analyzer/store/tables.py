@@ -341,6 +341,28 @@ class Tables:
         """The rows of `losses`."""
         return self._catalogue.rows(_LOSSES)
 
+    @cached_property
+    def host_rows(self) -> list[SqlRow]:
+        """Of each host: host, processes, ns of processor time that sealing took, by sealers and by the processes."""
+        return self._catalogue.rows(
+            "SELECT p.host, count(DISTINCT p.id), coalesce(sum(b.sealing_ns), 0), coalesce(sum(b.self_sealing_ns), 0)"
+            " FROM processes p LEFT JOIN blocks b ON b.process_id = p.id GROUP BY p.host ORDER BY p.host"
+        )
+
+    @cached_property
+    def host_losses(self) -> list[SqlRow]:
+        """Losses by host: host (null: not known), cause, unit, count, problem. Of a trace file whose damaged part names
+        no process, they are those of the host whose other blocks it has."""
+        of_file = (
+            "SELECT min(q.host) FROM files f JOIN blocks b ON b.file_id = f.id JOIN processes q ON q.id = b.process_id"
+            " WHERE f.file = l.file"
+        )
+        return self._catalogue.rows(
+            "SELECT CASE WHEN l.file LIKE 'hosts/%' THEN substr(l.file, 7) ELSE"
+            f" coalesce(p.host, ({of_file})) END AS host, l.cause, l.unit, sum(l.count), max(l.problem) FROM losses l"
+            " LEFT JOIN processes p ON p.id = l.process_id GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+
     @property
     def problems(self) -> list[str]:
         """What of the run is missing or can't be read, a sentence each; also the damaged blocks that reading it met so

@@ -57,5 +57,8 @@ def test_a_clock_that_is_set_changes_nothing_and_is_said(run: Path, tmp_path: Pa
     (problem,) = found.problems
     words = {-3600: "-60 min", -1: "-1.00 s", 1: "+1.00 s", 3600: "+60 min"}[by_s]
     assert problem.startswith("1 host whose clock was set") and problem.endswith(f" by {words}")
+    (facts,) = found.hosts()
+    assert facts.clock_set == words and facts.losses == []
     if share == 0.5 and by_s == 1:
+        assert "Clock: set during the run by +1.00 s; corrected" in run_cli("host", copy).stdout
         assert "clock was set" in run_cli("report", copy).stdout and "clock_set" in run_cli("info", copy).stdout

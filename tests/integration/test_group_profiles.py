@@ -34,6 +34,14 @@ def test_a_stage_a_host_and_a_rank_in_short(tmp_path: Path) -> None:
     assert rank.written_bytes == 30 << 20 and [row["name"] for row in rank.others] == list("012345")
     (host,) = {process.host for process in opened.processes.itertuples()}
     assert opened.host(host).written_bytes == 44 << 20
+    (facts,) = opened.hosts()
+    assert opened.host(host).facts == facts and facts.host == host and facts.losses == []
+    (here,) = (one for one in facts.mounts if one.written_bytes)
+    assert (here.written_bytes, here.read_bytes, here.files) == (44 << 20, 4 << 20, 7)
+    found = subprocess.run(["findmnt", "-nro", "TARGET,FSTYPE", "-T", work], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [here.point, here.fstype]
+    assert 0 < here.written_ns < facts.processes * (opened.t1_ns - opened.t0_ns) and facts.sealing_ns > 0
+    assert run_cli("host", run).stdout == run_cli("host", run, host).stdout
     with pytest.raises(QueryError, match=r"no stage 'mak' \(did you mean 'make'\?\); there is 'make', 'use'"):
         opened.stage("mak")
     for kind, name in (("stage", "make"), ("host", host), ("rank", "0")):

@@ -120,3 +120,10 @@ def test_a_host_that_is_lost_with_its_journals(container: list[str], program: Pr
     assert "still running" in causes["lost", "counted"]
     assert causes["kept", "counted"] == ""
     assert "1 of 2 processes without accounting" in run_cli("info", tmp_path / "run").stdout
+    told = json.loads(run_cli("host", tmp_path / "run", "--format", "json").stdout)["hosts"]
+    assert [one["host"] for one in told] == ["kept", "lost"] and all(one["processes"] == 1 for one in told)
+    assert "host lost\n  1 process\n" in run_cli("host", tmp_path / "run").stdout
+    damaged = max((tmp_path / "run" / "trace").glob("kept*.pfw.gz"), key=lambda file: file.stat().st_size)
+    damaged.write_bytes(damaged.read_bytes()[:-1000])
+    of = {one.host: {row["cause"] for row in one.losses} for one in tailrace.open(tmp_path / "run").hosts()}
+    assert "torn" in of["kept"] and "torn" not in of["lost"]
