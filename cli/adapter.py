@@ -9,6 +9,7 @@ from tailrace.errors import UsageError
 
 # manager -> (package, file)
 FILES = {
+    "make": ("tailrace.make", "tailrace.mk"),
     "nextflow": ("tailrace.nextflow", "tailrace.config"),
     "snakemake": ("tailrace.snakemake", "log_handler.py"),
 }
@@ -16,13 +17,20 @@ FILES = {
 
 @click.command()
 @click.argument("manager", type=click.Choice(list(FILES)), metavar=f"[{'|'.join(FILES)}]")
-def command(manager: str) -> None:
+@click.option("--begin", nargs=2, hidden=True, help="Of tailrace.mk: the makefile, and make's version.")
+def command(manager: str, begin: tuple[str, str] | None) -> None:
     """Print the path of the file that a workflow manager loads to be traced.
 
     \b
+        make -f Makefile -f "$(tailrace adapter make)"
         nextflow -c "$(tailrace adapter nextflow)" run main.nf
         snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
     """
+    if begin is not None:
+        from tailrace.make.begin import begin as begin_make
+
+        click.echo(begin_make(*begin))
+        return
     package, name = FILES[manager]
     spec = find_spec(package)
     places = [Path(place) / name for place in (spec.submodule_search_locations or [])] if spec is not None else []

@@ -143,6 +143,7 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
     for path, code in zip(inputs.m.table.aliases["path"], inputs.m.table.aliases["file"].tolist(), strict=True):
         codes_of.setdefault(path, []).append(code)
     paths = sorted(codes_of)
+    folders = set(np.flatnonzero((inputs.m.table.files["ftype"] == "dir").to_numpy()).tolist())
     who = inputs.m.who
     bursts = inputs.m.bursts
     names = list(zip(who["workflow"].to_numpy()[bursts["who"]], who["task"].to_numpy()[bursts["who"]], strict=True))
@@ -157,7 +158,8 @@ def untouched(inputs: Inputs) -> pd.DataFrame:
         codes = [*codes_of.get(row["path"], ()), *_below(paths, codes_of, row["path"])]
         read, wrote = (any((name, code, way) in did for code in codes) for way in (edge_table.READ, edge_table.WRITE))
         wanted = wrote if row["direction"] == "w" else read
-        if wanted:
+        # A folder is made, and others may fill it.
+        if wanted or (row["direction"] == "w" and not folders.isdisjoint(codes)):
             continue
         state = STATES[0]
         if read:

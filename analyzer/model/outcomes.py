@@ -10,6 +10,7 @@ Invariants: reads no events. A task is counted once, whatever the number of its 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from signal import SIGKILL
@@ -66,8 +67,14 @@ COLUMNS = {
 
 
 def table(run: AnalyzedRun) -> pd.DataFrame:
-    """One row per declared task, columns `COLUMNS`: failures first (in the order of `WORDS`), then by end."""
+    """One row per declared task, columns `COLUMNS`: failures first (in the order of `WORDS`), then by end.
+
+    Without those of managers that say that they tell no ends.
+    """
     tasks = run.declared_tasks
+    silent = _without_ends(run)
+    if silent:
+        tasks = tasks[~tasks["workflow"].isin(silent)].reset_index(drop=True)
     if len(tasks) == 0 or "status" not in tasks:
         empty: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
         return empty
@@ -86,6 +93,20 @@ def table(run: AnalyzedRun) -> pd.DataFrame:
     out = out.assign(rank=rank).sort_values(["rank", "end_ns", "task"], kind="stable")
     result: pd.DataFrame = out[list(COLUMNS)].reset_index(drop=True)
     return result
+
+
+def _without_ends(run: AnalyzedRun) -> set[str]:
+    """The workflows whose manager tells no ends: `"ends": false` in their configuration."""
+    rows = run.declared_workflows
+    found = set()
+    for workflow, text in zip(rows["workflow"], rows.get("config", ()), strict=False):
+        try:
+            config = json.loads(text) if isinstance(text, str) else None
+        except ValueError:
+            continue
+        if isinstance(config, dict) and config.get("ends") is False:
+            found.add(str(workflow))
+    return found
 
 
 def task_keys(rows: pd.DataFrame) -> list[tuple[str, str]]:

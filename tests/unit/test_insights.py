@@ -109,7 +109,8 @@ class TestDeclared:
         story.read("/d/x", 0, 100, task="use", at_ms=20)
         story.write("/d0/y", 0, 100, task="use", at_ms=30)
         story.event("openat", "/d", fd=3, task="use")
-        files = (("make", "w", "/d"), ("use", "r", "/d"), ("use", "w", "/d"))
+        story.event("mkdir", "/made", task="make", ftype="dir")
+        files = (("make", "w", "/d"), ("use", "r", "/d"), ("use", "w", "/d"), ("make", "w", "/made"))
         d = of(story, **declared(("make", "use", "file"), files=files)).declared
         assert d.untouched[["task", "direction", "path"]].to_numpy().tolist() == [["use", "w", "/d"]]
 
