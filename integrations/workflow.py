@@ -109,6 +109,7 @@ class Workflow:
         workflow = cls(manager, directory, unused_name(directory, tag_value(name)), tag_strings.encode(tags))
         config["own_directories"] = [str(Path(path).absolute()) for path in own_directories]
         workflow.write("workflow", manager=manager, version=str(version), t_ns=time.time_ns(), config=config)
+        workflow.flush()  # so that the next one sees its name
         return workflow
 
     @property
@@ -294,6 +295,11 @@ class Workflow:
             self._declared.write(type_, workflow=self.name, **keys)
 
     # End
+
+    def flush(self) -> None:
+        """Writes what was declared until now; otherwise that happens after 50 ms."""
+        if self._declared is not None:
+            self._declared.flush()
 
     def close(self, wait_s: float = 0) -> None:
         """Writes what was declared, and seals what dead processes of this node left.

@@ -163,3 +163,28 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(tmp_path, declared):
     assert (done.returncode, done.stderr) == (0, "")
     ends = [line for line in declared(tmp_path / "run") if line["type"] == "end"]
     assert sorted((line["task"], line["tries"]) for line in ends) == sorted((f"child {n}", 1) for n in range(60))
+
+
+NESTED = """
+import subprocess, sys
+from tailrace.integrations import Workflow
+
+outer = Workflow.begin("outer", "1", "flow", run_dir=sys.argv[1], attach=True)
+inner = Workflow.begin("inner", "2", "flow", run_dir=sys.argv[1])
+with outer.task("a", "make", 3):
+    with inner.task("b", "part"):
+        subprocess.run(["sh", "-c", "echo 1 > inside"], check=True)
+    subprocess.run(["sh", "-c", "echo 1 > around"], check=True)
+"""
+
+
+def test_two_managers_in_one_process_keep_their_tasks_apart(tmp_path, read_trace, declared):
+    """Also where they begin at once, with one name: many number their tasks anew."""
+    words = [sys.executable, "-c", NESTED, str(tmp_path / "run")]
+    done = subprocess.run(words, cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    trace, keys = read_trace(tmp_path / "run"), ("workflow", "stage", "task", "tag.try")
+    assert trace.tags(trace.of(tmp_path / "inside", WRITES), *keys) == {("flow-2", "part", "b", "0")}
+    assert trace.tags(trace.of(tmp_path / "around", WRITES), *keys) == {("flow", "make", "a", "3")}
+    begun = {(line["workflow"], line["manager"]) for line in declared(tmp_path / "run")}
+    assert begun == {("flow", "outer"), ("flow-2", "inner")}
