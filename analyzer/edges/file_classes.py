@@ -53,10 +53,15 @@ CLASSES = ("data", "stream", "software", "system", "manager")
 
 KERNEL = re.compile(r"^/(proc|sys|dev)(/|$)")
 SHARED_MEMORY = "/dev/shm/"
-SYNCHRONISATION = re.compile(r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-")
-"""Synchronisation between processes: POSIX semaphores (glibc's names), and the arenas in which Python's
-multiprocessing keeps its values and arrays. Its SharedMemory (/dev/shm/psm_*) is data: processes exchange arrays in
-it."""
+SYNCHRONISATION = re.compile(
+    r"^/dev/shm/sem\.|/dev/shm/pym-\d+-|/pymp-[^/]+/pym-\d+-"
+    r"|^/dev/shm/(vader_segment|sm_segment|osc_rdma|ucx_shm_posix|psm[23]_shm|mpich_shar|Intel_MPI)"
+    r"|/(ompi|prte|prrte)\.[^/]+\.\d+/"
+)
+"""Synchronisation between processes: POSIX semaphores (glibc's names), the arenas in which Python's multiprocessing
+keeps its values and arrays, and the memory and session directories by which the ranks of Open MPI, MPICH and Intel MPI
+(also UCX and PSM below them) exchange messages. Python's SharedMemory (/dev/shm/psm_*) is data: processes exchange
+arrays in it."""
 SYSTEM_PATHS = re.compile(
     r"^/(etc|run|var/run|boot)(/|$)|^/usr/(share|lib)/(locale|zoneinfo|i18n|terminfo|ssl)(/|$)|^/lib/terminfo/"
     r"|/gconv/|/locale-archive$|^/usr/share/misc/magic|^/var/lib/(dpkg|apt|nss_db|sss)(/|$)"
