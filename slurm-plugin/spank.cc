@@ -236,19 +236,12 @@ void set_variable(spank_t spank, const char *entry, const char *own) {
   spank_setenv(spank, name, text, 1);
 }
 
-// Of a task alone: its rank; and of a requeued job's script its try, which Slurm tells nobody before.
+// Of a requeued job's script its try, which Slurm tells nobody before. (The core takes ranks from variables: those of MPI
+// come before SLURM_PROCID, which is that of mpirun's daemon.)
 template <size_t N>
-void write_own_tags(spank_t spank, bool script, char (&out)[N]) {
+void write_try(spank_t spank, char (&out)[N]) {
   Writer tags(out, N);
   char number[16];
-  if (!script) {
-    // In a heterogeneous step Slurm's item counts within one part.
-    const bool known = spank_getenv(spank, "SLURM_PROCID", number, sizeof number) == ESPANK_SUCCESS && *number;
-    tags << "rank=";
-    known ? tags << number : tags.number(item(spank, S_TASK_GLOBAL_ID, 0));
-    tags.c_str();
-    return;
-  }
   const bool again = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS;
   if (again && strcmp(number, "0") != 0) tags << "try=" << number;
   tags.c_str();
@@ -358,9 +351,8 @@ EXPORTED int slurm_spank_user_init(spank_t spank, int, char *[]) {
 
 EXPORTED int slurm_spank_task_init(spank_t spank, int, char *[]) {
   if (g_plugin.settings.empty()) return ESPANK_SUCCESS;
-  char own[64];
-  const bool script = item(spank, S_JOB_STEPID, 0) == SLURM_BATCH_SCRIPT;
-  write_own_tags(spank, script, own);
+  char own[64] = "";
+  if (item(spank, S_JOB_STEPID, 0) == SLURM_BATCH_SCRIPT) write_try(spank, own);
   const char *end = g_plugin.settings.data() + g_plugin.settings.size();
   for (const char *entry = g_plugin.settings.data(); entry < end && *entry; entry += strlen(entry) + 1)
     set_variable(spank, entry, own);

@@ -24,7 +24,7 @@ struct StepFacts {
   bool in_traced_job = false;
   std::string known_run, parent, outer_tags;
 
-  std::string tags;  // canonical, without the rank
+  std::string tags;  // canonical; ranks come from variables
   std::string stage, task, workflow;
   bool is_declared_elsewhere = false;  // the task is another manager's, or the job's
 
