@@ -39,6 +39,7 @@ class Task:
     floor_ns: int = 0
     around: int = -1
     slot: bool = False
+    pool: int = 0
     inner: list[int] = field(default_factory=list)
 
     @property
@@ -73,9 +74,9 @@ class Play:
 
 @dataclass(frozen=True)
 class Workers:
-    """count: of all hosts; opened_ns: when they began to work."""
+    """counts: of each pool, by which tasks name theirs; opened_ns: when they began to work."""
 
-    count: int
+    counts: tuple[int, ...]
     opened_ns: int
 
 
@@ -108,9 +109,10 @@ class Player:
         self.start, self.end = dict[int, int](), dict[int, int]()
         self.steps: list[tuple[int, int, int, int]] = []
         self.pushed = self.forced = 0
-        self.ready: list[tuple[int, int, int]] = []
-        self.free = [] if workers is None else [(workers.opened_ns, -1)] * workers.count
-        # When each worker is free, and the task that left it.
+        counts = () if workers is None else workers.counts
+        self.ready: list[list[tuple[int, int, int]]] = [[] for _ in counts]
+        self.free = [[(workers.opened_ns if workers else 0, -1)] * count for count in counts]
+        # By pool: when each worker is free, and the task that left it.
         self.inner_left = {t: len(task.inner) for t, task in tasks.items()}
         self.outer = {inner: t for t, task in tasks.items() for inner in task.inner}
         self.to_submit: dict[int, list[int]] = {}
@@ -127,10 +129,10 @@ class Player:
                 if kind == _MOMENT:
                     self._go(t, now)
                 elif kind == _READY:
-                    heappush(self.ready, (self.tasks[t].start_ns, t, now))
-                    self._push(now, _WORKER, t)
+                    heappush(self.ready[self.tasks[t].pool], (self.tasks[t].start_ns, t, now))
+                    self._push(now, _WORKER, self.tasks[t].pool)
                 else:
-                    self._place(now)
+                    self._place(now, t)
             stuck = [t for t, missing in self.missing.items() if missing]
             if not stuck:
                 break
@@ -140,6 +142,7 @@ class Player:
         return Play(self.start, self.end, self._chain(), self.forced)
 
     def _push(self, when: int, kind: int, t: int) -> None:
+        """t: a task, or of `_WORKER` a pool."""
         self.pushed += 1
         heappush(self.steps, (when, kind, self.pushed, t))
 
@@ -179,16 +182,17 @@ class Player:
 
     # --- workers ---
 
-    def _place(self, now: int) -> None:
-        """Gives the free workers to the tasks that are ready."""
-        while self.free and self.ready and self.free[0][0] <= now:
-            _, t, since = heappop(self.ready)
-            free, last = heappop(self.free)
-            if free > since and last >= 0:
+    def _place(self, now: int, pool: int) -> None:
+        """Gives the free workers of a pool to the tasks that are ready."""
+        free, ready = self.free[pool], self.ready[pool]
+        while free and ready and free[0][0] <= now:
+            _, t, since = heappop(ready)
+            left_ns, last = heappop(free)
+            if left_ns > since and last >= 0:
                 self.because[t] = last
             self._push(now + self.lags[t].ns, _MOMENT, t)
-        if self.free and self.ready:
-            self._push(self.free[0][0], _WORKER, -1)
+        if free and ready:
+            self._push(free[0][0], _WORKER, pool)
 
     # --- moments ---
 
@@ -221,8 +225,8 @@ class Player:
     def _over(self, t: int, now: int) -> None:
         self.end[t] = now
         if self.tasks[t].slot and self.limited:
-            heappush(self.free, (now, t))
-            self._push(now, _WORKER, t)
+            heappush(self.free[self.tasks[t].pool], (now, t))
+            self._push(now, _WORKER, self.tasks[t].pool)
         outer = self.outer.get(t, -1)
         if outer < 0:
             return
@@ -260,14 +264,14 @@ def lags_of(
         for at, numbers in task.gifts.items()
         for number in numbers
     }
-    free = [] if workers is None else [workers.opened_ns] * workers.count
+    free = [] if workers is None else [[workers.opened_ns] * count for count in workers.counts]
     out = {}
     for t, task in sorted(tasks.items(), key=lambda item: (item[1].start_ns, item[1].end_ns)):
         floor = task.floor_ns + (tasks[task.around].start_ns if task.around >= 0 else 0)
         ready = max([*(given[number] for number in task.gates.get(0, ())), floor, first_ns])
         if task.slot and free:
-            ready = max(ready, heappop(free))
-            heappush(free, task.end_ns)
+            ready = max(ready, heappop(free[task.pool]))
+            heappush(free[task.pool], task.end_ns)
         inside = {}
         moments = task.moments
         for at, (low, high) in enumerate(pairwise(moments)):

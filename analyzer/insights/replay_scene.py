@@ -40,7 +40,8 @@ class Change:
     workers: on each host; None: as many as in the run. streamed: hand-overs (rows of `Inputs.handovers`) that happen
     while their files are written; beside: the pairs of stages (codes) between which that is so, where a declared order
     does not count. undeclared: (workflow, producer, consumer) whose declared order is dropped. io_stretch,
-    work_stretch: every call on a file, and all the rest, take so many times as long."""
+    work_stretch: every call on a file, and all the rest, take so many times as long. at_home: each task takes a worker
+    of the host on which it ran, not of any."""
 
     quicker: tuple[tuple[intervals.Cover, float], ...] = ()
     workers: int | None = None
@@ -49,14 +50,15 @@ class Change:
     undeclared: frozenset[tuple[str, str, str]] = frozenset()
     io_stretch: float = 1.0
     work_stretch: float = 1.0
+    at_home: bool = False
 
 
 class Scene:
     """What the replays of a run have in common.
 
-    workers: how many the run had on each host; None where its tasks ran one at a time by an untagged program, so that
-        nothing tells which of them could have run side by side.
-    hosts: on how many hosts tasks ran.
+    workers: how many the run had on the host with most; None where its tasks ran one at a time by an untagged program,
+        so that nothing tells which of them could have run side by side.
+    workers_of: host -> how many it had. hosts: on how many hosts tasks ran.
     """
 
     def __init__(self, inputs: Inputs, order_of: Callable[[], HappensBefore]) -> None:
@@ -73,7 +75,9 @@ class Scene:
         self.first_actor = _first_actors(inputs)
         self.host = inputs.m.who["host"].to_numpy(dtype=object)[self.first_actor]
         self.hosts = len({self.host[t] for t in self.slot_tasks})
-        self.workers = self._count_workers()
+        self.workers_of = self._count_workers()
+        most = max(self.workers_of.values(), default=0)
+        self.workers = most if self.managed or most > 1 else None
         self.program = [] if self.managed or not self.tagged else program_order(inputs, self.first_actor)
         kinds = (edge_table.READ, edge_table.WRITE)
         self.io = cover_of(inputs.busy, kinds, len(inputs.tasks))
@@ -117,16 +121,17 @@ class Scene:
                 found.update(dict.fromkeys(tasks, process))
         return found
 
-    def _count_workers(self) -> int | None:
+    def _count_workers(self) -> dict[str, int]:
         worker_of = self._worker_processes()
         by_host: dict[str, list[int]] = {}
         for task in self.slot_tasks:
             by_host.setdefault(str(self.host[task]), []).append(task)
-        most = 0
-        for tasks in by_host.values():
-            pools = {worker_of[t] for t in tasks if t in worker_of}
-            most = max(most, at_a_time(self.start[tasks], self.end[tasks]), len(pools))
-        return most if self.managed or most > 1 else None
+        return {
+            host: max(
+                at_a_time(self.start[tasks], self.end[tasks]), len({worker_of[t] for t in tasks if t in worker_of}), 1
+            )
+            for host, tasks in sorted(by_host.items())
+        }
 
     # --- the tasks with their gates ----------------------------------------------------------------------------------
 
@@ -136,8 +141,9 @@ class Scene:
             t: Task(int(self.start[t]), int(self.end[t]), inner=self.inner_of.get(t, []))
             for t in np.flatnonzero(self.works).tolist()
         }
+        pools = {host: at for at, host in enumerate(self.workers_of)} if change.at_home else {}
         for t in self.slot_tasks:
-            tasks[t].slot = True
+            tasks[t].slot, tasks[t].pool = True, pools.get(str(self.host[t]), 0)
         given = Gifts(tasks, len(self.start))
         self._hand_over(given, change)
         for before, after in self.program:
@@ -254,20 +260,21 @@ class Scene:
 
     def play(self, change: Change) -> Play:
         """The run with a change."""
-        observed, given = self._tasks(Change())
+        as_it_was = Change(at_home=change.at_home)
+        observed, given = self._tasks(as_it_was)
         first_ns = self.inputs.start_ns
-        lags = lags_of(observed, self.work(observed, Change()), self._workers(None), first_ns)
+        lags = lags_of(observed, self.work(observed, as_it_was), self._workers(as_it_was), first_ns)
         if change.streamed is not None or change.undeclared:
             observed, given = self._tasks(change)
             lags = {t: lags.get(t, Lag(0, {})) for t in observed}
-        workers = self._workers(change.workers)
-        return Player(observed, given, self.work(observed, change), lags, workers, first_ns).play()
+        return Player(observed, given, self.work(observed, change), lags, self._workers(change), first_ns).play()
 
-    def _workers(self, each: int | None) -> Workers | None:
+    def _workers(self, change: Change) -> Workers | None:
         if self.workers is None:
             return None
         opened = min((int(self.start[t]) for t in self.slot_tasks), default=self.inputs.start_ns)
-        return Workers((each or self.workers) * max(self.hosts, 1), opened)
+        counts = [change.workers or count for count in self.workers_of.values()]
+        return Workers(tuple(counts) if change.at_home else (max(sum(counts), 1),), opened)
 
 
 class Gifts:

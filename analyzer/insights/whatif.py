@@ -7,7 +7,8 @@ has two sources. One is what the trace doesn't tell, by a replay with the one an
 
     tier in bytes/s   each task has so many for itself, or all tasks that are inside such calls at a time share them
     workers           tasks beside each other don't slow each other down, or their calls on files share the bandwidth
-                      that they had, and their computing the processors that they could run on
+                      that they had, and their computing the processors that they could run on; on several hosts a
+                      task takes a worker of any, or of the one on which it ran
 
 The other is chance: twice the spread of the tasks of a stage (median absolute deviation, scaled as for a normal
 distribution; a tenth of the duration in a stage of fewer than `LEAST_SIBLINGS` tasks), over the tasks on the replay's
@@ -72,9 +73,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Estimate:
-    """makespan_ns: as measured. estimate_ns, low_ns, high_ns: as estimated. workers: of the run, on each of `hosts`
-    hosts; None: not known. assumed: each change, in words. kept: what the replay leaves as it was. interval: where its
-    ends come from. parts: the chain by stage, the longest first."""
+    """makespan_ns: as measured. estimate_ns, low_ns, high_ns: as estimated. workers: of the run, on that of `hosts`
+    hosts that had most; None: not known. assumed: each change, in words. kept: what the replay leaves as it was.
+    interval: where its ends come from. parts: the chain by stage, the longest first."""
 
     makespan_ns: int
     estimate_ns: int
@@ -153,8 +154,11 @@ def _answer(scene: Scene, asked: _Question) -> Estimate:
     if asked.change.workers is not None:
         _contention(scene, asked, before, after)
     last = int(scene.end[scene.works].max(initial=inputs.start_ns))
-    plays = [after, *(scene.play(other(asked.change)) for other in asked.others)]
-    times = [inputs.makespan_ns + play.over_ns - before.over_ns for play in plays]
+    times = [inputs.makespan_ns + after.over_ns - before.over_ns]
+    for other in asked.others:
+        change = other(asked.change)
+        as_it_was = scene.play(Change(at_home=True)) if change.at_home else before
+        times.append(inputs.makespan_ns + scene.play(change).over_ns - as_it_was.over_ns)
     spread = round(2 * _spread(inputs, scene, after))
     chance = spread + abs(before.over_ns - last)
     asked.interval.append(f"twice the spread of tasks of one stage, over the tasks on the chain: {time_text(spread)}")
@@ -345,7 +349,12 @@ def _workers(scene: Scene, asked: _Question, workers: int) -> None:
         )
     where = "" if scene.hosts == 1 else f" on each of {scene.hosts} hosts"
     asked.change = replace(asked.change, workers=workers)
-    asked.assumed.append(f"{count_text(workers, 'worker')}{where}, where the run had {scene.workers}")
+    least = min(scene.workers_of.values(), default=scene.workers)
+    had = f"{scene.workers}" if least == scene.workers else f"{least} to {scene.workers}"
+    asked.assumed.append(f"{count_text(workers, 'worker')}{where}, where the run had {had}")
+    if scene.hosts > 1:
+        asked.others.append(lambda c: replace(c, at_home=True))
+        asked.interval.append("a task takes the next free worker of any host, or of the host on which it ran")
 
 
 def _contention(scene: Scene, asked: _Question, before: Play, after: Play) -> None:

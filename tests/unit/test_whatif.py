@@ -114,6 +114,23 @@ class TestWorkers:
         found = asked(story.run(**declared(a=0.0, b=0.0)), workers=1)
         assert (found.workers, found.estimate_ns) == (2, 200 * MS)
 
+    def test_each_host_has_its_own_workers(self) -> None:
+        """Four side by side on n1, three one after the other on n2: five workers, not four on each."""
+        story = Story()
+        spans = [(f"a{n}", "n1", 0) for n in range(4)] + [(f"b{n}", "n2", 100 * n) for n in range(3)]
+        for pid, (name, host, start) in enumerate(spans):
+            for at in (start, start + 100):
+                moment(story, at, task=name, stage=name[0], host=host, pid=pid)
+        run = story.run(**declared(**{name: 0.0 for name, _, _ in spans}))
+        found = asked(run, workers=4)
+        assert (found.hosts, found.workers) == (2, 4)
+        assert found.assumed == ["4 workers on each of 2 hosts, where the run had 1 to 4"]
+        # Where they stay on n2, all three run at once; the first of them ran for the whole time then.
+        assert found.low_ns <= 100 * MS < found.estimate_ns < found.high_ns
+        assert any("of the host on which it ran" in text for text in found.interval)
+        same = asked(run, workers=1)
+        assert same.high_ns >= 400 * MS, "the four of n1, one after the other"
+
     def test_the_end_of_the_interval_has_the_calls_share_their_bandwidth(self) -> None:
         story = Story()
         for number, name in enumerate(("a1", "a2")):
