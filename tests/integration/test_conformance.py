@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -271,3 +272,52 @@ def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
     assert {(task.stage, task.outputs, tuple(sorted(task.inputs))) for task in kept.tasks if task.status == "done"} == {
         (step.stage, (step.out,), tuple(sorted(step.inputs))) for step in steps
     }
+
+
+# GNU make
+
+MAKEFILE = """
+all: data/never
+.SECONDARY:
+data/%.txt:
+	sh step.sh $@ ok
+data/%.sorted: data/%.txt
+	sh step.sh $@ ok $<
+data/merged: data/a+b.sorted data/c,d.sorted
+	sh step.sh $@ ok $^
+data/checked: data/merged
+	sh step.sh $@ always $<
+data/never: data/checked
+	sh step.sh $@ ok $<
+"""
+STAGES_OF_MAKE = {
+    "make": "data/%.txt",
+    "sort": "data/%.sorted",
+    "merge": "data/merged",
+    "check": "data/checked",
+    "after": "data/never",
+}
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="no GNU make: apt-get install make")
+def test_make(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        (folder / "Makefile").write_text(MAKEFILE)
+        words = ["make", "-j2", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=clean_environment({}))
+        assert done.returncode == 2, done.stderr
+        return folder / "run"
+
+    version = program(["make", "--version"], tmp_path).stdout.splitlines()[0].split()[-1]
+    # Rules can't be written for all names; test_make.py has more of them.
+    how = Adapter(
+        "GNU make", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False, stages=STAGES_OF_MAKE
+    )
+    verdict = judged(how, tmp_path)
+    # A target is declared when its recipe begins.
+    data = tmp_path / "flow" / "data"
+    assert verdict.faults == [
+        "declared: data/checked -> data/never",
+        f"files: r {data / 'checked'}",
+        f"files: w {data / 'never'}",
+    ]

@@ -71,7 +71,7 @@ class Adapter:
     run: executes the steps in a folder, traced, and returns the run directory; names: of the two files; retries:
     whether the manager tries again; files: whether it declares files; task_files: patterns of files, relative to the
     folder, that tasks rightly write beside their outputs (standard output); keeps: whether outputs of failed tasks
-    stay.
+    stay; ends: whether the manager tells how tasks ended; stages: those that have other names there.
     """
 
     manager: str
@@ -82,6 +82,12 @@ class Adapter:
     files: bool = True
     task_files: tuple[str, ...] = ()
     keeps: bool = True
+    ends: bool = True
+    stages: Mapping[str, str] = field(default_factory=dict)
+
+    def stage(self, step: "Step") -> str:
+        """What the manager has for a step's stage."""
+        return self.stages.get(step.stage, step.stage)
 
 
 @dataclass
@@ -110,7 +116,7 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
     ran = [step for step in workflow if step.stage != "after"]
     trees = {step: _tree(trace, folder, step) for step in ran}
     tags = {step: trace.tags(trees[step], "stage", "task") for step in ran}
-    verdict.put("stage", ((_firsts(tags[step]) == {step.stage}, f"{step} has {tags[step]}") for step in ran))
+    verdict.put("stage", ((_firsts(tags[step]) == {adapter.stage(step)}, f"{step} has {tags[step]}") for step in ran))
     names = {step: next(iter(tags[step]))[1] for step in ran if len(tags[step]) == 1}
     verdict.put(
         "task",
@@ -120,7 +126,7 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
         ),
     )
     declared = run.declared_tasks
-    never = declared[~declared["task"].isin(set(names.values())) & (declared["stage"] == "after")]
+    never = declared[~declared["task"].isin(set(names.values())) & (declared["stage"] == adapter.stage(workflow[-1]))]
     if len(never) == 1:
         names[workflow[-1]] = str(never["task"].iloc[0])
     _judge_edges(verdict, run, workflow, names)
@@ -129,7 +135,8 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
     outcomes = {str(row["task"]): row for row in declared.to_dict("records")}
     if adapter.retries:
         _judge_retries(verdict, trace, run.declared_tries, folder, workflow, names, outcomes)
-    verdict.put("failures", (_outcome(step, outcomes.get(names.get(step, ""))) for step in workflow))
+    if adapter.ends:
+        verdict.put("failures", (_outcome(step, outcomes.get(names.get(step, ""))) for step in workflow))
     _judge_own(verdict, trace, folder, adapter)
     expected = results(workflow, folder.with_name(f"{folder.name}-expected"))
     kept = [step for step in ran if adapter.keeps or step.how != "always"]
