@@ -5,12 +5,14 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 import tailrace
 from tailrace import installation
+from tailrace.integrations import managers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,6 +67,17 @@ def test_every_adapter_is_checked_like_the_others() -> None:
     analyzer = contracts["The analyzer imports no plugin, no integration and no command"]
     assert others <= set(analyzer["forbidden_modules"])
     assert others <= set(settings["coverage"]["run"]["source_pkgs"])
+
+
+def test_every_adapter_is_listed_by_tailrace_managers() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    points = settings["project"]["entry-points"][managers.GROUP]
+    parts = {"analyzer", "cli", "integrations"}
+    assert set(points) == {package.partition("/")[2] for package in PACKAGES if package.startswith("tailrace/")} - parts
+    for name, value in points.items():
+        manager = EntryPoint(name, value, managers.GROUP).load()
+        assert isinstance(manager, managers.Manager), value
+        assert managers.state(manager.tested[1], manager.tested) == "ready", "the oldest is behind the newest"
 
 
 @pytest.mark.parametrize("package", sorted(name for name in PACKAGES if name.startswith("tailrace")))
