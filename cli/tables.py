@@ -5,8 +5,12 @@ out, and a name breaks only behind a space, a slash or another mark in it: where
 that narrow, each row is a list of its own. Without a terminal nothing is fitted to a width.
 """
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from tailrace.analyzer.util.formatting import visible
@@ -15,7 +19,7 @@ GAP = 3
 """Columns between two columns of a table."""
 MARGIN = 1
 EDGES = 4
-"""Columns that rich counts beside the columns and the gaps between them."""
+"""Columns of a table beside its columns and the gaps between them: the rule under the heads is that much wider."""
 LONGEST_PIECE = 32
 """A piece of a name that is longer may be cut: a hash, or a name without any mark."""
 _PARTS = (re.compile(r"[^\s/]*[\s/]+|[^\s/]+"), re.compile(r"[^\s/_.,:;=-]*[\s/_.,:;=-]+|[^\s/_.,:;=-]+"))
@@ -42,27 +46,48 @@ def _is_null(value: Any) -> bool:
 
 def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, numbers: bool = True) -> None:
     """Prints a table on standard output; with `numbers`, columns of numbers are right-aligned."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, emoji=False, width=1 << 16)
+    width, styled = _terminal()
     right = [numbers and _are_numbers([row[i] for row in rows]) for i in range(len(names))]
     heads, cells = [shown(name) for name in names], [[shown(cell) for cell in row] for row in rows]
-    widths = fitted(heads, cells, right, console.width)
+    widths = fitted(heads, cells, right, width)
     if widths is None:
-        _render_lists(heads, cells, title, console.width)
+        _render_lists(heads, cells, title, width)
         return
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for head, is_number, width in zip(heads, right, widths, strict=True):
-        text = Text("\n".join(broken(head, width)))
-        table.add_column(text, justify="right" if is_number else "left", width=width, no_wrap=True)
-    for row in cells:
-        table.add_row(*(Text("\n".join(broken(cell, w))) for cell, w in zip(row, widths, strict=True)))
-    console.print(table)
+    lines = [] if title is None else [_style(line, "3", styled) for line in broken(title, width)]
+    lines += ["", *(_style(line, "1", styled) for line in _row(heads, widths, right))]
+    lines.append(" " * MARGIN + _rule() * (sum(widths) + GAP * (len(widths) - 1) + 2))
+    lines += [line for row in cells for line in _row(row, widths, right)]
+    sys.stdout.write("\n".join([*lines, "", ""]))
+
+
+def _terminal() -> tuple[int, bool]:
+    """The columns of standard output, and whether it shows styles; FORCE_COLOR makes a pipe a terminal."""
+    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+        return 1 << 16, False
+    return shutil.get_terminal_size().columns, os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def _rule() -> str:
+    try:
+        "─".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return "-"
+    return "─"
+
+
+def _style(line: str, code: str, styled: bool) -> str:
+    return f"\x1b[{code}m{line}\x1b[0m" if styled and line else line
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    """The lines of a row: more than one where a cell is broken."""
+    columns = [list(broken(cell, width)) for cell, width in zip(cells, widths, strict=True)]
+    for pieces in zip_longest(*columns, fillvalue=""):
+        padded = []
+        for piece, width, is_right in zip(pieces, widths, right, strict=True):
+            space = " " * (width - _wide(piece))
+            padded.append(space + piece if is_right else piece + space)
+        yield (" " * MARGIN + (" " * GAP).join(padded)).rstrip()
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
@@ -106,6 +131,8 @@ def fitted(heads: Sequence[str], cells: Sequence[Sequence[str]], whole: Sequence
 
 
 def _wide(text: str) -> int:
+    if text.isascii():  # rich takes as long to import as all of `tailrace info`
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)

@@ -16,7 +16,7 @@ from tailrace.analyzer.store import conditions, engine, loader, query, usage
 from tailrace.analyzer.store.figures import COUNT
 from tailrace.analyzer.store.figures import parse as parse_aggregate
 
-HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2")
+HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2", "rich")
 PROGRAM = """
 import contextlib, io, sys
 from tailrace.cli import main
