@@ -124,7 +124,10 @@ class JoinedRuns:
             place = named | _among("path", filter(None, paths))
             if readers:
                 used = named | (ds.field("versions") > 0)
-            for row in self._rows("files", _FILE, place & used & (ds.field("class") == "data")):
+            wanted_rows = place & used & (ds.field("class") == "data")
+            # The few columns of the condition first: a part whose day has no such row is not read for the others.
+            days = {str(row["day"]) for row in self._rows("files", ["day"], wanted_rows)}
+            for row in self._rows("files", _FILE, _among("day", days) & wanted_rows) if days else ():
                 if (run_of(row), row["file"]) not in self._known:
                     self._known.add((run_of(row), row["file"]))
                     self.files.setdefault(row["identity"], []).append(row)

@@ -90,8 +90,10 @@ def fill(store: Path, samples: list[dict[str, pa.Table]], runs: int, a_day: int)
                 found[name].append(table)
             number += 1
         with parts.publishing(place, parts.merged_name([]), access) as scratch:
-            for name in TABLES:
-                table = pa.concat_tables(found[name])
+            for name, tables in found.items():
+                if not tables:
+                    continue  # events: the runs are indexed without them
+                table = pa.concat_tables(tables)
                 keys = [("run", "ascending"), *((column, "ascending") for column in TABLES[name].order)]
                 parts.write(scratch, {name: table.sort_by(keys)})
 
