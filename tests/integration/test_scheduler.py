@@ -110,6 +110,9 @@ COMMANDS = [
     ["report", "one"],
     ["export", "one", "--to", "perfetto"],
     ["compare", "one", "two", "--format", "json"],
+    ["file", "one", "x", "--format", "json"],
+    ["task", "one", "107", "--format", "json"],
+    ["graph", "one"],
 ]
 
 
