@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tailrace.analyzer.runstore import compaction, overview, parts
+from tailrace.analyzer.runstore import compaction, opening, overview, parts
 from tailrace.analyzer.runstore.columns import arrow_schema
 from tailrace.analyzer.runstore.entries import current
 from tailrace.analyzer.runstore.parts import Access, Entry
@@ -314,6 +314,16 @@ def test_what_takes_the_place_of_a_listed_file_is_not_waited_for(store: Path) ->
         os.close(os.open(place, os.O_WRONLY))  # lets it go
     assert not stuck
     assert seen(store) == EXPECTED - Counter({(0, 1): 1})
+
+
+@pytest.mark.parametrize("call", ["get_file_info", "delete_file", "create_dir", "open_output_stream"])
+def test_what_the_files_of_a_store_do_not_do_is_an_error_of_the_system(store: Path, call: str) -> None:
+    part = next(iter(parts.listing(store).parts))
+    files, path = opening.files_of(os.geteuid()), str(part.table("runs"))
+    assert files.open_input_file(path).read(4) == b"PAR1"
+    with pytest.raises(OSError, match="read by their names alone"):
+        getattr(files, call)(path)
+    assert part.table("runs").is_file()
 
 
 def test_a_merged_part_that_nobody_merged_is_left_out(store: Path) -> None:
