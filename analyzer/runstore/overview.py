@@ -54,13 +54,21 @@ SECTIONS = (
     Section(
         "by_file_system",
         "By file system",
-        "Files of all kinds, programs and libraries included. Small reads load a file system more than bytes say.",
-        f"""SELECT coalesce(fstype, '(none)') AS type, coalesce(mount, '(none)') AS mount,
+        "Files of all kinds, programs and libraries included. Small reads load a file system more than bytes say."
+        " (no file): what calls moved that met no known file, as those in which libc reads its locales.",
+        f"""WITH each AS (SELECT * FROM files WHERE {{days}}),
+  known AS (SELECT owner, run, sum(read_bytes) AS r, sum(written_bytes) AS w FROM each GROUP BY ALL),
+  rest AS (SELECT owner, run, read_bytes - coalesce(r, 0) AS r, written_bytes - coalesce(w, 0) AS w
+    FROM runs LEFT JOIN known USING (owner, run) WHERE {{days}})
+SELECT coalesce(fstype, '(none)') AS type, coalesce(mount, '(none)') AS mount,
   count(DISTINCT (owner, run)) AS runs, count(*) AS files,
   sum(read_bytes) AS read_bytes, sum(written_bytes) AS written_bytes,
   sum(read_calls) AS reads, sum(read_bytes) // nullif(sum(read_calls), 0) AS mean_read_bytes,
   sum(write_calls) AS writes, sum(written_bytes) // nullif(sum(write_calls), 0) AS mean_write_bytes
-FROM files WHERE {{days}} GROUP BY ALL ORDER BY reads + writes DESC LIMIT {ROWS}""",
+FROM each GROUP BY ALL UNION ALL
+SELECT '(no file)', '(none)', count(*), 0, sum(r), sum(w), NULL, NULL, NULL, NULL FROM rest
+WHERE r > 0 OR w > 0 HAVING count(*) > 0
+ORDER BY reads + writes DESC NULLS LAST LIMIT {ROWS}""",
     ),
     Section(
         "by_day",

@@ -337,7 +337,9 @@ def test_the_report_sums_the_runs(work: Path, reported: Path) -> None:
     assert [row["path"] for row in tables["failed"]] == [str(reported / "bad")]
     assert tables["failed"][0]["outcome"] == "The command ended with exit code 3."
     assert sum(row["runs"] for row in tables["by_day"]) == 4
-    assert sum(row["written_bytes"] for row in tables["by_file_system"]) == sum(i["written_bytes"] for i in infos)
+    for name in ("read_bytes", "written_bytes"):
+        assert sum(row[name] for row in tables["by_file_system"]) == numbers[name], name
+    assert numbers["written_bytes"] == sum(info["written_bytes"] for info in infos)
     assert tables["stages"] and tables["findings"]
     narrow = overview.collect(tailrace.open_store(reported / "store"), "2026-11-17", "2026-11-17")
     assert narrow["numbers"]["runs"] == 1
