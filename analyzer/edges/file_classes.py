@@ -75,6 +75,7 @@ MANAGER_FILES = re.compile(
     r"/runinfo/[0-9]{3,}/|/parsl\.log$|/\.parsl/"
     r"|/\.snakemake/(auxiliary|incomplete|iocache|locks|log|metadata|scripts|tmp[^/]*)/"
     r"|/\.nextflow/|/\.nextflow\.log[.0-9]*$|/\.command\.(begin|run|sh|tailrace|trace)$|/\.exitcode$"
+    r"|/dask-(scratch|worker)-space[^/]*/([^/]+\.(dirlock|lock)$|[^/]+/(storage|shuffle-[^/]+)(/|$))"
 )
 """Files that workflow managers keep for themselves: logs, locks, records, the scripts by which they start tasks. What
 tasks write in a manager's directory (Snakemake's shadow directories, Nextflow's work directories) is data."""

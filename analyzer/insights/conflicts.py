@@ -8,7 +8,7 @@ Order is happens-before (happens_before.py): the order inside a task, fork, exit
 sockets, declared dependencies and waits, which hold for inner tasks too; a task and its inner tasks are ordered. Times
 alone order nothing, but a pair of which the manager submitted the later task when the other one was over could not
 overlap: it is marked `in_time`. Accesses that overlap in time have no order. A task's own processes and threads are
-taken to be ordered.
+taken to be ordered. A task that waited for another one is ordered with it, also when that one ran again later.
 
 Shared memory of two processes outside of tasks, in a run with tasks, belongs to the workflow manager and is left out.
 
@@ -175,7 +175,10 @@ def _unordered(bursts: pd.DataFrame, rows: pd.DataFrame, order: HappensBefore) -
             unchecked += 1
             continue
         walks += 1
-        keep[i] = not order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
+        keep[i] = not (
+            order.before(int(task[early]), int(last[early]), int(task[late]), int(first[late]))
+            or order.ran_again(int(task[late]), int(last[late]), int(task[early]), int(first[early]))
+        )
         in_time[i] = order.apart(int(task[early]), int(task[late]))
     return rows.assign(overlap=overlap, in_time=in_time)[keep], unchecked
 

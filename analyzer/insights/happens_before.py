@@ -74,6 +74,11 @@ class HappensBefore:
             self._seen[start][start] = True
         return bool(self._seen[start][end])
 
+    def ran_again(self, task: int, after: int, other: int, until: int) -> bool:
+        """Whether `other` waited for `task`, which needed several tries: so what `task` did later is of another try, as
+        when its result was lost."""
+        return self.names[task] in self.declared.repeated and self.before(task, after, other, until)
+
     def apart(self, task: int, other: int) -> bool:
         """Whether the manager submitted `other` when `task` was over, by its clock: no order, but no overlap either."""
         one, two = self.names[task], self.names[other]

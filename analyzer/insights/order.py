@@ -35,6 +35,7 @@ class Order:
         known = tasks is not None and len(tasks) > 0
         self.parents: dict[Task, Task] = declared_vs_observed.parents_of(tasks) if tasks is not None and known else {}
         self.submitted: dict[Task, int] = _submitted(tasks) if tasks is not None and known else {}
+        self.repeated: set[Task] = _repeated(tasks) if tasks is not None and known else set()
         self.waits = declared_vs_observed.waits_of(waits)
         self.times = declared_vs_observed.Times(tasks)
 
@@ -46,6 +47,14 @@ class Order:
         """Pairs of earlier and later moment, by declaration and by what the submitting program waited for."""
         after = declared_vs_observed.successors(dict.fromkeys(self.pairs), self.parents, self.waits)
         return ((first, then) for first, following in after.items() for then in following)
+
+
+def _repeated(tasks: pd.DataFrame) -> set[Task]:
+    """The tasks that needed several tries."""
+    if "tries" not in tasks:
+        return set()
+    rows = tasks.loc[(tasks["tries"] > 1).fillna(False).astype(bool), ["workflow", "task"]]
+    return {(str(w or ""), str(t)) for w, t in rows.itertuples(index=False)}
 
 
 def _submitted(tasks: pd.DataFrame) -> dict[Task, int]:

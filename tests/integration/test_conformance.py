@@ -161,6 +161,46 @@ def test_parsl(tmp_path: Path) -> None:
     assert verdict.faults == []
 
 
+# Dask
+
+DASK = """
+import subprocess
+from dask.distributed import Client, LocalCluster
+from tailrace.dask import trace
+
+def run(words, *before):
+    subprocess.run(words, check=True)
+
+def main():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        trace(client, run_dir="run", workflow="w")
+        made, ends = {}, []
+        for stage, name, out, inputs, words, retries in @STEPS@:
+            future = client.submit(run, words, *[made[path] for path in inputs], key=(stage, name), retries=retries)
+            made[out] = future
+            ends.append(future)
+        for future in ends:
+            future.exception()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def _dask(folder: Path, workflow: list[Step]) -> Path:
+    rows = [(step.stage, step.name, step.out, step.inputs, step.words, int(step.how == "once")) for step in workflow]
+    (folder / "flow.py").write_text(DASK.replace("@STEPS@", repr(rows)))
+    done = program([sys.executable, "flow.py"], folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def test_dask(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tailrace[cluster]'")
+    verdict = judged(Adapter("Dask distributed", distributed.__version__, _dask, files=False), tmp_path)
+    assert verdict.faults == []
+
+
 # Flux
 
 
@@ -256,7 +296,7 @@ def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
     def run(folder: Path, workflow: list[Step]) -> Path:
         (folder / "Snakefile").write_text(SNAKEFILE.replace("@NAMES@", repr(conformance.STRANGE)))
         environment = clean_environment(
-            share_tailrace(tmp_path / "site", SOURCE / "adapters" / "snakemake_logger_plugin_tailrace")
+            share_tailrace(tmp_path / "site", SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace")
         )
         words = [snakemake.program, "-c2", *how]
         done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)

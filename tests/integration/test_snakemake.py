@@ -95,7 +95,8 @@ def snakemake(request: pytest.FixtureRequest) -> Manager:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    shared = share_tailrace(tmp_path_factory.mktemp("site"), SOURCE / "adapters" / "snakemake_logger_plugin_tailrace")
+    plugin = SOURCE / "adapters" / "modules" / "snakemake_logger_plugin_tailrace"
+    shared = share_tailrace(tmp_path_factory.mktemp("site"), plugin)
     return clean_environment(shared)
 
 

@@ -80,6 +80,13 @@ def test_every_adapter_is_listed_by_tailrace_managers() -> None:
         assert managers.state(manager.tested[1], manager.tested) == "ready", "the oldest is behind the newest"
 
 
+def test_no_adapter_hides_its_manager() -> None:
+    """In an editable installation the folder around a module at the top is in sys.path, with all that is in it."""
+    for name in (name for name in PACKAGES if not name.startswith("tailrace")):
+        beside = {path.parent.name for path in (ROOT / PACKAGES[name]).parent.glob("*/__init__.py")}
+        assert beside <= set(PACKAGES)
+
+
 @pytest.mark.parametrize("package", sorted(name for name in PACKAGES if name.startswith("tailrace")))
 def test_a_package_loads_without_its_manager(package: str) -> None:
     """It is looked at where its manager is not installed: `tailrace managers`, the table of this installation. A module

@@ -141,7 +141,11 @@ class TestConflicts:
         assert (
             self.kinds(story, **declared(("a", "m", "future"), ("m", "b", "future"))) == []
         ), "over a task without events"
-        assert self.kinds(story, **declared(("b", "a", "future"))) == [("two writers", 50, False)]
+        waited = declared(("b", "a", "future"))
+        assert self.kinds(story, **waited) == [("two writers", 50, False)]
+        # b ran again, after a had waited for it: its result was lost.
+        again = waited["declared_tasks"].assign(tries=[1, 2])
+        assert self.kinds(story, **{**waited, "declared_tasks": again}) == []
 
     def test_inner_tasks_wait_with_their_outer_task(self) -> None:
         """before -> outer [ inner ] -> after, and beside, which nothing orders; outer itself left no events."""
