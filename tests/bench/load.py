@@ -1,13 +1,14 @@
-"""How fast a trace becomes a frame: tailrace's analyzer, and the peers' readers on their traces of the same program.
+"""How fast a trace becomes an answer: tailrace's analyzer, the peers' readers on their traces of the same program, and
+DuckDB on tailrace's lines and on a store's Parquet.
 
-    python tests/bench/load.py [--events N] [--quick] [--json FILE]
+    python tests/bench/load.py [--events N] [--quick] [--only READER...] [--keep DIR] [--json FILE]
 
-    reads.c traced as TASKS processes of STAGES stages -> each step in a Python of its own, in rounds -> table
+    reads.c traced as TASKS processes, one of them a stage of its own -> each step in a Python of its own -> table
 
 Why that is fair: every reader gets what its own tracer wrote of the same calls, from the page cache, and may use all
-processors. It runs the same eight steps where its trace has the data, and the rows that it returns are counted, which
-detects a reader that drops rows. Imports are not timed. The peak is of resident memory, less what the process used
-before the step.
+processors. It runs the same steps where its trace has the data, and the rows that it returns or counts are compared
+with the calls made, which detects a reader that drops rows. Imports are not timed, but for the steps that are commands.
+The peak is of resident memory, less what the process used before the step.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,21 +30,26 @@ from rich.table import Table
 
 from tailrace.integrations import launcher
 
-STAGES, TASKS = 5, 10
+STAGES, TASKS = 9, 100
+"""The stages of all tasks but the first, which is the stage SMALL: 1% of the events."""
+SMALL = "small"
 
 # Runs in any Python: `directory` is given, `rows` is what the step returned.
 PROGRAM = """
-import json, pathlib, sys, time
+import json, os, pathlib, sys, time
 directory, pids = sys.argv[1], json.loads(sys.argv[2])
 def status(key):
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 {imports}
 before = status("VmRSS:")
-start = time.perf_counter_ns()
+def cpu():
+    return sum(os.times()[:4])  # with that of children
+start, cpu_before = time.perf_counter_ns(), cpu()
 {body}
-wall_ns = time.perf_counter_ns() - start
-print(json.dumps({{"wall_ns": wall_ns, "rows": rows, "peak_bytes": max(status("VmHWM:") - before, 0)}}))
+wall_ns, cpu_ns = time.perf_counter_ns() - start, round((cpu() - cpu_before) * 1e9)
+peak = max(status("VmHWM:") - before, 0)
+print(json.dumps({{"wall_ns": wall_ns, "cpu_ns": cpu_ns, "rows": rows, "peak_bytes": peak}}))
 """
 
 OUR_COLUMNS = ["name", "cat", "pid", "ts", "dur", "path", "offset", "size"]
@@ -76,6 +83,7 @@ class Loaded:
     step: str
     expected: int | None
     wall_ns: list[int] = field(default_factory=list)
+    cpu_ns: list[int] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
     rows: int | None = None
     fault: str | None = None
@@ -85,19 +93,80 @@ class Loaded:
 
 
 def our_steps() -> list[Step]:
-    """tailrace's: the catalogue, all events, one stage's."""
+    """tailrace's: the catalogue, commands, totals, all events, one stage's."""
     imports = "import pandas, pyarrow, tailrace, tailrace.analyzer.run"
     load = f"rows = len(tailrace.open(directory).read(columns={OUR_COLUMNS}%s))"
+    totals = "rows = int(tailrace.open(directory).totals(%s, ['count', 'sum:dur']%s)['count'].sum())"
 
-    def step(title: str, body: str, share: float | None, stale: tuple[str, ...] = ()) -> Step:
-        return Step("tailrace", title, sys.executable, imports, body, share, stale)
+    def step(title: str, body: str, share: float | None, stale: tuple[str, ...] = (), in_process: bool = True) -> Step:
+        return Step("tailrace", title, sys.executable, imports, body, share, stale, in_process=in_process)
+
+    def command(*words: str) -> Step:
+        program = [sys.executable, "-m", "tailrace.cli.main", words[0]]
+        body = f"subprocess.run([*{program}, directory, *{list(words[1:])}], check=True, capture_output=True); rows = 0"
+        title = f"`tailrace {' '.join(words)}`"
+        return Step("tailrace", title, sys.executable, "import subprocess", body, None, in_process=False)
 
     return [
         step("catalogue: build", "tailrace.open(directory); rows = 0", None, ("tailrace.db",)),
         step("catalogue: open", "tailrace.open(directory); rows = 0", None),
+        command("info"),
+        command("query", "--by", "stage"),
+        command("query", "--by", "stage,name", "--agg", "count", "--agg", "sum:dur"),
+        step("by stage and name: count, sum of times", totals % ("['stage', 'name']", ""), 1.0),
         step("8 columns", load % "", 1.0),
-        step("8 columns of one stage of five", load % ", stage='stage-1'", 1 / STAGES),
+        step("8 columns of 1%: a stage", load % f", stage={SMALL!r}", 1 / TASKS),
+        step("by name in 1%: a stage", totals % ("['name']", f", stage={SMALL!r}"), 1 / TASKS),
         step("all columns", "rows = len(tailrace.open(directory).read())", 1.0),
+    ]
+
+
+def duckdb_steps() -> list[Step]:
+    """DuckDB's, on the lines of tailrace's trace, and on a store that has its events."""
+    if not _imports(sys.executable, "import duckdb"):
+        return []
+    types = "{'name': 'VARCHAR', 'cat': 'VARCHAR', 'ph': 'VARCHAR', 'pid': 'BIGINT', 'ts': 'BIGINT', 'dur': 'DOUBLE', "
+    types += "'args': 'STRUCT(ns BIGINT, fhash VARCHAR, \"offset\" BIGINT, size BIGINT, stage VARCHAR)'}"
+    lines = f"""read_json('DIRECTORY/trace/*.gz', format='newline_delimited', columns={types}) where ph = 'X'"""
+    parquet = "read_parquet('DIRECTORY/data/**/events.parquet')"
+    of_lines = 'name, cat, pid, ts, dur, args.fhash, args."offset", args.size'
+    of_parquet = 'name, cat, pid, ts, dur, path, "offset", size'
+
+    def steps(reader: str, table: str, stage: str, and_: str, columns: str) -> list[Step]:
+        def step(title: str, query: str, rows: str, share: float) -> Step:
+            body = f"found = duckdb.sql({query!r}.replace('DIRECTORY', directory)){rows}"
+            return Step(reader, title, sys.executable, "import duckdb, pandas", body, share)
+
+        fetched = ".fetchall(); rows = sum(row[-2] for row in found)"
+        framed = ".df(); rows = len(found)"
+        small = f" {and_} {stage} = '{SMALL}'"
+        totals = f"count(*), sum(dur) from {table}"
+        by_stage = f"select {stage}, name, {totals} group by all"
+        by_name = f"select name, {totals}{small} group by all"
+        return [
+            step("by stage and name: count, sum of times", by_stage, fetched, 1.0),
+            step("8 columns", f"select {columns} from {table}", framed, 1.0),
+            step("8 columns of 1%: a stage", f"select {columns} from {table}{small}", framed, 1 / TASKS),
+            step("by name in 1%: a stage", by_name, fetched, 1 / TASKS),
+        ]
+
+    program = [sys.executable, "-m", "tailrace.cli.main", "index", "--events"]
+    trace = "directory.replace('duckdb-parquet', 'tailrace')"
+    build = f"shutil.rmtree(directory, True); subprocess.run([*{program}, directory, {trace}], check=True,"
+    build += " capture_output=True); rows = 0"
+    index = Step(
+        "duckdb-parquet",
+        "`tailrace index --events`",
+        sys.executable,
+        "import shutil, subprocess",
+        build,
+        None,
+        in_process=False,
+    )
+    return [
+        *steps("duckdb-lines", lines, "args.stage", "and", of_lines),
+        index,
+        *steps("duckdb-parquet", parquet, "stage", "where", of_parquet),
     ]
 
 
@@ -110,6 +179,9 @@ def dftracer_steps() -> list[Step]:
     build = f"subprocess.run([{str(indexer)!r}, '-d', directory, '--force'], check=True, capture_output=True); rows = 0"
     load = f"rows = len(TraceViewer(directory)%s.select(*{DFTRACER_COLUMNS}).collect().to_pandas())"
     where = ".filter(' or '.join(f'pid == {pid}' for pid in pids))"
+    totals = (
+        "rows = int(TraceViewer(directory)%s.group_by(%s).agg('count', 'sum:dur').collect().to_pandas()['count'].sum())"
+    )
 
     def step(title: str, body: str, share: float | None) -> Step:
         imports = "import subprocess, pandas\nfrom dftracer.utils import TraceViewer"
@@ -117,8 +189,10 @@ def dftracer_steps() -> list[Step]:
 
     return [
         step("index: build", build, None),
+        step("by pid and name: count, sum of times", totals % ("", "'pid', 'name'"), 1.0),
         step("8 columns", load % "", 1.0),
-        step("8 columns of one stage of five (by pid)", load % where, 1 / STAGES),
+        step("8 columns of 1%: a pid", load % where, 1 / TASKS),
+        step("by name in 1%: a pid", totals % (where, "'name'"), 1 / TASKS),
     ]
 
 
@@ -151,15 +225,15 @@ def _imports(python: str, code: str, variables: dict[str, str] | None = None) ->
 
 
 def write_trace(tracer: peers.Tracer, directory: Path, calls: int, scratch: Path) -> list[int]:
-    """Traces TASKS processes that make `calls` reads in all; returns the pids of one stage's processes."""
+    """Traces TASKS processes that make `calls` reads in all; returns the pids of the stage SMALL."""
     directory.mkdir()
     pids = []
     each = calls // TASKS
     for task in range(TASKS):
-        stage = task % STAGES
+        stage = f"stage-{task % STAGES}" if task else SMALL
         own = directory
         if tracer.name == overhead.OURS:
-            tracer = peers.tailrace_tracers(f"workflow=bench,stage=stage-{stage},task={task},job=4711")[0]
+            tracer = peers.tailrace_tracers(f"workflow=bench,stage={stage},task={task},job=4711")[0]
         elif tracer.name == "darshan-dxt":
             own = directory / str(task)  # its log has one name
             own.mkdir()
@@ -170,9 +244,20 @@ def write_trace(tracer: peers.Tracer, directory: Path, calls: int, scratch: Path
             subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process,
         ):
             pass
-        if stage == 1:
+        if stage == SMALL:
             pids.append(process.pid)
     return pids
+
+
+def trace(tracer: peers.Tracer, directory: Path, calls: int, scratch: Path) -> list[int]:
+    """`write_trace` where there is none yet; returns the same."""
+    pids = directory.with_name(directory.name + ".pids")
+    if not pids.is_file():
+        found = write_trace(tracer, directory, calls, scratch)
+        launcher.seal(directory)  # takes tailrace's emptied folder of journals away
+        pids.write_text(json.dumps(found))
+    known: list[int] = json.loads(pids.read_text())
+    return known
 
 
 def measure(steps: Sequence[tuple[Step, Path, list[int], int]], rounds: int) -> list[Loaded]:
@@ -200,6 +285,7 @@ def _run_step(step: Step, directory: Path, pids: list[int], into: Loaded) -> Non
         return
     found = json.loads(done.stdout.splitlines()[-1])
     into.wall_ns.append(found["wall_ns"])
+    into.cpu_ns.append(found["cpu_ns"])
     if step.in_process:
         into.peak_bytes.append(found["peak_bytes"])
     if into.expected is not None:
@@ -214,15 +300,15 @@ def table_of(results: Sequence[Loaded], events: int, rounds: int) -> Table:
     table = Table(title=f"loading a trace of {events:,} reads ({rounds} rounds)", title_justify="left")
     for heading in ("reader", "step"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("s: min", "median", "max", "M rows/s", "peak MiB", "rows", "of"):
+    for heading in ("s: min", "median", "max", "cpu: min", "M rows/s", "peak MiB", "rows", "of"):
         table.add_column(heading, justify="right")
     for result in results:
         expected = "" if result.expected is None else f"{result.expected:,}"
         if not result.wall_ns:
-            table.add_row(result.reader, result.step, "", "", "", "", "", result.fault or "", expected)
+            table.add_row(result.reader, result.step, "", "", "", "", "", "", result.fault or "", expected)
             continue
         times = [value / 1e9 for value in (min(result.wall_ns), median(result.wall_ns), max(result.wall_ns))]
-        cells = [f"{value:.3f}" for value in times]
+        cells = [f"{value:.3f}" for value in (*times, min(result.cpu_ns) / 1e9)]
         cells.append(f"{result.rows / times[0] / 1e6:.2f}" if result.rows else "")
         cells.append(f"{max(result.peak_bytes) / 2**20:.0f}" if result.peak_bytes else "")
         cells.append(result.fault or ("" if result.rows is None else f"{result.rows:,}"))
@@ -236,25 +322,38 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="100,000 events, two rounds: does it work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    parser.add_argument("--only", nargs="+", metavar="READER", help="tailrace, duckdb-lines, dftracer, darshan-dxt")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the traces there, or take those that are there")
     parser.add_argument("--dir", type=Path, help="where the traces lie meanwhile (default: $TMPDIR)")
     options = parser.parse_args()
     calls, rounds = (100_000, 2) if options.quick else (options.events // TASKS * TASKS, options.rounds)
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     about = overhead.machine()
     tracers = {tracer.name: tracer for tracer in peers.find_tracers()[0]}
-    wanted = {"tailrace": our_steps(), "dftracer": dftracer_steps(), "darshan-dxt": darshan_steps()}
-    with tempfile.TemporaryDirectory(prefix="tailrace-load-", dir=options.dir) as made:
+    wanted = {
+        "tailrace": our_steps(),
+        "duckdb-lines": duckdb_steps(),
+        "dftracer": dftracer_steps(),
+        "darshan-dxt": darshan_steps(),
+    }
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(dir=options.dir) as made:
         scratch = Path(made).resolve()
-        overhead.prepare(scratch)
+        if not (scratch / "reads").exists():
+            scratch.mkdir(exist_ok=True)
+            overhead.prepare(scratch)
         steps: list[tuple[Step, Path, list[int], int]] = []
         for name, found in wanted.items():
-            if name not in tracers or not found:
-                console.print(f"{name}: absent, {'its tracer' if name not in tracers else 'its reader'} is not here")
+            if options.only and name not in options.only:
                 continue
-            pids = write_trace(tracers[name], scratch / name, calls, scratch)
-            launcher.seal(scratch / name)  # takes tailrace's emptied folder of journals away
-            steps += [(step, scratch / name, pids, calls) for step in found]
+            source = "tailrace" if name.startswith("duckdb") else name
+            if source not in tracers or not found:
+                console.print(f"{name}: absent, {'its tracer' if source not in tracers else 'its reader'} is not here")
+                continue
+            pids = trace(tracers[source], scratch / source, calls, scratch)
+            for step in found:
+                place = scratch / ("duckdb-parquet" if step.reader == "duckdb-parquet" else source)
+                steps.append((step, place, pids, calls))
         results = measure(steps, rounds)
     console.print(table_of(results, calls, rounds))
     if options.json:
