@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["dask_setup", "trace"]
 
+if __name__ == "dask":
+    # An editable installation from before adapters/modules has the folder around this package in sys.path.
+    raise ImportError("the installation of tailrace is older than its source: run `pip install -e .` again")
+
 _PLACES = {"trace": "tracing", "dask_setup": "preload"}
 
 
