@@ -139,7 +139,8 @@ bool encode_tags(const json_t *tags, Writer &out, Writer &fault) {
   static const TagSet none;
   TagSet set;
   size_t at;
-  if (!parse_tags(pairs.view(), set, at, fault)) return false;
+  // Of a process that may be in a region.
+  if (!parse_tags(pairs.view(), set, at, fault, TagsOf::kCore)) return false;
   return merge_tags(none, set, out);
 }
 

@@ -20,7 +20,7 @@ CString task_tags(const JobContext &job, int rank, int localid, int nodeid) {
   more.number(nodeid);
   TagSet base, over;
   size_t at;
-  if (!parse_tags(job.tags.get(), base, at, ignored) || !parse_tags(more.view(), over, at, ignored) ||
+  if (!parse_tags(job.tags.get(), base, at, ignored, TagsOf::kCore) || !parse_tags(more.view(), over, at, ignored) ||
       !merge_tags(base, over, out)) {
     return CString(strdup(job.tags.get()));
   }

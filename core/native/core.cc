@@ -26,12 +26,12 @@ using namespace nb::literals;
 namespace tailrace::native {
 namespace {
 
-std::optional<std::string> tag_error(const std::string &tags) {
+std::optional<std::string> tag_error(const std::string &tags, bool of_core) {
   TagSet set;
   size_t at;
   char text[512];
   Writer message(text, sizeof text);
-  if (parse_tags(tags, set, at, message)) return std::nullopt;
+  if (parse_tags(tags, set, at, message, of_core ? TagsOf::kCore : TagsOf::kUser)) return std::nullopt;
   return std::string(message.view());
 }
 
@@ -40,7 +40,7 @@ std::string merge(const std::string &base, const std::string &over) {
   size_t at;
   char text[512];
   Writer message(text, sizeof text);
-  if (!parse_tags(base, a, at, message) || !parse_tags(over, b, at, message)) {
+  if (!parse_tags(base, a, at, message, TagsOf::kCore) || !parse_tags(over, b, at, message)) {
     throw nb::value_error(std::string(message.view()).c_str());
   }
   std::vector<char> buffer(2 * kMaxTagsBytes);
@@ -110,7 +110,10 @@ std::vector<nb::bytes> redact_command(const std::vector<nb::bytes> &command, con
 }  // namespace
 
 void bind_core(nb::module_ &m) {
-  m.def("tag_error", &tag_error, "tags"_a, "None for valid tags, else a sentence that names the key and the rule.");
+  m.def(
+      "tag_error", &tag_error, "tags"_a, "of_core"_a = false,
+      "None for valid tags, else a sentence that names the key and the rule. of_core: tags that the core has written,\n"
+      "which may have the path of a region.");
   m.def("merge_tags", &merge, "base"_a, "over"_a,
         "The canonical form of `base` with the tags of `over` replaced or added; ValueError when a rule is broken.");
   m.def("clock_reference", &clock_reference,

@@ -90,3 +90,14 @@ def test_an_assignment_needs_an_equals_sign():
     assert tags.parse_assignment("stage=a=b") == ("stage", "a=b")
     with pytest.raises(TagError, match="key=value"):
         tags.parse_assignment("stage")
+
+
+def test_tags_of_a_process_in_a_region_take_more() -> None:
+    """The core has passed on the region's path, which users may not give."""
+    assert tags.merge("stage=a,region=train/load", "task=1") == "stage=a,task=1,region=train/load"
+    assert tags.decode("stage=a,region=train/load")["region"] == "train/load"
+    for unfit in ({"region": "r"}, {"stage": "a", "region": "r"}):
+        with pytest.raises(TagError, match="annotations"):
+            tags.encode(unfit)
+    with pytest.raises(TagError):
+        tags.merge("stage=a", "region=r")

@@ -25,7 +25,7 @@ def encode(tags: Mapping[str, TagValue]) -> str:
 
 def decode(text: str) -> dict[str, str]:
     """The tags of a canonical string, in its order. Raises TagError for any other string."""
-    _check(text)
+    _check(text, of_core=True)
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {key: unquote(value, errors="strict") for key, _, value in pairs}
 
@@ -41,10 +41,10 @@ def merge(base: str, over: str) -> str:
 
     Raises TagError when either of them, or the result (8192 bytes, 64 pairs), breaks the rules.
     """
-    _check(base)
+    _check(base, of_core=True)  # of a process that was started in a region, too
     _check(over)
     merged = _native.merge_tags(base, over)
-    _check(merged)
+    _check(merged, of_core=True)
     return merged
 
 
@@ -56,8 +56,8 @@ def parse_assignment(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _check(text: str) -> None:
-    fault = _native.tag_error(text)
+def _check(text: str, of_core: bool = False) -> None:
+    fault = _native.tag_error(text, of_core)
     if fault is not None:
         raise TagError(fault)
 
