@@ -10,6 +10,7 @@ from tailrace.errors import UsageError
 # manager -> (package, file)
 FILES = {
     "make": ("tailrace.make", "tailrace.mk"),
+    "makeflow": ("tailrace.makeflow", "wrapper"),
     "nextflow": ("tailrace.nextflow", "tailrace.config"),
     "snakemake": ("tailrace.snakemake", "log_handler.py"),
 }
@@ -23,6 +24,7 @@ def command(manager: str, begin: tuple[str, str] | None) -> None:
 
     \b
         make -f Makefile -f "$(tailrace adapter make)"
+        makeflow --wrapper "$(tailrace adapter makeflow) %%" flow.mf
         nextflow -c "$(tailrace adapter nextflow)" run main.nf
         snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
     """

@@ -4,23 +4,26 @@ A rule is named by its number from 0, which is what `%%` is in `makeflow --wrapp
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+
+_APOSTROPHE = re.compile(r"(?<!\\)((?:\\\\)*)\\'")
 
 
 def recognizes(path: Path) -> bool:
     """Whether a file has rules."""
     if not path.is_file() or path.suffix != ".json":
         return False
-    data = json.loads(path.read_bytes())
+    data = _loaded(path)
     return isinstance(data, dict) and isinstance(data.get("rules"), list) and "categories" in data
 
 
 def read(path: Path) -> ImportedWorkflow:
     """The rules of a file. Files are relative to the folder that Makeflow ran in: the file's own."""
-    rules = json.loads(path.read_bytes())["rules"]
+    rules = _loaded(path)["rules"]
     return ImportedWorkflow(
         manager="makeflow",
         version="",
@@ -30,13 +33,19 @@ def read(path: Path) -> ImportedWorkflow:
     )
 
 
+def _loaded(path: Path) -> Any:
+    """Makeflow escapes apostrophes, as JSON doesn't."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return json.loads(_APOSTROPHE.sub(r"\1'", text))
+
+
 def _task(number: int, rule: Any) -> ImportedTask:
     resources = rule.get("resources") or {}
     known = {"cores": "cores", "gpus": "gpus"}
     sizes = {"memory": "memory_bytes", "disk": "disk_bytes"}  # in MB
     return ImportedTask(
         names=(str(number),),
-        stage=str(rule.get("category") or "default"),
+        stage=str(rule.get("category") or "default").strip("\"'"),  # as the flow has it, with its quotes
         kind="bash",
         label=str(rule.get("command", ""))[:200],
         inputs=tuple(map(_name, rule["inputs"])),
