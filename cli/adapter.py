@@ -9,6 +9,7 @@ from tailrace.errors import UsageError
 
 # manager -> (package, file)
 FILES = {
+    "maestro": ("tailrace.maestro", "shell"),
     "make": ("tailrace.make", "tailrace.mk"),
     "makeflow": ("tailrace.makeflow", "wrapper"),
     "nextflow": ("tailrace.nextflow", "tailrace.config"),
@@ -25,6 +26,7 @@ def command(manager: str, begin: tuple[str, str] | None) -> None:
     \b
         make -f Makefile -f "$(tailrace adapter make)"
         makeflow --wrapper "$(tailrace adapter makeflow) %%" flow.mf
+        tailrace adapter maestro              for a study: `batch: {shell: THIS}`
         nextflow -c "$(tailrace adapter nextflow)" run main.nf
         snakemake --log-handler-script "$(tailrace adapter snakemake)" ...    Snakemake 7
     """

@@ -84,16 +84,20 @@ def _task(step: str, name: str, after: tuple[str, ...], row: Mapping[str, str]) 
     state = row.get("State", "")
     status = _STATES.get(state, "")
     restarts = row.get("Number Restarts", "")
+    submitted, started = _moment(row.get("Submit Time")), _moment(row.get("Start Time"))
+    # Maestro calls the steps behind a failed one failed, too.
+    never_ran = status == "failed" and bool(after) and submitted is None and started is None
+    status = "dep_failed" if never_ran else status
     return ImportedTask(
         names=(name,),
         stage=step,
         kind="bash",
         after=after,
-        t_submit_ns=_moment(row.get("Submit Time")),
-        t_start_ns=_moment(row.get("Start Time")),
+        t_submit_ns=submitted,
+        t_start_ns=started,
         t_end_ns=_moment(row.get("End Time")),
         status=status,
-        tries=1 + int(restarts) if restarts.isdigit() else 1,
+        tries=0 if never_ran else 1 + int(restarts) if restarts.isdigit() else 1,
         error=f"Maestro's state {state}" if status not in ("", "done") else None,
         annotations={"job": row["Job ID"]} if row.get("Job ID") else {},
     )

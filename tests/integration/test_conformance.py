@@ -228,6 +228,51 @@ def test_flux(traced_flux, tmp_path: Path) -> None:
     assert verdict.faults == []
 
 
+# Maestro
+
+STUDY = """
+description: {name: flow, description: the steps}
+batch: {type: local, shell: @SHELL@}
+study:
+    - {name: make, description: d, run: {cmd: "cd @WORK@ && sh step.sh data/$(NAME).txt ok"}}
+    - name: sort
+      description: d
+      run: {cmd: "cd @WORK@ && sh step.sh data/$(NAME).sorted ok data/$(NAME).txt", depends: [make]}
+    - name: merge
+      description: d
+      run: {cmd: "cd @WORK@ && sh step.sh data/merged ok @SORTED@", depends: [sort_*]}
+    - name: check
+      description: d
+      run: {cmd: "cd @WORK@ && sh step.sh data/checked always data/merged", depends: [merge]}
+    - {name: after, description: d, run: {cmd: "cd @WORK@ && sh step.sh data/never ok data/checked", depends: [check]}}
+global.parameters:
+    NAME: {values: @NAMES@, label: NAME.%%}
+"""
+
+
+def test_maestro(tmp_path: Path) -> None:
+    maestros = all_on_path("maestro")
+    if not maestros:
+        pytest.skip("no maestro in an environment on PATH: pip install maestrowf")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        made = [step for step in workflow if step.stage == "sort"]
+        study = STUDY.replace("@WORK@", str(folder)).replace("@SORTED@", " ".join(step.out for step in made))
+        study = study.replace("@NAMES@", json.dumps([step.name for step in made]))
+        (folder / "study.yaml").write_text(study.replace("@SHELL@", run_cli("adapter", "maestro").stdout.strip()))
+        words = [maestros[-1].program, "run", "-fg", "-s", "1", "-y", "-o", "study", "study.yaml"]
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=clean_environment({}))
+        assert "complete with failures" in done.stderr + done.stdout, done.stderr
+        done = run_cli("declare", "--from", folder / "study", folder / "run")
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    version = maestros[-1].version.split()[-1]
+    own = Adapter("Maestro", version, run, names=("ab", "c.d"), retries=False, files=False)
+    verdict = judged(own, tmp_path)
+    assert verdict.faults == []
+
+
 # Slurm
 
 
