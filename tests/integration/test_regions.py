@@ -96,6 +96,15 @@ def test_a_region_that_outlives_its_segment_has_its_end(
     assert table["count"].to_dict() == {"long": 1, "long/short": 6000}
     assert table["open"].sum() == 0
     assert table.loc["long/short", "calls"] == 1800
+    # A rate of the clock is a millionth off, of the time since a segment was sealed.
+    instances = tailrace.open(run_traced.run).regions.instances.set_index("name")
+    short, outer = instances.loc["short"], instances.loc["long"]
+    assert (
+        outer["begin_ns"] - 10_000
+        <= short["begin_ns"].min()
+        < outer["begin_ns"] + (outer["end_ns"] - outer["begin_ns"]) // 10
+    )
+    assert short["end_ns"].max() <= outer["end_ns"]
     durations = [e["dur"] for e in own(trace) if e["name"] == "short"]
     assert table.loc["long/short", "time_ns"] == round(sum(durations) * 1000)
 

@@ -818,12 +818,15 @@ ClockMap map_until(const SegmentHeader &segment, ClockSample &now) {
   ClockMap map;
   map.from_ticks = segment.from_ticks;
   map.from_ns = segment.from_ns;
+  // A region, or a library's call with others inside, may have begun in an epoch that is sealed.
+  if (segment.from_ns > segment.start_monotonic_ns) map.reach_ns = segment.from_ns - segment.start_monotonic_ns;
   // Over a shorter span the jitter of the clock reading would distort the rate; the process's longer reference is
   // better.
   constexpr uint64_t kShortSpanNs = 50'000'000;
   if (segment.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
     bool is_short = now.monotonic_ns < segment.from_ns + kShortSpanNs;
     map.rate_q32 = is_short ? segment.reference_rate_q32 : rate_between({segment.from_ticks, segment.from_ns}, now);
+    map.rate_before_q32 = segment.reference_rate_q32;
   }
   now.monotonic_ns = map.to_ns(now.ticks);
   return map;
