@@ -98,7 +98,7 @@ def test_a_worker_has_the_tags_of_the_task_that_it_runs_now(traced: Callable[...
         task = ("dag", f"load{number}", f"run/load{number}", "1", None, None)
         for name in ("own", "thread", "child"):
             assert tags(trace, tmp_path / f"{name}{number}") == {task}, name
-    assert tags(trace, tmp_path / "scope2") == {("dag", "load2", "inner", "1", None, None)}
+    assert tags(trace, tmp_path / "scope2") == {("dag", "load2", "inner", None, None, None)}
     assert tags(trace, tmp_path / "behind") == nobody
 
 
