@@ -511,7 +511,9 @@ static char *put_number(char *p, double value) {
   int exponent = 0;
   for (; rest >= 10; rest /= 10) ++exponent;
   for (; rest < 1; rest *= 10) --exponent;
-  auto digits = static_cast<uint64_t>(rest * 1e14L + 0.5L);
+  const long double scaled = rest * 1e14L;
+  auto digits = static_cast<uint64_t>(scaled);
+  if (scaled - static_cast<long double>(digits) >= 0.5L) ++digits;
   p = put_decimal(p, digits / 100'000'000'000'000);
   *p++ = '.';
   char behind[20];
