@@ -27,7 +27,7 @@ from tailrace.analyzer.util import intervals
 from tailrace.integrations import environment
 
 FULL, TOTALS, AUTO = 0, 1, 2
-DETAIL_AT = 88
+DETAIL_AT = 96
 """Where a journal's header has the detail that it is sealed to, 8 bytes before auto's budget
 (core/src/format/journal.h)."""
 BOARD = "sealer.board"

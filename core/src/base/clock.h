@@ -64,21 +64,23 @@ ClockSample sample_clock(ClockKind kind);
 void write_clock_reference(Writer &out);
 ClockReference parse_clock_reference(string_view text);
 
-// from_ns + (ticks - from_ticks) * rate, the rate as a 32.32 fixed-point number. What began before, it tells by another
-// rate, at most reach_ns before from_ns.
+// from_ns + (ticks - from_ticks) * rate, the rate as a 32.32 fixed-point number; not before from_ns.
 struct ClockMap {
   uint64_t from_ticks = 0;
   uint64_t from_ns = 0;
   uint64_t rate_q32 = 1ULL << 32;
+  // What began before: by the rate of the map before, at most so far back.
   uint64_t rate_before_q32 = 1ULL << 32;
   uint64_t reach_ns = 0;
 
   uint64_t to_ns(uint64_t ticks) const {
-    if (ticks < from_ticks) {
-      const unsigned __int128 before = (static_cast<unsigned __int128>(from_ticks - ticks) * rate_before_q32) >> 32;
-      return from_ns - (before < reach_ns ? static_cast<uint64_t>(before) : reach_ns);
-    }
+    if (ticks <= from_ticks) return from_ns;
     return from_ns + static_cast<uint64_t>((static_cast<unsigned __int128>(ticks - from_ticks) * rate_q32) >> 32);
+  }
+  uint64_t to_ns_before(uint64_t ticks) const {
+    if (ticks >= from_ticks) return to_ns(ticks);
+    const unsigned __int128 before = (static_cast<unsigned __int128>(from_ticks - ticks) * rate_before_q32) >> 32;
+    return from_ns - (before < reach_ns ? static_cast<uint64_t>(before) : reach_ns);
   }
 };
 

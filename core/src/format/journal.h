@@ -55,7 +55,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 9 ^ table_number();
+constexpr uint32_t kJournalVersion = 10 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -167,6 +167,7 @@ struct SegmentHeader {
   std::atomic<uint32_t> epoch;          // from 1; the low 16 bits are in the marks
   uint64_t from_ticks;                  // where this epoch's clock map begins
   uint64_t from_ns;                     // monotonic
+  uint64_t rate_before_q32;             // of the clock map that ended there
   std::atomic<uint32_t> first_slot;     // the first slot that is not sealed
   uint32_t first_tid;                   // the thread of the first record
   std::atomic<uint32_t> holding;        // Holding

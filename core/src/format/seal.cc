@@ -583,8 +583,8 @@ void Sealer::add_region(const Slot &slot, const Function &f) {
   const uint32_t mark = slot.mark.load(std::memory_order_relaxed);
   const WrittenRegion *kept = written_region(slot, mark);
   if (!kept) return;
-  const uint64_t end = slot.t1, t0 = clock_.to_ns(slot.t0) + epoch_shift_ns_;
-  uint64_t t1 = end ? clock_.to_ns(end) + epoch_shift_ns_ : t0;
+  const uint64_t end = slot.t1, t0 = clock_.to_ns_before(slot.t0) + epoch_shift_ns_;
+  uint64_t t1 = end ? clock_.to_ns_before(end) + epoch_shift_ns_ : t0;
   if (t1 < t0) t1 = t0;
   EventLine line;
   line.kind = {static_cast<uint32_t>(kFunctionCount) + kept->definition_slot * 4 + (mark_kind(mark) & 3),
@@ -820,7 +820,7 @@ ClockMap map_until(const SegmentHeader &segment, ClockSample &now) {
   ClockMap map;
   map.from_ticks = segment.from_ticks;
   map.from_ns = segment.from_ns;
-  // A region, or a library's call with others inside, may have begun in an epoch that is sealed.
+  // A region may have begun in an epoch that is sealed.
   if (segment.from_ns > segment.start_monotonic_ns) map.reach_ns = segment.from_ns - segment.start_monotonic_ns;
   // Over a shorter span the jitter of the clock reading would distort the rate; the process's longer reference is
   // better.
@@ -828,15 +828,16 @@ ClockMap map_until(const SegmentHeader &segment, ClockSample &now) {
   if (segment.clock_kind == static_cast<uint32_t>(ClockKind::kTsc)) {
     bool is_short = now.monotonic_ns < segment.from_ns + kShortSpanNs;
     map.rate_q32 = is_short ? segment.reference_rate_q32 : rate_between({segment.from_ticks, segment.from_ns}, now);
-    map.rate_before_q32 = segment.reference_rate_q32;
+    map.rate_before_q32 = segment.rate_before_q32;
   }
   now.monotonic_ns = map.to_ns(now.ticks);
   return map;
 }
 
-void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid, uint32_t above) {
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint64_t rate_q32, uint32_t tid, uint32_t above) {
   segment.from_ticks = now.ticks;
   segment.from_ns = now.monotonic_ns;
+  segment.rate_before_q32 = rate_q32;
   segment.until_ticks = segment.until_ns = 0;
   segment.first_tid = tid;
   uint32_t epoch = segment.epoch.load(std::memory_order_relaxed);

@@ -52,9 +52,9 @@ int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scrat
 // The clock map of the segment's epoch, if it ends at `now`, whose time becomes the map's.
 ClockMap map_until(const SegmentHeader &segment, ClockSample &now);
 
-// Empties the segment: the next epoch's clock begins at `now`, its first record is of thread `tid`, its number is above
-// `above`.
-void empty_segment(SegmentHeader &segment, const ClockSample &now, uint32_t tid, uint32_t above = 0);
+// Empties the segment: the next epoch's clock begins at `now`, behind a map of the rate `rate_q32` (a record that comes
+// later may have begun before); its first record is of thread `tid`, its number is above `above`.
+void empty_segment(SegmentHeader &segment, const ClockSample &now, uint64_t rate_q32, uint32_t tid, uint32_t above = 0);
 
 // Seals the journals of dead processes in `directory` (write_journal_directory) and removes them.
 struct SealedJournals {

@@ -104,11 +104,11 @@ SegmentHeader *exchange_segment(Thread *t) {
   ClockSample now = sample_clock(g.clock_kind);
   full->until_ticks = now.ticks;
   full->until_ns = now.monotonic_ns;
-  map_until(*full, now);
+  const uint64_t rate_q32 = map_until(*full, now).rate_q32;
   g.spares[g.spare_count++] = {full, t};
   full->holding.store(kHanded, std::memory_order_release);
   ring(board, full);
-  empty_segment(*next, now, t->tid, t->epoch);
+  empty_segment(*next, now, rate_q32, t->tid, t->epoch);
   return next;
 }
 

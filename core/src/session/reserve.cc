@@ -27,6 +27,7 @@ void write_segment_header(SegmentHeader *s, uint32_t index, uint32_t slots, uint
   s->detail_budget = g.detail.budget_bytes;
   s->from_ticks = now.ticks;
   s->from_ns = now.monotonic_ns;
+  s->rate_before_q32 = g.reference_rate_q32;
   s->first_tid = tid;
   s->epoch.store(1, std::memory_order_relaxed);
   s->blocks.store(0, std::memory_order_relaxed);

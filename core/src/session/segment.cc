@@ -110,7 +110,8 @@ SealJob seal_records(Thread *t, bool last = false) {
 }
 
 void begin_epoch(Thread *t, const ClockSample &now) {
-  empty_segment(*t->segment, now, t->tid);
+  ClockSample end = now;
+  empty_segment(*t->segment, now, map_until(*t->segment, end).rate_q32, t->tid);
   t->epoch = t->segment->epoch.load(std::memory_order_relaxed);
   t->next = t->begin;
   if (t->captured_to) t->captured_to = t->begin;
@@ -339,7 +340,7 @@ void leave_segments() {
   forget_sealer();
   for (auto &reserved : g.reserve) reserved = nullptr;
   for (Thread *t = g.threads; t; t = t->next_thread) {
-    if (!t->segment || (t != t_thread && t->in_use.load(std::memory_order_acquire))) continue;
+    if ((t != t_thread && t->in_use.load(std::memory_order_acquire)) || !t->segment) continue;
     if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
     t->segment = nullptr;
     t->begin = t->next = t->limit = t->captured_to = nullptr;
@@ -353,8 +354,9 @@ void seal_for_exit() {
   Locked lock(g.wiped->sealing);
   // No sealer of this run looks for them.
   for (Thread *t = g.threads; t; t = t->next_thread) {
-    if (!t->segment || !is_of_earlier_run(t->segment)) continue;
+    // Of a thread that runs the segment may change.
     if (t != self && t->in_use.load(std::memory_order_acquire)) continue;
+    if (!t->segment || !is_of_earlier_run(t->segment)) continue;
     if (seal_and_empty(t, true) && is_done(t->segment)) remove_segment_file(t->segment);
   }
   {
@@ -367,7 +369,7 @@ void seal_for_exit() {
   for (Thread *t = g.threads; t; t = t->next_thread) {
     // The launcher seals the segments that other threads still write to, and those whose records can't be written here:
     // the process may have given up the right to (setuid), or be out of descriptors.
-    if (!t->segment || (t != self && t->in_use.load(std::memory_order_acquire))) continue;
+    if ((t != self && t->in_use.load(std::memory_order_acquire)) || !t->segment) continue;
     if (!seal_and_empty(t, true)) continue;
     if (is_done(t->segment)) remove_segment_file(t->segment);
   }

@@ -141,7 +141,7 @@ class Segment {
     return status;
   }
   void empty() {
-    empty_segment(*header(), {9'000'000'000, 9'000'000'000}, 71);
+    empty_segment(*header(), {9'000'000'000, 9'000'000'000}, 1ULL << 32, 71);
     used_ = 0;
   }
 

@@ -26,10 +26,11 @@ TEST(ClockMap, IsMonotone) {
 
 TEST(ClockMap, ReachesBack) {
   ClockMap map{3'000'000'000, 5'000'000'000, 1ULL << 32, (1ULL << 32) / 3, 900'000'000};
-  EXPECT_EQ(map.to_ns(3'000'000'000), 5'000'000'000u);
-  EXPECT_NEAR(static_cast<double>(map.to_ns(600'000'000)), 4'200'000'000.0, 2.0);
-  EXPECT_EQ(map.to_ns(200'000'000), 4'100'000'000u) << "not before the process";
-  EXPECT_EQ(map.to_ns(0), 4'100'000'000u);
+  EXPECT_EQ(map.to_ns_before(3'000'000'000), 5'000'000'000u);
+  EXPECT_EQ(map.to_ns_before(3'000'000'007), 5'000'000'007u);
+  EXPECT_NEAR(static_cast<double>(map.to_ns_before(600'000'000)), 4'200'000'000.0, 2.0);
+  EXPECT_EQ(map.to_ns_before(200'000'000), 4'100'000'000u) << "not before the process";
+  EXPECT_EQ(map.to_ns_before(0), 4'100'000'000u);
 }
 
 TEST(ClockMap, MeetsItsEnd) {
