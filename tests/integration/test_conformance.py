@@ -19,7 +19,7 @@ import pytest
 from support import conformance
 from support.commands import TAILRACE, run_cli
 from support.conformance import Adapter, Step
-from support.harm import clean_environment
+from support.harm import active_environment, clean_environment
 from support.managers import SOURCE, Manager, all_on_path, share_tailrace
 from tailrace.integrations import importing
 from tailrace.integrations.importers.snakemake import IMPORTER as importer_of_snakemake
@@ -389,7 +389,7 @@ def test_make(tmp_path: Path) -> None:
     def run(folder: Path, workflow: list[Step]) -> Path:
         (folder / "Makefile").write_text(MAKEFILE)
         words = ["make", "-j2", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
-        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=clean_environment({}))
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=active_environment())
         assert done.returncode == 2, done.stderr
         return folder / "run"
 

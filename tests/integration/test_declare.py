@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tailrace
+from support.harm import active_environment
 from tailrace.analyzer.model import declared_vs_observed
 
 OTHERS = {
@@ -64,7 +65,7 @@ def test_an_imported_graph_is_compared_with_the_trace(others, tmp_path, cli):
     """Of three tasks one has the name of its tag, one is told by its file, and one was never traced."""
     code = "tailrace tag --task one -- sh -c 'echo 1 > a'; tailrace tag --task 2 -- sh -c 'read x < a; echo 2 > b'"
     run = tmp_path / "run"
-    done = cli("run", "-o", run, "--", "sh", "-c", code, cwd=tmp_path)
+    done = cli("run", "-o", run, "--", "sh", "-c", code, cwd=tmp_path, env=active_environment())
     assert done.returncode == 0, done.stderr
     steps = tmp_path / "all.steps"
     steps.write_text("one none a\ntwo a b\nthree b c\n")

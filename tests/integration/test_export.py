@@ -113,14 +113,14 @@ def test_standard_output_and_folders(run, cli, tmp_path):
 def test_declaring_an_invalid_instance(run, cli, tmp_path):
     (tmp_path / "i.json").write_text("[]")
     done = cli("declare", run, "--from", tmp_path / "i.json")
-    assert (done.returncode, "not a WfFormat instance" in done.stderr) == (2, True)
+    assert (done.returncode, "nothing that can be imported" in done.stderr) == (2, True)
 
 
 def test_an_export_declared_for_its_own_run_is_all_observed(run, cli, tmp_path):
     """Ids that are escaped come back as the tags and paths that they stand for."""
     cli("export", run, "--to", "wfformat", "-o", tmp_path / "i.json")
     done = cli("declare", run, "--from", tmp_path / "i.json")
-    assert (done.returncode, done.stderr) == (0, "2 tasks of workflow 'hostile' declared\n")
+    assert (done.returncode, done.stderr) == (0, "2 tasks of workflow 'hostile' declared from a WfFormat instance (.json)\n")
     rows = declared_vs_observed.compare_declared(tailrace.open(run))
     assert rows[["producer", "consumer", "status"]].to_numpy().tolist() == [["w <1>", "r%2", "observed"]]
     assert rows["files"].item() == len(NAMES)

@@ -9,7 +9,7 @@ import pytest
 
 import tailrace
 from support.commands import run_cli
-from support.harm import clean_environment
+from support.harm import active_environment
 from support.run_files import Trace, read_declared
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="no GNU make: apt-get install make")
@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "source").write_text("x\n")
     words = ["make", "-k", "-j2", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
     targets = ["all", "never", "many"]
-    done = run_cli("run", "-o", folder / "run", "--", *words, *targets, cwd=folder, env=clean_environment({}))
+    done = run_cli("run", "-o", folder / "run", "--", *words, *targets, cwd=folder, env=active_environment())
     assert done.returncode == 2, done.stdout + done.stderr
     assert [line for line in done.stderr.splitlines() if "Error" in line] == ["make: *** [Makefile:19: bad] Error 5"]
     yield folder
@@ -118,10 +118,10 @@ def test_where_nothing_is_traced_nothing_is_changed(options: list[str], tmp_path
     (tmp_path / "Makefile").write_text(".ONESHELL:\nall:\n\t@cd /\n\t@pwd; echo $(SHELL)\n")
     words = ["make", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
     if options == ["untraced"]:
-        done = run_cli("tag", "--", *words, cwd=tmp_path, env=clean_environment({}))
+        done = run_cli("tag", "--", *words, cwd=tmp_path, env=active_environment())
         assert done.stdout == "/\n/bin/sh\n"
         return
-    done = run_cli("run", "-o", tmp_path / "run", "--", *words, *options, cwd=tmp_path, env=clean_environment({}))
+    done = run_cli("run", "-o", tmp_path / "run", "--", *words, *options, cwd=tmp_path, env=active_environment())
     assert done.stdout.splitlines()[-1].endswith("/bin/sh")
     assert read_declared(tmp_path / "run") == []
 
@@ -129,7 +129,7 @@ def test_where_nothing_is_traced_nothing_is_changed(options: list[str], tmp_path
 def test_oneshell(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(".ONESHELL:\nall:\n\t@cd /\n\t@pwd\n")
     words = ["make", "-f", "Makefile", "-f", run_cli("adapter", "make").stdout.strip()]
-    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=clean_environment({}))
+    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=active_environment())
     assert done.stdout == "/\n", done.stderr
     lines: list[Any] = read_declared(tmp_path / "run")
     assert [line["task"] for line in lines if line["type"] == "task"] == ["all"]

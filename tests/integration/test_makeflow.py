@@ -1,16 +1,14 @@
 """Makeflow's wrapper: rules are tasks, categories stages."""
 
-import os
 import shutil
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 import tailrace
 from support.commands import run_cli
-from support.harm import clean_environment
+from support.harm import active_environment
 from support.run_files import Trace, read_declared
 
 pytestmark = pytest.mark.skipif(
@@ -31,9 +29,8 @@ out: a.sorted a.txt
 def test_rules_are_tasks_of_their_categories(tmp_path: Path) -> None:
     (tmp_path / "flow.mf").write_text(FLOW)
     wrapper = f"{run_cli('adapter', 'makeflow').stdout.strip()} %%"
-    environment = clean_environment({"PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"})
     words = ["makeflow", "-T", "local", "--wrapper", wrapper, "flow.mf"]
-    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=environment)
+    done = run_cli("run", "-o", tmp_path / "run", "--", *words, cwd=tmp_path, env=active_environment())
     assert done.returncode == 0, done.stdout + done.stderr
     trace = Trace(tmp_path / "run")
     found = {

@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,11 @@ def files_of(directory: Path) -> dict[str, bytes]:
 def clean_environment(extra: dict[str, str]) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("TAILRACE_", "LD_PRELOAD"))}
     return {**kept, "LC_ALL": "C.UTF-8", **extra, **sanitizer.variables(extra.get("LD_PRELOAD", ""))}
+
+
+def active_environment() -> dict[str, str]:
+    """As in an activated virtual environment: `tailrace` is found by PATH."""
+    return clean_environment({"PATH": f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"})
 
 
 def as_shell(returncode: int) -> int:

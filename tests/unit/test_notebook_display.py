@@ -30,7 +30,7 @@ def story() -> Story:
     for i in range(2):
         s.write(f"/mid/{i}{HOSTILE}", 0, 4_000_000, stage="make", task=f"m{i}", pid=10 + i)
         s.read(f"/mid/{i}{HOSTILE}", 0, 4_000_000, stage=HOSTILE, task=f"u{i}", pid=20 + i)
-    s.write("/out", 0, 100, stage=HOSTILE, task="u0", pid=20)
+    s.write("/out", 0, 40_000_000, stage=HOSTILE, task="u0", pid=20)
     return s
 
 
