@@ -120,7 +120,8 @@ def test_an_export_declared_for_its_own_run_is_all_observed(run, cli, tmp_path):
     """Ids that are escaped come back as the tags and paths that they stand for."""
     cli("export", run, "--to", "wfformat", "-o", tmp_path / "i.json")
     done = cli("declare", run, "--from", tmp_path / "i.json")
-    assert (done.returncode, done.stderr) == (0, "2 tasks of workflow 'hostile' declared from a WfFormat instance (.json)\n")
+    said = "2 tasks of workflow 'hostile' declared from a WfFormat instance (.json)\n"
+    assert (done.returncode, done.stderr) == (0, said)
     rows = declared_vs_observed.compare_declared(tailrace.open(run))
     assert rows[["producer", "consumer", "status"]].to_numpy().tolist() == [["w <1>", "r%2", "observed"]]
     assert rows["files"].item() == len(NAMES)
