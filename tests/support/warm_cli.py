@@ -28,11 +28,13 @@ COMMANDS = {"compare", "declare", "export", "file", "graph", "index", "info", "q
 _ENCODING = ("PYTHONIOENCODING", "PYTHONUTF8")
 """Variables of a start that are followed here: standard streams have this encoding."""
 _LARGEST_REQUEST = 200_000
+_ENVIRONMENT = dict(os.environ)
+"""Of the server, whatever a test has set when it is the first to need it."""
 
 
 def can(arguments: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether the call is one of a command that analyses, with nothing in its environment that acts at a start."""
-    return arguments[:1] != [] and arguments[0] in COMMANDS and _at_start(env) == _at_start(os.environ)
+    return arguments[:1] != [] and arguments[0] in COMMANDS and _at_start(env) == _at_start(_ENVIRONMENT)
 
 
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:
@@ -75,7 +77,7 @@ def _server() -> "tuple[subprocess.Popen[bytes], socket.socket]":
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         words = [sys.executable, str(Path(__file__)), str(its.fileno())]
-        process = subprocess.Popen(words, pass_fds=[its.fileno()], start_new_session=True)
+        process = subprocess.Popen(words, pass_fds=[its.fileno()], env=_ENVIRONMENT, start_new_session=True)
     return process, ours
 
 
