@@ -107,7 +107,6 @@ LONG = json.dumps("v" * 65536)
         ("trace=3", r"attributes.user.trace is an integer"),
         ("trace.tags=sim", r"attributes.user.trace.tags is a string: give a table"),
         ("trace.tags.X=1", r'tag "X": the key is not \[a-z\]\[a-z0-9_.-\]\*'),
-        ("trace.tags.region=1", r'tag "region": the key is set by the application'),
         ("trace.tags.job=1", r"attributes.user.trace.tags.job is set by Flux"),
         ("trace.tags.stage=1", r"give it as attributes.user.trace.stage"),
         ("trace.library=/tmp/mine.so", r'has no key "library": give stage, workflow, task, tags or run'),
