@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 static int g_out;
+static sem_t g_wrote;
 
 static void *killer(void *unused) {
   usleep(15000);
@@ -19,7 +21,10 @@ static void *killer(void *unused) {
 
 static void *writer(void *name) {
   int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  for (int i = 0; i < 5000; ++i) write(fd, "0123456789", 10);
+  for (int i = 0; i < 5000; ++i) {
+    write(fd, "0123456789", 10);
+    if (i == 0) sem_post(&g_wrote);
+  }
   return name;
 }
 
@@ -49,12 +54,14 @@ int main(int argc, char **argv) {
   if (!strcmp(how, "main_leaves")) pthread_create(threads, NULL, leaving, NULL), pthread_exit(NULL);
   if (!strcmp(how, "threads_write")) {
     static char names[4][16];
+    sem_init(&g_wrote, 0, 0);
     for (int i = 0; i < 4; ++i) {
       sprintf(names[i], "thread%d", i);
       pthread_create(threads + i, NULL, writer, names[i]);
     }
     for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
-    /* The fourth may still run. */
+    /* The fourth has written, and may still do so. */
+    for (int i = 0; i < 4; ++i) sem_wait(&g_wrote);
   }
   if (!strcmp(how, "buffered")) fputs("left to libc\n", fopen("buffered", "w"));
   return 0;
