@@ -7,12 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <new>
 
+#include "base/clock.h"
 #include "format/host_facts.h"
+#include "format/journal.h"
 #include "format/program.h"
 
 // Of flux-core 0.67 and later; before, there are no accounts.
@@ -29,12 +30,6 @@ bool take_number(const char *text, const char *key, long long &value) {
   return found && sscanf(found + strlen(key), "%lld", &value) == 1;
 }
 
-long long now_ns() {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
-
 bool has_ended(idtype_t which, pid_t pid) {
   siginfo_t info;
   info.si_pid = 0;
@@ -45,12 +40,10 @@ CString host_name() { return CString(strdup(HostName().c_str())); }
 
 // <run>/accounts/<host>-<pid of this shell>-<time>.json
 CString name_file(const char *directory) {
-  CString host = host_name();
-  for (char *p = host.get(); *p; ++p) {
-    bool kept = (*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || strchr("._", *p);
-    if (!kept) *p = '_';
-  }
-  return formatted("%s/%s-%d-%llx.json", directory, host.get(), static_cast<int>(getpid()), now_ns());
+  char stem[512];
+  Writer w(stem, sizeof stem);
+  write_process_stem(w, HostName().view(), getpid(), realtime_ns());
+  return formatted("%s/%s.json", directory, w.c_str());
 }
 
 }  // namespace
@@ -113,7 +106,7 @@ void TaskAccounts::end(pid_t pid, int status) {
     CString host = host_name();
     Json row(json_pack("{s:s s:i s:i s:I s:I s:I}", "host", host.get(), "pid", static_cast<int>(pid), "status", status,
                        "rchar", static_cast<json_int_t>(task->bytes[0]), "wchar",
-                       static_cast<json_int_t>(task->bytes[1]), "ns", static_cast<json_int_t>(now_ns())));
+                       static_cast<json_int_t>(task->bytes[1]), "ns", static_cast<json_int_t>(realtime_ns())));
     int64_t bytes_read = 0;
     Obstacle obstacle = task->program ? find_obstacle(task->program.get(), bytes_read) : Obstacle::kNone;
     if (row && obstacle != Obstacle::kNone) {

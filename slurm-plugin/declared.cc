@@ -4,18 +4,16 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>
 
+#include "base/clock.h"
 #include "fault.h"
 #include "files.h"
-#include "format/host_facts.h"
 #include "protocol.h"
 #include "words.h"
 
@@ -26,12 +24,6 @@ using launcher::append_json;
 
 // Of a run with very many jobs, no more is read for one job's dependencies.
 constexpr size_t kMostDeclaredBytes = 64 << 20;
-
-int64_t now_ns() {
-  struct timespec t;
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 void add(std::string &line, const char *key, std::string_view text) {
   append_json(((line += ", \"") += key) += "\": ", text);
@@ -128,12 +120,10 @@ void DeclaredStep::append(const std::string &line) {
 }
 
 void DeclaredStep::begin(const StepFacts &facts, const std::string &run_dir) {
-  const int64_t now = now_ns();
+  const auto now = static_cast<int64_t>(realtime_ns());
   const std::string folder = run_dir + "/declared";
   ::mkdir(folder.c_str(), 0700);
-  char start[32];
-  std::snprintf(start, sizeof start, "%llx", static_cast<unsigned long long>(now));
-  path_ = folder + "/slurm-" + launcher::file_host() + "-" + std::to_string(::getpid()) + "-" + start + ".jsonl";
+  path_ = folder + "/slurm-" + launcher::process_stem(::getpid(), now) + ".jsonl";
   add(key_, "workflow", facts.workflow);
   add(key_, "task", facts.task);
   try_ = facts.tries;

@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "format/host_facts.h"
 #include "options.h"
 #include "policy.h"
@@ -57,12 +57,6 @@ struct Plugin {
   bool summed_up = false;
 };
 Plugin g_plugin;
-
-int64_t now_ns() {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 uint32_t item(spank_t spank, spank_item_t which, uint32_t fallback) {
   uint32_t value = 0;
@@ -262,7 +256,7 @@ void sum_up() {
   Writer w(line, sizeof line);
   w << kEnded;
   w.number(g_plugin.worst) << ' ';
-  w.number(now_ns()) << '\n';
+  w.number(static_cast<int64_t>(realtime_ns())) << '\n';
   string_view answer;
   if (g_plugin.process.ask(w.view(), kEndTimeout_ms, answer)) {
     say_answer(answer);
@@ -311,7 +305,7 @@ void pass_on_submitter(bool waits) {
   Writer w(text, sizeof text);
   w.number(getpid()) << ':';
   w << (waits && !background ? '1' : '0') << ':';
-  w.number(now_ns()) << ':' << HostName().view();
+  w.number(static_cast<int64_t>(realtime_ns())) << ':' << HostName().view();
   setenv(kSubmitterVariable, w.c_str(), 1);
 }
 

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
 #include "environment.h"
+#include "files.h"
 #include "format/tags.h"
 #include "protocol.h"
 
@@ -50,11 +50,8 @@ std::string value_of(const std::map<std::string, std::string> &found, const char
 }
 
 // For a name of a directory.
-std::string file_name(std::string text) {
-  text = text.substr(0, kNameBytes);
-  for (char &c : text) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
-  }
+std::string file_name(const std::string &given) {
+  std::string text = launcher::file_word(given, kNameBytes);
   if (!text.empty() && text[0] == '.') text[0] = '_';
   return text.empty() ? "job" : text;
 }

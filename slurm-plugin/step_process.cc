@@ -7,17 +7,14 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 namespace tailrace::slurm {
 namespace {
 
-int64_t now_ms() {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1000000;
-}
+int64_t now_ms() { return static_cast<int64_t>(monotonic_ns() / 1'000'000); }
 
 // Waits until the descriptor can be read, up to `until`.
 bool is_readable(int fd, int64_t until) {

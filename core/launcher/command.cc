@@ -6,13 +6,13 @@
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
+#include "base/clock.h"
 #include "core_here.h"
 #include "fault.h"
 #include "files.h"
@@ -171,11 +171,8 @@ int wait_for(pid_t pid, const sigset_t &watched, const SealerThread *sealer, std
 
 // On a failure the run has no account of the command.
 void write_account(const std::string &run_dir, pid_t pid, int status, const Moved &moved, const std::string &command) {
-  char name[512];
   const HostName host;
-  struct timespec t;
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  const int64_t ns = int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+  const auto ns = static_cast<int64_t>(realtime_ns());
   std::string row = "{\"host\": ";
   append_json(row, host.view());
   row += ", \"pid\": " + std::to_string(pid) + ", \"status\": " + std::to_string(status) +
@@ -185,11 +182,10 @@ void write_account(const std::string &run_dir, pid_t pid, int status, const Move
     append_json(row += ", \"untraced\": ", obstacle->word);
     append_json(row += ", \"program\": ", obstacle->program);
   }
-  std::snprintf(name, sizeof name, "/%s-%d-%llx.json", file_host().c_str(), pid, static_cast<unsigned long long>(ns));
   const std::string folder = run_dir + "/accounts";
   ::mkdir(folder.c_str(), 0700);
   try {
-    write_new_file(folder + name, row + "}\n");
+    write_new_file(folder + "/" + process_stem(pid, ns) + ".json", row + "}\n");
   } catch (const Fault &) {
     return;
   }

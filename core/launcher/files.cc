@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -123,6 +124,21 @@ std::string file_host() {
   Writer w(name, sizeof name);
   write_file_host(w, HostName().view());
   return std::string(w.view());
+}
+
+std::string process_stem(int pid, int64_t ns) {
+  char stem[512];
+  Writer w(stem, sizeof stem);
+  write_process_stem(w, HostName().view(), pid, static_cast<uint64_t>(ns));
+  return std::string(w.view());
+}
+
+std::string file_word(std::string_view text, size_t most) {
+  std::string word(text.substr(0, most));
+  for (char &c : word) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  return word;
 }
 
 }  // namespace tailrace::launcher

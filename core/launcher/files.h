@@ -37,5 +37,9 @@ std::string absolute(const std::string &path);
 std::string last_part(std::string_view path);
 // This host as it is spelled in the names of a run's files.
 std::string file_host();
+// HOST-PID-NS, the nanoseconds in hex: of the names of files that one process writes into a run.
+std::string process_stem(int pid, int64_t ns);
+// At most `most` bytes of the text, with "_" for what is no letter, digit, ".", "_" or "-".
+std::string file_word(std::string_view text, size_t most);
 
 }  // namespace tailrace::launcher

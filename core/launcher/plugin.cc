@@ -7,17 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "environment.h"
 #include "fault.h"
+#include "files.h"
 #include "format/tags.h"
 #include "run_directory.h"
 #include "sealing.h"
@@ -77,18 +76,9 @@ std::string core_library() {
 int declared_file(const std::string &directory, const std::string &manager) {
   const std::string folder = directory + "/declared";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) tailrace::launcher::fail_with(errno);
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  for (char *c = host; *c != '\0'; c++) {
-    if (!std::isalnum(static_cast<unsigned char>(*c)) && *c != '.' && *c != '_') *c = '_';
-  }
-  struct timespec now;
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  char name[512];
-  std::snprintf(
-      name, sizeof name, "%s/%s-%s-%d-%llx.jsonl", folder.c_str(), manager.c_str(), host, ::getpid(),
-      static_cast<unsigned long long>(now.tv_sec) * 1000000000ull + static_cast<unsigned long long>(now.tv_nsec));
-  const int made = ::open(name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const std::string stem = tailrace::launcher::process_stem(::getpid(), static_cast<int64_t>(tailrace::realtime_ns()));
+  const std::string path = folder + "/" + manager + "-" + stem + ".jsonl";
+  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (made < 0) tailrace::launcher::fail_with(errno);
   return made;
 }

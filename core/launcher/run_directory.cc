@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "base/clock.h"
 #include "environment.h"
 #include "fault.h"
 #include "files.h"
@@ -66,12 +66,6 @@ void check_owner(const std::string &directory) {
   }
 }
 
-int64_t now_ns() {
-  struct timespec t;
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
 // Whether all of a file's processes began before `ns`.
 bool is_older(const std::vector<ProcessName> &processes, int64_t ns) {
   return !processes.empty() && std::all_of(processes.begin(), processes.end(), [&](const ProcessName &process) {
@@ -119,7 +113,7 @@ bool is_described(const std::string &directory) {
 
 void prepare(const std::string &directory, const Describing &run, bool joins) {
   check_owner(directory);
-  const int64_t began = now_ns();
+  const auto began = static_cast<int64_t>(realtime_ns());
   // In this order: a run that starts at the same time creates trace/ first.
   if (!names_in(directory).empty() && !is_run_directory(directory))
     refuse(directory + " is neither empty nor a run directory: give a new or an empty one");
@@ -184,10 +178,7 @@ void check_runs_folder(const std::string &parent) {
 
 std::string default_run_directory(const std::string &program, const std::string &parent) {
   check_runs_folder(parent);
-  std::string name = last_part(program).substr(0, kProgramBytes);
-  for (char &c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
-  }
+  const std::string name = file_word(last_part(program), kProgramBytes);
   const time_t now = ::time(nullptr);
   struct tm local;
   char stamp[32];
