@@ -47,6 +47,13 @@ def program(words: list[str], folder: Path, **variables: str) -> "subprocess.Com
     return done
 
 
+def assert_all_but_the_task_that_never_ran(verdict: conformance.Verdict) -> None:
+    """Of managers that declare a task when it runs, or ran."""
+    assert [fault.partition(":")[0] for fault in verdict.faults] == ["declared", "files", "files"], verdict.faults
+    assert verdict.faults[0].endswith("data/checked -> data/never")
+    assert verdict.faults[1].endswith("data/checked") and verdict.faults[2].endswith("data/never")
+
+
 # The example of docs/new-manager.md
 
 
@@ -77,7 +84,7 @@ def _example(folder: Path, workflow: list[Step], changes: tuple[tuple[str, str],
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     verdict = judged(Adapter("mini", "1.0", _example), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
     assert set(verdict.counts) == set(conformance.COLUMNS)
 
 
@@ -158,7 +165,7 @@ def _parsl(folder: Path, workflow: list[Step]) -> Path:
 def test_parsl(tmp_path: Path) -> None:
     parsl = pytest.importorskip("parsl", reason="needs Parsl: pip install 'tailrace[parsl]'")
     verdict = judged(Adapter("Parsl", parsl.__version__, _parsl), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
 
 
 # Dask
@@ -198,7 +205,7 @@ def _dask(folder: Path, workflow: list[Step]) -> Path:
 def test_dask(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tailrace[cluster]'")
     verdict = judged(Adapter("Dask distributed", distributed.__version__, _dask, files=False), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
 
 
 # Flux
@@ -225,7 +232,7 @@ def test_flux(traced_flux, tmp_path: Path) -> None:
 
     version = traced_flux.ask("version").split("commands:")[1].split()[0]
     verdict = judged(Adapter("Flux", version, run, retries=False, files=False), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
 
 
 # Maestro
@@ -270,7 +277,7 @@ def test_maestro(tmp_path: Path) -> None:
     version = maestros[-1].version.split()[-1]
     own = Adapter("Maestro", version, run, names=("ab", "c.d"), retries=False, files=False)
     verdict = judged(own, tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
 
 
 # Slurm
@@ -297,7 +304,7 @@ def test_slurm(slurm, tmp_path: Path) -> None:
     slurm.configure()
     version = slurm.run("sinfo", "--version").stdout.split()[-1]
     verdict = judged(Adapter("Slurm", version, run, retries=False, files=False), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
 
 
 # Snakemake
@@ -350,7 +357,7 @@ def test_snakemake(snakemake: Manager, tmp_path: Path) -> None:
 
     # Snakemake removes the outputs of a job that failed.
     verdict = judged(Adapter(f"Snakemake {major}", snakemake.version, run, keeps=False), tmp_path)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
     # What it keeps on disk of the jobs that succeeded says the same.
     kept = importing.read(importer_of_snakemake, tmp_path / "flow")
     steps = [step for step in conformance.steps() if step.stage in ("make", "sort", "merge")]
@@ -398,11 +405,172 @@ def test_make(tmp_path: Path) -> None:
     how = Adapter(
         "GNU make", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False, stages=STAGES_OF_MAKE
     )
-    verdict = judged(how, tmp_path)
     # A target is declared when its recipe begins.
-    data = tmp_path / "flow" / "data"
-    assert verdict.faults == [
-        "declared: data/checked -> data/never",
-        f"files: r {data / 'checked'}",
-        f"files: w {data / 'never'}",
-    ]
+    assert_all_but_the_task_that_never_ran(judged(how, tmp_path))
+
+
+# Makeflow
+
+
+@pytest.mark.skipif(not shutil.which("makeflow"), reason="no Makeflow: apt-get install coop-computing-tools")
+def test_makeflow(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rules = [
+            f"CATEGORY={step.stage}\n{step.out}: {' '.join(step.inputs)}\n\t{shlex.join(step.words)}\n"
+            for step in workflow
+        ]
+        (folder / "flow.mf").write_text("".join(rules))
+        wrapper = f"{run_cli('adapter', 'makeflow').stdout.strip()} %%"
+        words = ["makeflow", "-T", "local", "-j", "2", "-r", "1", "--wrapper", wrapper, "flow.mf"]
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=active_environment())
+        assert "failed too many times" in done.stderr, done.stdout + done.stderr
+        rules_of = program(["makeflow_viz", "-D", "json", "flow.mf"], folder)
+        (folder / "flow.json").write_text(rules_of.stdout)
+        done = run_cli("declare", "--from", folder / "flow.json", folder / "run")
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    version = program(["makeflow", "--version"], tmp_path).stdout.split()[2]
+    # Its own names of files have no blanks or quotes.
+    how = Adapter("Makeflow", version, run, names=("a+b", "c,d"), retries=False, ends=False, keeps=False)
+    verdict = judged(how, tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)
+
+
+# Nextflow
+
+PIPELINE = """
+process MAKE {
+  input: tuple val(name), val(words)
+  output: tuple val(name), path("data/${name}.txt")
+  script: "mkdir data; sh ${projectDir}/step.sh ${words}.txt ok"
+}
+process SORT {
+  input: tuple val(name), path(made), val(words)
+  output: path "data/${name}.sorted"
+  script: "mkdir data; sh ${projectDir}/step.sh ${words}.sorted ok ${made}"
+}
+process MERGE {
+  input: path sorted
+  output: path "data/merged"
+  script: "mkdir data; sh ${projectDir}/step.sh data/merged ok ${sorted}"
+}
+process CHECK {
+  input: path merged
+  output: path "data/checked"
+  script: "mkdir data; sh ${projectDir}/step.sh data/checked always ${merged}"
+}
+process AFTER {
+  input: path checked
+  output: path "data/never"
+  script: "mkdir data; sh ${projectDir}/step.sh data/never ok ${checked}"
+}
+workflow {
+  names = Channel.of(@NAMES@)
+  AFTER(CHECK(MERGE(SORT(MAKE(names).join(names)).collect(sort: { it.name }))))
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nextflow"), reason="no nextflow on PATH: see www.nextflow.io")
+def test_nextflow(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        made = [step.name for step in workflow if step.stage == "make"]
+        names = [f"[{json.dumps(name)}, {json.dumps(shlex.quote(f'data/{name}'))}]" for name in made]
+        (folder / "main.nf").write_text(PIPELINE.replace("@NAMES@", ", ".join(names)))
+        words = ["nextflow", "-c", run_cli("adapter", "nextflow").stdout.strip(), "run", "main.nf"]
+        environment = clean_environment({"NXF_OFFLINE": "true"})
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+        assert done.returncode == 1 and "CHECK" in done.stdout, done.stdout + done.stderr
+        done = run_cli("declare", "--from", folder, folder / "run")
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    def place(folder: Path, name: str) -> Path:
+        return next(iter(sorted(folder.glob(f"work/??/*/{name}"))), folder / name)
+
+    version = program(["nextflow", "-v"], tmp_path, NXF_OFFLINE="true").stdout.split()[2].rpartition(".")[0]
+    stages = {stage: stage.upper() for stage in ("make", "sort", "merge", "check", "after")}
+    # What it tries again is another task of it, in a folder of its own.
+    how = Adapter("Nextflow", version, run, retries=False, stages=stages, place=place, task_files=("work/*/data/*",))
+    # Only tasks that ran have a work directory.
+    assert_all_but_the_task_that_never_ran(judged(how, tmp_path))
+
+
+# CWL
+
+FLOW_OF_CWL = """
+cwlVersion: v1.2
+class: Workflow
+requirements: {ScatterFeatureRequirement: {}, InlineJavascriptRequirement: {}, StepInputExpressionRequirement: {}}
+inputs: {program: File, names: "string[]"}
+outputs: {never: {type: File, outputSource: after/out}}
+steps:
+"""
+STEP_OF_CWL = """
+  @STAGE@:
+    @SCATTER@
+    in: {program: program, name: @NAME@, files: @FILES@}
+    out: [out]
+    run:
+      class: CommandLineTool
+      requirements:
+        InitialWorkDirRequirement:
+          listing:
+            - $(inputs.program)
+            - "$({class: 'Directory', basename: 'data', listing: [], writable: true})"
+      baseCommand: [sh, step.sh]
+      arguments: ["data/@OUT@", @HOW@, $(inputs.files)]
+      inputs: {program: File, name: {type: "string?"}, files: @TYPE@}
+      outputs: {out: {type: File, outputBinding: {glob: "data/@OUT@"}}}
+"""
+STEPS_OF_CWL = {
+    "make": {"@SCATTER@": "scatter: name", "@FILES@": "{default: []}", "@OUT@": "$(inputs.name).txt"},
+    "sort": {
+        "@SCATTER@": "scatter: [name, files]\n    scatterMethod: dotproduct",
+        "@FILES@": "make/out",
+        "@OUT@": "$(inputs.name).sorted",
+    },
+    "merge": {"@FILES@": "sort/out", "@OUT@": "merged"},
+    "check": {"@FILES@": "merge/out", "@OUT@": "checked", "@HOW@": "always"},
+    "after": {"@FILES@": "check/out", "@OUT@": "never"},
+}
+CWLTOOLS = all_on_path("cwltool")
+
+
+@pytest.mark.skipif(not CWLTOOLS, reason="no environment with cwltool on PATH: pip install cwltool")
+def test_cwl(tmp_path: Path) -> None:
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        text = FLOW_OF_CWL
+        for stage, values in STEPS_OF_CWL.items():
+            step = STEP_OF_CWL.replace("@STAGE@", stage)
+            named = "@SCATTER@" in values
+            several = "File[]" if stage == "merge" else "File"
+            defaults = {
+                "@NAME@": "names" if named else "{default: all}",
+                "@SCATTER@": "",
+                "@HOW@": "ok",
+                "@TYPE@": f'"{several}"' if stage != "make" else '"File[]"',
+            }
+            for place, value in {**defaults, **values}.items():
+                step = step.replace(place, value)
+            text += step
+        (folder / "flow.cwl").write_text(text)
+        names = [step.name for step in workflow if step.stage == "make"]
+        order = {"program": {"class": "File", "path": conformance.STEP_PROGRAM}, "names": names}
+        (folder / "job.json").write_text(json.dumps(order))
+        options = ["--parallel", "--relax-path-checks", "--leave-outputs", "--leave-tmpdir"]
+        options += ["--tmp-outdir-prefix", f"{folder}/out/", "--tmpdir-prefix", f"{folder}/tmp/"]
+        words = [CWLTOOLS[0].python, "-m", "tailrace.cwl", *options, "flow.cwl", "job.json"]
+        environment = clean_environment(share_tailrace(tmp_path / "site"))
+        done = run_cli("run", "-o", folder / "run", "--", *words, cwd=folder, env=environment)
+        assert done.returncode == 1 and "tailrace: can't" not in done.stderr, done.stderr
+        return folder / "run"
+
+    def place(folder: Path, name: str) -> Path:
+        return next(iter(sorted(folder.glob(f"out/*/{name}"))), folder / name)
+
+    version = CWLTOOLS[0].version.split()[-1]
+    how = Adapter("cwltool", version, run, retries=False, place=place, task_files=("out/*/data/*",))
+    # A job is declared when it is over.
+    assert_all_but_the_task_that_never_ran(judged(how, tmp_path))

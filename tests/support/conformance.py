@@ -71,7 +71,8 @@ class Adapter:
     run: executes the steps in a folder, traced, and returns the run directory; names: of the two files; retries:
     whether the manager tries again; files: whether it declares files; task_files: patterns of files, relative to the
     folder, that tasks rightly write beside their outputs (standard output); keeps: whether outputs of failed tasks
-    stay; ends: whether the manager tells how tasks ended; stages: those that have other names there.
+    stay; ends: whether the manager tells how tasks ended; stages: those that have other names there; place: where the
+    file of a step's name really is, for managers that run each task in a folder of its own.
     """
 
     manager: str
@@ -84,6 +85,7 @@ class Adapter:
     keeps: bool = True
     ends: bool = True
     stages: Mapping[str, str] = field(default_factory=dict)
+    place: Callable[[Path, str], Path] = Path.joinpath
 
     def stage(self, step: "Step") -> str:
         """What the manager has for a step's stage."""
@@ -131,7 +133,7 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
         names[workflow[-1]] = str(never["task"].iloc[0])
     _judge_edges(verdict, run, workflow, names)
     if adapter.files:
-        _judge_files(verdict, run.declared_files, folder, workflow, names)
+        _judge_files(verdict, run.declared_files, adapter, folder, workflow, names)
     outcomes = {str(row["task"]): row for row in declared.to_dict("records")}
     if adapter.retries:
         _judge_retries(verdict, trace, run.declared_tries, folder, workflow, names, outcomes)
@@ -140,7 +142,7 @@ def judge(adapter: Adapter, folder: Path, run_dir: Path, workflow: list[Step]) -
     _judge_own(verdict, trace, folder, adapter)
     expected = results(workflow, folder.with_name(f"{folder.name}-expected"))
     kept = [step for step in ran if adapter.keeps or step.how != "always"]
-    found = {step.out: _text(folder / step.out) for step in kept}
+    found = {step.out: _text(adapter.place(folder, step.out)) for step in kept}
     verdict.put("results", ((found[s.out] == expected[s.out], f"{s.out} has {found[s.out]!r}") for s in kept))
     return verdict
 
@@ -170,7 +172,7 @@ def _tree(trace: Trace, folder: Path, step: Step) -> list[Line]:
     for event in starts:
         words = event["args"].get("argv", [])
         # A subshell of dash has the words that `shift` left.
-        own = words[1:4] == step.words[1:4]
+        own = [Path(word).name for word in words[1:2]] + words[2:4] == step.words[1:4]
         if own or event["args"].get("ppid") in begun:
             begun.setdefault(event["pid"], _ns(event))
     return [event for event in trace.events if event["pid"] in begun and _ns(event) >= begun[event["pid"]]]
@@ -202,12 +204,17 @@ def _pair(pair: tuple[Any, Any]) -> str:
 
 
 def _judge_files(
-    verdict: Verdict, files: pd.DataFrame, folder: Path, workflow: list[Step], names: Mapping[Step, str]
+    verdict: Verdict,
+    files: pd.DataFrame,
+    adapter: Adapter,
+    folder: Path,
+    workflow: list[Step],
+    names: Mapping[Step, str],
 ) -> None:
     told = {(row.task, row.direction, row.path) for row in files.itertuples()}
     wanted = [(step, "r", path) for step in workflow for path in step.inputs]
     wanted += [(step, "w", step.out) for step in workflow]
-    facts = [(step, way, str(folder / path)) for step, way, path in wanted]
+    facts = [(step, way, str(adapter.place(folder, path))) for step, way, path in wanted]
     verdict.put("files", (((names.get(step), way, path) in told, f"{way} {path}") for step, way, path in facts))
 
 
