@@ -36,6 +36,36 @@ bool is_utf8(string_view s) {
   return true;
 }
 
+char *put_real(char *p, double v) {
+  constexpr double kWhole = 9007199254740992.0;
+  if (v != v || v - v != 0) {
+    memcpy(p, "null", 4);
+    return p + 4;
+  }
+  if (v > -kWhole && v < kWhole && static_cast<double>(static_cast<int64_t>(v)) == v) {
+    return put_signed(p, static_cast<int64_t>(v));
+  }
+  if (v < 0) *p++ = '-';
+  long double rest = v < 0 ? -static_cast<long double>(v) : v;
+  int exponent = 0;
+  for (; rest >= 10; rest /= 10) ++exponent;
+  for (; rest < 1; rest *= 10) --exponent;
+  const long double scaled = rest * 1e14L;
+  auto digits = static_cast<uint64_t>(scaled);
+  if (scaled - static_cast<long double>(digits) >= 0.5L) ++digits;
+  constexpr uint64_t kBehindThePoint = 100'000'000'000'000;
+  p = put_decimal(p, digits / kBehindThePoint);
+  *p++ = '.';
+  char behind[20];
+  const auto n = static_cast<size_t>(put_decimal(behind, digits % kBehindThePoint) - behind);
+  for (size_t i = n; i < 14; ++i) *p++ = '0';
+  memcpy(p, behind, n);
+  p += n;
+  if (exponent == 0) return p;
+  *p++ = 'e';
+  return put_signed(p, exponent);
+}
+
 Writer &Writer::json(string_view s) {
   *this << '"';
   json_part(s);

@@ -3,173 +3,16 @@
 #include "format/seal.h"
 
 #include "base/sys.h"
-#include "format/block_summary.h"
-#include "format/detail.h"
-#include "format/line_writer.h"
+#include "format/sealer.h"
 #include "format/tags.h"
-#include "format/totals.h"
 
 namespace tailrace {
-namespace {
 
 constexpr int kEcanceled = 125;
-constexpr uint32_t kNameTableSize = 4 * kSegmentSlots;  // a power of two
-
-struct NameEntry {
-  uint64_t hash;
-  uint32_t slot;
-  uint32_t emitted_in;  // the block, counted in this scratch, that has its FH line
-  TextPlace hash_at;    // in that block
-};
-
-// A context of the segment. Ids are small and few, so a list is searched.
-struct ContextEntry {
-  uint32_t id;
-  uint32_t slot;
-  uint32_t listed_in;  // the block whose header has it
-};
-
-// A record whose line was written in this block: one that differs from it in times and offset alone has the same line.
-struct WrittenRecord {
-  uint32_t generation;  // of what lines depend on besides their record (Sealer::generation)
-  uint32_t mark, context;
-  bool has_offset;
-  uint64_t file, file2, count;
-  int64_t ret, size;
-  const Function *f;
-  LineWriter::Kept line;
-
-  bool is_like(const Slot &slot, uint32_t of_generation) const {
-    return generation == of_generation && mark == slot.mark.load(std::memory_order_relaxed) &&
-           context == slot.context && file == slot.file && file2 == slot.file2 && count == slot.count &&
-           ret == slot.ret && (slot.offset >= 0) == has_offset;
-  }
-};
-constexpr size_t kWrittenRecords = 64;
-
-// What the lines of a region's definition have in common under a context.
-struct WrittenRegion {
-  uint32_t generation;  // 0: nothing is kept
-  uint32_t mark, context;
-  uint64_t definition;
-  uint32_t definition_slot, context_slot;
-  size_t opening_bytes, tail_bytes, all_bytes;  // all: with the context
-  bool whole;                                   // there was room for all of them
-  char opening[6 * 256 + 64], tail[4096];
-};
-constexpr size_t kWrittenRegions = 16;
-
-}  // namespace
-
-class SealScratch {
- public:
-  char raw[kBlockRawBytes + kLineSlackBytes];
-  char headroom[kFrameBytes + kMaxHeaderBytes + kHeaderCheckBytes];  // for the frame, right before the stream
-  char out[kBlockRawBytes + kLineSlackBytes + 64 * 1024];
-  char header[kMaxHeaderBytes];
-  SummaryRoom summary;
-  char context_json[kContextJsonBytes];
-  char text[16 * 1024];
-  NameEntry names[kNameTableSize];
-  ContextEntry contexts[kSegmentSlots];
-  uint32_t block_number;
-  TotalsTable groups;
-  TotalsFold fold;
-  LineWriter lines;
-  uint32_t generation;
-  WrittenRecord written[kWrittenRecords];
-  WrittenRegion regions[kWrittenRegions];
-};
 
 SealScratch *make_seal_scratch() { return static_cast<SealScratch *>(sys::allocate_pages(sizeof(SealScratch))); }
 
 void free_seal_scratch(SealScratch *scratch) { sys::munmap(scratch, sizeof(SealScratch)); }
-
-namespace {
-
-class Sealer {
- public:
-  Sealer(SegmentHeader &segment, SealScratch &scratch, SealTotals *totals, const SealOptions &options)
-      : segment_(segment),
-        s_(scratch),
-        totals_(totals),
-        options_(options),
-        epoch_(static_cast<uint16_t>(segment.epoch.load(std::memory_order_relaxed))),
-        epoch_shift_ns_(segment.start_realtime_ns - segment.start_monotonic_ns),
-        summary_(scratch.summary) {
-    set_thread(segment.first_tid);
-  }
-
-  int run(uint32_t from, uint32_t to, ClockSample &now);
-  uint64_t unwritten() const { return unwritten_; }
-
- private:
-  void set_thread(uint32_t tid);
-  void index_names(uint32_t to);
-  void begin_block(uint32_t slot);
-  void end_block(uint32_t next_slot);
-  void add_record(uint32_t index);
-  void add_event(uint32_t index);
-  const WrittenRegion *written_region(const Slot &slot, uint32_t mark);
-  void add_region(const Slot &slot, const Function &f);
-  char *put_region_keys(char *p, const Slot &slot);
-  WrittenRecord &written_like(const Slot &slot);
-  bool add_again(const Slot &slot, const WrittenRecord &written);
-  bool add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f);
-  void put_group(TotalsGroup &group);
-  void put_totals(const TotalsGroup &group, uint32_t i);
-  void put_groups();
-  void put_groups_of(const Slot &slot, const Function &f);
-  void add_odd_event(EventLine &line, const Slot &slot, const Function &f, int64_t size);
-  void add_file_line(NameEntry &name);
-  char *put_object(char *p, uint64_t hash);
-  ContextEntry *find_context(uint32_t id);
-  void add_context(uint32_t index);
-  void use_context(uint32_t id);
-  string_view take_members();
-  char *put_start_args(char *p);
-  char *put_exit_args(char *p, const Slot &slot);
-  void list_untraced(int64_t pid, const Slot &slot, uint64_t field);
-
-  char *put_metadata(char *p, string_view name);
-  NameEntry *find_name(uint64_t hash);
-  string_view text_of(uint32_t index);
-  bool valid(uint32_t index, uint16_t kind) {
-    return segment_.slot(index)->mark.load(std::memory_order_acquire) == make_mark(kind, epoch_);
-  }
-  void lose(Loss cause, uint64_t n) { segment_.lost[static_cast<int>(cause)].fetch_add(n, std::memory_order_relaxed); }
-
-  SegmentHeader &segment_;
-  SealScratch &s_;
-  SealTotals *totals_;
-  const SealOptions &options_;
-  const uint16_t epoch_;
-  uint32_t tid_ = 0;
-  const uint64_t epoch_shift_ns_;
-  ClockMap clock_;
-  // The parts of an event's line that are the same for all of a thread.
-  char thread_[64];
-  size_t thread_bytes_ = 0;
-  int status_ = 0;
-  uint64_t unwritten_ = 0;
-  uint32_t name_mask_ = 0;
-  uint32_t context_count_ = 0;
-  uint32_t used_slots_ = 0;
-
-  bool sums_ = false;  // detail: lines of totals
-
-  // The block that is being built.
-  size_t group_bytes_ = 0;  // of the lines of groups, at most
-  uint32_t first_slot_ = 0;
-  BlockSummary summary_;
-  uint32_t process_slot_ = UINT32_MAX;
-  uint32_t keys_slot_ = UINT32_MAX;  // of the region that begins next
-  // What context_json holds: the end of a line.
-  bool context_valid_ = false;
-  uint32_t context_id_ = 0;
-  uint32_t context_slot_ = UINT32_MAX;
-  size_t context_bytes_ = 0;
-};
 
 void Sealer::set_thread(uint32_t tid) {
   tid_ = tid;
@@ -348,7 +191,7 @@ void Sealer::use_context(uint32_t id) {
 }
 
 // Text that a program has overwritten would make the block's header unreadable, and with it the block.
-bool are_members(string_view text) {
+static bool are_members(string_view text) {
   char closing[8];
   size_t depth = 0;
   bool quoted = false;
@@ -497,132 +340,6 @@ void Sealer::add_event(uint32_t index) {
   summary_.add_event(f, t0, t1, size);
 }
 
-// ---- the application's own events ----
-
-// A number to 15 digits; JSON has no other than finite ones. libc's functions may allocate.
-static char *put_number(char *p, double value) {
-  constexpr double kWhole = 9007199254740992.0;
-  if (value != value || value - value != 0) return put(p, "null");
-  if (value > -kWhole && value < kWhole && static_cast<double>(static_cast<int64_t>(value)) == value) {
-    return put_signed(p, static_cast<int64_t>(value));
-  }
-  if (value < 0) p = put(p, "-");
-  long double rest = value < 0 ? -static_cast<long double>(value) : value;
-  int exponent = 0;
-  for (; rest >= 10; rest /= 10) ++exponent;
-  for (; rest < 1; rest *= 10) --exponent;
-  const long double scaled = rest * 1e14L;
-  auto digits = static_cast<uint64_t>(scaled);
-  if (scaled - static_cast<long double>(digits) >= 0.5L) ++digits;
-  p = put_decimal(p, digits / 100'000'000'000'000);
-  *p++ = '.';
-  char behind[20];
-  string_view text(behind, static_cast<size_t>(put_decimal(behind, digits % 100'000'000'000'000) - behind));
-  for (size_t i = text.size(); i < 14; ++i) *p++ = '0';
-  p = put(p, text);
-  return exponent ? put_signed(put(p, "e"), exponent) : p;
-}
-
-static char *put_counter(char *p, int64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return put_number(put(p, ",\"value\":"), value);
-}
-
-char *Sealer::put_region_keys(char *p, const Slot &slot) {
-  const uint32_t at = keys_slot_;
-  keys_slot_ = UINT32_MAX;
-  if (at == UINT32_MAX || reinterpret_cast<HeadSlot *>(segment_.slot(at))->hash != slot.file2) return p;
-  TagSet keys;
-  size_t fault_at;
-  char message[256];
-  Writer ignored(message, sizeof message);
-  const string_view text = text_of(at);
-  if (!parse_tags(text, keys, fault_at, ignored) || keys.count == 0) return p;
-  return put(put(put(p, ",\"keys\":\""), text), "\"");
-}
-
-// What lines of a definition under a context have in common. Null: it is too long to be kept, or the definition is lost.
-const WrittenRegion *Sealer::written_region(const Slot &slot, uint32_t mark) {
-  WrittenRegion &kept = s_.regions[(slot.file ^ slot.context) % kWrittenRegions];
-  if (kept.generation == s_.generation && kept.definition == slot.file && kept.context == slot.context &&
-      kept.mark == mark) {
-    return &kept;
-  }
-  kept.generation = 0;
-  use_context(slot.context);
-  NameEntry *definition = find_name(slot.file);
-  if (!definition->hash) {
-    lose(Loss::kUnnamed, 1);
-    return nullptr;
-  }
-  const string_view both = text_of(definition->slot);
-  const size_t end = both.find('\0') == string_view::npos ? both.size() : both.find('\0');
-  Writer opening(kept.opening, sizeof kept.opening), tail(kept.tail, sizeof kept.tail);
-  opening << "{\"name\":";
-  opening.json(slice(both, 0, end)) << ",\"cat\":\"APP\",\"ph\":\"X\",\"pid\":";
-  const auto fn = static_cast<Fn>(mark_kind(mark));
-  if (fn != Fn::kRegion) tail << ",\"kind\":\"" << function(fn).name.view() << '"';
-  if (end + 1 < both.size()) (tail << ",\"category\":").json(slice(both, end + 1, both.size() - end - 1));
-  kept.opening_bytes = opening.size();
-  kept.tail_bytes = tail.size();
-  kept.definition_slot = definition->slot;
-  kept.context_slot = context_slot_;
-  tail << string_view(s_.context_json, context_bytes_);
-  kept.whole = !opening.overflowed() && !tail.overflowed();
-  kept.all_bytes = tail.size();
-  if (!kept.whole) return &kept;
-  kept.definition = slot.file;
-  kept.context = slot.context;
-  kept.mark = mark;
-  kept.generation = s_.generation;
-  return &kept;
-}
-
-void Sealer::add_region(const Slot &slot, const Function &f) {
-  const uint32_t mark = slot.mark.load(std::memory_order_relaxed);
-  const WrittenRegion *kept = written_region(slot, mark);
-  if (!kept) return;
-  const uint64_t end = slot.t1, t0 = clock_.to_ns_before(slot.t0) + epoch_shift_ns_;
-  uint64_t t1 = end ? clock_.to_ns_before(end) + epoch_shift_ns_ : t0;
-  if (t1 < t0) t1 = t0;
-  EventLine line;
-  line.kind = {static_cast<uint32_t>(kFunctionCount) + kept->definition_slot * 4 + (mark_kind(mark) & 3),
-               kept->context_slot, tid_};
-  line.opening = {kept->opening, kept->opening_bytes};
-  line.thread = {thread_, thread_bytes_};
-  line.tail = {kept->tail, kept->all_bytes};
-  LineFields &fields = line.fields;
-  add_times(fields, t0, t1 - t0);
-  fields.add(LineField::kRegion, static_cast<int64_t>(slot.file2));
-  if (slot.ret) fields.add(LineField::kOuterRegion, slot.ret);
-  const bool counter = static_cast<Fn>(mark_kind(mark)) == Fn::kCounter;
-  const auto step = static_cast<int64_t>(slot.count);
-  if (!counter && slot.offset != INT64_MIN) fields.add(LineField::kEpoch, slot.offset);
-  if (!counter && step != INT64_MIN) fields.add(LineField::kStep, step);
-  if (kept->whole && end && !counter && keys_slot_ == UINT32_MAX) {
-    s_.lines.add_event(line);
-  } else {
-    use_context(slot.context);
-    char *p = put_fields(put(put(s_.lines.line(), line.opening), line.thread), fields);
-    p = put(p, string_view(kept->tail, kept->tail_bytes));
-    if (counter) p = put_counter(p, slot.offset);
-    // Its end is another event, with the same number.
-    if (!end) p = put(p, ",\"open\":1,\"calls\":0");
-    p = put_region_keys(p, slot);
-    s_.lines.add_text(put(p, string_view(s_.context_json, context_bytes_)));
-  }
-  summary_.add_event(f, t0, t1, 0);
-}
-
-// ---- lines of totals ----
-
-// What lines of totals take at most: the line of their file, in which a byte of the path is escaped, and again in hex
-// where it is no UTF-8; a record's own line, while it may get one, with the context; a number of ranges and histograms
-// for each record, pieces for as many as there can be.
-constexpr size_t kFileLineBytes = 320, kPathByteBytes = 8;
-constexpr size_t kOwnLineBytes = 640, kRangeBytes = 48, kBucketBytes = 32, kPieceBytes = 256;
-
 static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
   if (segment.detail == static_cast<uint32_t>(DetailKind::kTotals)) return true;
   if (segment.detail != static_cast<uint32_t>(DetailKind::kAuto)) return false;
@@ -639,75 +356,6 @@ void Sealer::add_record(uint32_t index) {
   if (can_be_summed(slot, f) && add_to_group(index, slot, fn, f)) return;
   if (slot.ret >= 0) put_groups_of(slot, f);
   add_event(index);
-}
-
-// False: the record's file has no name, which its own line reports.
-bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f) {
-  const uint64_t calls = calls_of(slot, f);
-  TotalsGroup &group = s_.groups.find(slot.file, f.direction);
-  if (TotalsTable::ends_before(group, slot, fn, calls)) put_group(group);
-  if (!group.count) {
-    NameEntry *name = find_name(slot.file);
-    if (!name->hash) return false;
-    // Its line is written right before the group's, whose hashes are repeated from it (put_group).
-    const auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(name->slot));
-    if (name->emitted_in != s_.block_number) group_bytes_ += kFileLineBytes + kPathByteBytes * head->text_bytes;
-  }
-  uint32_t functions = group.count ? group.function_count : 0;
-  s_.groups.add(group, index, slot, fn, calls);
-  if (group.function_count > functions || group.count <= kMostFullLines) {
-    use_context(slot.context);
-    group_bytes_ += kOwnLineBytes + context_bytes_;
-  }
-  group_bytes_ += kRangeBytes + (group.count <= 64 ? kBucketBytes : 0) + (group.count <= kPieces ? kPieceBytes : 0);
-  return true;
-}
-
-void Sealer::put_group(TotalsGroup &group) {
-  if (group.count > kMostFullLines) {
-    auto to_ns = [this](uint64_t ticks) { return clock_.to_ns(ticks) + epoch_shift_ns_; };
-    // A tick less than 10 us take, since times are rounded. A damaged journal has any rate.
-    uint64_t pause_ticks = clock_.rate_q32 ? (kPauseNs << 32) / clock_.rate_q32 : 0;
-    s_.fold.fold(segment_, s_.groups, group, to_ns, pause_ticks ? pause_ticks - 1 : 0);
-    use_context(group.context);
-    NameEntry *name = find_name(group.file);
-    if (name->hash && name->emitted_in != s_.block_number) add_file_line(*name);
-    for (uint32_t i = 0; i < s_.fold.function_count(); ++i) put_totals(group, i);
-  } else {
-    uint32_t index = group.head;
-    for (uint32_t i = 0; i < group.count; ++i, index = s_.groups.next(index)) add_event(index);
-  }
-  group.count = 0;
-}
-
-void Sealer::put_totals(const TotalsGroup &group, uint32_t i) {
-  const FunctionTotals &sums = s_.fold.function_at(i);
-  const Function &f = *sums.f;
-  char *p = put(put(s_.lines.line(), f.opening), string_view(thread_, thread_bytes_));
-  LineFields fields;
-  add_times(fields, sums.first_ns, sums.time_ns);
-  fields.add(LineField::kFile, static_cast<int64_t>(group.file));
-  p = s_.fold.put_args(put_fields(p, fields), i);
-  s_.lines.add_text(put(p, string_view(s_.context_json, context_bytes_)));
-  summary_.add_event(f, sums.first_ns, sums.end_ns, static_cast<int64_t>(sums.size));
-  summary_.add_totals(sums.lines);
-}
-
-void Sealer::put_groups() {
-  for (uint32_t i = 0; i < s_.groups.size(); ++i) {
-    if (s_.groups.at(i).count) put_group(s_.groups.at(i));
-  }
-  group_bytes_ = 0;
-}
-
-// A line on a file comes behind those of the calls on it before, and what it begins is told from them.
-void Sealer::put_groups_of(const Slot &slot, const Function &f) {
-  for (uint64_t file : {slot.file, second_file(slot, f)}) {
-    if (!file) continue;
-    TotalsGroup *groups[4];
-    s_.groups.find_all(file, groups);
-    for (TotalsGroup **group = groups; *group; ++group) put_group(**group);
-  }
 }
 
 void Sealer::end_block(uint32_t next_slot) {
@@ -805,8 +453,6 @@ int Sealer::run(uint32_t from, uint32_t to, ClockSample &now) {
   }
   return status_;
 }
-
-}  // namespace
 
 int seal_segment(SegmentHeader &segment, uint32_t used_slots, SealScratch &scratch, ClockSample &now,
                  SealTotals *totals, uint64_t *unwritten, const SealOptions &options) {
