@@ -19,6 +19,7 @@ from tailrace import _native
 from tailrace.analyzer.store import engine, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
+from tailrace.analyzer.store.joining import joined
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util.lazy import lazy
@@ -247,8 +248,7 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
     batches, promised = _attempted(part, len(needed), reading, read)
     if not batches:
         return schema.empty_frame(wanted)
-    frames = [schema.frame_of(batch) for batch in batches]
-    frame = frames[0] if len(frames) == 1 else concat(frames, needed)
+    frame = schema.frame_of(batches[0])
     _check_number(part, len(frame), promised)
     rows: pd.DataFrame = reading.predicates.rows(frame)[wanted]
     return rows
@@ -352,21 +352,6 @@ def _undamaged(part: Partition) -> Partition:
     return tuple(left)
 
 
-def concat(frames: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Frames of events concatenated; pd.concat would turn differing categories into objects. Takes their columns out of
-    `frames`, so that only one column is in memory twice."""
-    joined: dict[str, pd.Series] = {}
-    index = pd.RangeIndex(sum(map(len, frames)))
-    for name in columns:
-        parts = [frame.pop(name) for frame in frames]
-        if schema.column(name).kind == schema.TEXT:
-            joined[name] = pd.Series(pd.api.types.union_categoricals(parts), index, copy=False)
-        else:
-            joined[name] = pd.concat(parts, ignore_index=True)
-    frame: pd.DataFrame = pd.DataFrame(joined, index, copy=False)
-    return frame
-
-
 Part = Callable[[], "pd.DataFrame"]
 """Reads a partition: a task of engine.py."""
 
@@ -380,20 +365,28 @@ def parts(
 ) -> list[Part]:
     """The matching events as tasks that read a partition each; none where no block can hold one. found: these blocks
     only. Raises QueryError on an unknown column."""
+    cut = partitions(catalogue, predicates) if found is None else _cut(catalogue, found)
+    return _tasks(cut, columns, predicates, mounts)
+
+
+def _tasks(cut: list[Partition], columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> list[Part]:
     for name in columns:
         schema.column(name)
     reading = Reading(tuple(dict.fromkeys(columns)), predicates, tuple(mounts))
-    cut = partitions(catalogue, predicates) if found is None else _cut(catalogue, found)
     return [partial(read_partition, part, reading=reading) for part in cut]
 
 
 def read(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> pd.DataFrame:
     """The matching events as one frame, in the order of `frame`. Raises QueryError on an unknown column."""
     names = list(dict.fromkeys(columns))
-    frames = engine.compute(parts(catalogue, names, predicates, mounts))
-    if not frames:
+    cut = partitions(catalogue, predicates)
+    tasks = _tasks(cut, names, predicates, mounts)
+    if not tasks:
         return schema.empty_frame(names)
-    return frames[0] if len(frames) == 1 else concat(frames, names)
+    known = sum(file.events for part in cut for file in part) if predicates == Where() else 0
+    # A cluster gets all tasks at once; threads here wait, so that few frames are held beside what they are joined to.
+    ahead = len(tasks) if engine.uses_dask() else engine.cores() + 1
+    return joined(engine.stream(tasks, ahead), names, known)
 
 
 def frame(catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount]) -> dd.DataFrame:

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import tailrace
 from support import trace_writer as tw
 from tailrace import _native
-from tailrace.analyzer.store import conditions, loader, schema
+from tailrace.analyzer.store import conditions, joining, loader, schema
 from tailrace.errors import QueryError, TraceError
 
 
@@ -241,3 +243,30 @@ def test_tables_of_pure_blocks_read_no_events(tmp_path: Path, read: list[tuple[i
     files = {"n-7-1": stage_block("a", 0) + stage_block("b", 5)}
     run = tailrace.open(tw.make_run(tmp_path / "run", files))
     assert run.stages["events"].tolist() == [3, 3] and len(run.tasks) == 2 and read == []
+
+
+@pytest.mark.parametrize("rows", [0, 7, 100_000])
+@pytest.mark.parametrize("texts", [1, 100, 40_000])
+def test_frames_are_joined_in_order_whatever_room_was_made(rows: int, texts: int) -> None:
+    """Categories that differ, more of them than a narrow code has, and nulls."""
+
+    def plain(values: pd.Series) -> list[Any]:
+        return [None if pd.isna(value) else value for value in values.tolist()]
+
+    frames = []
+    for number in range(3):
+        names = [None if at % 5 == 0 else f"{(at * (number + 1)) % texts}" for at in range(max(texts, 4) - number)]
+        columns = {
+            "name": pa.array([text or "none" for text in names]).dictionary_encode(),
+            "path": pa.array(names, pa.string()).dictionary_encode(),
+            "ts": pa.array(range(len(names)), pa.int64()),
+            "size": pa.array([None if text is None else 2**62 + len(text) for text in names], pa.int64()),
+        }
+        frames.append(schema.frame_of(pa.record_batch(columns)))
+    whole = joining.joined(iter(frames), list(frames[0].columns), rows)
+    for name in whole.columns:
+        assert plain(whole[name]) == [value for one in frames for value in plain(one[name])]
+        assert whole[name].dtype.name == schema.column(name).dtype
+    known = dict.fromkeys(text for one in frames for text in one["path"].cat.categories)
+    assert whole["path"].cat.categories.tolist() == list(known) and whole["path"].cat.categories.dtype == "str"
+    assert whole["path"].cat.codes.dtype == pd.Series(list(known)).astype("category").cat.codes.dtype
