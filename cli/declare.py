@@ -63,7 +63,7 @@ def command(
     _check(run, importer.kind, workflow, set(names.values()))
     importing.write(run_dir, importer.kind, imported, workflow, folder, names)
     unseen = sum(name not in traced for name in names.values())
-    told = [f"{by_file:,} of them told by the files that they wrote"] * bool(by_file)
+    told = [f"{by_file:,} of them identified by the files that they wrote"] * bool(by_file)
     told += [f"{unseen:,} of them not in the trace"] * bool(unseen)
     what = f"{count_text(len(imported.tasks), 'task')} of workflow {workflow!r} declared from {importer.what}"
     click.echo(visible(", ".join([what, *told])), err=True)

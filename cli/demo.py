@@ -1,15 +1,13 @@
 """`tailrace demo`: traces the workflow of tailrace.parsl.demo and shows its report."""
 
 import importlib.util
-import os
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 import tailrace
+from tailrace.analyzer.util.working_directory import working_directory
 from tailrace.errors import CoreError, TailraceError, UsageError
 from tailrace.integrations import environment, launcher, programs, rundir
 from tailrace.integrations.messages import say
@@ -38,7 +36,7 @@ def command(output: Path | None, show: bool) -> None:
     files.mkdir(parents=True)
     workflow = programs.module_command("tailrace.parsl.demo")
     # The report's names are relative to the directory in which the run was started.
-    with _working_directory(files):
+    with working_directory(files):
         run_dir = rundir.open_run_directory(folder / "run", workflow)
         code, summary = launcher.run_traced(workflow, run_dir)
     say(summary.describe())
@@ -83,13 +81,3 @@ def _folder(output: Path | None) -> Path:
 def _short(path: Path) -> str:
     """The path from here, where it is below this directory."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-@contextmanager
-def _working_directory(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

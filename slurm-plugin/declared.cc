@@ -97,7 +97,7 @@ std::string dependencies(const std::string &given, const std::string &run_dir) {
   return list.empty() ? "[]" : list + "]";
 }
 
-// PID:WAITS:NS:HOST. `made`: when it was submitted; 0 where nobody says.
+// PID:WAITS:NS:HOST. `made`: when it was submitted; 0 where it is not known.
 std::string submitter(const StepFacts &facts, int64_t &made) {
   const std::vector<std::string> parts = split(variable(kSubmitterVariable), ":");
   made = parts.size() == 4 ? std::atoll(parts[2].c_str()) : 0;

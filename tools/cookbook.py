@@ -9,12 +9,9 @@ The run was recorded once (docs/cookbook/workflow.py), so what is printed change
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
 import sys
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +19,7 @@ from tempfile import TemporaryDirectory
 from click.testing import CliRunner
 from generated import SOURCE, write_or_check
 
+from tailrace.analyzer.util.working_directory import working_directory
 from tailrace.cli.main import group
 
 PAGE = SOURCE / "docs" / "cookbook.md"
@@ -127,20 +125,10 @@ def page() -> str:
             # Python 3.11 before 3.11.4 knows no filters; the archive is our own.
             kinds = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(folder, **kinds)  # noqa: S202
-        with _inside(folder):
+        with working_directory(Path(folder)):
             for title, recipes in SECTIONS.items():
                 parts += [f"## {title}\n", *map(_shown, recipes)]
     return "\n".join(parts)
-
-
-@contextlib.contextmanager
-def _inside(folder: str) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _shown(recipe: Recipe) -> str:

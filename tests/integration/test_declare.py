@@ -62,7 +62,7 @@ def test_packages_of_others_are_found_and_their_faults_told(others, cli):
 
 
 def test_an_imported_graph_is_compared_with_the_trace(others, tmp_path, cli):
-    """Of three tasks one has the name of its tag, one is told by its file, and one was never traced."""
+    """Of three tasks one has the name of its tag, one is identified by its file, and one was never traced."""
     code = "tailrace tag --task one -- sh -c 'echo 1 > a'; tailrace tag --task 2 -- sh -c 'read x < a; echo 2 > b'"
     run = tmp_path / "run"
     done = cli("run", "-o", run, "--", "sh", "-c", code, cwd=tmp_path, env=active_environment())
@@ -72,8 +72,8 @@ def test_an_imported_graph_is_compared_with_the_trace(others, tmp_path, cli):
     for _ in range(2):
         done = cli("declare", run, "--from", steps)
         assert done.returncode == 0, done.stderr
-        words = "3 tasks of workflow '' declared from a list of steps, 1 of them told by the files that they wrote, "
-        assert done.stderr.strip() == f"{words}1 of them not in the trace"
+        words = "1 of them identified by the files that they wrote, 1 of them not in the trace"
+        assert done.stderr.strip() == f"3 tasks of workflow '' declared from a list of steps, {words}"
     table = declared_vs_observed.compare_declared(tailrace.open(run))
     pairs = table.set_index(["producer", "consumer"])["status"].to_dict()
     assert pairs == {("one", "2"): "observed", ("2", "three"): "not observed"}
