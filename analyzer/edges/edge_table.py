@@ -14,7 +14,10 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
              streams, of which most stay in the process
     patterns (who, file, direction): `PATTERN_SUMS`: in which order of offsets its calls came
     sizes    (who, file, direction, bits): calls that moved a number of bytes of so many binary digits
-    functions  (who, kind, name): calls, failed, bytes, time_ns (sum over the calls), also of those of upper layers
+    functions  (who, kind, cat, name): calls, failed, bytes, time_ns (sum over the calls), also those of upper layers
+    lengths  (kind, cat, name, range): calls of the whole run that moved bytes, by how many each moved, in ranges
+             narrower than a hundredth, with the least and the most in each; range -1: not known, of totals
+    threads  (who, tid): which threads made calls
     facts    (who, file, what): create, new (certainly by this call), nameless (O_TMPFILE), unlink, rename, link, each
              call by itself, missed (a .pyc that did not exist); begin of the first, end of the last
     process_events  (who, what, pid, ns): fork, when the call began; wait, when it returned, for the child `pid`
@@ -77,7 +80,9 @@ that one from its own, and not consecutive; before the end of the one before. pl
 those in lines of totals); unaligned: of these, at an offset that is no multiple of a page. opens,
 seeks: of the file, in rows of direction `META`. The first call on a file, and the first in a partition of events, are
 in none of the orders."""
+FUNCTION = ["kind", "cat", "name"]
 FUNCTION_SUMS = ["calls", "failed", "bytes", "time_ns"]
+LENGTH_SUMS: dict[str, np.ufunc] = {"calls": np.add, "least": np.minimum, "most": np.maximum}
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +101,8 @@ class Partial(Tabular):
     patterns: pd.DataFrame
     sizes: pd.DataFrame
     functions: pd.DataFrame
+    lengths: pd.DataFrame
+    threads: pd.DataFrame
     facts: pd.DataFrame
     process_events: pd.DataFrame
 
@@ -132,7 +139,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     aliases, edges, counts, facts, process_events, busy = [], [], [], [], [], []
     patterns: list[pd.DataFrame] = []
     sizes: list[pd.DataFrame] = []
-    functions = []
+    functions, threads = [], []
     who_at = file_at = 0
     for p in parts:
         w, f = who_codes[who_at : who_at + len(p.who)], file_codes[file_at : file_at + len(p.files)]
@@ -142,6 +149,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         for mine, theirs in ((p.patterns, patterns), (p.sizes, sizes)):
             theirs.append(mine.assign(who=w[mine["who"].to_numpy()], file=f[mine["file"].to_numpy()]))
         functions.append(p.functions.assign(who=w[p.functions["who"].to_numpy()]))
+        threads.append(p.threads.assign(who=w[p.threads["who"].to_numpy()]))
         facts.append(
             p.facts.assign(who=w[p.facts["who"].to_numpy()], file=np.append(f, -1)[p.facts["file"].to_numpy()])
         )
@@ -162,8 +170,10 @@ def combine(parts: Sequence[Partial]) -> Partial:
         patterns=summed(pd.concat(patterns, ignore_index=True), BURST_KEY, dict.fromkeys(PATTERN_SUMS, np.add)),
         sizes=summed(pd.concat(sizes, ignore_index=True), [*BURST_KEY, "bits"], {"calls": np.add}),
         functions=summed(
-            pd.concat(functions, ignore_index=True), ["who", "kind", "name"], dict.fromkeys(FUNCTION_SUMS, np.add)
+            pd.concat(functions, ignore_index=True), ["who", *FUNCTION], dict.fromkeys(FUNCTION_SUMS, np.add)
         ),
+        lengths=summed(pd.concat([p.lengths for p in parts], ignore_index=True), [*FUNCTION, "range"], LENGTH_SUMS),
+        threads=summed(pd.concat(threads, ignore_index=True), ["who", "tid"], {}),
         facts=sum_facts(pd.concat(facts, ignore_index=True)),
         process_events=pd.concat(process_events, ignore_index=True),
     )

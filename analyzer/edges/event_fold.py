@@ -80,7 +80,7 @@ TEXTS = (
 )
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
-    **dict.fromkeys(("pid", "offset", "span", "last"), -1),
+    **dict.fromkeys(("pid", "tid", "offset", "span", "last"), -1),
     "calls": 1,
 }
 """The columns of numbers, with the value for null."""
@@ -156,10 +156,17 @@ def chunk(frame: pd.DataFrame) -> Partial:
         counts=grouping.frame(found["counts"]),
         patterns=grouping.frame(found["patterns"]),
         sizes=grouping.frame(found["sizes"]),
-        functions=grouping.frame({**found["functions"], "name": text["name"].texts[found["functions"]["name"]]}),
+        functions=_named(found["functions"], text),
+        lengths=_named(found["lengths"], text),
+        threads=grouping.frame(found["threads"]),
         facts=_facts(events, notes),
         process_events=_process_events(events, notes),
     )
+
+
+def _named(columns: Mapping[str, Ints], text: Mapping[str, batch.Text]) -> pd.DataFrame:
+    """A table whose categories and names are codes, with their texts."""
+    return grouping.frame({**columns, **{name: text[name].texts[columns[name]] for name in ("cat", "name")}})
 
 
 def _clamped(column: Ints, low: int, high: int) -> Ints:

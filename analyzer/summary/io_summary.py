@@ -6,6 +6,7 @@ time, and a table of functions. Times of a kind of call are exact over processes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,29 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow, stages
-from tailrace.analyzer.store import conditions
+from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
 from tailrace.analyzer.util.lazy import lazy
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
-
 else:
     np = lazy("numpy")
-    pd = lazy("pandas")
 
-_FIGURES = (
-    "count",
-    "sum:dur",
-    "sum:size",
-    "min:size",
-    "p25:size",
-    "p50:size",
-    "p75:size",
-    "max:size",
-    "rate:size",
-)
+_QUARTILES = (0.25, 0.5, 0.75)
 
 
 class FiguredRun(AnalyzedRun, Protocol):
@@ -51,8 +40,8 @@ class FiguredRun(AnalyzedRun, Protocol):
 @dataclass(frozen=True)
 class Function:
     """The calls of a function in a layer, those on pipes and sockets apart, which wait for the other end. Sizes in
-    bytes, of the calls that move bytes; None where none does, or where lines of totals stand for calls. bandwidth:
-    bytes per second in calls."""
+    bytes, of the calls that move bytes and succeed, within a hundredth where their sizes are many; None where none
+    does, or where lines of totals stand for calls. bandwidth: bytes per second in calls."""
 
     layer: str
     name: str
@@ -65,6 +54,10 @@ class Function:
     p75: float | None
     max: int | None
     bandwidth: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -101,18 +94,17 @@ class Summary:
 
 
 def io_summary(run: FiguredRun) -> Summary:
-    """The figures of a run. Reads its events."""
+    """The figures of a run, from its edge table."""
     told = run.info()
     m = dataflow.model(run)
     regular = (m.table.files["ftype"] == "reg").to_numpy()
     used = np.unique(m.bursts["file"].to_numpy())
     data = np.unique(m.bursts["file"].to_numpy()[m.classed(("data",))])
-    threads = run.totals(["host", "pid", "start"], ["nunique:tid"])["nunique_tid"]
     jobs = run.totals(["job"])["job"].dropna()
     return Summary(
         hosts=len(told["hosts"]),
         processes=int(told["processes"]),
-        threads=int(threads.sum()),
+        threads=threads(m),
         jobs=len(jobs),
         stages=int(told["stages"]),
         tasks=int(told["tasks"]),
@@ -126,8 +118,14 @@ def io_summary(run: FiguredRun) -> Summary:
         write_ns=running_ns(m, edge_table.WRITE),
         metadata_ns=running_ns(m, edge_table.META),
         processor_ns=processor_ns(run),
-        functions=_functions(run),
+        functions=functions(m.table),
     )
+
+
+def threads(m: dataflow.Model) -> int:
+    """How many threads made calls."""
+    rows = m.table.threads
+    return len(m.who[PROCESS].iloc[rows["who"]].assign(tid=rows["tid"].to_numpy()).drop_duplicates())
 
 
 def processor_ns(run: AnalyzedRun) -> int | None:
@@ -147,31 +145,47 @@ def running_ns(m: dataflow.Model, kind: int) -> int:
     return int(intervals.length(intervals.union(rows), 1)[0])
 
 
-def _functions(run: FiguredRun) -> list[Function]:
-    streams = conditions.Not(tuple(edge_table.STREAM_TYPES))
-    files = _rows(run, "", ftype=streams)
-    waiting = _rows(run, " (pipe, socket)", ftype=list(edge_table.STREAM_TYPES))
-    return sorted(files + waiting, key=lambda one: (-one.time_ns, one.layer, one.name))
-
-
-def _rows(run: FiguredRun, mark: str, **where: Any) -> list[Function]:
-    table = run.totals(["cat", "name"], _FIGURES, **where)
-    known = not table.attrs["totals"]
-    table = table[table["cat"] != "PROCESS"]
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [
+def functions(table: edge_table.EdgeTable) -> list[Function]:
+    """The functions of a run, those that took the most time first."""
+    key = ["cat", "name", "waits"]
+    every = table.functions.assign(waits=table.functions["kind"] == edge_table.STREAM)
+    lengths = table.lengths.assign(waits=table.lengths["kind"] == edge_table.STREAM)
+    sizes = {name: _sizes(rows) for name, rows in lengths.groupby(key, sort=False)}
+    found = [
         Function(
-            layer=str(row["cat"]),
-            name=f"{row['name']}{mark}",
-            calls=int(row["count"]),
-            time_ns=int(row["sum_dur"] or 0),
-            bytes=int(row["sum_size"] or 0),
-            min=row["min_size"] if known else None,
-            p25=row["p25_size"] if known else None,
-            median=row["p50_size"] if known else None,
-            p75=row["p75_size"] if known else None,
-            max=row["max_size"] if known else None,
-            bandwidth=row["rate_size"] if row["sum_size"] else None,
+            layer=str(cat),
+            name=f"{name} (pipe, socket)" if waits else str(name),
+            calls=int(row.calls),
+            time_ns=int(row.time_ns),
+            bytes=int(row.bytes),
+            bandwidth=row.bytes / (row.time_ns / 1e9) if row.bytes and row.time_ns else None,
+            **sizes.get((cat, name, waits), _NO_SIZES),
         )
-        for row in rows
+        for (cat, name, waits), row in every.groupby(key, sort=False)[edge_table.FUNCTION_SUMS].sum().iterrows()
     ]
+    return sorted(found, key=lambda one: (-one.time_ns, one.layer, one.name))
+
+
+_NO_SIZES: dict[str, Any] = dict.fromkeys(("min", "p25", "median", "p75", "max"))
+
+
+def _sizes(rows: pd.DataFrame) -> dict[str, Any]:
+    """The least size, the quartiles and the largest of calls counted in ranges of sizes (`EdgeTable.lengths`)."""
+    rows = rows.sort_values("range")
+    if rows["range"].iloc[0] < 0:
+        return _NO_SIZES
+    calls, least, most = (rows[name].to_numpy(dtype=np.int64) for name in ("calls", "least", "most"))
+    ends = np.cumsum(calls)
+
+    def at(place: int) -> float:
+        """The size of the call at a place, counted from 0 by size; in a range they are taken to lie evenly."""
+        row = int(np.searchsorted(ends, place, side="right"))
+        inside = (place - (ends[row] - calls[row])) / max(int(calls[row]) - 1, 1)
+        return float(least[row] + (most[row] - least[row]) * inside)
+
+    quartiles = []
+    for share in _QUARTILES:
+        place = (int(ends[-1]) - 1) * share
+        low, high = at(int(place)), at(math.ceil(place))
+        quartiles.append(low + (high - low) * (place % 1))
+    return dict(zip(_NO_SIZES, [int(least[0]), *quartiles, int(most[-1])], strict=True))

@@ -180,6 +180,7 @@ def numbers(run: AnalyzedRun, m: Model, table: pd.DataFrame, found: Insights, co
         "stages": int((table["stage"] != dataflow.UNTAGGED).sum()),
         "tasks": int(table["tasks"].sum()),
         "processes": processes.count(m.who),
+        "threads": io_summary.threads(m),
         "hosts": int(m.who["host"].nunique()),
         "files": int(np.unique(m.bursts["file"][m.classed(("data",))]).size),
         "all_files": int((m.table.files["ftype"] == "reg").to_numpy()[np.unique(m.bursts["file"].to_numpy())].sum()),

@@ -45,6 +45,13 @@ struct AliasKey {
   }
 };
 
+struct ThreadKey {
+  int64_t who, tid;
+
+  bool operator==(const ThreadKey &o) const { return who == o.who && tid == o.tid; }
+  uint64_t hash() const { return mixed(static_cast<uint64_t>(who) << 32 ^ static_cast<uint64_t>(tid)); }
+};
+
 // Calls and bytes of an actor and kind.
 struct Cell {
   int64_t value[kCountColumns];
@@ -127,6 +134,7 @@ class EventFolder {
     if (!application) call.bits |= meaning(row, kName) | meaning(row, kFtype) | meaning(row, kDir);
     call.ok = number(call, kErrno) == 0 && !(call.is(kMoves | kLinks | kUnlinks) && number(call, kRet) < 0);
     call.who = actor(row);
+    see_thread(call);
     call.begin_ns = number(call, kTs);
     const int64_t span = number(call, kSpan);
     call.end_ns = plus(call.begin_ns, span < 0 ? number(call, kDur) : span);
@@ -157,6 +165,15 @@ class EventFolder {
       cells_.resize(cells_.size() + kKinds);
     }
     return last_actor_;
+  }
+
+  void see_thread(const Call &call) {
+    const ThreadKey key{call.who, number(call, kTid)};
+    if (threads_.size() > 0 && threads_[last_thread_] == key) return;
+    last_thread_ = threads_.number(key);
+    if (last_thread_ < out_.threads[kThreadWho].size()) return;
+    out_.threads[kThreadWho].push_back(key.who);
+    out_.threads[kThreadTid].push_back(key.tid);
   }
 
   // Files and the names they were seen under. A call of a layer begins before the file is opened in it. After a rename or a link the file has the new name: it counts as later
@@ -230,8 +247,14 @@ class EventFolder {
       busy_group_of_pieces_ = group;
     }
     if (io || (call.is(kUpper) && !call.is(kApplication))) {
-      patterns_.add_function(call.who, kind, code(call.row, kName), number(call, kCallCount), call.ok ? 0 : 1,
-                             call.ok ? number(call, kSize) : 0, number(call, kDur));
+      const FunctionName name{code(call.row, kCat), code(call.row, kName)};
+      const int64_t bytes = call.ok ? number(call, kSize) : 0, calls = number(call, kCallCount);
+      patterns_.add_function(call.who, kind, name, calls, call.ok ? 0 : 1, bytes, number(call, kDur));
+      // A call of a layer that moves nothing may be one whose bytes are not known.
+      if (call.ok && calls > 0 && call.is(kReads | kWrites) && (bytes > 0 || !call.is(kUpper))) {
+        const bool known = call.pieces == 0 && code(call.row, kSizes) == 0;
+        patterns_.add_length(kind, name, known ? bytes / calls : -1, calls);
+      }
     }
     if (!io) return;
     add(&cell, kCountCalls, number(call, kCallCount));
@@ -372,6 +395,8 @@ class EventFolder {
   std::vector<int32_t> file_;      // by the code of its text; -1 before it was seen
   std::vector<uint32_t> name_of_;  // the alias under which each file was seen last
   Numbering<AliasKey> names_;
+  Numbering<ThreadKey> threads_;
+  uint32_t last_thread_ = 0;
   std::vector<Cell> cells_;  // of each actor and kind; kCountWho says whether it was seen
   Growing<int64_t> busy_group_, busy_start_, busy_end_, busy_weight_;
   int64_t busy_group_of_pieces_ = 0;

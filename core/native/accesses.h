@@ -56,11 +56,12 @@ enum NumberColumn : size_t {
   kSpan,    // of a line of totals, else -1
   kLatest,  // the same
   kFollowed,
+  kTid,
   kNumberColumns
 };
-inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",   "size", "count",   "ret",
-                                                             "errno", "flags", "prot", "pid",     "offset",
-                                                             "calls", "span",  "last", "followed"};
+inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",   "size", "count",    "ret",
+                                                             "errno", "flags", "prot", "pid",      "offset",
+                                                             "calls", "span",  "last", "followed", "tid"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).
@@ -95,7 +96,7 @@ struct Events {
   const int32_t *code[kTextColumns] = {};
   const uint32_t *bits[kBitColumns] = {};      // by code
   size_t meanings[kBitColumns] = {};           // how many codes have bits
-  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, offset, span and last -1, calls 1
+  const int64_t *number[kNumberColumns] = {};  // null: 0; pid, tid, offset, span and last -1, calls 1
   size_t files = 0;                            // codes of file and file2 are below it
   std::vector<std::string_view> pieces;        // by code, "" for none: PieceReader's text
   std::vector<std::string_view> sizes;         // the same: histograms, as PatternFolder::add_totals takes them
@@ -120,6 +121,9 @@ inline constexpr const char *kCountNames[kCountColumns] = {
 
 enum AliasColumn : size_t { kAliasFile, kAliasPath, kAliasFirst, kAliasLast, kAliasColumns };
 inline constexpr const char *kAliasNames[kAliasColumns] = {"file", "path", "first_ns", "last_ns"};
+
+enum ThreadColumn : size_t { kThreadWho, kThreadTid, kThreadColumns };
+inline constexpr const char *kThreadNames[kThreadColumns] = {"who", "tid"};
 
 // Events that are handed out as rows: what was done to names, and with processes.
 enum Note : size_t {
@@ -147,7 +151,8 @@ struct EventFold {
   Growing<int64_t> file_types;              // its code in `ftype`; -1 where it was only seen as a second file
   Growing<int64_t> aliases[kAliasColumns];  // `path` is its code
   Growing<int64_t> counts[kCountColumns];
-  Intervals busy;  // groups are who * kKinds + kind
+  Growing<int64_t> threads[kThreadColumns];  // each pair once
+  Intervals busy;                            // groups are who * kKinds + kind
   Noted notes[kNotes];
   PatternTables patterns;
   BurstTable edges;

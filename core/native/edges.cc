@@ -188,6 +188,8 @@ nb::dict fold(const nb::dict &codes, const nb::dict &bits, const nb::dict &numbe
   made["patterns"] = to_dict(found.patterns.patterns, kPatternNames);
   made["sizes"] = to_dict(found.patterns.sizes, kSizeNames);
   made["functions"] = to_dict(found.patterns.functions, kFunctionNames);
+  made["lengths"] = to_dict(found.patterns.lengths, kLengthNames);
+  made["threads"] = to_dict(found.threads, kThreadNames);
   made["notes"] = notes;
   made["edges"] = to_tuple(&found.edges);
   return made;
@@ -209,9 +211,9 @@ void bind_edges(nb::module_ &m) {
         "codes: int32 arrays of the text columns, 0 for none; bits: for name, cat, ftype and dir a uint32 array, what\n"
         "each code means (see bits); numbers: int64 arrays; files: codes of file and file2 are below it; limits: see\n"
         "fold_bursts; busy_limit: intervals of one actor and kind; pieces, sizes: the texts of these columns.\n"
-        "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, busy, patterns, sizes\n"
-        "and functions (the tables of patterns.h), notes (name -> row, who, file) and edges, as fold_bursts gives "
-        "them. Raises ValueError on arrays that don't fit together.");
+        "Returns a dict: actors (first row of each), file_codes, file_types, aliases, counts, threads, busy,\n"
+        "patterns, sizes, functions and lengths (the tables of patterns.h), notes (name -> row, who, file) and edges,\n"
+        "as fold_bursts gives them. Raises ValueError on arrays that don't fit together.");
   m.def("fold_bursts", &combine_bursts, nb::arg("parts"), nb::arg("actors"), nb::arg("limits"),
         "Fold the bursts of partial tables into those of one.\n\n"
         "parts: (bursts, extents, times, common codes of its actors, of its files); extents and times are (group,\n"

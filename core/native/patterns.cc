@@ -20,6 +20,17 @@ int64_t binary_digits(int64_t value) {
   return bits;
 }
 
+// The least number that has the first digits of this one.
+int64_t range_of(int64_t value) {
+  const int64_t more = binary_digits(value) - kLengthDigits;
+  return more > 0 ? value >> more << more : value;
+}
+
+// Two codes as one number, and back.
+int64_t packed(FunctionName name) { return static_cast<int64_t>(name.cat) << 32 | name.name; }
+int64_t cat_of(int64_t name) { return name >> 32; }
+int64_t name_of(int64_t name) { return name & UINT32_MAX; }
+
 void add_to(int64_t *sum, int64_t value) { *sum = plus(*sum, value); }
 
 template <size_t Columns>
@@ -97,15 +108,24 @@ void PatternFolder::add_unmoving(int64_t who, int64_t file, int64_t kind, int64_
   add_to(&pattern.seeks, seeks);
 }
 
-void PatternFolder::add_function(int64_t who, int64_t kind, int64_t name, int64_t calls, int64_t failed, int64_t bytes,
-                                 int64_t time_ns) {
-  const uint32_t number = function_keys_.number({who, kind, name});
+void PatternFolder::add_function(int64_t who, int64_t kind, FunctionName name, int64_t calls, int64_t failed,
+                                 int64_t bytes, int64_t time_ns) {
+  const uint32_t number = function_keys_.number({who, kind, packed(name)});
   if (number == functions_.size()) functions_.push_back({});
   Function &function = functions_[number];
   add_to(&function.calls, calls);
   add_to(&function.failed, failed);
   add_to(&function.bytes, bytes);
   add_to(&function.time_ns, time_ns);
+}
+
+void PatternFolder::add_length(int64_t kind, FunctionName name, int64_t bytes, int64_t calls) {
+  const uint32_t number = length_keys_.number({kind, packed(name), range_of(bytes)});
+  if (number == lengths_.size()) lengths_.push_back({0, bytes, bytes});
+  Length &length = lengths_[number];
+  add_to(&length.calls, calls);
+  length.least = std::min(length.least, bytes);
+  length.most = std::max(length.most, bytes);
 }
 
 PatternTables PatternFolder::take() && {
@@ -123,7 +143,13 @@ PatternTables PatternFolder::take() && {
   for (uint32_t i = 0; i < functions_.size(); ++i) {
     const Key &key = function_keys_[i];
     const Function &function = functions_[i];
-    put(made.functions, {key.a, key.b, key.c, function.calls, function.failed, function.bytes, function.time_ns});
+    put(made.functions, {key.a, key.b, cat_of(key.c), name_of(key.c), function.calls, function.failed, function.bytes,
+                         function.time_ns});
+  }
+  for (uint32_t i = 0; i < lengths_.size(); ++i) {
+    const Key &key = length_keys_[i];
+    const Length &length = lengths_[i];
+    put(made.lengths, {key.a, cat_of(key.b), name_of(key.b), key.c, length.calls, length.least, length.most});
   }
   return made;
 }

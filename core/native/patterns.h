@@ -1,6 +1,7 @@
 // How files are used, and what each function was called for: sums of events beside those of bursts.h.
 //
-//     each call -> its pattern (actor, file, direction): order of its offsets, sizes; its function (actor, kind, name)
+//     each call -> its pattern (actor, file, direction): order of its offsets, sizes; its function (actor, kind,
+//     category, name), and the sizes of that in the whole run
 //
 // Invariants: the order is that of the events as they come, which is each thread's own. A line of totals gives the same
 // sums as its calls, but that the alignment of single calls is not in it.
@@ -41,6 +42,7 @@ inline constexpr const char *kSizeNames[kSizeColumns] = {"who", "file", "dir", "
 enum FunctionColumn : size_t {
   kFunctionWho,
   kFunctionKind,
+  kFunctionCat,
   kFunctionName,
   kFunctionCalls,
   kFunctionFailed,
@@ -48,11 +50,31 @@ enum FunctionColumn : size_t {
   kFunctionNs,
   kFunctionColumns
 };
-inline constexpr const char *kFunctionNames[kFunctionColumns] = {"who",    "kind",  "name",   "calls",
-                                                                 "failed", "bytes", "time_ns"};
+inline constexpr const char *kFunctionNames[kFunctionColumns] = {"who",   "kind",   "cat",   "name",
+                                                                 "calls", "failed", "bytes", "time_ns"};
+
+// Calls of a function by the bytes that each moved, in ranges of kLengthDigits significant digits.
+enum LengthColumn : size_t {
+  kLengthKind,
+  kLengthCat,
+  kLengthName,
+  kLengthRange,  // the least number in it; -1: calls whose own sizes are not known
+  kLengthCalls,
+  kLeastLength,
+  kMostLength,
+  kLengthColumns
+};
+inline constexpr const char *kLengthNames[kLengthColumns] = {"kind", "cat", "name", "range", "calls", "least", "most"};
+// Binary ones: a range is narrower than a hundredth of its numbers, and a function has at most some thousand ranges.
+inline constexpr int64_t kLengthDigits = 8;
 
 struct PatternTables {
-  Growing<int64_t> patterns[kPatternColumns], sizes[kSizeColumns], functions[kFunctionColumns];
+  Growing<int64_t> patterns[kPatternColumns], sizes[kSizeColumns], functions[kFunctionColumns], lengths[kLengthColumns];
+};
+
+// The name of a function is its category's code and its own.
+struct FunctionName {
+  int32_t cat, name;
 };
 
 class PatternFolder {
@@ -69,8 +91,10 @@ class PatternFolder {
   // Opens of the file that succeeded, and seeks in it. kind: of calls that move nothing.
   void add_unmoving(int64_t who, int64_t file, int64_t kind, int64_t opens, int64_t seeks);
 
-  void add_function(int64_t who, int64_t kind, int64_t name, int64_t calls, int64_t failed, int64_t bytes,
+  void add_function(int64_t who, int64_t kind, FunctionName name, int64_t calls, int64_t failed, int64_t bytes,
                     int64_t time_ns);
+  // Calls of a function that moved `bytes` each; -1: each call's bytes are not known.
+  void add_length(int64_t kind, FunctionName name, int64_t bytes, int64_t calls);
 
   PatternTables take() &&;
 
@@ -93,14 +117,19 @@ class PatternFolder {
     int64_t calls, failed, bytes, time_ns;
   };
 
+  struct Length {
+    int64_t calls, least, most;
+  };
+
   uint32_t pattern_of(int64_t who, int64_t file, int64_t direction);
   void add_size(uint32_t pattern, int64_t bits, int64_t calls);
 
-  Numbering<Key> pattern_keys_, size_keys_, function_keys_;
+  Numbering<Key> pattern_keys_, size_keys_, function_keys_, length_keys_;
   uint32_t last_pattern_ = 0;
   std::vector<Pattern> patterns_;
   std::vector<int64_t> size_calls_;
   std::vector<Function> functions_;
+  std::vector<Length> lengths_;
 };
 
 }  // namespace tailrace::native

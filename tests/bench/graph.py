@@ -90,8 +90,9 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
     )
     patterns = bursts[[*edge_table.BURST_KEY, "calls"]].assign(**dict.fromkeys(edge_table.PATTERN_SUMS[1:], 0))
     sizes = bursts[edge_table.BURST_KEY].assign(bits=size.bit_length(), calls=np.int64(1))
-    functions = pd.DataFrame({"who": actor, "kind": edge_table.READ, "name": "read", "calls": 1, "failed": 0})
-    functions = functions.assign(bytes=size, time_ns=1000)
+    read = {"kind": edge_table.READ, "cat": "POSIX", "name": "read"}
+    functions = pd.DataFrame({"who": actor, **read, "calls": 1, "failed": 0, "bytes": size, "time_ns": 1000})
+    lengths = pd.DataFrame([{**read, "range": size, "calls": tasks, "least": size, "most": size}])
     facts = pd.DataFrame({"who": writer, "file": np.arange(files), "what": "create", "path": "", "path2": "", **times})
     return edge_table.Partial(
         who=who,
@@ -105,6 +106,8 @@ def made_table(tasks: int, writer: Any, reads: Any) -> edge_table.EdgeTable:
         patterns=patterns,
         sizes=sizes,
         functions=functions,
+        lengths=lengths,
+        threads=pd.DataFrame({"who": actor, "tid": actor}),
         facts=facts,
         process_events=pd.DataFrame(
             {"who": actor[:0], "what": np.empty(0, dtype=object), "pid": actor[:0], "ns": actor[:0]}

@@ -34,7 +34,7 @@ function outcome() {
 function figures() {
   const n = data.numbers, share = ns => n.span_ns ? ` (${shareText(ns / n.span_ns)})` : "", time = ns => timeText(ns / 1e6);
   const rows = [
-    ["Allocation", [count(n.hosts, "host"), count(n.stages, "stage"), count(n.tasks, "task"), count(n.processes, "process", "processes")].join(", ")],
+    ["Allocation", [count(n.hosts, "host"), count(n.stages, "stage"), count(n.tasks, "task"), count(n.processes, "process", "processes"), count(n.threads, "thread")].join(", ")],
     ["Data set", `${count(n.all_files, "file")}, ${numberText(n.files)} of them data; ${bytesText(n.read_bytes)} read, ${bytesText(n.written_bytes)} written`],
     ["Time", `${time(n.span_ns)}; at least one call on a file was running for ${time(n.io_ns)}${share(n.io_ns)}`],
     ["of it reading", `${time(n.read_ns)}${share(n.read_ns)}; writing ${time(n.write_ns)}${share(n.write_ns)}; metadata ${time(n.metadata_ns)}${share(n.metadata_ns)}`],
@@ -42,7 +42,17 @@ function figures() {
     ["Bandwidth", n.io_ns ? `${bytesText((n.read_bytes + n.written_bytes) / (n.io_ns / 1e9))}/s while calls on files ran` : ""],
     ["Processor", n.processor_ns === null ? "unknown" : `${time(n.processor_ns)} in all processes`],
   ];
-  byId("figures").append(facts(rows.filter(([, words]) => words)), queryBox("With each function's calls, sizes and bandwidth", shell("tailrace info {run} --summary")));
+  byId("figures").append(facts(rows.filter(([, words]) => words)), queryBox("The same on a terminal", shell("tailrace info {run} --summary")));
+  functionTable();
+}
+
+function functionTable() {
+  const size = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : bytesText(r[key]), "num", "bytes"];
+  table(byId("function-table"), "Functions, by the time in their calls", [
+    ["Function", r => r.name], ["Layer", r => r.layer, null, "keep"], countColumn("Calls", "calls"), ["Time in calls", r => r.time_ns / 1e6, r => timeText(r.time_ns / 1e6), "num", "ms"],
+    ["Bytes", r => r.bytes, r => r.bytes ? bytesText(r.bytes) : "–", "num", "bytes"], size("Least", "min"), size("25%", "p25"), size("Median", "median"), size("75%", "p75"), size("Largest", "max"),
+    ["Bandwidth", r => r.bandwidth ?? -1, r => r.bandwidth === null ? "–" : `${bytesText(r.bandwidth)}/s`, "num", "bytes per s"],
+  ], data.functions, 15);
 }
 
 const valueText = item => data.numbers[item.key] === null ? "unknown" : UNITS[item.unit](data.numbers[item.key]);
