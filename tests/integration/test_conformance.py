@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -574,3 +575,65 @@ def test_cwl(tmp_path: Path) -> None:
     how = Adapter("cwltool", version, run, retries=False, place=place, task_files=("out/*/data/*",))
     # A job is declared when it is over.
     assert_all_but_the_task_that_never_ran(judged(how, tmp_path))
+
+
+# Luigi
+
+LUIGI = """
+import json
+import subprocess
+from pathlib import Path
+
+import luigi
+
+rows = json.loads(Path("steps.json").read_text())
+
+class Step(luigi.Task):
+    name = luigi.Parameter()
+
+    @property
+    def row(self):
+        return next(row for row in rows if (row["stage"], row["name"]) == (self.task_family, self.name))
+
+    @property
+    def retry_count(self):
+        return 2 if self.row["how"] == "once" else 1
+
+    def requires(self):
+        before = [row for row in rows if row["out"] in self.row["inputs"]]
+        return [classes[row["stage"]](name=row["name"]) for row in before]
+
+    def output(self):
+        return luigi.LocalTarget(self.row["out"])
+
+    def run(self):
+        subprocess.run(["sh", "step.sh", self.row["out"], self.row["how"], *self.row["inputs"]], check=True)
+
+classes = {row["stage"]: type(row["stage"], (Step,), {"__module__": __name__}) for row in rows}
+"""
+LUIGI_SETTINGS = """
+[scheduler]
+retry_delay = 0
+[worker]
+keep_alive = true
+wait_interval = 0.1
+wait_jitter = 0
+max_keep_alive_idle_duration = 2
+"""
+
+
+def test_luigi(tmp_path: Path) -> None:
+    luigi = pytest.importorskip("luigi", reason="needs Luigi: pip install luigi")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        (folder / "steps.json").write_text(json.dumps([asdict(step) for step in workflow]))
+        (folder / "flow.py").write_text(LUIGI)
+        (folder / "luigi.cfg").write_text(LUIGI_SETTINGS)
+        words = ["-m", "tailrace.luigi", "--module", "flow", "--local-scheduler", "--workers", "2", "after"]
+        done = program([sys.executable, *words, "--name", "all"], folder, PYTHONPATH=str(folder))
+        assert "1 failed" in done.stderr and "tracing into" in done.stderr, done.stderr
+        (run_dir,) = (folder / "tailrace-runs").iterdir()
+        return run_dir
+
+    verdict = judged(Adapter("Luigi", luigi.__version__, run), tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)
