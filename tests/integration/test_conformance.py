@@ -637,3 +637,44 @@ def test_luigi(tmp_path: Path) -> None:
 
     verdict = judged(Adapter("Luigi", luigi.__version__, run), tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
+
+
+# executorlib
+
+EXECUTORLIB = """
+import subprocess
+import tailrace.executorlib
+from executorlib import SingleNodeExecutor
+
+def named(name):
+    def call(words, *before):
+        import subprocess
+        subprocess.run(words, check=True)
+    call.__name__ = name
+    return call
+
+if __name__ == "__main__":
+    tailrace.executorlib.trace()
+    with SingleNodeExecutor(max_cores=2, hostname_localhost=True) as executor:
+        made = {}
+        for stage, out, inputs, words in @STEPS@:
+            made[out] = executor.submit(named(stage), words, *[made[path] for path in inputs])
+        for future in made.values():
+            future.exception()
+"""
+
+
+def test_executorlib(tmp_path: Path) -> None:
+    executorlib = pytest.importorskip("executorlib", reason="needs executorlib: pip install executorlib")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rows = [(step.stage, step.out, step.inputs, step.words) for step in workflow]
+        (folder / "flow.py").write_text(EXECUTORLIB.replace("@STEPS@", repr(rows)))
+        done = program([sys.executable, "flow.py"], folder)
+        assert done.returncode == 0 and "tracing into" in done.stderr, done.stderr
+        (run_dir,) = (folder / "tailrace-runs").iterdir()
+        return run_dir
+
+    # It tries a call again only when its worker was lost.
+    verdict = judged(Adapter("executorlib", executorlib.__version__, run, retries=False, files=False), tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)

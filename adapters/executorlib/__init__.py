@@ -1,0 +1,23 @@
+"""Tracing for executorlib: the I/O of every call is tagged with workflow, function, call and try.
+
+    import tailrace.executorlib
+    tailrace.executorlib.trace()
+
+    calls.py      what is replaced in the program's process, and what is declared of each call
+    worker.py     a call with its tags, as it is sent to a worker
+    manager.py    for `tailrace managers`
+
+Every worker imports this package, so the rest is imported on first use.
+"""
+
+from typing import Any
+
+__all__ = ["trace"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "trace":
+        from tailrace.executorlib.calls import trace
+
+        return trace
+    raise AttributeError(f"module 'tailrace.executorlib' has no attribute {name!r}")
