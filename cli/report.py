@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tailrace.analyzer.util.formatting import visible
+from tailrace.cli.lines import put_json
 from tailrace.cli.opening import open_run
-from tailrace.cli.options import scheduler_option
+from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import FindingError, UsageError
 from tailrace.integrations.messages import say
 
@@ -33,6 +34,7 @@ ANY = "any"
 )
 @click.option("--after", metavar="DAY", help="Of a store: only runs that began on this day or later (2026-11-22).")
 @click.option("--before", metavar="DAY", help="Of a store: only runs that began on this day or earlier.")
+@format_option
 @click.option("--flux-workers", type=int, metavar="N", help="Analyse with N Dask workers, started as one Flux job.")
 @scheduler_option
 def command(
@@ -41,19 +43,24 @@ def command(
     kinds: tuple[str, ...],
     after: str | None,
     before: str | None,
+    form: str,
     flux_workers: int | None,
 ) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost.
 
     Of a store (`tailrace index`), show its runs by user, project, application, file system and day, where their I/O
     time goes, what failed, and the worst patterns.
+
+    --format json prints what the report is made from; its keys may change from one version to the next.
     """
     from tailrace.analyzer.runstore import parts
 
+    if html is not None and form == "json":
+        raise UsageError("--html writes the page, --format json prints what is in it: give one of them")
     if parts.is_store(directory):
         if kinds:
             raise UsageError("--fail-on goes with a run")
-        _store(directory, html, after, before)
+        _store(directory, html, form, after, before)
         return
     if after is not None or before is not None:
         raise UsageError("--after and --before go with a store")
@@ -65,7 +72,7 @@ def command(
     with _cluster(run.path, flux_workers):
         data = summary.collect(run)
         found = [one for one in run.findings() if any(_meets(one, kind) for kind in wanted)] if wanted else []
-    _show(data, html)
+    _show(data, html, form)
     if found:
         raise FindingError(f"{run.path}: {'; '.join(f'{one.kind}: {one.title}' for one in found)}")
 
@@ -88,7 +95,10 @@ def _meets(finding: Finding, kind: str) -> bool:
     return kind in (finding.kind, finding.about) or (kind == ANY and finding.about not in ("note", "quality"))
 
 
-def _show(data: dict[str, Any], html: Path | None) -> None:
+def _show(data: dict[str, Any], html: Path | None, form: str) -> None:
+    if form == "json":
+        put_json(data)
+        return
     if html is None:
         from rich.console import Console
 
@@ -105,12 +115,15 @@ def _show(data: dict[str, Any], html: Path | None) -> None:
     click.echo(f"{visible(str(html))}: open it in a browser", err=True)
 
 
-def _store(directory: Path, html: Path | None, after: str | None, before: str | None) -> None:
+def _store(directory: Path, html: Path | None, form: str, after: str | None, before: str | None) -> None:
     from tailrace.analyzer.report import store_page
     from tailrace.analyzer.runstore import overview
     from tailrace.analyzer.runstore.store import Store
 
     data = overview.collect(Store(directory), after, before)
+    if form == "json":
+        put_json(data)
+        return
     if html is not None:
         try:
             store_page.write_store_page(data, html)

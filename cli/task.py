@@ -49,6 +49,7 @@ def command(directory: Path, task: str, form: str, strict: bool) -> None:
         return
     _head(profile)
     _time(profile)
+    _requests(profile)
     _differences(profile)
     _processes(profile.processes, profile.t0_ns)
     _data("Read", "written by", profile.inputs)
@@ -102,6 +103,17 @@ def _time(profile: TaskProfile) -> None:
         "" if profile.max_rss_bytes is None else f", at most {bytes_text(profile.max_rss_bytes)} of memory a process"
     )
     put(f"{moved}{failed}{memory}", 2)
+
+
+def _requests(profile: TaskProfile) -> None:
+    from tailrace.analyzer.insights.profile_text import asked_and_used
+
+    rows = asked_and_used(profile)
+    if rows:
+        put()
+        put("Requested and used:")
+    for name, asked, used in rows:
+        put(f"{name}: {asked} requested, {used or 'unknown'} used", 2)
 
 
 CALL_KINDS = {

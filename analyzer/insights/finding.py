@@ -45,6 +45,7 @@ class Match:
     title: a sentence; names: what to put into the rule's query, a string as one literal name, a list as arguments;
     cost_ns, cost_bytes: 0 where not known; estimate: whether cost_ns is one; count: how many cases; evidence: rows of
     the analysis, those that cost most; query: a template in place of the rule's, where that one can't show the case;
+    advice: in place of the rule's, where that one is of no use;
     tasks: what it is drawn from (positions in `Inputs.tasks`); empty where it is not drawn from what tasks did.
     """
 
@@ -56,6 +57,7 @@ class Match:
     count: int = 1
     evidence: Sequence[Row] = ()
     query: str = ""
+    advice: str = ""
     tasks: Collection[int] = ()
 
 
@@ -137,7 +139,7 @@ class Rule:
                 kind=self.kind,
                 about=self.about,
                 title=f"{match.title} ({'; '.join(doubts)})" if doubts else match.title,
-                advice=self.advice,
+                advice=match.advice or self.advice,
                 query=self.query_of(found.directory, match.names, match.query),
                 cost_ns=match.cost_ns,
                 cost_bytes=match.cost_bytes,

@@ -87,6 +87,12 @@ class Inputs(Tabular):
         """From the first event of the run to the last."""
         return self.end_ns - self.start_ns
 
+    @property
+    def managed(self) -> bool:
+        """Whether a workflow manager declared tasks."""
+        declared = self.tables.get("declared_tasks")
+        return declared is not None and len(declared) > 0
+
     def cover(self, *kinds: int) -> intervals.Cover:
         """When each task was inside calls of these kinds (positions in `edges.KINDS`)."""
         return cover_of(self.busy, kinds, len(self.tasks))

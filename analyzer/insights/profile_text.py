@@ -48,6 +48,9 @@ def markup(profile: TaskProfile) -> str:
     parts: list[object] = [html.table(("", ""), facts)]
     if times := _times(profile):
         parts += [html.heading("Where its time went"), html.table(("", "time"), times, ("time",))]
+    if asked := asked_and_used(profile):
+        head = ("", "requested", "used")
+        parts += [html.heading("Requested and used"), html.table(head, asked, head[1:])]
     parts += _processes(profile)
     for title, other, rows in (("Read", "written by", profile.inputs), ("Wrote", "read by", profile.outputs)):
         if rows:
@@ -87,6 +90,25 @@ def _family(profile: TaskProfile) -> list[tuple[str, list[str]]]:
         ("on the critical path after", path[0]),
         ("on the critical path before", path[1]),
     ]
+
+
+def asked_and_used(profile: TaskProfile) -> list[tuple[str, str, str]]:
+    """Resource, what the task requested of it and what it used ("" where unknown), where its manager says."""
+    ran = None if profile.begin_ns is None or profile.end_ns is None else profile.end_ns - profile.begin_ns
+    used = {
+        "cores": "" if profile.cores_used is None else f"{profile.cores_used:.3g}",
+        "memory_bytes": "" if profile.max_rss_bytes is None else f"{bytes_text(profile.max_rss_bytes)} a process",
+        "time_s": "" if ran is None else time_text(ran),
+    }
+    return [
+        (name.partition("_")[0], _amount(name, value), used.get(name, "")) for name, value in profile.requested.items()
+    ]
+
+
+def _amount(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return bytes_text(value)
+    return time_text(value * 1e9) if name.endswith("_s") else f"{value:g}"
 
 
 def _processes(profile: TaskProfile) -> list[html.Html]:

@@ -28,7 +28,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights, profile_text
 from tailrace.analyzer.insights.file_history import commands, row_of
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model import dataflow, outcomes, waits
+from tailrace.analyzer.model import dataflow, outcomes, requests, waits
 from tailrace.analyzer.store import engine, processes
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
@@ -116,6 +116,8 @@ class TaskProfile:
 
     status: the manager's word, or None; waits: columns of `waits.TIMES`; calls_ns: time in calls by kind
     (edge_table.KINDS), and computing: the rest of the time between its first and last call.
+    requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
+    its first and last call, None where a process of it also ran other tasks.
     path_ns: its part of the critical path, slack_ns: how much longer it could have taken.
     """
 
@@ -139,6 +141,8 @@ class TaskProfile:
     read_bytes: int
     written_bytes: int
     max_rss_bytes: int | None
+    requested: dict[str, float]
+    cores_used: float | None
     processes: list[Process]
     inputs: list[Data]
     outputs: list[Data]
@@ -185,6 +189,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         "children": names.linked(key, "dep", "task"),
         "t0_ns": inputs.start_ns,
         "waits": _waits(run, key),
+        "requested": requests.of(run).get(key, {}),
         **_outcome(run, key),
     }
     if code is None:
@@ -214,6 +219,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         read_bytes=int(own["read_bytes"].sum()),
         written_bytes=int(own["written_bytes"].sum()),
         max_rss_bytes=max(memory, default=None),
+        cores_used=_cores_used(rows, int(row["end_ns"]) - int(row["start_ns"])),
         processes=rows,
         inputs=_data(inputs, code, edge_table.READ),
         outputs=_data(inputs, code, edge_table.WRITE),
@@ -228,7 +234,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
 
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("begin_ns", "end_ns", "max_rss_bytes", "slack_ns")),
+    **dict.fromkeys(("begin_ns", "end_ns", "max_rss_bytes", "cores_used", "slack_ns")),
     **dict.fromkeys(("failed_calls", "read_bytes", "written_bytes", "path_ns", "siblings"), 0),
     **{name: {} for name in ("calls_ns", "calls")},
     **{name: [] for name in ("processes", "inputs", "outputs", "before", "after")},
@@ -388,6 +394,12 @@ def _processes(inputs: Inputs, code: int, mine: Ints) -> list[Process]:
             )
         )
     return sorted(out, key=lambda one: (one.begin_ns or 0, one.pid))
+
+
+def _cores_used(rows: Sequence[Process], duration_ns: int) -> float | None:
+    times = [None if one.shared else one.cpu_ns for one in rows]
+    known = [time for time in times if time is not None]
+    return sum(known) / duration_ns if known and len(known) == len(times) and duration_ns > 0 else None
 
 
 def _whole(row: Row, name: str) -> int | None:

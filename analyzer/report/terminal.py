@@ -67,6 +67,7 @@ PART_WORDS = {
     "startup": "starting up before the first task",
     "stop": "stopping after the last task",
 }
+UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}
 STATUS_STYLES = {
     "observed": "green",
@@ -176,7 +177,8 @@ def critical_text(critical: JsonObject) -> str:
     span = critical["makespan_ms"]
     if not span:
         return "Critical path: nothing ran."
-    shares = ((critical["parts_ms"][name] / span, PART_WORDS[name]) for name in PART_WORDS)
+    words = PART_WORDS if critical["managed"] else {**PART_WORDS, "gap": UNMANAGED_GAP}
+    shares = ((critical["parts_ms"][name] / span, words[name]) for name in words)
     parts = ", ".join(f"{share:.0%} {words}" for share, words in shares if share >= 0.005)
     bound = time_text(critical["bound_ms"] * 1e6)
     text = f"Critical path: {time_text(span * 1e6)}, of it {parts}; the longest chain of work is {bound}."

@@ -17,7 +17,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.file_history import commands
-from tailrace.analyzer.model import dataflow, outcomes, waits
+from tailrace.analyzer.model import dataflow, outcomes, requests, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
@@ -27,6 +27,8 @@ from tailrace.analyzer.util.types import Ints, Row
 LOG = re.compile(r"\.(out|err|log|stdout|stderr)$|(^|/)(stdout|stderr|slurm-[^/]*\.out)$")
 """The name of a file that holds what a program printed."""
 FACTS = ("t0_ns", "t1_ns", "exit", "signal", "maxrss_kib", "utime_ns", "stime_ns")
+_ASKED = {"cores": ("cores", 1), "memory_bytes": ("memory", 1), "time_s": ("time", 1000)}
+"""Resource -> its name on the page, and how many of the page's units one is."""
 WAITS = ("data_ns", "upstream_ns", "order_ns", "queue_ns", "start_ns", "run_ns")
 
 
@@ -71,20 +73,17 @@ def add_files(m: Model, rows: Sequence[JsonObject], files: JsonObject, task_row:
 
 
 def add_waits(run: AnalyzedRun, m: Model, rows: Sequence[JsonObject], row_of: Mapping[tuple[str, str], int]) -> None:
-    """Adds to the rows of declared tasks `waits`: the times `WAITS` in ms, null where unknown; and cores, where the
-    manager says how many were allocated."""
+    """Adds to the rows of declared tasks `waits`: the times `WAITS` in ms, null where unknown; and `asked`: what the
+    task asked its manager for, where it says so: cores, memory (bytes), time (ms)."""
     table = waits.table(run, m)
     columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in WAITS]
     for key, *times in zip(outcomes.task_keys(table), *columns, strict=True):
         if row_of.get(key, -1) >= 0 and any(time is not None for time in times):
             rows[row_of[key]]["waits"] = [None if time is None else ms(time) for time in times]
-    tasks = run.declared_tasks
-    if "cores" not in tasks:
-        return
-    keys = zip(tasks["workflow"].fillna("").astype(str), tasks["task"].astype(str), strict=True)
-    for key, cores in zip(keys, tasks["cores"].tolist(), strict=True):
-        if row_of.get(key, -1) >= 0 and not pd.isna(cores) and cores > 0:
-            rows[row_of[key]]["cores"] = int(cores)
+    for key, asked in requests.of(run).items():
+        shown = {ours: asked[name] * scale for name, (ours, scale) in _ASKED.items() if name in asked}
+        if shown and row_of.get(key, -1) >= 0:
+            rows[row_of[key]]["asked"] = shown
 
 
 def add_processes(

@@ -41,7 +41,9 @@ def survey() -> FakeRun:
             {"stage": "use", "task": task, "status": "failed" if bad else "done", "tries": 1 + bad, "error": error}
         )
     s.read("/out/3.dat", stage="use", task="use-0", pid=20)
-    times = {"workflow": "w", "name": None, "parent": None, "cores": 4, "t_submit_ns": T0_NS, "t_launch_ns": T0_NS + MS}
+    times: dict[str, Any] = {"workflow": "w", "name": None, "parent": None, "cores": 4}
+    times |= {"t_submit_ns": T0_NS, "t_launch_ns": T0_NS + MS}
+    times["annotations"] = {"requested": {"memory_bytes": 8 << 20, "time_s": 10, "queue": "long"}}
     tasks = pd.DataFrame([{**times, "t_end_ns": T0_NS + 900 * MS, **end} for end in ends])
     rows = [
         {
@@ -162,7 +164,13 @@ def test_a_task_tells_its_story(surveyed: Opened) -> None:
     said = facts(page)
     assert f"Error ValueError: {NAMES[0]}" in said and "Outcome failed Tries 2" in said
     assert "'<script>alert(1)</script>' --part=3" in said and "exit code 1" in said and "2.00 MiB" in said
-    assert "Cores used 3.00 of 4 allocated Memory, largest process 2.00 MiB" in said, "6 ms of processor time in 2 ms"
+    used = (
+        "Cores used 3.00 of 4 requested Memory, largest process 2.00 MiB of 8.00 MiB requested Time 2.00 ms of 10.0 s"
+    )
+    assert used in said, "6 ms of processor time in 2 ms"
+    rows = [row.split("\t") for row in page.tab.locator("#request-table tbody tr").all_inner_texts()]
+    (used_stage,) = [row[1:] for row in rows if row[0] == "use"]
+    assert used_stage[:2] + used_stage[3:6] == [str(READERS), "4", "8.00 MiB", "2.00 MiB", "10.0 s"]
     assert "Logs /out/3.err" in said and f"tailrace task /runs/story {BAD}" in said
     go(page, f"#panel=task:use-{READERS - 1}", fresh=False)
     assert "Files it read, bytes by it /mid/shared" in facts(page), "of eight readers each has the file"

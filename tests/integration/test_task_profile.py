@@ -40,6 +40,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tags = ("workflow=w", "stage=part", f"task={number}")
         traced(*python, "part.py", f"part{number}", tags=tags, check=number != 5)
     traced(*python, "sum.py", tags=("workflow=w", "stage=sum", "task=s"))
+    asked = {"cores": 2, "memory_bytes": 512 << 20, "time_s": 60, "queue": "long", "gpus": 0}
+    task = {"type": "task", "workflow": "w", "stage": "part", "task": "2", "deps": [], "inputs": [], "outputs": []}
+    (folder / "run" / "declared").mkdir(exist_ok=True)
+    (folder / "run" / "declared" / "by-hand.jsonl").write_text(
+        json.dumps({**task, "annotations": {"requested": asked}}) + "\n"
+    )
     return folder
 
 
@@ -66,6 +72,19 @@ def test_processes_and_time(work: Path) -> None:
     events = run.read(["dur", "cat"], task="1", workflow="w")
     calls = events[events["cat"] != "PROCESS"]["dur"]
     assert [call.duration_ns for call in part.slowest] == calls.sort_values(ascending=False).head(10).tolist()
+
+
+def test_what_it_requested_and_used(work: Path) -> None:
+    run = tailrace.open(work / "run")
+    part = run.task("2")
+    assert part.requested == {"cores": 2, "memory_bytes": 512 << 20, "time_s": 60} and run.task("1").requested == {}
+    (one,) = part.processes
+    assert part.begin_ns is not None and part.end_ns is not None and one.cpu_ns is not None
+    assert part.cores_used == one.cpu_ns / (part.end_ns - part.begin_ns)
+    said = " ".join(run_cli("task", work / "run", "2", cwd=work).stdout.split())
+    assert f"Requested and used: cores: 2 requested, {part.cores_used:.3g} used memory: 512 MiB requested, " in said
+    assert "a process used time: 60.0 s requested, " in said
+    assert "Requested and used" in part._repr_html_()
 
 
 def test_only_the_odd_one_is_set_apart(work: Path) -> None:

@@ -115,7 +115,18 @@ def critical_path() -> FakeRun:
     story = Story()
     task(story, "a", 0, 100, writes="/a")
     task(story, "b", 600, 700, reads="/a", writes="/big", io=40)
-    return story.run()
+    return story.run(**declared(("a", "b", "file")))
+
+
+def test_advice_about_gaps_names_workers_only_where_a_manager_has_some() -> None:
+    story = Story()
+    task(story, "a", 0, 100, writes="/a")
+    task(story, "b", 600, 700, reads="/a", writes="/big", io=40)
+    said = {}
+    for managed, tables in {False: {}, True: declared(("a", "b", "file"))}.items():
+        (gap,) = [one for one in insights(story.run(**tables)).findings() if one.kind == "critical path gaps"]
+        said[managed] = gap.advice
+    assert "workers" in said[True] and "script" in said[False] and "workers" not in said[False]
 
 
 def dependency_without_data() -> FakeRun:

@@ -14,6 +14,12 @@ LEAST = Threshold(1, "% of the makespan")
 LEAST_MS = Threshold(50, "ms in all")
 """About what the start of one interpreter takes: in a run of a few programs that is all the gap there is."""
 
+UNMANAGED = (
+    "Look at what the script that starts the programs does in between (sleeping, waiting, computing of its own), start"
+    " a program as soon as its input is there, and make programs fewer and longer."
+)
+"""The advice where no workflow manager starts the tasks."""
+
 
 def find(found: Analyses) -> Iterator[Match]:
     """The gaps of the path, as one match."""
@@ -25,6 +31,7 @@ def find(found: Analyses) -> Iterator[Match]:
         title=f"No task on the critical path made a call for {time_text(gap)} of {time_text(makespan)}; the longest gap"
         f" is {time_text(longest)}, {_place(found)}",
         cost_ns=gap,
+        advice="" if found.inputs.managed else UNMANAGED,
         evidence=_longest(found),
         tasks={int(task) for task in found.critical.path["task"] if task >= 0},
     )

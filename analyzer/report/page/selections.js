@@ -33,11 +33,14 @@ function commandsOf(t) {
     : block("Worker, shared with other tasks", shared);
 }
 
-// What it used beside what the manager gave it.
+// What it used beside what it asked its manager for.
+const coresUsed = t => t.cpu !== null && t.cpu !== undefined && t.dur > 0 ? t.cpu / t.dur : null;
 function usedFacts(t) {
-  const used = t.cpu !== null && t.cpu !== undefined && t.dur > 0 ? three(t.cpu / t.dur) : "", rows = [];
-  if (used || t.cores) rows.push(["Cores used", `${used || "unknown"}${t.cores ? ` of ${numberText(t.cores)} allocated` : ""}`]);
-  if (t.rss) rows.push(["Memory, largest process", bytesText(t.rss)]);
+  const asked = t.asked || {}, used = coresUsed(t), rows = [];
+  const beside = (words, text) => `${words || "unknown"}${text ? ` of ${text} requested` : ""}`;
+  if (used !== null || asked.cores) rows.push(["Cores used", beside(used === null ? "" : three(used), asked.cores && numberText(asked.cores))]);
+  if (t.rss || asked.memory) rows.push(["Memory, largest process", beside(t.rss ? bytesText(t.rss) : "", asked.memory && bytesText(asked.memory))]);
+  if (asked.time) rows.push(["Time", beside(timeText(t.dur), timeText(asked.time))]);
   return rows;
 }
 

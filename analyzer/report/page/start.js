@@ -10,6 +10,7 @@ function sectionQueries() {
   queryButton("heat-query", "Heat maps", "Bytes of each access, spread over the time of its calls; a cell has a query of its own.", shell("tailrace query {run} --by stage,path,dir --agg sum:size"), "summary.collect(run)['heat']");
   queryButton("stages-query", "Stages", "One row a stage; a stage has a query of its own.", shell("tailrace query {run} --by stage,dir,cat --agg sum:size --agg sum:dur --agg count"), "stages.table(run)");
   queryButton("access-query", "Kinds of access", "Each access's offsets, sizes and calls, from the edge table; a file has its own by tailrace file.", shell("tailrace query {run} --by stage,dir --agg sum:size --agg count --agg p50:size"), "summary.collect(run)['access']");
+  queryButton("regions-query", "Regions", "One row for each path of regions; run.regions also has them by rank, stage or task, and by epoch and step.", "", "run.regions.table()");
   queryButton("waits-query", "Where the tasks' time went", "Each declared task's time from its submission to its end, split into waiting and running.", shell("tailrace report {run}"), "waits.table(run)");
   queryButton("files-query", "Files", "Bytes moved by each file; a file has a query of its own.", shell("tailrace query {run} --by path,dir --agg sum:size --agg count --sort sum_size"), "stages.file_fates(dataflow.model(run))");
   queryButton("histories-query", "Files written more than once", "Each version of a file that was written, without those that their own writers replaced before a first read.", shell("tailrace graph {run} --level task --format json"), "histories.histories(dataflow.model(run))");
@@ -35,7 +36,9 @@ accessMatrix();
 footprint();
 stageTable();
 outcomeTable();
+regionTable();
 waitTable();
+requestTable();
 fileTable();
 historyFigure();
 historyTable();

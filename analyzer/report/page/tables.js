@@ -83,6 +83,39 @@ function outcomeTable() {
   if (total > rows.length) byId("outcomes-cut").textContent = `The first ${numberText(rows.length)} of ${numberText(total)}; the query has the others.`;
 }
 
+// The program's own regions. Steps are too many for a page; the query has them.
+function regionTable() {
+  const {rows, total} = data.regions;
+  if (!rows.length) { byId("regions").hidden = true; return; }
+  const time = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num", "ms"];
+  table(byId("region-table"), "Regions", [
+    ["Region", r => r.region], ["Category", r => r.category || ""], countColumn("Times", "count"), time("Time", "time_ms"), time("I/O", "io_ms"),
+    bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), time("Unoverlapped I/O", "unoverlapped_ms"), time("of the application", "unoverlapped_app_ms"),
+    ["Never ended", r => r.open, r => numberText(r.open), "num"],
+  ], rows, 15);
+  if (total > rows.length) byId("regions-cut").textContent = `The first ${numberText(rows.length)} of ${numberText(total)}; the query has the others.`;
+}
+
+// What the tasks of each stage asked for, beside the most that one of them used.
+function requestTable() {
+  const stages = new Map();
+  for (const t of data.tasks.rows) if (t.asked) {
+    const row = stages.get(t.stage) || {stage: t.stage, tasks: 0, cores: null, cores_used: null, memory: null, memory_used: null, time: null, time_used: null};
+    const most = (key, value) => { if (value !== null && value !== undefined) row[key] = Math.max(row[key] ?? 0, value); };
+    row.tasks += 1;
+    for (const key of ["cores", "memory", "time"]) most(key, t.asked[key]);
+    most("cores_used", coresUsed(t)); most("memory_used", t.rss); most("time_used", t.dur);
+    stages.set(t.stage, row);
+  }
+  if (!stages.size) { byId("requests-part").hidden = true; return; }
+  const column = (title, key, text, unit) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : text(r[key]), "num", unit];
+  table(byId("request-table"), "What the tasks of each stage requested and used", [
+    ["Stage", r => stageName(r.stage), r => stageLink(r.stage)], countColumn("Tasks", "tasks"),
+    column("Cores requested", "cores", numberText), column("used", "cores_used", three), column("Memory requested", "memory", bytesText, "bytes"), column("used", "memory_used", bytesText, "bytes"),
+    column("Time requested", "time", timeText, "ms"), column("used", "time_used", timeText, "ms"),
+  ], [...stages.values()], 15);
+}
+
 function waitTable() {
   if (!data.waits.length) { byId("waits").hidden = true; return; }
   const column = (title, key) => [title, r => r[key] ?? -1, r => r[key] === null ? "–" : timeText(r[key]), "num", "ms"];
