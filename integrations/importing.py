@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ class Importer:
     what: str
     recognizes: Callable[[Path], bool]
     read: Callable[[Path], ImportedWorkflow]
+
+
+def local_moment(text: str | None) -> int | None:
+    """A local time as a manager prints it, ns since the epoch; None where it is none, as its words for unknown are."""
+    try:
+        return int(datetime.fromisoformat(text or "").timestamp()) * 1_000_000_000
+    except ValueError:
+        return None
 
 
 def importer_of(source: Path, kind: str | None, importers: Iterable[Importer]) -> Importer:

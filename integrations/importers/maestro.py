@@ -7,12 +7,11 @@ with `_*`. An instance is named as its script is: make_N.10.
 
 import csv
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, local_moment
 
 _METADATA = Path("meta/metadata.yaml")
 _STATUS = "status.csv"
@@ -84,7 +83,7 @@ def _task(step: str, name: str, after: tuple[str, ...], row: Mapping[str, str]) 
     state = row.get("State", "")
     status = _STATES.get(state, "")
     restarts = row.get("Number Restarts", "")
-    submitted, started = _moment(row.get("Submit Time")), _moment(row.get("Start Time"))
+    submitted, started = local_moment(row.get("Submit Time")), local_moment(row.get("Start Time"))
     # Maestro calls the steps behind a failed one failed, too.
     never_ran = status == "failed" and bool(after) and submitted is None and started is None
     status = "dep_failed" if never_ran else status
@@ -95,20 +94,12 @@ def _task(step: str, name: str, after: tuple[str, ...], row: Mapping[str, str]) 
         after=after,
         t_submit_ns=submitted,
         t_start_ns=started,
-        t_end_ns=_moment(row.get("End Time")),
+        t_end_ns=local_moment(row.get("End Time")),
         status=status,
         tries=0 if never_ran else 1 + int(restarts) if restarts.isdigit() else 1,
         error=f"Maestro's state {state}" if status not in ("", "done") else None,
         annotations={"job": row["Job ID"]} if row.get("Job ID") else {},
     )
-
-
-def _moment(text: str | None) -> int | None:
-    """Local time; "--:--:--" where it is not known."""
-    try:
-        return int(datetime.fromisoformat(text or "").timestamp()) * 1_000_000_000
-    except ValueError:
-        return None
 
 
 IMPORTER = Importer("maestro", "the folder of a Maestro study", recognizes, read)

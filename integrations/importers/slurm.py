@@ -8,11 +8,10 @@ themselves.
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 
 from tailrace.errors import UsageError
-from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
+from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer, local_moment
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=")
 _WAITS = re.compile(r"(after\w*|singleton):?([0-9_+:\[\]*]*)")
@@ -80,22 +79,14 @@ def _task(job: Job, known: set[str]) -> ImportedTask:
         stage=job.get("JobName", "job"),
         after=tuple(waits),
         vias=waits,
-        t_submit_ns=_moment(job.get("SubmitTime")),
-        t_start_ns=_moment(job.get("StartTime")),
-        t_end_ns=_moment(job.get("EndTime")) if status else None,
+        t_submit_ns=local_moment(job.get("SubmitTime")),
+        t_start_ns=local_moment(job.get("StartTime")),
+        t_end_ns=local_moment(job.get("EndTime")) if status else None,
         status=status,
         tries=0 if never else 1 + int(job.get("Restarts") or 0),
         error=(f"signal {signal}" if signal not in ("", "0") else f"exit code {code}") if status == "failed" else None,
         requested={"cores": int(job["NumCPUs"])} if job.get("NumCPUs", "").isdigit() else {},
     )
-
-
-def _moment(text: str | None) -> int | None:
-    """Local time; "Unknown" and "N/A" where it is not known."""
-    try:
-        return int(datetime.fromisoformat(text or "").timestamp()) * 1_000_000_000
-    except ValueError:
-        return None
 
 
 IMPORTER = Importer("slurm", "jobs of Slurm (scontrol show job)", recognizes, read)
