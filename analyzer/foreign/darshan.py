@@ -21,7 +21,7 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
 from tailrace.analyzer.util import child
 from tailrace.analyzer.util.exit_codes import signal_text
 from tailrace.analyzer.util.losses import Loss
@@ -129,18 +129,11 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         raise TraceError(
             f"{root}: Darshan's logs are read by PyDarshan, which is missing: pip install 'tailrace[darshan]'"
         ) from error
-    imported, starts = Imported(), Starts()
-    for number, path in enumerate(paths):
-        made = target / f"darshan.{number}.pfw.gz"
-        found = _in_child(partial(_convert, backend, root, path, made, imported, starts))
-        if isinstance(found, int):
-            made.unlink(missing_ok=True)
-            imported.add_unreadable(root, path, f"{path}: PyDarshan's library crashed on it ({signal_text(found)})")
-        elif isinstance(found, TraceError):
-            raise found
-        else:
-            imported, starts = found
-    return imported
+
+    def one(path: Path, made: Path, imported: Imported, starts: Starts) -> _Converted:
+        return _in_child(path, partial(_convert, backend, root, path, made, imported, starts))
+
+    return convert_each(root, paths, target, "darshan", one)
 
 
 _Converted = tuple[Imported, Starts]
@@ -151,38 +144,40 @@ def _convert(backend: Any, root: Path, path: Path, made: Path, imported: Importe
     try:
         log = _Log(backend, path, name_in(root, path), imported, starts, _native.ForeignWriter(made))
     except Exception as error:  # what PyDarshan raises is not documented
-        made.unlink(missing_ok=True)
-        imported.add_unreadable(root, path, f"{path}: PyDarshan can't read it: {error}")
-        return imported, starts
+        raise UnreadableError(f"{path}: PyDarshan can't read it: {error}") from error
     try:
         log.write()
     except TraceError:
         raise
     except Exception as error:  # of PyDarshan, or values that no log has
-        made.unlink(missing_ok=True)
-        imported.add_unreadable(root, path, f"{path}: it is damaged: {error}")
+        raise UnreadableError(f"{path}: it is damaged: {error}") from error
     finally:
         log.close()
     return imported, starts
 
 
-def _in_child(work: Callable[[], _Converted]) -> _Converted | TraceError | int:
-    """What `work` returns, or the TraceError that it raises, in a child of this process; the signal that ended the
-    child: Darshan's library crashes on damaged logs."""
+def _in_child(path: Path, work: Callable[[], _Converted]) -> _Converted:
+    """What `work` returns or raises (TraceError, UnreadableError) in a child of this process: Darshan's library
+    crashes on damaged logs."""
 
     def told() -> object:
         try:
             imported, starts = work()
         except TraceError as error:
             return {"error": str(error)}
+        except UnreadableError as error:
+            return {"unreadable": str(error)}
         return {"imported": asdict(imported), "starts": sorted(starts.taken)}
 
     ended = child.run(told, None, _END_S)
     if ended.status != 0:
-        return os.WTERMSIG(ended.status or signal.SIGKILL)
+        died_of = signal_text(os.WTERMSIG(ended.status or signal.SIGKILL))
+        raise UnreadableError(f"{path}: PyDarshan's library crashed on it ({died_of})")
     found: Any = ended.result()
     if "error" in found:
-        return TraceError(found["error"])
+        raise TraceError(found["error"])
+    if "unreadable" in found:
+        raise UnreadableError(found["unreadable"])
     losses = [Loss(**row) for row in found["imported"].pop("losses")]
     return Imported(**found["imported"], losses=losses), Starts(found["starts"])
 

@@ -51,6 +51,30 @@ class Starts:
         return f"{begin_ns:x}"
 
 
+class UnreadableError(Exception):
+    """Nothing of a file can be read; the text names it and says why."""
+
+
+def convert_each(
+    root: Path,
+    paths: list[Path],
+    target: Path,
+    name: str,
+    convert: Callable[[Path, Path, Imported, Starts], tuple[Imported, Starts]],
+) -> Imported:
+    """Converts files that are a trace of their own, one after another: `convert` writes the trace file of one, and
+    returns what is known with it. One that raises UnreadableError is a loss, and leaves no trace file."""
+    imported, starts = Imported(), Starts()
+    for number, path in enumerate(paths):
+        made = target / f"{name}.{number}.pfw.gz"
+        try:
+            imported, starts = convert(path, made, imported, starts)
+        except UnreadableError as error:
+            made.unlink(missing_ok=True)
+            imported.add_unreadable(root, path, str(error))
+    return imported
+
+
 @dataclass(frozen=True)
 class Format:
     """A format: its word in run.json, its name for users, and its two functions."""

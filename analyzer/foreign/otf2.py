@@ -16,7 +16,7 @@ from typing import Any
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
 
@@ -42,9 +42,8 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         raise TraceError(
             f"{root}: OTF2 archives are read by the otf2 package, which is missing: pip install 'tailrace[otf2]'"
         ) from error
-    imported, starts = Imported(), Starts()
-    for number, path in enumerate(paths):
-        made = target / f"otf2.{number}.pfw.gz"
+
+    def one(path: Path, made: Path, imported: Imported, starts: Starts) -> tuple[Imported, Starts]:
         try:
             # The package writes a traceback for what it then raises as an error of its own.
             with redirect_stderr(io.StringIO()), otf2.reader.open(str(path)) as archive:
@@ -52,9 +51,10 @@ def convert(root: Path, paths: list[Path], target: Path) -> Imported:
         except TraceError:
             raise
         except Exception as error:  # what the package raises is not documented
-            made.unlink(missing_ok=True)
-            imported.add_unreadable(root, path, f"{path}: the otf2 package can't read it: {error}")
-    return imported
+            raise UnreadableError(f"{path}: the otf2 package can't read it: {error}") from error
+        return imported, starts
+
+    return convert_each(root, paths, target, "otf2", one)
 
 
 class _Archive:

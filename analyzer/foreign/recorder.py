@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tailrace import _native
 from tailrace.analyzer.foreign import calls
-from tailrace.analyzer.foreign.importer import Format, Imported, Starts, name_in, walk
+from tailrace.analyzer.foreign.importer import Format, Imported, Starts, UnreadableError, convert_each, name_in, walk
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.losses import Loss
 from tailrace.errors import TraceError
@@ -55,18 +55,21 @@ def files(path: Path) -> list[Path]:
 
 def convert(root: Path, paths: list[Path], target: Path) -> Imported:
     """Writes a trace file for each process or MPI job."""
-    imported, starts, unreadable = Imported(notes=[_NOTE]), Starts(), 0
-    for number, path in enumerate(paths):
-        made = target / f"recorder.{number}.pfw.gz"
+
+    def one(path: Path, made: Path, imported: Imported, starts: Starts) -> tuple[Imported, Starts]:
         try:
             _Trace(root, path, made, imported, starts).write()
-        except (TraceError, OSError, struct.error) as error:
-            made.unlink(missing_ok=True)
-            problem = str(error) if isinstance(error, TraceError) else f"{path}: can't be read: {error}"
-            imported.add_unreadable(root, path, problem)
-            unreadable += 1
-    if unreadable == len(paths):
-        raise TraceError(next(loss.problem for loss in imported.losses if loss.problem))
+        except TraceError as error:
+            raise UnreadableError(str(error)) from error
+        except (OSError, struct.error) as error:
+            raise UnreadableError(f"{path}: can't be read: {error}") from error
+        return imported, starts
+
+    imported = convert_each(root, paths, target, "recorder", one)
+    unreadable = [loss.problem for loss in imported.losses if loss.cause == "unreadable"]
+    if len(unreadable) == len(paths):
+        raise TraceError(unreadable[0])
+    imported.notes.insert(0, _NOTE)
     return imported
 
 
