@@ -87,9 +87,9 @@ class Regions:
         keys = _checked(by)
         rows = []
         for scope, own, io in self._scopes(keys):
-            compute = _union(own[own["category"] == COMPUTE])
+            compute, application = _union(own[own["category"] == COMPUTE]), own[own["category"].isin(IO)]
             for path, some in own.groupby("region", sort=False, observed=True):
-                below = own[_is_below(own["region"], str(path))]
+                below = application[_is_below(application["region"], str(path))]
                 rows.append(
                     {
                         **scope,
@@ -99,7 +99,7 @@ class Regions:
                         "open": int(some["open"].sum()),
                         "time_ns": intervals.total(_union(some)),
                         **io.below(str(path)),
-                        **_against(compute, io.times(str(path)), _union(below[below["category"].isin(IO)])),
+                        **_against(compute, io.times(str(path)), _union(below)),
                         "_first": int(some["begin_ns"].min()),
                     }
                 )
