@@ -288,6 +288,8 @@ def last_paths(table: EdgeTable) -> Objects:
     seen[aliases["file"].to_numpy()] = aliases["last_ns"].to_numpy()
     directories = table.files["ftype"].to_numpy() == "dir"
     facts = table.facts[table.facts["what"] == "rename"]
+    if facts.empty:
+        return paths
     facts = facts[directories[facts["file"].to_numpy()]].sort_values("last_ns")
     for fact in facts.itertuples():
         inside = fact.path.rstrip("/") + "/"

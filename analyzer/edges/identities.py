@@ -269,6 +269,10 @@ def _replaced(table: EdgeTable, base: Ints) -> pd.DataFrame:
     was first seen of a file, from creations and links, and from renames and removals."""
     facts = table.facts[table.facts["file"] >= 0]
     moved = facts[facts["what"] == "rename"]
+    if moved.empty:
+        nothing = np.zeros(0, dtype=np.int64)
+        none: pd.DataFrame = pd.DataFrame({"base": nothing, "kind": REMOVED, "first_ns": nothing, "last_ns": nothing})
+        return none
     targets = moved["path2"].unique()
     taken = [
         (table.aliases, "path", "first_ns", True),

@@ -27,6 +27,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import identities
 from tailrace.analyzer.edges.edge_table import BURST_ORDER, BURST_SUMS, STREAM_TYPES, WHO, WRITE, EdgeTable
+from tailrace.analyzer.util import grouping
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -54,10 +55,10 @@ def units(who: pd.DataFrame) -> tuple[Ints, pd.DataFrame]:
     task."""
     out: pd.DataFrame = who.copy()
     tagged = out["task"] != ""
-    out.loc[tagged, ["host", "start"]] = ""
-    out.loc[tagged, "pid"] = -1
-    codes = out.groupby(WHO, sort=False).ngroup().to_numpy(dtype=np.int64)
-    first = np.unique(codes, return_index=True)[1]
+    if tagged.any():
+        out.loc[tagged, ["host", "start"]] = ""
+        out.loc[tagged, "pid"] = -1
+    codes, first = grouping.numbered(grouping.pack(*(out[name].to_numpy(dtype=object) for name in WHO)))
     return codes, out.iloc[first].reset_index(drop=True)
 
 
@@ -160,15 +161,19 @@ def _tabulate(
     table: EdgeTable, rows: pd.DataFrame, writes: Bools, number: Ints, truncated: Bools, stream: Bools
 ) -> Versions:
     """The table of versions from the version numbers of the bursts."""
-    rows = rows.assign(number=number, truncated=truncated)
-    place = pd.MultiIndex.from_frame(rows[["file", "number"]].drop_duplicates().sort_values(["file", "number"]))
-    written = rows[writes].groupby(["file", "number"])
-    ends = written.agg(begin_ns=("first_ns", "min"), end_ns=("last_ns", "max")).reindex(place, fill_value=0)
-    ends["truncated"] = written["truncated"].any().reindex(place, fill_value=False)
-    out = ends.reset_index()
-    out["stream"] = stream[out["file"]]
+    file, first, last = (rows[name].to_numpy() for name in ("file", "first_ns", "last_ns"))
+    _, heads, of_burst = np.unique(grouping.pack(file, number), return_index=True, return_inverse=True)
+    size, place = len(heads), of_burst[writes]
+    columns = {
+        "file": file[heads],
+        "number": number[heads],
+        "begin_ns": grouping.least(place, first[writes], size, 0),
+        "end_ns": grouping.most(place, last[writes], size, 0),
+        "truncated": grouping.sums(place, truncated[writes], size) > 0,
+        "stream": stream[file[heads]],
+    }
+    out: pd.DataFrame = pd.DataFrame(columns)
     out["base"] = _bases(table, out)
-    of_burst = place.get_indexer(pd.MultiIndex.from_arrays([rows["file"], number]))
     return Versions(out, np.asarray(of_burst, dtype=np.int64), _raced(rows, writes, out, of_burst))
 
 

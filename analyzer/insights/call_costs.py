@@ -21,7 +21,7 @@ from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights import access_patterns
 from tailrace.analyzer.insights.access_costs import LARGE_BYTES
 from tailrace.analyzer.insights.inputs import FLOOR_BYTES, Inputs
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.intervals import Intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
@@ -52,6 +52,8 @@ def flushes(inputs: Inputs) -> pd.DataFrame:
     """stage, calls, written_bytes (of the processes that flush), time_ns, gain_ns: the time less that of one flush a
     process and file written."""
     rows = _functions(inputs, access_patterns.FLUSHES, edge_table.META)
+    if rows.empty:
+        return _largest([])
     group = stage_of_who(inputs)
     wall = _wall(inputs, rows, group, (edge_table.META,))
     counts = inputs.m.table.counts
@@ -80,6 +82,8 @@ def flushes(inputs: Inputs) -> pd.DataFrame:
 def seeks(inputs: Inputs) -> pd.DataFrame:
     """stage, seeks, useless (at least), data_calls, gain_ns: the useless ones' share of the time in seeks."""
     rows = _functions(inputs, event_names(inputs, "seek"), edge_table.META)
+    if rows.empty:
+        return _largest([])
     group = stage_of_who(inputs)
     wall = _wall(inputs, rows, group, (edge_table.META,))
     useless = access_patterns.useless_seeks(inputs)
@@ -111,6 +115,8 @@ def streams(inputs: Inputs) -> pd.DataFrame:
     sums = rows.groupby("who")[["calls", "bytes"]].sum()
     small = sums.index[sums["bytes"] < FLOOR_BYTES * sums["calls"]]
     rows = rows[rows["who"].isin(small)]
+    if rows.empty:
+        return _largest([])
     wall = _wall(inputs, rows, group, (edge_table.READ, edge_table.WRITE))
     table = []
     for stage, mine in rows.groupby(group[rows["who"].to_numpy()]):
@@ -139,7 +145,11 @@ def shared(inputs: Inputs) -> pd.DataFrame:
     regular = (m.table.files["ftype"] == "reg").to_numpy()[m.bursts["file"].to_numpy()]
     picked = m.classed(("data",)) & regular & (m.bursts["dir"] == edge_table.WRITE).to_numpy()
     picked &= (m.bursts["calls"] > 0).to_numpy()
+    file, who = m.bursts["file"].to_numpy(), m.bursts["who"].to_numpy()
+    picked &= (grouping.distinct(file[picked], who[picked], len(m.table.files)) >= WRITERS)[file]
     bursts = m.bursts[picked]
+    if bursts.empty:
+        return _largest([])
     bursts = bursts.assign(stage=stage_of_who(inputs)[bursts["who"].to_numpy()])
     by_file = bursts.groupby(["stage", "file"])
     code = by_file.ngroup().to_numpy(dtype=np.int64)
@@ -242,6 +252,8 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
     hosts = tuple(f"{host}:" for host in m.who["host"].astype(str).unique())
     remote = np.array([not name.startswith((*hosts, "path:")) for name in names], dtype=np.bool_)
     bursts = m.bursts[m.classed(("data",)) & remote[m.bursts["file"].to_numpy()]]
+    if bursts.empty:
+        return _largest([])
     sums = bursts.groupby(edge_table.BURST_KEY)[["calls", "bytes"]].sum().reset_index()
     large = sums[sums["bytes"] >= FLOOR_BYTES * sums["calls"]].merge(
         rows[[*edge_table.BURST_KEY, "placed", "unaligned"]], on=edge_table.BURST_KEY
@@ -286,6 +298,8 @@ def _functions(inputs: Inputs, names: frozenset[str], kind: int) -> pd.DataFrame
 
 def _wall(inputs: Inputs, rows: pd.DataFrame, group: Ints, kinds: Sequence[int]) -> dict[int, int]:
     """The wall time of each group in the calls of these rows of functions."""
+    if rows.empty:
+        return {}
     every = inputs.m.table.functions
     every = every[every["kind"].isin(kinds) & ~every["name"].astype(str).str.startswith(_MPI)]
     whole = every.groupby(group[every["who"].to_numpy()])["time_ns"].sum()
@@ -309,9 +323,13 @@ def _united(rows: Intervals, keep: Bools) -> int:
 
 def _at_once(bursts: pd.DataFrame, count: int) -> Ints:
     """By code the most actors whose spans on a file overlap."""
-    spans = bursts.groupby(["code", "who"]).agg(first=("first_ns", "min"), last=("last_ns", "max")).reset_index()
-    when = np.concatenate([spans["first"].to_numpy(), spans["last"].to_numpy()])
-    step, code = np.repeat((1, -1), len(spans)), np.tile(spans["code"].to_numpy(dtype=np.int64), 2)
+    if bursts.empty:
+        return np.zeros(count, dtype=np.int64)
+    code, who = (bursts[name].to_numpy(dtype=np.int64) for name in ("code", "who"))
+    actors = grouping.groups(grouping.pack(code, who))
+    first = actors.reduce(np.minimum, bursts["first_ns"].to_numpy())
+    when = np.concatenate([first, actors.reduce(np.maximum, bursts["last_ns"].to_numpy())])
+    step, code = np.repeat((1, -1), len(first)), np.tile(actors.first(code), 2)
     order = np.lexsort((step, when, code))
     most = np.zeros(count, dtype=np.int64)
     # The steps of a code sum to 0, so the next one begins at 0 again.

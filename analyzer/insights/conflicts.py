@@ -28,7 +28,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Ints
 
@@ -95,21 +95,23 @@ def _shared_memory(inputs: Inputs) -> Ints:
 def _bursts(inputs: Inputs) -> pd.DataFrame:
     """The accesses of data files: position in the model's bursts, task, file, dir, times, loose, fresh."""
     data = inputs.m.classed(("data",)) & ~inputs.m.versions.table["stream"].to_numpy()[inputs.m.version]
-    rows = inputs.m.bursts.loc[
-        data, ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]
-    ]
-    rows = rows.assign(burst=np.flatnonzero(data), task=inputs.of_who[rows["who"].to_numpy()])
-    rows["loose"] = rows["loose_bytes"] > 0
-    groups = rows.groupby("file")
-    shared = (groups["task"].transform("nunique") > 1) & (groups["dir"].transform("max") == edge_table.WRITE)
-    rows = rows[shared]
+    at, size = np.flatnonzero(data), len(inputs.m.table.files)
+    file, way, first, last, who = (
+        inputs.m.bursts[name].to_numpy()[at] for name in ("file", "dir", "first_ns", "last_ns", "who")
+    )
+    task = inputs.of_who[who]
     # A file that one task wrote before any task read it is the common case, and has no pairs.
-    wrote, read = (rows[rows["dir"] == way] for way in (edge_table.WRITE, edge_table.READ))
-    never = np.iinfo(np.int64).max
-    per_file = wrote.groupby("file").agg(writers=("task", "nunique"), done=("last_ns", "max"))
-    per_file["read"] = read.groupby("file")["first_ns"].min().reindex(per_file.index, fill_value=never)
-    odd = per_file.index[(per_file["writers"] > 1) | (per_file["read"] < per_file["done"])]
-    result: pd.DataFrame = rows[rows["file"].isin(odd)].reset_index(drop=True)
+    wrote = way == edge_table.WRITE
+    several = grouping.distinct(file, task, size) > 1
+    writers = grouping.distinct(file[wrote], task[wrote], size)
+    done = grouping.most(file[wrote], last[wrote], size, 0)
+    read = grouping.least(file[~wrote], first[~wrote], size, np.iinfo(np.int64).max)
+    odd = several & ((writers > 1) | ((writers > 0) & (read < done)))
+    kept = odd[file]
+    names = ["file", "dir", "first_ns", "last_ns", "fresh", "loose_bytes", "mapped_bytes", "who"]
+    rows = inputs.m.bursts[names].iloc[at[kept]]
+    rows = rows.assign(burst=at[kept], task=task[kept], loose=rows["loose_bytes"] > 0)
+    result: pd.DataFrame = rows.reset_index(drop=True)
     return result
 
 

@@ -24,9 +24,9 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import stages
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
-from tailrace.analyzer.util.types import Bools, Ints
+from tailrace.analyzer.util.types import Array, Bools, Ints
 
 KERNEL, CALLS, RANGES = "kernel", "calls", "ranges"
 """What shows that one file is a copy of another one."""
@@ -73,43 +73,63 @@ def _data(inputs: Inputs) -> Bools:
 
 def _files(inputs: Inputs) -> pd.DataFrame:
     m, data = inputs.m, _data(inputs)
-    bursts = m.bursts[data].assign(task=inputs.of_who[m.bursts["who"].to_numpy()[data]])
+    size = len(m.table.files)
+    file, who, way, first, last, moved, loose = (
+        m.bursts[name].to_numpy()[data]
+        for name in ("file", "who", "dir", "first_ns", "last_ns", "bytes", "loose_bytes")
+    )
+    task = inputs.of_who[who]
     host_of_who, host_names = pd.factorize(m.who["host"])
-    bursts["host"] = host_of_who[bursts["who"]]
-    read = bursts[bursts["dir"] == edge_table.READ]
-    wrote = bursts[bursts["dir"] == edge_table.WRITE]
-    by_file = bursts.groupby("file")
-    out = by_file.agg(first=("first_ns", "min"), last_use_ns=("last_ns", "max"), hosts=("host", "nunique"))
-    code = out.index.to_numpy()
-    born = wrote.groupby("file")["first_ns"].min().reindex(code, fill_value=-1)
-    out["born_ns"] = born.where(born >= 0, out["first"])
-    for name, rows, column, how in (
-        ("written_bytes", wrote, "bytes", "sum"),
-        ("read_bytes", read, "bytes", "sum"),
-        ("writers", wrote, "task", "nunique"),
-        ("readers", read, "task", "nunique"),
-    ):
-        out[name] = rows.groupby("file")[column].agg(how).reindex(code, fill_value=0).astype(np.int64)
-    out["size"] = np.maximum(_sizes(inputs, data, code), 0)
-    unknown = (out["size"] == 0).to_numpy()
-    out.loc[unknown, "size"] = out.loc[unknown, ["written_bytes", "read_bytes"]].max(axis=1)
-    out["unique_bytes"] = _unique(inputs, data, code)
-    loose = read.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
-    out["again_bytes"] = np.maximum(out["read_bytes"] - loose - out["unique_bytes"], 0)
-    loose = wrote.groupby("file")["loose_bytes"].sum().reindex(code, fill_value=0)
-    out["rewritten_bytes"] = np.maximum(out["written_bytes"] - loose - _unique(inputs, data, code, edge_table.WRITE), 0)
-    removal = m.table.facts[m.table.facts["what"] == "unlink"].groupby("file")["last_ns"].max()
-    out["gone_ns"] = removal.reindex(code, fill_value=-1).astype(np.int64)
-    out["live_ns"] = out["last_use_ns"] - out["born_ns"]
-    fates = stages.file_fates(m).loc[code]
-    out["never_read"], out["removed"] = fates["never_read"], fates["removed"]
-    out["intermediate"] = fates["passed_on"]
-    out["path"] = m.paths[code]
+    host = host_of_who[who]
+    code = np.unique(file)
+    sides = {edge_table.READ: way == edge_table.READ, edge_table.WRITE: way == edge_table.WRITE}
+
+    def of_way(direction: int, values: Array) -> Ints:
+        found: Ints = grouping.sums(file[sides[direction]], values[sides[direction]], size)[code]
+        return found
+
+    def tasks(direction: int) -> Ints:
+        found: Ints = grouping.distinct(file[sides[direction]], task[sides[direction]], size)[code]
+        return found
+
+    wrote = sides[edge_table.WRITE]
+    begun = grouping.least(file[wrote], first[wrote], size, -1)[code]
+    born = np.where(begun >= 0, begun, grouping.least(file, first, size, -1)[code])
+    last_use = grouping.most(file, last, size, -1)[code]
+    hosts = grouping.distinct(file, host, size)[code]
+    read_bytes, written_bytes = of_way(edge_table.READ, moved), of_way(edge_table.WRITE, moved)
+    readers, writers = tasks(edge_table.READ), tasks(edge_table.WRITE)
+    known = np.maximum(_sizes(inputs, data, code), 0)
+    unique = _unique(inputs, data, code)
+    rewritten = written_bytes - of_way(edge_table.WRITE, loose) - _unique(inputs, data, code, edge_table.WRITE)
+    removals = m.table.facts[(m.table.facts["what"] == "unlink") & (m.table.facts["file"] >= 0)]
+    gone = grouping.most(removals["file"].to_numpy(), removals["last_ns"].to_numpy(), size, -1)[code]
+    fates = stages.file_fates(m)
+    never_read, removed, passed_on = (fates[name].to_numpy()[code] for name in ("never_read", "removed", "passed_on"))
     names = m.table.files["file"].to_numpy()[code]
-    hosts = np.asarray(host_names, dtype=object)[by_file["host"].first().to_numpy()]
-    out["local"] = [str(n).startswith(f"{h}:") for n, h in zip(names, hosts, strict=True)]
-    out["node_local"] = (out["hosts"] == 1) & (out["writers"] > 0) & (out["readers"] > 0)
-    result: pd.DataFrame = out.drop(columns="first")
+    of_file = np.asarray(host_names, dtype=object)[host[grouping.firsts(file, size)[code]]]
+    columns = {
+        "last_use_ns": last_use,
+        "hosts": hosts,
+        "born_ns": born,
+        "written_bytes": written_bytes,
+        "read_bytes": read_bytes,
+        "writers": writers,
+        "readers": readers,
+        "size": np.where(known == 0, np.maximum(written_bytes, read_bytes), known),
+        "unique_bytes": unique,
+        "again_bytes": np.maximum(read_bytes - of_way(edge_table.READ, loose) - unique, 0),
+        "rewritten_bytes": np.maximum(rewritten, 0),
+        "gone_ns": gone,
+        "live_ns": last_use - born,
+        "never_read": never_read,
+        "removed": removed,
+        "intermediate": passed_on,
+        "path": m.paths[code],
+        "local": np.array([str(n).startswith(f"{h}:") for n, h in zip(names, of_file, strict=True)], dtype=np.bool_),
+        "node_local": (hosts == 1) & (writers > 0) & (readers > 0),
+    }
+    result: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(code, name="file"))
     return result
 
 
@@ -147,28 +167,12 @@ def _unique(inputs: Inputs, data: Bools, code: Ints, way: int = edge_table.READ)
 
 def _copies(inputs: Inputs) -> pd.DataFrame:
     """source, target (file codes), task, bytes, evidence (`KERNEL`, `CALLS`, `RANGES`); the largest first."""
-    m = inputs.m
-    bursts = m.bursts.assign(data=_data(inputs))[m.classed(("data", "stream"))]
-    bursts = bursts[(bursts["bytes"] > 0) | (bursts["mapped_bytes"] > 0)]
-    bursts = bursts.sort_values("first_ns", kind="stable")
-    before = bursts.groupby(["who", "file", "dir"])["to_offset"].shift(fill_value=0)
-    bursts["backward"] += (bursts["from_offset"] >= 0) & (bursts["from_offset"] < before)
-    sums = dict.fromkeys(("bytes", "calls", "mapped_bytes", "relayed_bytes", "backward"), "sum")
-    sides = {}
-    for name, direction in (("source", edge_table.READ), ("target", edge_table.WRITE)):
-        way = bursts[(bursts["dir"] == direction) & (bursts["data"] | (name == "source"))]  # messages may go elsewhere
-        mine = way.groupby("who").agg({"file": ["min", "max"], "data": "all", **sums})
-        mine.columns = pd.Index([one if two in ("sum", "all") else f"{one}_{two}" for one, two in mine.columns])
-        alone = mine[(mine["file_min"] == mine["file_max"]) & mine["data"]].rename(columns={"file_min": "file"})
-        sides[name] = alone.drop(columns=["file_max", "data"])
-    pairs = sides["source"].add_suffix("_read").join(sides["target"].add_suffix("_written"), how="inner")
-    pairs = pairs[pairs["file_read"] != pairs["file_written"]]
-    pairs = pairs[pairs["bytes_read"] == pairs["bytes_written"]]
+    pairs = _alone(inputs)
     both = pairs.rename(columns={"file_read": "source", "file_written": "target"})[["source", "target"]]
     ranges = _ranges(inputs, both)
     rows = []
-    for who, pair in pairs.iterrows():
-        read, wrote = ranges.get((int(who), edge_table.READ)), ranges.get((int(who), edge_table.WRITE))
+    for who, pair in zip(pairs.index.tolist(), pairs.to_dict("records"), strict=True):
+        read, wrote = ranges.get((who, edge_table.READ)), ranges.get((who, edge_table.WRITE))
         same = intervals.total(read) if read is not None and wrote is not None and np.array_equal(read, wrote) else 0
         moved = int(pair["bytes_read"])
         once = same == moved and not pair["mapped_bytes_read"] + pair["mapped_bytes_written"]
@@ -182,11 +186,48 @@ def _copies(inputs: Inputs) -> pd.DataFrame:
             evidence, moved = RANGES, same
         else:
             continue
-        rows.append((int(pair["file_read"]), int(pair["file_written"]), int(inputs.of_who[int(who)]), moved, evidence))
+        rows.append((int(pair["file_read"]), int(pair["file_written"]), int(inputs.of_who[who]), moved, evidence))
     out = pd.DataFrame(rows, columns=["source", "target", "task", "bytes", "evidence"])
     out = out.astype(dict.fromkeys(("source", "target", "task", "bytes"), np.int64))
     result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
     return result
+
+
+def _alone(inputs: Inputs) -> pd.DataFrame:
+    """The actors that read one file, and wrote as many bytes of another one: file, and sums of `_COPIED`, of each
+    side."""
+    m = inputs.m
+    kept = m.classed(("data", "stream")) & ((m.bursts["bytes"] > 0) | (m.bursts["mapped_bytes"] > 0)).to_numpy()
+    data, who, file, way = _data(inputs)[kept], *(m.bursts[name].to_numpy()[kept] for name in ("who", "file", "dir"))
+    values = {name: m.bursts[name].to_numpy()[kept] for name in _COPIED}
+    size = len(m.who)
+    columns: dict[str, Ints] = {}
+    mine = np.ones(size, dtype=np.bool_)
+    for side, direction in (("read", edge_table.READ), ("written", edge_table.WRITE)):
+        rows = (way == direction) & (data | (direction == edge_table.READ))  # messages may go elsewhere
+        least = grouping.least(who[rows], file[rows], size, -1)
+        others = grouping.sums(who[rows], ~data[rows], size)
+        mine &= (least >= 0) & (least == grouping.most(who[rows], file[rows], size, -1)) & (others == 0)
+        columns[f"file_{side}"] = least
+        columns.update((f"{name}_{side}", grouping.sums(who[rows], values[name][rows], size)) for name in _COPIED)
+    mine &= columns["file_read"] != columns["file_written"]
+    mine &= columns["bytes_read"] == columns["bytes_written"]
+    actors = np.flatnonzero(mine)
+    pairs: pd.DataFrame = pd.DataFrame({name: column[actors] for name, column in columns.items()}, index=actors)
+    if len(pairs):
+        some = np.flatnonzero(kept)[np.isin(who, actors)]
+        bursts = m.bursts.iloc[some].assign(data=_data(inputs)[some]).sort_values("first_ns", kind="stable")
+        before = bursts.groupby(["who", "file", "dir"])["to_offset"].shift(fill_value=0)
+        back = bursts[(bursts["from_offset"] >= 0) & (bursts["from_offset"] < before)]
+        for side, direction in (("read", edge_table.READ), ("written", edge_table.WRITE)):
+            rows = (back["dir"] == direction) & (back["data"] | (direction == edge_table.READ))
+            of = back["who"].to_numpy()[rows.to_numpy()]
+            pairs[f"backward_{side}"] += np.bincount(of, minlength=size)[actors]
+    return pairs
+
+
+_COPIED = ("bytes", "calls", "mapped_bytes", "relayed_bytes", "backward")
+"""What is summed of an actor's side."""
 
 
 def _ranges(inputs: Inputs, both: pd.DataFrame) -> dict[tuple[int, int], Ints]:

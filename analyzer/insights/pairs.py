@@ -12,6 +12,8 @@ caterpillar the critical path (`Critical.path`, the spine) with its side inputs,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -20,7 +22,7 @@ from tailrace.analyzer.insights import whatif
 from tailrace.analyzer.insights.critical import Critical
 from tailrace.analyzer.insights.inputs import DATA, FLOOR_BYTES, Inputs
 from tailrace.analyzer.model import dataflow
-from tailrace.analyzer.util.types import Ints
+from tailrace.analyzer.util.types import Array, Ints
 
 ESTIMATED = 10
 """Pairs on the longest chain whose gain is estimated; the others are left out."""
@@ -32,6 +34,8 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     consumer could begin earlier), critical (both without slack); the largest gain first."""
     flows = _data_flows(inputs)
     fates = inputs.m.versions.table["file"].to_numpy()
+    if int(flows["bytes"].sum()) < FLOOR_BYTES:
+        return _nothing(_NO_STREAMS)
     flows = flows.assign(file=fates[flows["version"]])
     readers = flows.groupby("file")["consumer"].transform("nunique")
     writers = flows.groupby("file")["producer"].transform("nunique")
@@ -39,8 +43,10 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     sums = alone.groupby(["producer", "consumer", "file"], as_index=False)
     rows = sums.agg(bytes=("bytes", "sum"), taken_ns=("taken_ns", "min"))
     rows = rows[(rows["bytes"] >= FLOOR_BYTES).to_numpy()]
+    if rows.empty:
+        return _nothing(_NO_STREAMS)
     length = {
-        end: _front_to_back(inputs, way)
+        end: _front_to_back(inputs, way, rows["file"].to_numpy())
         .reindex(pd.MultiIndex.from_frame(rows[[end, "file"]]), fill_value=-1)
         .to_numpy(dtype=np.int64)
         for end, way in (("producer", edge_table.WRITE), ("consumer", edge_table.READ))
@@ -67,6 +73,18 @@ def streams(inputs: Inputs, c: Critical) -> pd.DataFrame:
     return result
 
 
+def _nothing(columns: Mapping[str, Array]) -> pd.DataFrame:
+    none: pd.DataFrame = pd.DataFrame(columns)
+    return none
+
+
+_NO_STREAMS = {
+    **{name: np.zeros(0, dtype=np.int64) for name in ("producer", "consumer", "file", "bytes", "gain_ns")},
+    "critical": np.zeros(0, dtype=np.bool_),
+    "path": np.zeros(0, dtype=object),
+}
+
+
 def _data_flows(inputs: Inputs) -> pd.DataFrame:
     """Hand-overs of data through files, streams left out."""
     rows = inputs.handovers[inputs.handovers["via"] == DATA]
@@ -74,11 +92,12 @@ def _data_flows(inputs: Inputs) -> pd.DataFrame:
     return result
 
 
-def _front_to_back(inputs: Inputs, way: int) -> pd.Series[int]:
-    """(task, file) -> how many bytes it read or wrote, where its calls went from the file's first byte on through all
-    bytes, each where the one before had ended; -1 where they did not, or it isn't known."""
+def _front_to_back(inputs: Inputs, way: int, files: Ints) -> pd.Series[int]:
+    """(task, file) -> how many bytes it read or wrote of one of these files, where its calls went from the file's first
+    byte on through all bytes, each where the one before had ended; -1 where they did not, or it isn't known."""
     bursts = inputs.m.bursts
-    moved = (bursts["dir"].to_numpy() == way) & (bursts["bytes"] + bursts["mapped_bytes"] > 0).to_numpy()
+    moved = (bursts["dir"].to_numpy() == way) & np.isin(bursts["file"].to_numpy(), files)
+    moved &= (bursts["bytes"] + bursts["mapped_bytes"] > 0).to_numpy()
     rows = bursts[moved].assign(task=inputs.of_who[bursts["who"].to_numpy()[moved]])
     rows = rows.sort_values(["task", "file", "first_ns"], kind="stable")
     groups = rows.groupby(["task", "file"], sort=False)
@@ -113,6 +132,8 @@ def apart(inputs: Inputs) -> pd.DataFrame:
     stage = inputs.tasks["stage_code"].to_numpy()
     known = (hosts[flows["producer"]] >= 0) & (hosts[flows["consumer"]] >= 0)
     other = hosts[flows["producer"]] != hosts[flows["consumer"]]
+    if not (known & other).any():
+        return _nothing(_NONE_APART)
     rows = pd.DataFrame(
         {
             "producer": stage[flows["producer"]],
@@ -127,6 +148,12 @@ def apart(inputs: Inputs) -> pd.DataFrame:
     out = out[out["pairs"] > 0].drop(columns="all")
     result: pd.DataFrame = out.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
     return result
+
+
+_NONE_APART = {
+    **{name: np.zeros(0, dtype=np.int64) for name in ("producer", "consumer", "bytes", "pairs")},
+    "share": np.zeros(0),
+}
 
 
 def _host_of_task(inputs: Inputs) -> Ints:

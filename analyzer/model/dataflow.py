@@ -224,9 +224,10 @@ def _activities(m: Model, level: str) -> tuple[Ints, pd.DataFrame]:
         out.loc[m.who["stage"] == "", "workflow"] = ""  # all processes without a stage are one activity
     if level == "task":
         tagged = out["task"] != ""
-        out.loc[tagged, ["host", "start"]] = ""
-        out.loc[tagged, "pid"] = -1
-        out.loc[tagged, ["pid_use", "pid_uses"]] = 1
+        if tagged.any():
+            out.loc[tagged, ["host", "start"]] = ""
+            out.loc[tagged, "pid"] = -1
+            out.loc[tagged, ["pid_use", "pid_uses"]] = 1
     codes, first = grouping.numbered(grouping.pack(*(out[key].to_numpy() for key in ACTIVITY_KEYS[level])))
     table = out.iloc[first].reset_index(drop=True)
     table["label"] = _activity_labels(m, level, table)

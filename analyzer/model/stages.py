@@ -15,7 +15,7 @@ from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.model import dataflow
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS, count
-from tailrace.analyzer.util import intervals
+from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.types import Bools, Ints
 
 COLUMNS = {
@@ -69,18 +69,18 @@ def _distinct(who: pd.DataFrame, key: list[str], size: int) -> Ints:
 
 
 def _sums(m: Model, code: Ints, size: int) -> dict[str, Ints]:
-    counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
-    by_activity = counts.groupby("activity")
-    every = range(size)
-
-    def pick(column: str, how: str = "sum", rows: pd.DataFrame | None = None) -> Ints:
-        groups = by_activity if rows is None else rows.groupby("activity")
-        return groups[column].agg(how).reindex(every, fill_value=0).to_numpy(dtype=np.int64)
-
-    out = {"first_ns": pick("first_ns", "min"), "last_ns": pick("last_ns", "max"), "failed_calls": pick("failed")}
-    out.update({name: pick(name) for name in ("read_bytes", "written_bytes", "unnamed_bytes")})
+    counts = m.table.counts
+    activity, kinds = code[counts["who"].to_numpy()], counts["kind"].to_numpy()
+    first, last, calls = (counts[name].to_numpy() for name in ("first_ns", "last_ns", "calls"))
+    out = {
+        "first_ns": grouping.least(activity, first, size, 0),
+        "last_ns": grouping.most(activity, last, size, 0),
+        "failed_calls": grouping.sums(activity, counts["failed"].to_numpy(), size),
+    }
+    for name in ("read_bytes", "written_bytes", "unnamed_bytes"):
+        out[name] = grouping.sums(activity, counts[name].to_numpy(), size)
     for kind, name in enumerate(("read_calls", "write_calls", "metadata_calls", "stream_calls")):
-        out[name] = pick("calls", rows=counts[counts["kind"] == kind])
+        out[name] = grouping.sums(activity[kinds == kind], calls[kinds == kind], size)
     return out
 
 
@@ -145,29 +145,37 @@ def file_fates(m: Model) -> pd.DataFrame:
 
 
 def _file_fates(m: Model) -> pd.DataFrame:
-    bursts = m.bursts.assign(unit=m.unit)
     size = len(m.table.files)
-    read, wrote = bursts[bursts["dir"] == edge_table.READ], bursts[bursts["dir"] == edge_table.WRITE]
-    pairs_read, pairs_wrote = (part[["file", "unit"]].drop_duplicates() for part in (read, wrote))
-    actors_read, actors_wrote = (part[["file", "who"]].drop_duplicates() for part in (read, wrote))
-    others = actors_read.merge(actors_wrote, on=["file", "who"], how="left", indicator=True)
-    others = others[others["_merge"] == "left_only"]
+    file, who, way, moved = (m.bursts[name].to_numpy() for name in ("file", "who", "dir", "bytes"))
+    read, wrote = way == edge_table.READ, way == edge_table.WRITE
+    version, unit = np.asarray(m.version), np.asarray(m.unit)
+    pair = grouping.pack(file, who)
+    by_others = np.unique(file[read & ~np.isin(pair, pair[wrote])])
     flows = dataflow.flow_table(m, "task", ("data", "stream"))
-    out: pd.DataFrame = pd.DataFrame(index=range(size))
-    out["read_bytes"] = read.groupby("file")["bytes"].sum()
-    out["written_bytes"] = wrote.groupby("file")["bytes"].sum()
-    out["versions"] = pd.Series(m.version, index=m.bursts["file"]).groupby(level=0).nunique()
-    out["writers"] = pairs_wrote.groupby("file").size()
-    out["readers"] = pairs_read.groupby("file").size()
-    out = out.fillna(0).astype(np.int64)
-    out["passed_on"] = np.isin(np.arange(size), flows["file"][flows["producer"] >= 0])
-    out["never_read"] = (out["writers"] > 0) & ~np.isin(np.arange(size), others["file"]) & ~out["passed_on"]
-    removed = m.table.facts[m.table.facts["what"] == "unlink"]["file"]
-    out["removed"] = np.isin(np.arange(size), removed)
-    out["result"] = out["never_read"] & ~out["removed"] & np.isin(np.arange(size), list(m.outputs))
-    out["never_read"] &= ~out["result"]
-    best = pd.Series(m.cls, index=m.bursts["file"]).groupby(level=0).min()
-    out["cls"] = best.reindex(range(size), fill_value=-1)
+    writers = grouping.distinct(file[wrote], unit[wrote], size)
+    passed_on, seen_by_others, removed, declared = (np.zeros(size, dtype=np.bool_) for _ in range(4))
+    passed_on[flows["file"].to_numpy()[(flows["producer"] >= 0).to_numpy()]] = True
+    seen_by_others[by_others] = True
+    facts = m.table.facts
+    gone = facts["file"].to_numpy()[(facts["what"] == "unlink").to_numpy()]
+    removed[gone[gone >= 0]] = True
+    declared[[code for code in m.outputs if 0 <= code < size]] = True
+    unread = (writers > 0) & ~seen_by_others & ~passed_on
+    result = unread & ~removed & declared
+    out: pd.DataFrame = pd.DataFrame(
+        {
+            "read_bytes": grouping.sums(file[read], moved[read], size),
+            "written_bytes": grouping.sums(file[wrote], moved[wrote], size),
+            "versions": grouping.distinct(file, version, size),
+            "writers": writers,
+            "readers": grouping.distinct(file[read], unit[read], size),
+            "passed_on": passed_on,
+            "never_read": unread & ~result,
+            "removed": removed,
+            "result": result,
+            "cls": grouping.least(file, np.asarray(m.cls), size, -1),
+        }
+    )
     return out
 
 

@@ -61,9 +61,15 @@ def _texts(keys: Sequence[str]) -> str:
 
 def _with_nulls(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """`table` renumbered, with None for "" and NaN in the text columns `names`."""
-    texts = {name: table[name].astype(object).where(table[name].notna() & (table[name] != ""), None) for name in names}
-    renumbered: pd.DataFrame = table.assign(**texts).reset_index(drop=True)
+    texts = {name: pd.Series([_or_none(value) for value in table[name].tolist()], dtype=object) for name in names}
+    renumbered: pd.DataFrame = table.reset_index(drop=True).assign(**texts)
     return renumbered
+
+
+def _or_none(value: Any) -> Any:
+    """The value, None for "", NaN and NA; what a manager declared may be a list or a dict."""
+    missing = value is None or value is pd.NA or (isinstance(value, (str, float)) and (value == "" or value != value))
+    return None if missing else value
 
 
 def _int64(value: Any) -> Any:

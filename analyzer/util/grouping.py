@@ -125,6 +125,42 @@ def frame(columns: Mapping[str, Array]) -> pd.DataFrame:
     return made
 
 
+def sums(code: Ints, values: Array, size: int) -> Ints:
+    """The sum of the values of each code 0 .. size - 1."""
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, code, values)
+    return found
+
+
+def least(code: Ints, values: Array, size: int, fill: int) -> Ints:
+    """The least value of each code 0 .. size - 1; `fill` where it has none."""
+    found = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(found, code, values)
+    return found if fill == np.iinfo(np.int64).max else _filled(found, code, fill)
+
+
+def most(code: Ints, values: Array, size: int, fill: int) -> Ints:
+    """The greatest value of each code 0 .. size - 1; `fill` where it has none."""
+    found = np.full(size, np.iinfo(np.int64).min)
+    np.maximum.at(found, code, values)
+    return _filled(found, code, fill)
+
+
+def _filled(found: Ints, code: Ints, fill: int) -> Ints:
+    has = np.zeros(len(found), dtype=np.bool_)
+    has[code] = True
+    found[~has] = fill
+    return found
+
+
+def distinct(code: Ints, values: Ints, size: int) -> Ints:
+    """How many different values each code 0 .. size - 1 has."""
+    if not len(code):
+        return np.zeros(size, dtype=np.int64)
+    by = groups(pack(code, values))
+    return np.bincount(by.first(code), minlength=size).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Groups:
     """Rows of equal key, in the order of the keys: group i is the rows order[at[i]] to order[at[i + 1]]."""

@@ -22,6 +22,9 @@ def find(found: Analyses) -> Iterator[Match]:
     inputs, tasks = found.inputs, found.critical.tasks
     stage = inputs.tasks["stage_code"].to_numpy()
     tagged = (inputs.tasks["task"] != "").to_numpy() & inputs.works
+    tagged &= (np.bincount(stage[tagged], minlength=len(inputs.stages)) >= SIBLINGS.value)[stage]
+    if not tagged.any():
+        return
     rows = tasks.assign(stage_code=stage, task=np.arange(len(tasks)))[tagged]
     work = rows.groupby("stage_code")["work_ns"]
     median = work.transform("median")
