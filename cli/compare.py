@@ -78,7 +78,11 @@ def command(
         _compare_store(directories[0], before, after, form)
         return
     from tailrace.analyzer.insights import run_comparison as runs
+    from tailrace.analyzer.runstore import parts
 
+    for directory in (*directories, *against):
+        if parts.is_store(directory):
+            raise UsageError(f"{directory} is a store: compare its runs by --before DAY --after DAY")
     with _limit_errors_as_usage_errors():
         gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)

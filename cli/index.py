@@ -115,8 +115,8 @@ def _compact(store: Path) -> None:
     from tailrace.analyzer.runstore import compaction
 
     done = compaction.compact(store)
-    parts = f"{count_text(done.merged, 'part')} merged into {done.into:,}"
-    click.echo(visible(parts + (f", {done.removed:,} replaced ones removed" if done.removed else "") + f"; {store}"))
+    merged = f"{count_text(done.merged, 'part')} merged into {done.into:,}" if done.merged else "nothing to merge"
+    click.echo(visible(merged + (f", {done.removed:,} replaced ones removed" if done.removed else "") + f"; {store}"))
 
 
 def _expire(store: Path, keep: int | None, most: int | None) -> None:

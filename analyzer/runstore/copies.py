@@ -56,7 +56,7 @@ def believed(
             found[part] = out | old
     without = [row for row in of.values() if row["event_rows"] is None and row["events"]]
     if without:
-        faults["they were indexed without --events"] = without
+        faults["they were indexed without --events: `tailrace index --events STORE RUN...` copies them"] = without
     return found, [_sentence(why, left) for why, left in faults.items()]
 
 

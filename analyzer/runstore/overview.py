@@ -158,18 +158,19 @@ def compare(store: Store, before: str, after: str) -> list[dict[str, Any]]:
     rows of application (null: all runs; "(none)": those without one), figure, runs_before, runs_after, before, after
     (means of a run), change (their ratio less 1; null where the mean before is 0). Those that changed most are first.
     Raises UsageError, QueryError."""
+    sides = [days(None, before), days(after, None)]
     if before >= after:
-        raise UsageError(f"--before {before} --after {after}: the days overlap")
+        raise UsageError(f"--before {before} --after {after}: both have runs of {after}: give an earlier day before")
     means = ", ".join(f"{mean} AS {name}" for name, mean in FIGURES.items())
     query = f"""SELECT application, count(*) AS runs, {means}
 FROM (SELECT * REPLACE (coalesce(application, '(none)') AS application) FROM runs WHERE {{}})
 GROUP BY GROUPING SETS ((), (application))"""
-    tables = store.answers([query.format(days(None, before)), query.format(days(after, None))])
-    sides = [{row["application"]: row for row in table.to_pylist()} for table in tables]
+    tables = store.answers([query.format(side) for side in sides])
+    of = [{row["application"]: row for row in table.to_pylist()} for table in tables]
     rows = [
-        _difference(application, figure, *(side[application] for side in sides))
-        for application in sides[0]
-        if application in sides[1] and sides[0][application]["runs"] and sides[1][application]["runs"]
+        _difference(application, figure, *(side[application] for side in of))
+        for application in of[0]
+        if application in of[1] and of[0][application]["runs"] and of[1][application]["runs"]
         for figure in FIGURES
     ]
     return sorted(rows, key=lambda row: (row["application"] is not None, -abs(row["change"] or 0)))

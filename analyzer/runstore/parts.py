@@ -160,6 +160,8 @@ def create(path: Path, shared: bool = False) -> None:
             if shared and not is_shared:
                 raise UsageError(f"{path} exists and is not shared: make a new one")
             return
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file: a store is a directory; the store comes before the runs")
         if path.is_dir() and any(entry.name != DATA for entry in path.iterdir()):
             raise UsageError(f"{path} is neither empty nor a store: give a new or an empty directory")
         path.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)

@@ -108,6 +108,8 @@ def test_a_changed_run_counts_once_as_it_is_now(work: Path, tmp_path: Path) -> N
     assert sql(tmp_path / "store", "select count(*) as n, sum(processes) as p from runs")[0] == after
     assert len(list((tmp_path / "store" / "data").rglob("*.parquet"))) <= 3 * len(TABLES)
     assert "0 runs indexed, 3 already there" in run_cli("index", "store", *DAYS, cwd=tmp_path).stdout
+    assert "nothing to merge; store" in run_cli("index", "store", "--compact", cwd=tmp_path).stdout
+    assert "day1/run.json is a file" in run_cli("index", "day1/run.json", "day2", cwd=tmp_path).stderr
 
 
 def test_watching_indexes_each_finished_run_once(work: Path, tmp_path: Path) -> None:
@@ -366,8 +368,15 @@ def test_before_and_after_a_day_are_compared(reported: Path) -> None:
     assert (row["runs_before"], row["runs_after"], row["before"]) == (1, 2, infos[0]["read_bytes"])
     assert row["after"] == (infos[1]["read_bytes"] + infos[2]["read_bytes"]) / 2
     assert rows[None, "failed_share"]["after"] == 0.5
-    assert run_cli("compare", "store", "--before", "2026-11-18", "--after", "2026-11-16", cwd=reported).returncode == 2
-    assert run_cli("compare", "store", "--before", "2026-11-18", cwd=reported).returncode == 2
+    for words, said in (
+        (("store", "--before", "2026-11-18", "--after", "2026-11-16"), "both have runs of 2026-11-16"),
+        (("store", "--before", "yesterday", "--after", "2026-11-16"), "--before 'yesterday': give a day as 2026-11-22"),
+        (("store", "--before", "2026-11-18"), "go together"),
+        (("store",), "store is a store: compare its runs by --before DAY --after DAY"),
+        (("day1", "store"), "store is a store: compare its runs by --before DAY --after DAY"),
+    ):
+        done = run_cli("compare", *words, cwd=reported)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
     assert run_cli("report", "day1", "--after", "2026-11-16", cwd=reported).returncode == 2
 
 
