@@ -42,7 +42,7 @@ using launcher::Fault;
 // Tasks may outlive a slurmstepd that was killed. What still runs then is sealed by the next who opens the run.
 constexpr int kOrphansPatience_s = 30;
 // So long a job may be ending before Slurm says how.
-constexpr int kStatePatience_s = 30;
+constexpr int kStatePatience_s = 120;
 constexpr size_t kStateBytes = 64 * 1024;
 // Their own I/O is Slurm's, not the workflow's; what they start on this node is not traced either.
 constexpr const char *kManagers[] = {"srun",    "sbatch",   "salloc", "sattach", "sbcast", "sgather",
@@ -140,9 +140,10 @@ class Step {
 
   // When nobody waits any more: Slurm's answer may take its time.
   void finish() {
-    if (status_ && WIFSIGNALED(*status_) && !facts_.in_traced_job) {
+    if (status_ && tells_a_signal(*status_) && !facts_.in_traced_job) {
       std::string state = state_of_job();
-      for (int i = 0; state == "COMPLETING" && i < kStatePatience_s; ++i) {
+      // Without an answer, the controller is busy.
+      for (int i = 0; (state.empty() || state == "COMPLETING") && i < kStatePatience_s; ++i) {
         ::sleep(1);
         state = state_of_job();
       }
@@ -160,6 +161,11 @@ class Step {
   }
 
  private:
+  // Also of a shell that goes on after its command was killed, and ends with 128 and the signal's number.
+  static bool tells_a_signal(int status) {
+    return WIFSIGNALED(status) || (WEXITSTATUS(status) > 128 && WEXITSTATUS(status) <= 128 + SIGRTMAX);
+  }
+
   // Slurm executes a copy of the script, under another name.
   std::vector<std::string> described_command() const {
     return facts_.is_script ? std::vector<std::string>{"sbatch", "--job-name", variable("SLURM_JOB_NAME")}

@@ -29,7 +29,8 @@ srun --no-trace cp sorted.$SLURM_ARRAY_TASK_ID untraced.$SLURM_ARRAY_TASK_ID
 """
 MERGE = "cat sorted.1 sorted.2 > merged"
 FAIL = "cat merged > partial; exit 3"
-CANCELED = "cat merged > copy; sleep 60"
+# One process: a shell may see its child killed by the same signal first, and end by itself.
+CANCELED = "cat merged > copy; exec sleep 600"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,20 @@ def campaign(cluster, tmp_path_factory):
     said = '"result": "CANCELLED"'
     wait_until(lambda: any(said in path.read_text() for path in (work / "run/declared").iterdir()), said)
     return work, array, merge, fail, canceled
+
+
+def test_a_canceled_job_may_end_by_itself(cluster, tmp_path):
+    """A shell whose command was killed goes on, and ends with 128 and the signal's number."""
+    script = "trap 'exit 143' TERM; : > begun; sleep 600 & wait"
+    job = cluster.submit("--trace", "--trace-run=run", "--output=/dev/null", "--wrap", script, cwd=tmp_path)
+    wait_until(lambda: (tmp_path / "begun").is_file(), "the job")
+    cluster.run("scancel", job)
+
+    def ends():
+        return [line for line in read_declared(tmp_path / "run") if line["type"] == "end" and "result" in line]
+
+    (end,) = wait_until(ends, "what Slurm says of the job")
+    assert (end["status"], end["error"], end["result"]) == ("canceled", "exit code 143", "CANCELLED")
 
 
 def test_every_event_has_its_tasks_tags(campaign):
