@@ -17,6 +17,8 @@ What that is made of, and what the commands use:
     isolation.py    steps whose exceptions end there
     messages.py     lines on stderr
     programs.py     how a module of ours is started
+    replacing.py    functions of managers that adapters replace
+    coroutines.py   the scope of a coroutine
     managers.py     the adapters that are installed (`tailrace.managers`)
     importing.py    declared graphs after the fact; importers/ has a module a format
     wfformat.py     WfFormat instances

@@ -14,7 +14,7 @@ import inspect
 import logging
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -30,6 +30,7 @@ from tailrace import context
 from tailrace.dask.keys import ANNOTATION, StageNames, stage_of, task_of
 from tailrace.errors import TailraceError
 from tailrace.integrations import environment, rundir
+from tailrace.integrations.coroutines import Stepwise
 from tailrace.integrations.workflow import Workflow, running, seal
 
 _log = logging.getLogger("tailrace.dask")
@@ -195,31 +196,10 @@ async def _stepwise(original: Callable[..., Any], task: Any, data: Any, *rest: A
     if not tags:
         return await original(task, data, *rest)
     try:
-        return await _Steps(original(task, data, *rest), tags)
+        return await Stepwise(original(task, data, *rest), tags)
     finally:
         with running(tags):
             pass  # the end of the task
-
-
-class _Steps:
-    """Awaits a coroutine in the context of `tags`: entered for each of its steps, and left before each await."""
-
-    def __init__(self, coroutine: Any, tags: str) -> None:
-        self._coroutine = coroutine
-        self._tags = tags
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        step: Callable[[], Any] = partial(self._coroutine.send, None)
-        while True:
-            with context.entered(self._tags, finish=False):
-                try:
-                    awaited = step()
-                except StopIteration as result:
-                    return result.value
-            try:
-                step = partial(self._coroutine.send, (yield awaited))
-            except BaseException as error:
-                step = partial(self._coroutine.throw, error)
 
 
 def _shadow_submit(executor: Any, plugin: TaskScopes) -> None:

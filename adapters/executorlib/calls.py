@@ -9,7 +9,6 @@ The tags are added to what is sent, not to what is submitted: executorlib's cach
 Invariants: what a call returns and raises is what it does untraced; a fault of ours is one warning.
 """
 
-import inspect
 import logging
 import sys
 import threading
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import wraps
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from executorlib.task_scheduler.interactive import shared
 
 from tailrace.executorlib.worker import Tagged
 from tailrace.integrations.isolation import Isolation
+from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow
 
 _isolated = Isolation(logging.getLogger("tailrace.executorlib"))
@@ -130,22 +129,8 @@ def trace() -> None:
     if _followed is not None:
         return
     with _isolated("follow executorlib's calls"):
-        for owner, name, parameters, _ in _REPLACED:
-            found = getattr(owner, name, None)
-            if not callable(found) or not set(parameters) <= set(inspect.signature(found).parameters):
-                version = metadata.version("executorlib")
-                raise RuntimeError(f"executorlib {version} has another {name} than those known")
+        replace(f"executorlib {metadata.version('executorlib')}", _REPLACED)
         _followed = _Followed(_program_name())
-        for owner, name, _, around in _REPLACED:
-            setattr(owner, name, _replacement(getattr(owner, name), around))
-
-
-def _replacement(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def replaced(*arguments: Any, **keywords: Any) -> Any:
-        return around(original, *arguments, **keywords)
-
-    return replaced
 
 
 def _submit(original: Callable[..., Any], executor: Any, function: Any, /, *arguments: Any, **keywords: Any) -> Any:
@@ -177,13 +162,12 @@ def _send(original: Callable[..., Any], interface: Any, input_dict: dict[str, An
     return original(interface, input_dict=input_dict)
 
 
-_REPLACED: tuple[tuple[Any, str, tuple[str, ...], Callable[..., Any]], ...] = (
-    (base.BaseExecutor, "submit", ("self", "fn"), _submit),
-    (shared, "_execute_task_without_cache", ("task_dict", "future_obj", "interface"), _execute),
-    (shared, "_execute_task_with_cache", ("task_dict", "future_obj", "interface"), _execute),
-    (communication.SocketInterface, "send_and_receive_dict", ("self", "input_dict"), _send),
+_REPLACED = (
+    Replaced(base.BaseExecutor, "submit", ("self", "fn"), _submit),
+    Replaced(shared, "_execute_task_without_cache", ("task_dict", "future_obj", "interface"), _execute),
+    Replaced(shared, "_execute_task_with_cache", ("task_dict", "future_obj", "interface"), _execute),
+    Replaced(communication.SocketInterface, "send_and_receive_dict", ("self", "input_dict"), _send),
 )
-"""What is replaced, and parameters that it needs to have."""
 
 
 def _futures(values: Any) -> Iterator["Future[Any]"]:

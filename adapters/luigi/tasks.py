@@ -11,7 +11,6 @@ moment in which a task runs, and not of tasks that never run.
 Invariants: what a task does and returns is what it does untraced; a fault of ours is one warning.
 """
 
-import inspect
 import json
 import logging
 import re
@@ -19,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import wraps
 from importlib import metadata
 from typing import Any
 
@@ -29,17 +27,9 @@ from luigi.task import flatten
 
 from tailrace.integrations.declared_log import declared_file
 from tailrace.integrations.isolation import Isolation
+from tailrace.integrations.replacing import Replaced, replace
 from tailrace.integrations.workflow import Workflow
 
-_METHODS: Mapping[str, tuple[str, ...]] = {
-    "Worker.add": ("self", "task"),
-    "Worker._add": ("self", "task"),
-    "Worker._add_task": ("self",),
-    "Worker._run_task": ("self", "task_id"),
-    "Worker.run": ("self",),
-    "TaskProcess._run_get_new_deps": ("self",),
-}
-"""What is replaced, and how the parameters begin."""
 _DIED = re.compile(r"died unexpectedly with exit code -")
 _TIMED_OUT = re.compile(r"timed out after \S+ seconds")
 _NOT_RUN = ("failed", "killed", "timeout", "dep_failed")
@@ -154,35 +144,18 @@ _of: dict[str, _Followed] = {}
 """By the worker's id: a task's process knows no more of its worker. A process that was forked has its parent's."""
 
 
+_traced = False
+
+
 def trace() -> None:
     """Traces the tasks that Luigi's workers of this process run from now on; again: does nothing. A version of Luigi
     that runs tasks in another way is one warning, and they run untraced."""
-    if getattr(luigi_worker.Worker.run, "of_tailrace", False):
+    global _traced
+    if _traced:
         return
     with _isolated("follow Luigi's tasks"):
-        unknown = [name for name, parameters in _METHODS.items() if _parameters(name)[: len(parameters)] != parameters]
-        if unknown:
-            raise RuntimeError(f"Luigi {metadata.version('luigi')} has another {unknown[0]} than those known")
-        for name, around in _AROUND.items():
-            owner, _, method = name.partition(".")
-            original = getattr(getattr(luigi_worker, owner), method)
-            setattr(getattr(luigi_worker, owner), method, _replacement(original, around))
-
-
-def _parameters(name: str) -> tuple[str, ...]:
-    found: Any = luigi_worker
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return tuple(inspect.signature(found).parameters) if callable(found) else ()
-
-
-def _replacement(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def replaced(self: Any, /, *arguments: Any, **keywords: Any) -> Any:
-        return around(original, self, *arguments, **keywords)
-
-    replaced.of_tailrace = True  # type: ignore[attr-defined]
-    return replaced
+        replace(f"Luigi {metadata.version('luigi')}", _REPLACED)
+        _traced = True
 
 
 def _add(original: Callable[..., Any], worker: Any, /, *arguments: Any, **keywords: Any) -> Any:
@@ -237,14 +210,14 @@ def _in_scope(original: Callable[..., Any], process: Any, /, *arguments: Any, **
         return original(process, *arguments, **keywords)
 
 
-_AROUND: Mapping[str, Callable[..., Any]] = {
-    "Worker.add": _add,
-    "Worker._add": _add_one,
-    "Worker._add_task": _tell,
-    "Worker._run_task": _launch,
-    "Worker.run": _run,
-    "TaskProcess._run_get_new_deps": _in_scope,
-}
+_REPLACED = (
+    Replaced(luigi_worker.Worker, "add", ("self", "task"), _add),
+    Replaced(luigi_worker.Worker, "_add", ("self", "task"), _add_one),
+    Replaced(luigi_worker.Worker, "_add_task", ("self",), _tell),
+    Replaced(luigi_worker.Worker, "_run_task", ("self", "task_id"), _launch),
+    Replaced(luigi_worker.Worker, "run", ("self",), _run),
+    Replaced(luigi_worker.TaskProcess, "_run_get_new_deps", ("self",), _in_scope),
+)
 
 
 def _is_external(task: Any) -> bool:

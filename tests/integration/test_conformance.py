@@ -43,7 +43,7 @@ def judged(adapter: Adapter, folder: Path) -> conformance.Verdict:
 
 def program(words: list[str], folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert "tailrace: can't" not in done.stderr, done.stderr
     return done
 
@@ -677,4 +677,50 @@ def test_executorlib(tmp_path: Path) -> None:
 
     # It tries a call again only when its worker was lost.
     verdict = judged(Adapter("executorlib", executorlib.__version__, run, retries=False, files=False), tmp_path)
+    assert not verdict.faults, "\n".join(verdict.faults)
+
+
+# Prefect
+
+PREFECT = """
+import subprocess
+from prefect import flow, task
+import tailrace.prefect
+
+def body(words, *before):
+    subprocess.run(words, check=True)
+
+@flow
+def steps():
+    made = {}
+    for stage, out, inputs, words, retries in @STEPS@:
+        made[out] = task(body, name=stage, retries=retries).submit(words, *[made[path] for path in inputs])
+    for future in made.values():
+        future.wait()
+
+if __name__ == "__main__":
+    tailrace.prefect.trace()
+    steps(return_state=True)
+"""
+
+
+def test_prefect(tmp_path: Path) -> None:
+    prefects = all_on_path("prefect")
+    if not prefects:
+        pytest.skip("no environment with Prefect on PATH: pip install prefect")
+
+    def run(folder: Path, workflow: list[Step]) -> Path:
+        rows = [(step.stage, step.out, step.inputs, step.words, int(step.how == "once")) for step in workflow]
+        (folder / "flow.py").write_text(PREFECT.replace("@STEPS@", repr(rows)))
+        shared = share_tailrace(tmp_path / "site")
+        settings = {"PREFECT_HOME": str(folder / "prefect"), "DO_NOT_TRACK": "1"}
+        environment = clean_environment(
+            {**shared, **settings, "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
+        )
+        done = program([str(prefects[0].python), "flow.py"], folder, **environment)
+        assert done.returncode == 0 and "tracing into" in done.stderr, done.stderr
+        (run_dir,) = (folder / "tailrace-runs").iterdir()
+        return run_dir
+
+    verdict = judged(Adapter("Prefect", prefects[0].version, run, files=False), tmp_path)
     assert not verdict.faults, "\n".join(verdict.faults)
