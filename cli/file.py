@@ -145,6 +145,7 @@ def _version(version: Version, continued: bool, first_ns: int | None) -> None:
     before = "" if version.continues is None else f", continues version {version.continues}"
     emptied = ", emptied first" if version.truncated and version.number > 1 else ""
     before_run = "as it was before the run" if first_ns != 0 else "as it was before all runs"
+    before_run += ", or as another host wrote it" if version.undecided else ""
     state = before_run if version.number == 0 else f"written until {since(version.end_ns, first_ns)}"
     put(f"version {version.number}: {state}{before}{emptied}", 2)
     for title, accesses in (("written by", version.writers), ("read by", version.readers)):

@@ -30,7 +30,7 @@ from tailrace.analyzer.edges import edge_table, file_classes, identities
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import history_text
-from tailrace.analyzer.model import dataflow
+from tailrace.analyzer.model import dataflow, undecided
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.store.conditions import Glob
@@ -85,7 +85,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Version:
-    """A state of the file: 0 is that before the run. continues: the number of the version whose bytes remain in it."""
+    """A state of the file: 0 is that before the run. continues: the number of the version whose bytes remain in it.
+    undecided: 0 may as well have been written in the run, on a host whose mounts nobody described."""
 
     number: int
     begin_ns: int | None
@@ -94,6 +95,7 @@ class Version:
     continues: int | None
     writers: list[Access]
     readers: list[Access]
+    undecided: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ class _Book:
     """The accesses of some files."""
 
     def __init__(self, m: Model, codes: Ints) -> None:
-        self._m = m
+        self._m, self._undecided = m, undecided.files(m)
         of_file = np.isin(m.bursts["file"].to_numpy(), codes)
         at = np.flatnonzero(of_file)
         bursts = m.bursts.iloc[at].assign(version=m.version[at], burst=at)
@@ -277,6 +279,7 @@ class _Book:
             continues=None if before < 0 else int(self._m.versions.table["number"].to_numpy()[before]),
             writers=sorted(sides[edge_table.WRITE], key=lambda access: access.begin_ns),
             readers=sorted(sides[edge_table.READ], key=lambda access: access.begin_ns),
+            undecided=not state["number"] and bool(self._undecided[int(state["file"])]),
         )
 
     def _actor(self, code: int) -> tuple[Row, str]:
@@ -461,7 +464,7 @@ class _Tree:
     """Versions and activities, and which leads to which."""
 
     def __init__(self, m: Model, hashes: _Hashes | None) -> None:
-        self._m, self._hashes = m, hashes
+        self._m, self._hashes, self._undecided = m, hashes, undecided.files(m)
         self._code, self._activities = dataflow.activities(m, "task")
         data = m.classed(dataflow.DEFAULT_CLASSES)
         rows = pd.DataFrame(
@@ -525,7 +528,8 @@ class _Tree:
         if kind == "version":
             row = row_of(self._m.versions.table, node)
             code, states = int(row["file"]), self._m.versions.table
-            end = "before the run" if int(row["number"]) == 0 else "no traced writer"
+            before = "before the run, or another host" if self._undecided[code] else "before the run"
+            end = before if int(row["number"]) == 0 else "no traced writer"
             end = "above" if again else "" if more else end if way == edge_table.WRITE else "not read"
             now = None if self._hashes is None else self._hashes.of(code)
             name = f"{self._m.paths[code] or str(self._m.table.files['file'].iat[code])}@{int(row['number'])}"

@@ -65,6 +65,9 @@ def test_hosts_that_no_launcher_of_ours_is_on_describe_themselves(cli: Cli, tmp_
     assert not opened.dataflow("stage").edges() and "far-a; far-b" in opened.problems[0]
     shown = cli("report", run).stdout
     assert "before the run, or another host" in " ".join(shown.split()) and "far-a; far-b" in shown
+    told = " ".join(cli("file", run, "a.txt").stdout.split())
+    assert told.count("as it was before the run, or as another host wrote it") == 1
+    assert "before the run, or another host" in " ".join(cli("file", run, "b.txt", "--up").stdout.split())
     subprocess.run([*NODE, "far-b", *TAILRACE, "seal", run], check=True, timeout=120, capture_output=True)
     assert "far-a" in tailrace.open(run).problems[0] and "far-b" not in tailrace.open(run).problems[0]
     assert [path.name for path in (run / "hosts").iterdir()] == ["far_b.json"]
