@@ -166,6 +166,8 @@ def test_the_first_screen_of_a_phone_answers(show: Any, name: str) -> None:
         ends.append(box["y"] + box["height"])
     assert ends == sorted(ends) and ends[-1] < 844, ends
     assert page.tab.locator("#findings li:visible").count() <= 3
+    # A name of a stage is not broken inside of a word.
+    assert page.tab.evaluate("document.querySelector('#stage-table tbody td').offsetWidth") > 100
 
 
 def test_a_flow_leads_to_its_files(show: Any) -> None:
