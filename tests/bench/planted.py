@@ -56,7 +56,11 @@ def drishti(name: str, place: Path) -> set[str]:
     logs = place / "logs"
     (logs / f"{today.year}/{today.month}/{today.day}").mkdir(parents=True)
     library = Path(prefix) / "lib" / "libdarshan.so"
+    # The interpreter's reads of its modules are nothing that a program was planted for.
+    own = ",".join(f"^{prefix}/" for prefix in sorted({sys.prefix, sys.base_prefix}))
+    (place / "darshan.conf").write_text(f"NAME_EXCLUDE {own} *\n")
     environment = {"LD_PRELOAD": str(library), "DARSHAN_ENABLE_NONMPI": "1", "DARSHAN_LOGPATH": str(logs)}
+    environment["DARSHAN_CONFIG_PATH"] = str(place / "darshan.conf")
     done = subprocess.run(command(name), cwd=work, env={**os.environ, **environment}, check=False, capture_output=True)
     if done.returncode:
         return {"failed under Darshan"}
