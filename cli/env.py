@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.cli.options import canonical_tags, tag_option
+from tailrace.cli.options import canonical_tags, settings_options, tag_option, take_settings
 from tailrace.errors import UsageError
 from tailrace.integrations import environment, rundir
 from tailrace.integrations.messages import say
@@ -18,6 +18,7 @@ from tailrace.integrations.messages import say
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The run directory."
 )
 @tag_option
+@settings_options
 @click.option(
     "--format",
     "form",
@@ -25,7 +26,7 @@ from tailrace.integrations.messages import say
     default="shell",
     help="shell: export lines for eval. json: one object.",
 )
-def command(output: Path, tags: tuple[str, ...], form: str) -> None:
+def command(output: Path, tags: tuple[str, ...], config: Path | None, chosen: tuple[str, ...], form: str) -> None:
     """Print the environment that traces a process, and create its run directory.
 
     \b
@@ -35,6 +36,7 @@ def command(output: Path, tags: tuple[str, ...], form: str) -> None:
     recovers the records of killed processes.
     """
     canonical = canonical_tags(tags)
+    take_settings(config, chosen)
     if rundir.is_run_directory(output):
         run_dir = rundir.existing_run_directory(output)
     else:
@@ -47,10 +49,10 @@ def command(output: Path, tags: tuple[str, ...], form: str) -> None:
     variables = environment.task_environment(run_dir, canonical)
     # TAILRACE_CLOCK is left out: the clock reference is valid on this node only.
     names = ("LD_PRELOAD", "TAILRACE_RUN", "TAILRACE_TAGS", *environment.chosen_settings())
-    chosen = {name: variables[name] for name in names if name in variables}
+    shown = {name: variables[name] for name in names if name in variables}
     if form == "json":
-        json.dump(chosen, sys.stdout, indent=1)
+        json.dump(shown, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        for name, value in chosen.items():
+        for name, value in shown.items():
             sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

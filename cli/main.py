@@ -43,6 +43,7 @@ COMMANDS = {
     "compact": ("tailrace.cli.compact", "Rewrite the trace files of a finished run to fewer and smaller ones."),
     "tag": ("tailrace.cli.tag", "Execute a command with tags, for managers without a plugin."),
     "env": ("tailrace.cli.env", "Print the environment that traces a process, for other workflow managers."),
+    "config": ("tailrace.cli.config", "Print the settings: value, where it comes from, what it means."),
     "managers": ("tailrace.cli.managers", "List the adapters of workflow managers, with versions."),
     "adapter": ("tailrace.cli.adapter", "Print where the file is that a workflow manager loads to be traced."),
     "flux": ("tailrace.cli.flux", "Collect Flux's job history; print where the Flux plugins are."),

@@ -1,13 +1,16 @@
 """Options that several subcommands share."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import click
 
+from tailrace.errors import UsageError
 from tailrace.tags import encode, parse_assignment
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -23,6 +26,38 @@ def tag_option(function: _Command) -> _Command:
         metavar="KEY=VALUE",
         help="Add a tag to all recorded events (workflow, stage, task, job, rank or any other key). May be repeated.",
     )(function)
+
+
+def settings_options(function: _Command) -> _Command:
+    """`--config FILE` and `--set NAME=VALUE`; the parameters `config` and `chosen` are for `take_settings`."""
+    function = click.option(
+        "--set",
+        "chosen",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Choose a setting (`tailrace config`), as in --set exclude=*.log. May be repeated.",
+    )(function)
+    return click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A YAML file with settings, for those that no variable and no option gives. Default: TAILRACE_CONFIG.",
+    )(function)
+
+
+def take_settings(config: Path | None, chosen: tuple[str, ...]) -> None:
+    """Puts what was chosen into this process's environment. Raises UsageError: there is no such setting or value."""
+    from tailrace.integrations import settings
+
+    if config is not None:
+        os.environ[settings.CONFIG] = str(config.absolute())
+    pairs = [item.partition("=") for item in chosen]
+    for item, (_, equals, _) in zip(chosen, pairs, strict=True):
+        if not equals:
+            raise UsageError(f"--set {item}: give NAME=VALUE, as in detail=auto")
+    settings.choose({name: value for name, _, value in pairs}, "--set")
+    settings.load_file()
+    settings.check()
 
 
 def format_option(function: _Command) -> _Command:

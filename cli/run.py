@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tailrace import _native
-from tailrace.cli.options import canonical_tags, tag_option
+from tailrace.cli.options import canonical_tags, settings_options, tag_option, take_settings
 from tailrace.integrations import environment, rundir
 from tailrace.integrations.indexing import index_at_end
 
@@ -30,19 +30,28 @@ from tailrace.integrations.indexing import index_at_end
     help="full: a line of the trace for each call. totals: one for the calls of a function on a file; graphs, sums and "
     "findings are the same. auto: full until the run's files on a node have BYTES (64M), then totals. Default: full.",
 )
+@settings_options
 @click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(output: Path | None, tags: tuple[str, ...], detail: str | None, quiet: bool, cmd: tuple[str, ...]) -> int:
+def command(
+    output: Path | None,
+    tags: tuple[str, ...],
+    detail: str | None,
+    config: Path | None,
+    chosen: tuple[str, ...],
+    quiet: bool,
+    cmd: tuple[str, ...],
+) -> int:
     """Run CMD and trace its I/O and that of all processes it starts.
 
     Exits with the exit code of CMD: 128+n when signal n ended it, 127 when it is not found, 126 when it can't be
     executed.
     """
     canonical = canonical_tags(tags)
+    take_settings(config, (*chosen, *([f"detail={detail}"] if detail is not None else [])))
     environment.check_journal_directory()
-    chosen = environment.checked_detail(detail) if detail is not None else ""
     directory = rundir.checked_path(output) if output is not None else None
-    code, run_dir = _native.run(directory, canonical, chosen, quiet, cmd, environment.installed_library())
+    code, run_dir = _native.run(directory, canonical, "", quiet, cmd, environment.installed_library())
     if run_dir is not None:
         index_at_end(Path(run_dir))
     return code

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tailrace import _native, context, installation
 from tailrace.errors import CoreError, UsageError
+from tailrace.integrations import settings
 
 _LIBRARY = "libtailrace.so"
 _attached = False
@@ -31,18 +32,13 @@ def library_path() -> Path:
 
 def trace_settings(run_dir: str | Path, tags: str = "") -> dict[str, str]:
     """The TAILRACE_... variables that trace a process of this node into `run_dir` with `tags` (canonical)."""
+    settings.load_file()
     return dict(_native.trace_settings(run_dir, tags))
-
-
-def checked_detail(detail: str) -> str:
-    """A value of TAILRACE_DETAIL. Raises UsageError on any other text."""
-    if not _native.is_detail(detail):
-        raise UsageError(f"there is no detail {detail!r}: give full, totals, auto or auto:BYTES, as in auto:16M")
-    return detail
 
 
 def chosen_settings() -> dict[str, str]:
     """The settings chosen by the user: set in this process's environment and not specific to a run or a node."""
+    settings.load_file()
     return dict(_native.chosen_settings())
 
 
@@ -53,6 +49,7 @@ def task_environment(run_dir: str | Path, tags: str = "", base_env: Mapping[str,
     that are preloaded already follow the core. Raises CoreError when the core is not found, TagError when the merged
     tags break the rules.
     """
+    settings.load_file()
     base = os.environ if base_env is None else base_env
     return dict(_native.task_environment(base, library_path(), run_dir, tags))
 
@@ -67,7 +64,7 @@ def journal_directory(environment: Mapping[str, str] | None = None) -> str:
 
 def default_journal_directory() -> str:
     """The core's default of TAILRACE_JOURNAL_DIR."""
-    return next(default for name, default, _ in _native.settings() if name == "TAILRACE_JOURNAL_DIR")
+    return settings.table()["TAILRACE_JOURNAL_DIR"].default
 
 
 def journal_directories(run_dir: str | Path, environment: Mapping[str, str] | None = None) -> list[Path]:
@@ -101,13 +98,13 @@ def attach(run_dir: str | Path, tags: str = "") -> None:
         return
     check_journal_directory()
     path = library_path()
-    settings = trace_settings(run_dir, tags)
-    for name, value in settings.items():
+    variables = trace_settings(run_dir, tags)
+    for name, value in variables.items():
         # Not os.environ: the core removes its variables from the C environment, and Python's copy would keep them.
         os.putenv(name, value)
     reason = _load_and_attach(path)
     if reason is not None:
-        for name in settings:
+        for name in variables:
             os.unsetenv(name)
         raise CoreError(f"can't attach to this process: {reason}; start it with `tailrace run` instead")
     _attached = True

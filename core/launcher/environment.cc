@@ -22,6 +22,7 @@ namespace tailrace::launcher {
 namespace {
 
 constexpr const char kLibrary[] = "libtailrace.so";
+constexpr const char kKernelClock[] = "monotonic";
 constexpr const char kWhitespace[] = " \t\n\r\f\v";
 // What a shell searches without PATH.
 constexpr const char kDefaultPath[] = "/bin:/usr/bin";
@@ -160,7 +161,8 @@ std::vector<std::pair<std::string, std::string>> trace_settings(const std::strin
   auto settings = chosen_settings();
   settings.emplace_back("TAILRACE_RUN", run_dir);
   // One clock reference for all processes of this node: one pair of clock readings. It is not valid elsewhere.
-  settings.emplace_back("TAILRACE_CLOCK", clock_reference());
+  const bool is_kernels = setting_by(std::getenv("TAILRACE_CLOCK"), "TAILRACE_CLOCK") == kKernelClock;
+  settings.emplace_back("TAILRACE_CLOCK", is_kernels ? kKernelClock : clock_reference());
   if (!tags.empty()) settings.emplace_back("TAILRACE_TAGS", tags);
   return settings;
 }
@@ -169,8 +171,11 @@ std::vector<std::pair<std::string, std::string>> chosen_settings() {
   std::vector<std::pair<std::string, std::string>> chosen;
   for (const SettingRow &row : kSettings) {
     const std::string name(row.name);
-    if (is_of_a_run(name)) continue;
-    const std::string value = setting_by(std::getenv(name.c_str()), name.c_str());
+    const char *variable = std::getenv(name.c_str());
+    const bool is_kernel_clock =
+        name == "TAILRACE_CLOCK" && variable != nullptr && variable == string_view(kKernelClock);
+    if (is_of_a_run(name) && !is_kernel_clock) continue;
+    const std::string value = setting_by(variable, name.c_str());
     if (!value.empty() && value != row.fallback) chosen.emplace_back(name, value);
   }
   return chosen;

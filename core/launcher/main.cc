@@ -31,8 +31,9 @@ namespace tailrace::launcher {
 namespace {
 
 constexpr const char kPython[] = "tailrace-python";
-// Variables by which Python has a part in it: completion, and the store that a run is added to at its end.
-constexpr const char *kPythons[] = {"_TAILRACE_COMPLETE", "TAILRACE_STORE"};
+// Variables by which Python has a part in it: completion, the store that a run is added to at its end, and the file
+// of settings.
+constexpr const char *kPythons[] = {"_TAILRACE_COMPLETE", "TAILRACE_STORE", "TAILRACE_CONFIG"};
 
 // The directory of this file, wherever a link to it is.
 std::string own_directory() {

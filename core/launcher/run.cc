@@ -17,6 +17,7 @@
 #include "manifest.h"
 #include "run_directory.h"
 #include "sealing.h"
+#include "setting_faults.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -123,6 +124,8 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
 Ended run(const RunOptions &options, const Installation &installation) {
   // As if the user had set it: it is one of the settings that a traced process gets from this environment.
   if (!options.detail.empty()) ::setenv("TAILRACE_DETAIL", options.detail.c_str(), 1);
+  if (const auto fault = bad_setting()) throw Fault(Fault::Kind::kUsage, *fault);
+  for (const std::string &words : mistyped_settings()) say(in_one_line(words));
   const auto surrounding = is_traced() ? surrounding_run() : std::nullopt;
   if (surrounding && options.output && real_path(absolute(*options.output)) != surrounding)
     say("already traced into " + *surrounding + ": recording there, not in " + *options.output);

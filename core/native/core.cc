@@ -17,6 +17,7 @@
 #include "format/functions.h"
 #include "format/redaction.h"
 #include "format/seal.h"
+#include "format/setting_values.h"
 #include "format/settings.h"
 #include "format/tags.h"
 
@@ -56,10 +57,26 @@ std::string clock_reference() {
   return std::string(w.view());
 }
 
-std::vector<std::tuple<std::string, std::string, std::string>> settings() {
-  std::vector<std::tuple<std::string, std::string, std::string>> rows;
-  for (const SettingRow &row : kSettings) rows.emplace_back(row.name, row.fallback, row.doc);
+std::string setting_choices(const SettingWords &setting) {
+  char room[512];
+  Writer out(room, sizeof room);
+  write_setting_choices(setting, out);
+  return std::string(out.view());
+}
+
+nb::list settings() {
+  nb::list rows;
+  for (size_t i = 0; i < kSettingWordsCount; ++i) {
+    const SettingWords &row = kSettingWords[i];
+    rows.append(nb::make_tuple(std::string(row.name), std::string(row.fallback), setting_choices(row),
+                               std::string(row.values), std::string(row.doc), row.of_core));
+  }
   return rows;
+}
+
+bool is_setting(const std::string &name, const std::string &value) {
+  const SettingWords *setting = find_setting(name);
+  return setting != nullptr && is_valid_setting(*setting, value);
 }
 
 std::vector<std::tuple<std::string, std::string, std::string>> hooks() {
@@ -80,11 +97,6 @@ std::tuple<std::map<std::string, uint32_t>, std::map<std::string, uint32_t>> mea
     names[std::string(f.name)] |= f.traits & ~trait::kUncounted;
   }
   return {names, categories};
-}
-
-bool is_detail(const std::string &text) {
-  Detail detail;
-  return parse_detail(text, detail);
 }
 
 std::optional<std::string> journal_trace_file(const std::string &path) {
@@ -118,8 +130,11 @@ void bind_core(nb::module_ &m) {
         "The canonical form of `base` with the tags of `over` replaced or added; ValueError when a rule is broken.");
   m.def("clock_reference", &clock_reference,
         "The value of TAILRACE_CLOCK for processes that are started on this node.");
-  m.def("settings", &settings, "(name, default, what it does) of every setting in the environment.");
-  m.def("is_detail", &is_detail, "text"_a, "Whether the text is a value of TAILRACE_DETAIL.");
+  m.def(
+      "settings", &settings,
+      "(name, default, valid values in words, the table's column of them, what it does, whether the core reads it) of\n"
+      "every setting in the environment.");
+  m.def("is_setting", &is_setting, "name"_a, "value"_a, "Whether there is such a setting, and this is a valid value.");
   m.def("hooks", &hooks, "(symbol, event name, category) of every hooked function.");
   m.def(
       "meanings", &meanings,

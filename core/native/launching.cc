@@ -26,6 +26,7 @@
 #include "run.h"
 #include "run_directory.h"
 #include "sealing.h"
+#include "setting_faults.h"
 #include "summary.h"
 #include "words.h"
 
@@ -190,6 +191,9 @@ void bind_environments(nb::module_ &m) {
         return out;
       },
       "base"_a, "library"_a, "run_dir"_a, "tags"_a, "(name, value) of a traced task's environment. TagError.");
+  m.def("bad_setting", &bad_setting, "What is wrong with a TAILRACE_... variable of this process; None: nothing is.");
+  m.def("mistyped_settings", &mistyped_settings,
+        "A sentence for each variable that is named like a setting, but is none.");
   m.def("seccomp_filters", &seccomp_filters, "The number of this process's seccomp filters; None where it is unknown.");
   m.def("program_obstacle", &obstacle_of, "command"_a,
         "(word, program, reason, breaks) of a command, found by PATH, that can't be traced; else None.");

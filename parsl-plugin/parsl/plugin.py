@@ -21,6 +21,7 @@ from tailrace import context
 from tailrace import tags as tag_strings
 from tailrace.errors import TagError, TailraceError
 from tailrace.integrations import environment, indexing
+from tailrace.integrations import settings as _settings
 from tailrace.integrations.workflow import Workflow, opened_run, unused_name
 from tailrace.parsl import executors
 from tailrace.parsl.memoizer import TracingMemoizer
@@ -49,6 +50,7 @@ def trace(
     stage: StageNames | None = None,
     detail: str | None = None,
     store: str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
@@ -64,15 +66,18 @@ def trace(
     detail: full, totals or auto[:BYTES], as TAILRACE_DETAIL, for this process and all workers.
     store: a store of runs (docs/store.md), to which the run is added once this program has ended. Default:
         TAILRACE_STORE. In a surrounding `tailrace run` that does it, by TAILRACE_STORE.
+    settings: further ones, as in `{"exclude": ["*.log"], "layers": "none"}` (docs/user-guide.md, "Settings"). They win
+        over variables and over the file that TAILRACE_CONFIG names.
 
     Changes the executors of `config` in place. Raises TagError when a tag breaks the rules, UsageError when there is no
-    such detail. When tracing is
-    impossible (no core, no usable directory), logs a warning and returns `config` itself.
+    such setting or value. When tracing is impossible (no core, no usable directory), logs a warning and returns
+    `config` itself.
     """
     base_tags = _checked_tags(tags, workflow)
     if detail is not None:
         # Where the settings that the user chose are looked up, for this process and for the workers.
-        os.environ["TAILRACE_DETAIL"] = environment.checked_detail(detail)
+        _settings.choose({"detail": detail}, "trace()")
+    _settings.choose(settings or {}, "trace()")
     try:
         return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage), store)
     except (TailraceError, OSError) as error:

@@ -15,6 +15,17 @@ using std::string_view;
 
 // Unchecked parts of a string: string_view::substr can throw, and the core links no C++ run time.
 inline string_view slice(string_view s, size_t from, size_t n) { return {s.data() + from, n}; }
+// Calls f(part) for each part between separators, at least once; false as soon as f returns false.
+template <class F>
+bool each_part(string_view text, char separator, F f) {
+  for (size_t at = 0; at <= text.size();) {
+    size_t end = at;
+    while (end < text.size() && text[end] != separator) ++end;
+    if (!f(slice(text, at, end - at))) return false;
+    at = end + 1;
+  }
+  return true;
+}
 inline bool starts_with(string_view s, string_view prefix) {
   return s.size() >= prefix.size() && memcmp(s.data(), prefix.data(), prefix.size()) == 0;
 }

@@ -55,7 +55,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 10 ^ table_number();
+constexpr uint32_t kJournalVersion = 11 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -102,7 +102,7 @@ struct alignas(64) HeadSlot {
   uint64_t ino;
   int64_t btime_ns;  // 0: the file system has none
   uint64_t ticks;
-  uint64_t spare;
+  uint64_t is_summed;  // of a name: totals stand for the calls on the file
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
 

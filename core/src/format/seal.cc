@@ -40,6 +40,7 @@ void Sealer::index_names(uint32_t to) {
     auto *head = reinterpret_cast<HeadSlot *>(segment_.slot(i));
     NameEntry *e = find_name(head->hash);
     if (e->hash == 0) *e = {head->hash, i, 0, 0};
+    some_sums_ = some_sums_ || head->is_summed;
   }
 }
 
@@ -56,7 +57,7 @@ ContextEntry *Sealer::find_context(uint32_t id) {
 void Sealer::add_context(uint32_t index) {
   uint32_t id = reinterpret_cast<HeadSlot *>(segment_.slot(index))->id;
   ContextEntry *entry = find_context(id);
-  if (entry && sums_) put_groups();
+  if (entry && (sums_ || some_sums_)) put_groups();
   if (!entry) entry = &s_.contexts[context_count_++];
   *entry = {id, index, 0};
   ++s_.generation;
@@ -349,11 +350,11 @@ static bool is_totals(const SegmentHeader &segment, uint64_t sealed_bytes) {
 }
 
 void Sealer::add_record(uint32_t index) {
-  if (!sums_) return add_event(index);
+  if (!sums_ && !some_sums_) return add_event(index);
   const Slot &slot = *segment_.slot(index);
   auto fn = static_cast<Fn>(mark_kind(slot.mark.load(std::memory_order_relaxed)));
   const Function &f = function(fn);
-  if (can_be_summed(slot, f) && add_to_group(index, slot, fn, f)) return;
+  if ((sums_ || is_summed(slot.file)) && can_be_summed(slot, f) && add_to_group(index, slot, fn, f)) return;
   if (slot.ret >= 0) put_groups_of(slot, f);
   add_event(index);
 }

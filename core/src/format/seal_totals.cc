@@ -9,6 +9,11 @@ namespace tailrace {
 constexpr size_t kFileLineBytes = 320, kPathByteBytes = 8;
 constexpr size_t kOwnLineBytes = 640, kRangeBytes = 48, kBucketBytes = 32, kPieceBytes = 256;
 
+bool Sealer::is_summed(uint64_t file) {
+  const NameEntry *name = file ? find_name(file) : nullptr;
+  return name && name->hash && reinterpret_cast<HeadSlot *>(segment_.slot(name->slot))->is_summed;
+}
+
 // False: the record's file has no name, which its own line reports.
 bool Sealer::add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f) {
   const uint64_t calls = calls_of(slot, f);

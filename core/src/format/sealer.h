@@ -104,6 +104,7 @@ class Sealer {
   char *put_region_keys(char *p, const Slot &slot);
   WrittenRecord &written_like(const Slot &slot);
   bool add_again(const Slot &slot, const WrittenRecord &written);
+  bool is_summed(uint64_t file);
   bool add_to_group(uint32_t index, const Slot &slot, Fn fn, const Function &f);
   void put_group(TotalsGroup &group);
   void put_totals(const TotalsGroup &group, uint32_t i);
@@ -145,7 +146,8 @@ class Sealer {
   uint32_t context_count_ = 0;
   uint32_t used_slots_ = 0;
 
-  bool sums_ = false;  // detail: lines of totals
+  bool sums_ = false;       // detail: lines of totals
+  bool some_sums_ = false;  // of some files, whatever the detail
 
   // The block that is being built.
   size_t group_bytes_ = 0;  // of the lines of groups, at most

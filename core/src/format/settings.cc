@@ -9,7 +9,7 @@
 namespace tailrace {
 
 constexpr SettingRow kSettings[kSettingCount] = {
-#define SETTING(name, fallback, doc) {#name, fallback, doc},
+#define SETTING(name, fallback, values, doc) {#name, fallback},
 #include "format/settings.def"
 #undef SETTING
 };

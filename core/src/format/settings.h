@@ -9,17 +9,17 @@
 namespace tailrace {
 
 enum class Setting {
-#define SETTING(name, fallback, doc) name,
+#define SETTING(name, fallback, values, doc) name,
 #include "format/settings.def"
 #undef SETTING
   kCount
 };
 constexpr size_t kSettingCount = static_cast<size_t>(Setting::kCount);
 
+// What else the table has of a setting is in setting_values.h: every traced process has these in memory.
 struct SettingRow {
   string_view name;
   string_view fallback;
-  string_view doc;
 };
 extern const SettingRow kSettings[kSettingCount];
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "base/sys.h"
+#include "format/layer_choice.h"
 #include "linker/loaded.h"
 #include "linker/real.h"
 #include "session/libraries.h"
@@ -41,6 +42,7 @@ void end_scan() { g_scanner.store(0, std::memory_order_release); }
 
 struct Scan {
   uint32_t index = 0, from = 0;
+  uint32_t layers = 0;    // those that are recorded, as bits
   bool found = false;     // a new library
   bool unloaded = false;  // objects were unloaded
   bool confirmed[kLayers][kLibrariesPerLayer] = {};
@@ -102,7 +104,7 @@ int find_libraries(dl_phdr_info *info, size_t, void *data) {
   LoadedObject object;
   if (!object.read(*info)) return 0;
   for (unsigned i = 0; i < kLayers; ++i) {
-    if (is_layer(object, *kTables[i])) take_library(object, i, scan);
+    if ((scan.layers >> i & 1) && is_layer(object, *kTables[i])) take_library(object, i, scan);
   }
   return 0;
 }
@@ -228,8 +230,9 @@ bool find_global(Scan &scan) {
   return any;
 }
 
-void scan_from(uint32_t from) {
+void scan_from(uint32_t from, uint32_t layers) {
   Scan scan;
+  scan.layers = layers;
   scan.from = from;
   dl_iterate_phdr(find_libraries, &scan);
   uint32_t count = scan.index;
@@ -262,13 +265,16 @@ void find_layers() {
   uint32_t expected = t_layers_expected;
   t_layers_expected = 0;
   g_loads_scanned.store(g_loads.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  if (!enter() || g_session.environment[Setting::TAILRACE_LAYERS] == "none") return;
+  uint32_t layers = 0;
+  if (!enter()) return;
+  parse_layers(g_session.environment[Setting::TAILRACE_LAYERS], layers);
+  if (!layers) return;
   if (!linker_answers() || !begin_scan()) {
     t_layers_expected = expected;
     return;
   }
   uint32_t seen = g_seen.load(std::memory_order_relaxed);
-  scan_from(expected && expected - 1 < seen ? expected - 1 : seen);
+  scan_from(expected && expected - 1 < seen ? expected - 1 : seen, layers);
   end_scan();
 }
 

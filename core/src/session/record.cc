@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "base/sys.h"
+#include "format/path_patterns.h"
 #include "session/ledger.h"
 #include "session/region.h"
 #include "session/segment.h"
@@ -34,8 +35,16 @@ bool write_text_record(Thread *t, RecordKind kind, const HeadSlot &head, string_
   h->dev = head.dev;
   h->ino = head.ino;
   h->btime_ns = head.btime_ns;
+  h->is_summed = head.is_summed;
   h->mark.store(make_mark(kind, epoch), std::memory_order_release);
   return true;
+}
+
+bool is_summed(string_view path) {
+  const StartEnvironment &chosen = g_session.environment;
+  const string_view included = chosen[Setting::TAILRACE_INCLUDE];
+  return (!included.empty() && !matches_any_pattern(path, included)) ||
+         matches_any_pattern(path, chosen[Setting::TAILRACE_EXCLUDE]);
 }
 
 void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &identity) {
@@ -45,6 +54,7 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   head.dev = identity.dev;
   head.ino = identity.ino;
   head.btime_ns = identity.btime_ns;
+  head.is_summed = is_summed(path);
   // Without room for the name there is none for its record either, which counts the loss.
   if (write_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
 }

@@ -1,0 +1,124 @@
+// See format/setting_values.h.
+#include "format/setting_values.h"
+
+#include "base/clock.h"
+#include "format/detail.h"
+#include "format/layer_choice.h"
+#include "format/tags.h"
+
+namespace tailrace {
+
+const SettingWords kSettingWords[] = {
+#define SETTING(name, fallback, values, doc) {#name, fallback, values, doc, true},
+#define LAUNCHER_SETTING(name, fallback, values, doc) {#name, fallback, values, doc, false},
+#include "format/settings.def"
+#undef SETTING
+};
+const size_t kSettingWordsCount = sizeof kSettingWords / sizeof kSettingWords[0];
+
+namespace {
+
+bool is_path(string_view value) { return starts_with(value, "/"); }
+
+bool is_number(string_view value) {
+  uint64_t number;
+  return take_decimal(value, number) && value.empty() && number > 0;
+}
+
+bool is_clock(string_view value) {
+  return starts_with(value, "tsc:") && parse_clock_reference(value).kind == ClockKind::kTsc;
+}
+
+bool is_budget(string_view value) {
+  Detail detail;
+  return parse_detail(value, detail) && detail.kind == DetailKind::kAuto;
+}
+
+bool are_layers(string_view value) {
+  uint32_t layers;
+  return value != "all" && value != "none" && parse_layers(value, layers);
+}
+
+bool are_paths(string_view value) { return each_part(value, ':', is_path); }
+
+bool are_patterns(string_view value) {
+  return each_part(value, ':', [](string_view one) { return !one.empty(); });
+}
+
+bool are_variables(string_view value) {
+  return each_part(value, '\n', [](string_view line) {
+    const size_t equals = line.find('=');
+    return line.empty() || (equals != string_view::npos && equals > 0);
+  });
+}
+
+bool are_tags(string_view value) {
+  TagSet tags;
+  size_t at;
+  char room[256];
+  Writer fault(room, sizeof room);
+  return parse_tags(value, tags, at, fault, TagsOf::kCore);
+}
+
+bool is_any(string_view) { return true; }
+
+struct Kind {
+  string_view name;
+  string_view words;
+  bool (*is_valid)(string_view value);
+};
+constexpr Kind kKinds[] = {
+    {"<path>", "an absolute path", is_path},
+    // Whether it can be used is the launcher's to find out.
+    {"<node_directory>", "the absolute path of a directory of the node", is_any},
+    {"<paths>", "absolute paths, separated by colons", are_paths},
+    {"<patterns>", "patterns of paths, separated by colons (as in *.log:/tmp/*)", are_patterns},
+    {"<tags>", "key=value pairs, separated by commas", are_tags},
+    {"<clock>", "tsc:TICKS:NS (of a launcher)", is_clock},
+    {"<seconds>", "a whole number of seconds above 0", is_number},
+    {"<budget>", "auto:BYTES (as in auto:16M)", is_budget},
+    {"<layers>", "some of hdf5,mpiio", are_layers},
+    {"<variables>", "NAME=VALUE, one a line", are_variables},
+    {"<text>", "any text", is_any},
+    {"<own>", "nothing: tailrace itself sets it", is_any},
+};
+
+const Kind *kind_of(string_view alternative) {
+  for (const Kind &kind : kKinds) {
+    if (kind.name == alternative) return &kind;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const SettingWords *find_setting(string_view name) {
+  for (const SettingWords &row : kSettingWords) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+void write_setting_choices(const SettingWords &setting, Writer &out) {
+  size_t count = 0, done = 0;
+  each_part(setting.values, '|', [&](string_view) {
+    ++count;
+    return true;
+  });
+  each_part(setting.values, '|', [&](string_view alternative) {
+    if (done) out << (done + 1 == count ? " or " : ", ");
+    const Kind *kind = kind_of(alternative);
+    out << (kind ? kind->words : alternative);
+    ++done;
+    return true;
+  });
+}
+
+bool is_valid_setting(const SettingWords &setting, string_view value) {
+  return !each_part(setting.values, '|', [&](string_view alternative) {
+    const Kind *kind = kind_of(alternative);
+    return !(kind ? kind->is_valid(value) : alternative == value);
+  });
+}
+
+}  // namespace tailrace
