@@ -20,7 +20,7 @@ from tailrace.errors import UsageError
 
 PREFIX = "TAILRACE_"
 CONFIG = "TAILRACE_CONFIG"
-_SEPARATORS = {"<layers>": ",", "<paths>": ":", "<patterns>": ":", "<variables>": "\n"}
+_SEPARATORS = {"<layers>": ",", "<paths>": ":", "<patterns>": ":", "<functions>": ":", "<variables>": "\n"}
 """Between the items of a list in the file, by the kind of value in the table."""
 
 _from_file: dict[str, str] = {}

@@ -10,6 +10,7 @@
 #include "hooks/rings.h"
 #include "hooks/stream.h"
 #include "layers/layers.h"
+#include "layers/python_functions.h"
 #include "linker/real.h"
 #include "session/change_run.h"
 #include "session/ledger.h"
@@ -29,6 +30,7 @@ __attribute__((constructor)) void library_begins(int, char **argv, char **) {
   find_real(Fn::f_mprotect);
   if (enter()) handle_exit();
   find_layers();
+  find_python();
 }
 
 Context *make_context(string_view over_text) {
@@ -171,6 +173,7 @@ TAILRACE_API int tailrace_attach() {
   watch_thread_end();
   if (state == State::kOff) handle_exit();
   find_layers();
+  find_python();
   return attach_with_gotcha();
 }
 

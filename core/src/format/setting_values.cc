@@ -25,6 +25,11 @@ bool is_number(string_view value) {
   return take_decimal(value, number) && value.empty() && number > 0;
 }
 
+bool is_whole(string_view value) {
+  uint64_t number;
+  return take_decimal(value, number) && value.empty();
+}
+
 bool is_clock(string_view value) {
   return starts_with(value, "tsc:") && parse_clock_reference(value).kind == ClockKind::kTsc;
 }
@@ -73,6 +78,8 @@ constexpr Kind kKinds[] = {
     {"<node_directory>", "the absolute path of a directory of the node", is_any},
     {"<paths>", "absolute paths, separated by colons", are_paths},
     {"<patterns>", "patterns of paths, separated by colons (as in *.log:/tmp/*)", are_patterns},
+    {"<functions>", "names, separated by colons (as in mypkg:other.io.read*)", are_patterns},
+    {"<microseconds>", "a whole number of microseconds", is_whole},
     {"<tags>", "key=value pairs, separated by commas", are_tags},
     {"<clock>", "tsc:TICKS:NS (of a launcher)", is_clock},
     {"<seconds>", "a whole number of seconds above 0", is_number},

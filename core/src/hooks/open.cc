@@ -15,6 +15,7 @@
 #include <utmp.h>
 
 #include "hooks/hook_records.h"
+#include "layers/python_functions.h"
 #include "linker/real.h"
 
 using namespace tailrace;
@@ -48,6 +49,7 @@ void record_open(const Call &call, Fn fn, int fd, int dirfd, const char *path, i
     e.ret = -saved;
     record_path(call, e, &file);
   }
+  if (__builtin_expect(g_python_waits.load(std::memory_order_relaxed), 0)) start_python_functions();
   errno = saved;
 }
 

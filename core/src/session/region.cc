@@ -96,6 +96,12 @@ inline RegionRecord record_of(const Region &r, const char *keys) {
   return {Fn::kRegion, r.definition, r.own, r.id, r.outer_id, r.keys[0], r.keys[1], keys};
 }
 
+// Its slot may be amended.
+bool is_unsealed(const Thread *t, const Region &region) {
+  return t->segment == region.segment && t->epoch == region.epoch &&
+         region.slot - t->begin >= static_cast<int64_t>(region.segment->first_slot.load());
+}
+
 void record_moment(Fn fn, const RegionDefinition *definition, const RegionKeys &keys) {
   Thread *t = definition ? enter() : nullptr;
   if (!t) return;
@@ -154,6 +160,15 @@ void begin_region(Region &region, const RegionDefinition *definition, const Regi
   t_region = region.id;
 }
 
+bool drop_region(Region &region) {
+  Thread *t = enter();
+  if (!t || !region.id || !region.slot || region.pid != g_session.pid || !is_unsealed(t, region)) return false;
+  t_context = region.outer;
+  t_region = region.outer_id;
+  region.slot->mark.store(make_mark(kEmptyRecord, static_cast<uint16_t>(t->epoch)), std::memory_order_release);
+  return true;
+}
+
 void end_region(Region &region, const RegionKeys &keys, bool changed) {
   if (!region.id) return;
   Thread *t = enter();
@@ -163,8 +178,7 @@ void end_region(Region &region, const RegionKeys &keys, bool changed) {
   t_region = region.outer_id;
   // A forked child only leaves its parent's region.
   if (__builtin_expect(region.pid != g_session.pid || !region.slot, 0)) return;
-  const bool unsealed = t->segment == region.segment && t->epoch == region.epoch &&
-                        region.slot - t->begin >= static_cast<int64_t>(region.segment->first_slot.load());
+  const bool unsealed = is_unsealed(t, region);
   if (__builtin_expect(unsealed && !changed, 1)) {
     region.slot->t1 = t1;
     pass_on_when_due(t, t1);

@@ -65,6 +65,9 @@ void begin_region(Region &region, const RegionDefinition *definition, const Regi
 // keys: all of them, where `changed` or the region had some from its begin.
 void end_region(Region &region, const RegionKeys &keys, bool changed);
 
+// Ends a region as if it had not been. False where its event is sealed already: it must be ended.
+bool drop_region(Region &region);
+
 // The thread goes on in the region, or where it was when that was held, or in none of this process. For coroutines, which
 // change places on a thread.
 void switch_region(const Region *region);
