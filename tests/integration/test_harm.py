@@ -7,6 +7,7 @@ leaves must be the same. Reading the trace checks that each line is JSON. Each t
 import errno
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from tailrace import _native
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    for _ in range(400):
+    for _ in range(2400):
         if condition():
             return
         time.sleep(0.05)
@@ -247,7 +248,7 @@ def test_a_vmsplice_out_of_a_pipe_reads(harm: Harm, program: Program) -> None:
 
 
 def test_shared_memory_is_a_file(harm: Harm, program: Program) -> None:
-    name = f"/tailrace-test-{os.getpid()}"
+    name = f"/tailrace-test-{secrets.token_hex(8)}"
     seen = harm(program("moves"), "shared", name).seen
     assert seen.written(Path("/dev/shm" + name)) == 8192
     assert [e["args"]["count"] for e in seen.named("mmap") if seen.path(e) == "/dev/shm" + name] == [8192]

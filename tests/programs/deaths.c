@@ -12,9 +12,11 @@
 
 static int g_out;
 static sem_t g_wrote;
+static volatile int g_writes;
 
+/* However busy the machine is, there is something to lose by then. */
 static void *killer(void *unused) {
-  usleep(15000);
+  while (g_writes < 2000) usleep(1000);
   kill(getpid(), SIGKILL);
   return unused;
 }
@@ -42,7 +44,10 @@ int main(int argc, char **argv) {
   pthread_t threads[4];
   g_out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!strcmp(how, "kill")) pthread_create(threads, NULL, killer, NULL);
-  for (int i = 0; i < (strcmp(how, "kill") ? 1000 : 100000000); ++i) write(g_out, "0123456789", 10);
+  for (int i = 0; i < (strcmp(how, "kill") ? 1000 : 100000000); ++i) {
+    write(g_out, "0123456789", 10);
+    g_writes = i + 1;
+  }
   if (!strcmp(how, "term")) raise(SIGTERM);
   if (!strcmp(how, "segv")) *(volatile int *)8 = 1;
   if (!strcmp(how, "abort")) abort();

@@ -118,11 +118,15 @@ int main(int argc, char **argv) {
     }
     wait(NULL);
   } else if (!strcmp(mode, "unreaped")) {
+    int end[2];
+    char byte;
+    pipe(end);
     if (fork() == 0) {
       write(create("child.out"), block, 5000);
       _exit(0);
     }
-    usleep(200000);
+    close(end[1]);
+    read(end[0], &byte, 1); /* until the child has ended */
     write(create("parent.out"), block, 3000);
   } else if (!strcmp(mode, "daemon")) {
     if (fork() == 0) {
@@ -188,13 +192,18 @@ int main(int argc, char **argv) {
     int status = 0;
     siginfo_t info;
     printf("%d\n", (int)waitpid(-1, &status, 0));
+    int begin[2];
+    pipe(begin);
     pid_t child = fork();
     if (child == 0) {
-      usleep(100000);
+      char byte;
+      close(begin[1]);
+      read(begin[0], &byte, 1); /* until the parent has found it running */
       write(create("one.out"), block, 100);
       _exit(3);
     }
     printf("%d %d\n", (int)waitpid(child, &status, WNOHANG), (int)waitpid(-1, &status, 0x4000000));
+    close(begin[1]);
     waitpid(child, &status, 0);
     printf("%d\n", status);
     if (fork() == 0) _exit(4);

@@ -12,7 +12,7 @@
 
 enum { kThreads = 8 };
 static FILE *g_shared;
-static volatile int g_stop;
+static volatile int g_stop, g_turns;
 static pthread_key_t g_keys[3];
 
 static void *opens(void *number) {
@@ -56,6 +56,7 @@ static void append(const char *name, const char *text) {
 
 static void *in_turn(void *unused) {
   append("turns", "turn\n");
+  __atomic_add_fetch(&g_turns, 1, __ATOMIC_RELEASE);
   return unused;
 }
 
@@ -67,7 +68,8 @@ static void *with_keys(void *unused) {
   pthread_exit(unused);
 }
 
-/* Each begins when the one before it is likely over, but nothing orders them: no thread is joined. */
+/* Each begins when the one before it is likely over, but nothing orders them: no thread is joined. The last one's write has
+ * returned when the process ends. */
 static void one_after_the_other(void) {
   enum { kCount = 30 };
   pthread_attr_t detached;
@@ -80,6 +82,7 @@ static void one_after_the_other(void) {
     while (stat("turns", &s) || s.st_size < (i + 1) * (long)strlen("turn\n")) usleep(500);
     usleep(500);
   }
+  while (g_turns < kCount) usleep(500);
 }
 
 /* Looks the API up, as a program does that can also run untraced. */
