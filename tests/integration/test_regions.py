@@ -225,21 +225,30 @@ def test_python_regions_follow_the_code(tmp_path: Path, file: Path, run_traced: 
 
 
 PLANTED = """
-    import fcntl, os, sys, threading, time
+    import fcntl, mmap, os, sys, threading, time
     import tailrace
+
+    # Places of memory that both processes see: how far each is.
+    LOADED, COMPUTING, COMPUTED = range(3)
+    progress = mmap.mmap(-1, 3)
+
+    def until(place, number):
+        while progress[place] < number:
+            time.sleep(0.001)
 
     def held(path):
         # A call on a file that lasts: the lock is another descriptor's.
         mine, other = os.open(path, os.O_RDWR | os.O_CREAT), os.open(path, os.O_RDWR)
         fcntl.flock(other, fcntl.LOCK_EX)
-        threading.Timer(0.03, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+        threading.Timer(0.01, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
         fcntl.flock(mine, fcntl.LOCK_EX)
 
     def load(number):
         with tailrace.region("load", "io", step=number):
             before = time.monotonic_ns()
-            held(f"{sys.argv[1]}/lock{number}-{os.getpid()}")
-            print("load", number, before, time.monotonic_ns(), file=log)
+            path = f"{sys.argv[1]}/lock{number}-{os.getpid()}"
+            held(path)
+            print(path, before, time.monotonic_ns(), file=log)
 
     log = open(f"{sys.argv[1]}/log", "a", buffering=1)
     child = os.fork()
@@ -249,10 +258,18 @@ PLANTED = """
                 with tailrace.region("step", epoch=0, step=number):
                     if number % 2:
                         load(number)
+                    # The other process's first load is while this one computes, its last when it has computed.
                     with tailrace.region("compute", "compute"):
+                        progress[COMPUTING] = 1
+                        until(LOADED, 1)
                         time.sleep(0.02)
+                progress[COMPUTED] = number + 1
             else:
+                until(COMPUTING, 1)
+                if number == 3:
+                    until(COMPUTED, 4)
                 load(number)
+                progress[LOADED] = number + 1
     if child:
         os.wait()
 """
@@ -306,12 +323,12 @@ def test_unoverlapped_io_of_a_planted_program(tmp_path: Path, run_traced: Traced
     assert 0 < table.loc["loader", "unoverlapped_ns"] < table.loc["loader", "io_ns"]
     steps = regions.steps()
     assert [tuple(row) for row in steps[["epoch", "step"]].dropna().to_numpy()] == [(0, 0), (0, 1), (0, 2), (0, 3)]
-    # The log's stamps are around each load.
-    logged = [line.split() for line in (tmp_path / "out" / "log").read_text().splitlines()]
-    lengths = sorted(int(end) - int(begin) for _, _, begin, end in logged)
-    flocks = sorted(time_of(e)[1] - time_of(e)[0] for e in trace.events if e["name"] == "flock" and e["dur"] > 20000)
-    assert len(flocks) == len(lengths) == 6
-    assert all(call <= around for call, around in zip(flocks, lengths, strict=True))
+    # The log's stamps are around each load, in which the first thread waits for the second of its locks.
+    logged = [line.rsplit(" ", 2) for line in (tmp_path / "out" / "log").read_text().splitlines()]
+    assert len(logged) == 6
+    for path, begin, end in logged:
+        locks = sorted(time_of(e) for e in trace.of(path, {"flock"}) if e["pid"] == e["tid"])
+        assert len(locks) == 2 and locks[1][1] - locks[1][0] <= int(end) - int(begin)
 
 
 def test_the_report_has_a_table_of_regions(
