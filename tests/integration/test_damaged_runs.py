@@ -1,6 +1,7 @@
 """A damaged file of a run is named as what it is."""
 
 import json
+import re
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
@@ -35,7 +36,8 @@ def empty(path: Path) -> None:
 def trace_of(run: Path, program: str) -> Path:
     """The only trace file of a program."""
     (row,) = [row for row in tailrace.open(run).processes.itertuples() if Path(row.argv[0]).name == program]
-    return run / "trace" / f"{row.host}-{row.pid}-{row.start}.pfw.gz"
+    host = re.sub("[^A-Za-z0-9._]", "_", row.host)
+    return run / "trace" / f"{host}-{row.pid}-{row.start}.pfw.gz"
 
 
 @pytest.fixture

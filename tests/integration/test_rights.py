@@ -73,7 +73,8 @@ def test_journals_of_an_unrelated_user_are_ignored(harm: Harm, program: Program,
     stranger = Path(f"/dev/shm/tailrace-65533/{key}")
     stranger.mkdir(parents=True)
     try:
-        os.chown(stranger, 65533, 65533)
+        for place in (stranger.parent, stranger):
+            os.chown(place, 65533, 65533)
         journal = stranger / "vm-1-1.0.tj"
         journal.write_bytes(bytes(8192))
         os.chown(journal, 65533, 65533)
