@@ -25,9 +25,12 @@ from tailrace.integrations import environment
 
 SOURCE = Path(__file__).resolve().parent.parent
 
-# By default an example that takes more than 0.2 s is a failure, and on a busy machine any may.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# By default an example that takes more than 0.2 s, or a second to make, is a failure, and on a busy machine any may.
+# The same examples in each run: what the tests find depends on the code alone.
+hypothesis.settings.register_profile(
+    "same everywhere", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize=True
+)
+hypothesis.settings.load_profile("same everywhere")
 
 
 def pytest_sessionstart() -> None:

@@ -25,6 +25,8 @@ TARGETS = [
     "trace_file",
 ]
 SECONDS = int(os.environ.get("TAILRACE_FUZZ_SECONDS", "3"))
+SEED = [] if "TAILRACE_FUZZ_SECONDS" in os.environ else ["-seed=1"]
+"""The short run goes the same way each time; a long one looks for what is new."""
 
 
 def find_clang() -> str:
@@ -68,7 +70,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_fuzz_target(fuzzers: Path, seeds: Path, tmp_path: Path, target: str) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    limits = [f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=3072", "-print_final_stats=1"]
+    limits = [f"-max_total_time={SECONDS}", *SEED, "-timeout=120", "-rss_limit_mb=3072", "-print_final_stats=1"]
     # libFuzzer takes its peak memory from getrusage(2), which a program inherits from the process that it was forked
     # from: a shell in between keeps pytest's out of it.
     shell = ["sh", "-c", '"$@"; exit $?', "sh"]
