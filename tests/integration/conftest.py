@@ -1,8 +1,8 @@
 """Fixtures of the integration tests: programs run traced, traces read without our code, Flux instances, tables."""
 
-import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,8 +73,8 @@ def start_flux(flux_program: Path) -> Iterator[Callable[..., FluxInstance]]:
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[SlurmCluster]:
     """A cluster of two nodes with our plugin and its default policy. pytest's own folders are closed to other users."""
-    folder = Path("/tmp") / f"tailrace-slurm-{os.getpid()}"
-    folder.mkdir(mode=0o755)
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-slurm-", dir="/tmp"))
+    folder.chmod(0o755)
     started = None
     try:
         started = SlurmCluster(folder)

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ READS = 60_000
 
 @pytest.fixture
 def node(program: Program, tmp_path: Path) -> Iterator[Node]:
-    journals = Path("/dev/shm") / f"tailrace-test-{os.getpid()}"
+    journals = Path(tempfile.mkdtemp(prefix="tailrace-test-", dir="/dev/shm"))
     yield Node(program("counted"), tmp_path / "run", journals)
     shutil.rmtree(journals, ignore_errors=True)
 
@@ -161,6 +162,9 @@ def test_a_process_lives_on_without_its_first_thread(node: Node, tmp_path: Path)
     while "Z (zombie)" not in Path(f"/proc/{process.pid}/status").read_text():
         time.sleep(0.001)
     time.sleep(1.2)  # the sealer looks at all journals once a second
+    while sum(counted.done(log).values()) <= 10_000:
+        assert process.poll() is None
+        time.sleep(0.01)
     process.kill()
     process.wait()
     assert node.end_sealer() == 0
@@ -173,7 +177,6 @@ def test_a_process_lives_on_without_its_first_thread(node: Node, tmp_path: Path)
 def test_an_execve_while_another_thread_seals(node: Node, tmp_path: Path) -> None:
     """It ends the thread anywhere: amid a block, or before its segment says that the block is written."""
     (node.run / "trace").mkdir(parents=True)
-    node.journals.mkdir()
     (tmp_path / "log").mkdir()
     log, last = tmp_path / "log" / "log", tmp_path / "log" / "log.30"
     slowly = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=close", "-e", "inject=close:delay_enter=5000"]

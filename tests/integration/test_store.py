@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -174,9 +175,8 @@ def test_a_hostile_run_is_indexed_without_harm(work: Path, tmp_path: Path) -> No
 @ordinary_user.MARKER
 def test_a_reader_of_a_shared_store_sees_what_he_could_read_of_the_runs(work: Path) -> None:
     """Two users' runs in one store, one of them open to all; a third user sees that one, root both."""
-    place = Path(f"/var/tmp/tailrace-store-{os.getpid()}")
+    place = Path(tempfile.mkdtemp(prefix="tailrace-store-", dir="/var/tmp"))
     try:
-        place.mkdir(mode=0o755)
         place.chmod(0o755)
         for user, day, mode in ((61001, "day1", "go-rwx"), (61002, "day2", "go=rX")):
             shutil.copytree(work / day, place / day, ignore=shutil.ignore_patterns("tailrace.db"))
