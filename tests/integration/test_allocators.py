@@ -6,6 +6,7 @@ An allocator's first call is often the first that the tracer sees, and it is mad
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -134,7 +135,11 @@ def test_go_finds_the_auxiliary_vector(
 
 def test_no_signal_stays_blocked(tmp_path: Path, cli: Any) -> None:
     """A program that waits for ever ends by its signal."""
-    code = "import signal, time; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), flush=True); time.sleep(60)"
-    done = cli("run", "-o", tmp_path / "run", "--", "timeout", "-s", "TERM", "1", "python3", "-c", code)
+    code = (
+        "import signal, time; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), flush=True); "
+        "open('ready', 'w').close(); time.sleep(600)"
+    )
+    script = f'python3 -c "{code}" & until test -e ready; do sleep 0.05; done; kill -TERM $!; wait $!'
+    done = cli("run", "-o", tmp_path / "run", "--", "sh", "-c", script, cwd=tmp_path)
     assert done.stdout == "set()\n"
-    assert done.returncode == 124
+    assert done.returncode == 128 + signal.SIGTERM

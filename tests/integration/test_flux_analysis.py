@@ -51,7 +51,7 @@ def test_the_report_is_that_of_this_machine(flux, recorded):
     here = report(flux, recorded, cwd="/")
     there = report(flux, recorded, "--flux-workers", 2, cwd="/")
     local, _ = here.communicate(timeout=120)
-    distributed, said = there.communicate(timeout=180)
+    distributed, said = there.communicate(timeout=600)
     assert there.returncode == 0, said
     assert "2 Dask workers" in said
     assert distributed == local
@@ -120,7 +120,7 @@ def test_a_damaged_block_is_the_same_loss(flux, recorded):
     here = report(flux, recorded, cwd="/")
     local, _ = here.communicate(timeout=120)
     there = report(flux, recorded, "--flux-workers", 1)
-    distributed, _ = there.communicate(timeout=180)
+    distributed, _ = there.communicate(timeout=600)
     assert (here.returncode, there.returncode) == (0, 0)
     said = [line for line in local.splitlines() if line.startswith("lost:")]
     assert said and said == [line for line in distributed.splitlines() if line.startswith("lost:")]

@@ -37,7 +37,7 @@ def shell(flux_program, flux_plugins, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, f"{lines}\n{done.stdout}{done.stderr}"

@@ -57,7 +57,7 @@ def test_the_tasks_of_parsls_flux_executor_have_their_tags(bindings, tmp_path):
     command = [sys.executable, str(PARSL_PROGRAM), "flux", str(tmp_path), "every_kind"]
     environment = {key: value for key, value in bindings.items() if key != "FLUX_URI"}
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "tailrace" not in done.stderr

@@ -250,7 +250,7 @@ def test_a_canceled_job_keeps_its_trace(traced_flux, work):
 
 
 def test_a_timed_out_job_keeps_its_trace(traced_flux, work):
-    job = traced_flux.submit(f"--cwd={work}", "-t2s", STAGE, "sh", "-c", "cat in > out; sleep 60")
+    job = traced_flux.submit(f"--cwd={work}", "-t6s", STAGE, "sh", "-c", "cat in > out; sleep 60")
     traced_flux.wait(job)
     assert traced_flux.events(job, "exception")[0]["context"]["type"] == "timeout"
     (run,) = (work / "tailrace-runs").iterdir()

@@ -22,8 +22,9 @@ flux run -n1 --trace=background-use $RUN sh -c 'wc -l background > out3'
 flux submit -n1 --job-name=two --trace=submit-make $RUN sh -c 'seq 9 > submit'
 while ! is_over two; do sleep 0.1; done
 flux submit --wait -n1 --trace=submit-use $RUN sh -c 'wc -l submit > out4'
-flux submit -n1 --trace=overlap-make $RUN sh -c 'seq 9 > overlap; sleep 2'
-flux submit --wait -n1 --trace=overlap-use $RUN sh -c 'while ! wc -l overlap > out5; do sleep 0.1; done'
+flux submit -n1 --trace=overlap-make $RUN sh -c 'seq 9 > overlap; while [ ! -e submitted ]; do sleep 0.1; done'
+flux submit -n1 --trace=overlap-use $RUN sh -c 'while ! wc -l overlap > out5; do sleep 0.1; done'
+touch submitted
 flux queue drain
 """
 ORDERS = {"run": "awaited", "wait": "awaited", "background": "in time", "submit": "in time", "overlap": "none"}
@@ -47,7 +48,7 @@ def command(instance, *words, **env):
         env={**instance.env, **env},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def run_case(tmp_path, executor, read_trace, declared):
 
     def run(case, prefix=()):
         command = [*prefix, sys.executable, str(PROGRAM), executor, str(tmp_path), case]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), read_trace(tmp_path / "run"), declared(tmp_path / "run"), done.stderr
 
@@ -251,7 +251,7 @@ def test_under_tailrace_run_the_workflow_joins_that_run(tmp_path, run_case, exec
     outer = tmp_path / "outer"
     prefix = [*TAILRACE, "run", "-q", "-o", str(outer)]
     command = [*prefix, sys.executable, str(PROGRAM), executor, str(tmp_path), "every_kind"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "is already traced into" in done.stderr  # the program asked for another directory
     assert not (tmp_path / "run").exists()
@@ -272,7 +272,7 @@ def test_two_runs_of_a_workflow_in_one_directory_have_two_names(run_case):
 
 def test_a_workflow_continues_after_its_run_directory_is_removed(tmp_path, executor):
     command = [sys.executable, str(PROGRAM), executor, str(tmp_path), "vanishing"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (0, "[true, true]\n"), done.stderr
     assert "Traceback" not in done.stderr
 
@@ -280,6 +280,6 @@ def test_a_workflow_continues_after_its_run_directory_is_removed(tmp_path, execu
 def test_a_workflow_runs_where_tracing_can_not(tmp_path, executor):
     (tmp_path / "run").write_text("a file in the run directory's place")
     command = [sys.executable, str(PROGRAM), executor, str(tmp_path), "keywords"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (0, '["a", "b"]\n')
     assert done.stderr.count("is not traced") == 1

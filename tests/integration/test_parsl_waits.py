@@ -20,7 +20,7 @@ def found(request, tmp_path_factory):
     """The analyses of the program's run."""
     folder = tmp_path_factory.mktemp(request.param)
     command = [sys.executable, str(PROGRAM), request.param, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "tailrace: can't" not in done.stderr
     return tailrace.open(folder / "run").insights()

@@ -59,7 +59,8 @@ def campaign(cluster, tmp_path_factory):
     merge = after(f"afterok:{array}", "merge", MERGE)
     fail = after(f"afterok:{merge}", "fail", FAIL)
     canceled = after(f"afterany:{fail}", "canceled", CANCELED)
-    wait_until(lambda: (work / "copy").is_file(), "the last job")
+    copy = work / "copy"
+    wait_until(lambda: copy.is_file() and copy.stat().st_size == (work / "merged").stat().st_size, "the last job")
     cluster.run("scancel", canceled)
     cluster.wait_for_all()
     said = '"result": "CANCELLED"'
@@ -204,7 +205,7 @@ def test_a_slurmstepd_that_is_killed_loses_nothing(cluster, tmp_path):
         return sum(e["args"]["ret"] for e in Trace(tmp_path / "run").of(tmp_path / name, {"write"}))
 
     # Nobody reads the run meanwhile: the step's process seals by itself.
-    wait_until(lambda: written("after") == 1000, "the rest of the trace", 40)
+    wait_until(lambda: written("after") == 1000, "the rest of the trace")
     assert written("before") == 1000
 
 

@@ -8,6 +8,7 @@ FOLDER/runinfo. The apps are defined in __main__ and use plain open(), as in a u
 import json
 import os
 import sys
+import time
 from concurrent.futures import wait
 from pathlib import Path
 
@@ -170,9 +171,11 @@ def every_end(folder):
     tasks += [die_in_bash(f"{folder}/killed"), outlast(f"{folder}/outlasted")]
     memo(folder)
     wait(tasks)
-    write_and_wait(f"{folder}/given_up", 5)
+    # A pool of processes ends it, however long that takes; one of threads waits for its end.
+    threads = isinstance(parsl.dfk().executors["pool"], ThreadPoolExecutor)
+    write_and_wait(f"{folder}/given_up", 2 if threads else 600)
     while not Path(folder, "given_up").exists():
-        pass
+        time.sleep(0.01)
     return [type(task.exception()).__name__ for task in tasks]
 
 
@@ -189,7 +192,7 @@ def killed(folder):
 def unfinished(folder):
     write_and_wait(f"{folder}/unfinished", 600)
     while not Path(folder, "unfinished").exists() or not Path(folder, "unfinished").read_text():
-        pass
+        time.sleep(0.01)
     return "left"
 
 
@@ -221,7 +224,7 @@ def configuration(executor, folder, retries):
                 max_workers_per_node=2,
                 cores_per_worker=1e-6,
                 heartbeat_period=1,  # a dead worker is found after it
-                heartbeat_threshold=5,
+                heartbeat_threshold=60,
                 provider=LocalProvider(init_blocks=1, max_blocks=1),
             )
         ]
