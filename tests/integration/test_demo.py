@@ -19,7 +19,7 @@ DEPENDENT = ["words", "merge", "rank", "locate", "summary"]
 def demo(tmp_path_factory):
     """The demo on a terminal of 80 columns: what it printed, and its folder."""
     place = tmp_path_factory.mktemp("demo")
-    done = run_cli("demo", cwd=place, timeout=300, env={**os.environ, "COLUMNS": "80"})
+    done = run_cli("demo", cwd=place, timeout=900, env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
     return done, place / "tailrace-demo"
 

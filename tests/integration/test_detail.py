@@ -100,7 +100,7 @@ def journals_of_a_killed_process(run: Path, journals: Path, *arguments: str) -> 
     for number in range(3):
         (work / f"f{number}").write_bytes(random.Random(number).randbytes(100_000))
     words = [sys.executable, "-I", "-S", "-c", textwrap.dedent(PROGRAM), *arguments]
-    done = subprocess.run(words, cwd=work, env={**variables, **settings}, check=False, timeout=60)
+    done = subprocess.run(words, cwd=work, env={**variables, **settings}, check=False, timeout=300)
     assert done.returncode == -9
 
 

@@ -27,7 +27,7 @@ needs_hmmer = pytest.mark.skipif(
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hmmer")
     command = [sys.executable, str(FOLDER / "workflow.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     (folder / "stdout").write_text(done.stdout)
     return folder

@@ -274,7 +274,7 @@ def environment(program: Path | None) -> dict[str, str]:
 def look_twice(case: Case, tmp_path: Path, program: Path | None) -> tuple[Account, Account]:
     """The accounts of one run under strace and one under tailrace."""
     command = ["bash", "-c", case.script]
-    options: dict[str, Any] = {"env": environment(program), "stdin": subprocess.DEVNULL, "timeout": 60}
+    options: dict[str, Any] = {"env": environment(program), "stdin": subprocess.DEVNULL, "timeout": 300}
     plain = prepare(tmp_path / "work1")
     truth = strace(command, plain, tmp_path / "logs", case.renaming, **options)
     traced, run = prepare(tmp_path / "work2"), tmp_path / "run"

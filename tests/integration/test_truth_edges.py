@@ -109,7 +109,7 @@ def test_exactly_the_edges_between_processes_are_observed(
     calls = ",".join([*READS, *WRITES, *COPIES, *RENAMES, *CLONES])
     tracer = ["strace", "-ff", "-qq", "-yy", "-s", "4096", "-e", f"trace={calls}", "-o", str(logs / "log")]
     command = [*tracer, sys.executable, str(WORKFLOW), str(folder), "--executor", executor, "--workers", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     truth = Truth()
     for log in logs.iterdir():

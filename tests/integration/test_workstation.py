@@ -46,7 +46,7 @@ PAGE = "printf '<p id=a>one</p><script>document.write(1+1)</script>' > page.html
 SERVER = (
     "mkdir -p site; seq 20000 > site/file; exec 9>&1; "
     "python3 -u -m http.server -d site -b 127.0.0.1 0 > port 2> log & server=$!; "
-    "for i in $(seq 200); do grep -q port port && break; sleep 0.05; done; "
+    "for i in $(seq 1200); do grep -q port port && break; sleep 0.05; done; "
     "port=$(sed -E 's/.* port ([0-9]+) .*/\\1/' port); "
 )
 DATA = "seq 30000 > data; "
@@ -114,7 +114,7 @@ DATABASES = [
     row(
         "redis",
         "redis-server --port 0 --unixsocket $PWD/socket --daemonize no --save '' --dir . > log & server=$!; "
-        "for i in $(seq 200); do [ -S socket ] && break; sleep 0.05; done; r='redis-cli -s socket'; "
+        "for i in $(seq 1200); do [ -S socket ] && break; sleep 0.05; done; r='redis-cli -s socket'; "
         "$r set a 1; $r incr a; $r save; $r shutdown nosave; wait $server; echo $?; [ -s dump.rdb ] && echo dumped",
         needs="redis-server redis-cli",
     ),
@@ -209,7 +209,7 @@ TOOLS = [
     row(
         "tmux",
         "tmux -S ./s -f /dev/null new-session -d 'cat given > out; tmux -S ./s wait-for -S done'; "
-        "timeout 20 tmux -S ./s wait-for done; cat out",
+        "timeout 120 tmux -S ./s wait-for done; cat out",
         settle=no_numbers,
     ),
     row(

@@ -450,17 +450,17 @@ def test_a_user_who_stops_the_sealing_of_his_journals_does_not_stop_root(
         return []
 
     monkeypatch.setattr(user_process, "END_S", 0.5)
-    monkeypatch.setattr(recovery, "_ONE_USER_S", 2)
     if when == "at the end":
         monkeypatch.setattr(os, "_exit", stop)
     else:
+        monkeypatch.setattr(recovery, "_ONE_USER_S", 2)
         monkeypatch.setattr(recovery, "_seal_users", stop)
 
     def hangs(*_: object) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(60)
+    signal.alarm(300)
     try:
         (found,) = recovery._as_user(STRANGER, [tmp_path], remove=False)
     finally:

@@ -17,7 +17,7 @@ from support import sanitizer, warm_cli
 TAILRACE = [str(Path(sysconfig.get_path("scripts")) / "tailrace")]
 
 
-def run_cli(*arguments: object, timeout: float = 120, **options: Any) -> "subprocess.CompletedProcess[str]":
+def run_cli(*arguments: object, timeout: float = 300, **options: Any) -> "subprocess.CompletedProcess[str]":
     """`tailrace ARGUMENTS...`; the result has returncode, stdout and stderr as text. options: subprocess.run's.
 
     A command that analyses is forked from a process that has imported what it needs (warm_cli.py).
@@ -56,7 +56,7 @@ class TracedCommand:
     ) -> "subprocess.CompletedProcess[str]":
         tagging = [word for tag in tags for word in ("--tag", tag)]
         words = [*prefix, *TAILRACE, "run", "-o", self.run, *options, *tagging, "--", *command]
-        how = {"cwd": self.work, "capture_output": True, "text": True, "timeout": 120, **how}
+        how = {"cwd": self.work, "capture_output": True, "text": True, "timeout": 300, **how}
         done = subprocess.run([str(word) for word in words], check=False, **how)
         assert not check or done.returncode == 0, done.stderr
         return done

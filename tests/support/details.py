@@ -82,7 +82,7 @@ def record(command: Sequence[object], run: Path, journals: Path, kept: Path, tag
                 env={**variables, **settings},
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=900,
                 check=False,
             )
     finally:

@@ -99,7 +99,7 @@ class Harm:
         prefix: Sequence[str] = (),
     ) -> Outcome:
         words = [str(word) for word in command]
-        options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 120, "stdin": subprocess.DEVNULL}
+        options: dict[str, Any] = {"capture_output": True, "check": False, "timeout": 300, "stdin": subprocess.DEVNULL}
         variables = clean_environment(env or {})
         work = self._directory()
         plain = subprocess.run([*prefix, *words], cwd=work, env=sanitizer.without_settings(variables), **options)

@@ -43,7 +43,7 @@ JOURNALS_BYTES = (64 << 10, 1400 << 10)
 """A place of journals that fills has a first segment's room, and that of at most five full ones."""
 DISK_BYTES = (8 << 10, 400 << 10)
 PAUSE_S = 0.05
-ENOUGH_S = 20
+ENOUGH_S = 120
 STALE_S = 1.2
 """Longer than processes believe in a sealer whose heart stopped (kStaleNs of core/src/format/sealer_board.h)."""
 
