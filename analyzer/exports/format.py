@@ -39,9 +39,7 @@ class Format:
         """Writes a run at a level, which is None where the format has none."""
         if self.graph is None or level is None:
             return self.write(run, file)
-        from tailrace.analyzer.model import graphs
-
-        self.graph(graphs.graph(run, level), file)
+        self.graph(_annotated(run, level), file)
         return []
 
 
@@ -49,9 +47,18 @@ def graph_format(graph: GraphWriter, what: str) -> Format:
     """The format of a graph writer: a run's dataflow, of tasks where no level is given."""
 
     def write(run: AnalyzedRun, file: TextIO) -> list[str]:
-        from tailrace.analyzer.model import graphs
-
-        graph(graphs.graph(run, "task"), file)
+        graph(_annotated(run, "task"), file)
         return []
 
     return Format(write, what, graph=graph)
+
+
+def _annotated(run: AnalyzedRun, level: str) -> Graph:
+    """The dataflow graph with the critical path, outcomes and lifetimes, as `tailrace graph` has it."""
+    from tailrace.analyzer.insights import insights
+    from tailrace.analyzer.insights.annotate import annotate
+    from tailrace.analyzer.model import graphs
+
+    graph = graphs.graph(run, level)
+    annotate(graph, insights(run))
+    return graph

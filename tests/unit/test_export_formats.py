@@ -598,6 +598,16 @@ class TestFailures:
         filled = [line for line in text.getvalue().splitlines() if "rounded,filled" in line]
         assert ["\\nfailed" in filled[0], "\\ncanceled" in filled[1], len(filled)] == [True, True, 2]
 
+    @pytest.mark.parametrize("level", [None, "task"])
+    def test_graphs_have_the_outcomes_of_tasks(self, level: str | None) -> None:
+        run = failing_run()
+        texts = {form: io.StringIO() for form in ("dot", "graphml", "json")}
+        for form, file in texts.items():
+            assert exports.FORMATS[form].write_level(run, file, level) == []
+        nodes = {node["task"]: node for node in json.loads(texts["json"].getvalue())["nodes"] if "task" in node}
+        assert (nodes["a"]["status"], nodes["a"]["tries"]) == ("failed", 2) and "OSError" in nodes["a"]["error"]
+        assert "fillcolor" in texts["dot"].getvalue() and "failed" in texts["graphml"].getvalue()
+
 
 class TestExport:
     @pytest.mark.parametrize("form", exports.FORMATS)
