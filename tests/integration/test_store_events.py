@@ -98,7 +98,7 @@ def test_a_query_of_the_store_equals_those_of_the_runs(work: Path) -> None:
     found = run_cli("query", "store", *words, "--where", "workflow=totals", cwd=work)
     assert found.stderr == (
         f"tailrace: incomplete: the events of 1 run are left out ({work / 'without'}), since they were indexed without"
-        " --events\n"
+        " --events: `tailrace index --events STORE RUN...` copies them\n"
     )
     wanted = {row["name"]: row for row in json.loads(run_cli("query", "totals", *words, cwd=work).stdout)}
     rows = json.loads(found.stdout)
