@@ -1,6 +1,7 @@
-"""Writes the table of docs/conformance.md from what tests/integration/test_conformance.py left in build/conformance.
+"""Writes the table of docs/conformance.md from what tests/integration/test_conformance.py left in build/conformance,
+and tests/bench/managers.py in build/conformance/overhead.
 
-python tools/conformance_docs.py     write it; rows of managers that were not run stay
+python tools/conformance_docs.py     write it; rows of managers that were not run stay, and costs not measured anew
 """
 
 from __future__ import annotations
@@ -16,22 +17,33 @@ PAGE = ROOT / "docs" / "conformance.md"
 RESULTS = ROOT / "build" / "conformance"
 BEGIN, END = "<!-- tools/conformance_docs.py -->\n", "<!-- end -->\n"
 COLUMNS = ("stage", "task", "declared", "observed", "files", "retries", "failures", "own I/O apart", "results")
+OVERHEAD = "ms a task"
 
 
 def page() -> str:
     """The whole page: the text that it has, with the rows of new results."""
     head, _, rest = PAGE.read_text().partition(BEGIN)
     table, _, tail = rest.partition(END)
-    rows = {}
+    rows, costs = {}, {}
+    names = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
     for line in table.splitlines()[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        rows[cells[0]] = cells[1:]
+        cells = dict(zip(names, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+        costs[cells["manager"]] = cells.get(OVERHEAD, "")
+        rows[cells["manager"]] = [cells["version"], *(cells[column] for column in COLUMNS)]
     for file in sorted(RESULTS.glob("*.json")):
         result = json.loads(file.read_text())
         counts = [result["counts"].get(column) for column in COLUMNS]
         rows[result["manager"]] = [result["version"], *("" if not n or not n[1] else f"{n[0]}/{n[1]}" for n in counts)]
-    lines = [f"| manager | version | {' | '.join(COLUMNS)} |", "|---|---" + "|---:" * len(COLUMNS) + "|"]
-    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in sorted(rows.items(), key=_order)]
+    for file in sorted((RESULTS / "overhead").glob("*.json")):
+        cost = json.loads(file.read_text())
+        costs[cost["manager"]] = f"{cost['more_ms']:.0f} ± {cost['stdev_ms']:.0f} of {cost['plain_ms']:.0f}"
+    lines = [
+        f"| manager | version | {' | '.join(COLUMNS)} | {OVERHEAD} |",
+        "|---|---" + "|---:" * (len(COLUMNS) + 1) + "|",
+    ]
+    lines += [
+        f"| {name} | {' | '.join(cells)} | {costs.get(name, '')} |" for name, cells in sorted(rows.items(), key=_order)
+    ]
     return f"{head}{BEGIN}" + "\n".join(lines) + f"\n{END}{tail}"
 
 
