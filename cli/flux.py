@@ -1,10 +1,11 @@
-"""`tailrace flux`: collects Flux's job history, and prints where the parts that Flux loads are installed."""
+"""`tailrace flux`: collects Flux's job history, checks a policy, and prints where the parts that Flux loads are."""
 
 import json
 import os
 import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +20,7 @@ LISTED = 20
 
 @click.group(no_args_is_help=False)
 def command() -> None:
-    """Collect Flux's job history; print where the Flux plugins are."""
+    """Collect Flux's job history, check a policy, print where the plugins are."""
 
 
 @command.command()
@@ -114,3 +115,53 @@ def paths(name: str | None, form: str) -> None:
 
         rows = [[p.name, str(p.path) if p.installed else "not built", p.variable, p.what] for p in PARTS]
         render(["part", "path", "found by", "what it does"], rows, numbers=False)
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--job", "names", multiple=True, metavar="NAME", help="Say what happens to a job of this name.")
+@click.option("--queue", metavar="QUEUE", help="The queue of these jobs.")
+@click.option(
+    "--jobspec", type=click.Path(path_type=Path), help="Say what happens to this job (flux submit --dry-run)."
+)
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+def check(file: Path, names: tuple[str, ...], queue: str | None, jobspec: Path | None, form: str) -> None:
+    """Check the tracing policy in FILE, a Flux configuration, without a Flux instance.
+
+    Prints the settings that would be in effect, or the message with which Flux would reject the file, and for each
+    --job whether it is traced, its stage and its run directory.
+
+    \b
+        tailrace flux check tailrace.toml --job sim_12 --job analyze --queue batch
+    """
+    from tailrace.flux import check as policy
+
+    jobspecs = [policy.named_job(name, queue) for name in names]
+    labels = list(names)
+    try:
+        if jobspec is not None:
+            jobspecs.append(json.loads(jobspec.read_text(encoding="utf-8")))
+            labels.append(str(jobspec))
+        checked = policy.check(policy.read_configuration(file), jobspecs)
+    except OSError as error:
+        raise UsageError(f"can't read {error.filename}: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{jobspec} is no jobspec: {error}") from error
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+    if form == "json":
+        click.echo(json.dumps({"settings": checked.settings, "jobs": checked.jobs}, indent=1))
+        return
+    from tailrace.cli.tables import render
+
+    render(["key", "value"], [[key, json.dumps(value)] for key, value in checked.settings.items()], numbers=False)
+    rows = [[label, *_verdict(job)] for label, job in zip(labels, checked.jobs, strict=True)]
+    if rows:
+        click.echo()
+        render(["job", "traced", "stage", "run"], rows, numbers=False)
+
+
+def _verdict(job: dict[str, Any]) -> list[str]:
+    if job["verdict"] == "trace":
+        return ["yes", str(job["event"]["tags"].get("stage", "")), str(job["event"]["run"])]
+    return ["no" if job["verdict"] == "leave" else f"rejected: {job['fault']}", "", ""]

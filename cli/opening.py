@@ -1,5 +1,6 @@
 """Opening a run for a subcommand: what waits for it in this node's journals is recovered first, and said on stderr."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,7 +9,7 @@ import click
 
 import tailrace
 from tailrace.analyzer.util.formatting import bytes_text, count_text
-from tailrace.errors import RunError
+from tailrace.errors import ManagerError, RunError
 from tailrace.integrations.messages import say
 from tailrace.integrations.recovery import Recovered, recover
 
@@ -33,6 +34,7 @@ def open_run(directory: Path, strict: bool | None = None) -> "Run":
     strict: of a command whose output says nothing of what is missing. Then that is said on stderr, at once and for
     damaged blocks when the command has read them; with True it is a RunError.
     """
+    directory = run_directory(directory)
     found = recover(directory)
     if found is not None:
         for line in lines(found):
@@ -43,6 +45,19 @@ def open_run(directory: Path, strict: bool | None = None) -> "Run":
     if strict is not None:
         _say_problems(run, strict)
     return run
+
+
+def run_directory(given: Path) -> Path:
+    """`given`; where it does not exist and is the id of a job of the surrounding Flux instance, that job's run. Raises
+    RunError."""
+    from tailrace.flux import job_run
+
+    if not job_run.is_job_id(str(given)) or os.path.lexists(given):
+        return given
+    try:
+        return job_run.find_run(str(given))
+    except ManagerError as error:
+        raise RunError(f"{given} is neither a directory nor a job of a Flux instance here: {error}") from error
 
 
 def say_store_problems(store: "Store", strict: bool = False) -> None:

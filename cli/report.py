@@ -10,7 +10,7 @@ import click
 
 from tailrace.analyzer.util.formatting import visible
 from tailrace.cli.lines import put_json
-from tailrace.cli.opening import open_run
+from tailrace.cli.opening import open_run, run_directory
 from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import FindingError, UsageError
 from tailrace.integrations.messages import say
@@ -48,6 +48,8 @@ def command(
 ) -> None:
     """Show the stages of the run DIR, their dataflow, and what was lost.
 
+    In a Flux instance DIR may be the id of a traced job, here and for all commands that open a run.
+
     Of a store (`tailrace index`), show its runs by user, project, application, file system and day, where their I/O
     time goes, what failed, and the worst patterns.
 
@@ -57,6 +59,7 @@ def command(
 
     if html is not None and form == "json":
         raise UsageError("--html writes the page, --format json prints what is in it: give one of them")
+    directory = run_directory(directory)
     if parts.is_store(directory):
         if kinds:
             raise UsageError("--fail-on goes with a run")

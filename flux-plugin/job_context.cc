@@ -141,6 +141,15 @@ CString with_user(const char *text) {
   return expanded;
 }
 
+// `batch` of run.json. Flux's word for the account is bank.
+Json describe_batch(const JobContext &job, const json_t *system) {
+  Json out(json_pack("{s:s s:s}", "system", "flux", "job", job.path.get()));
+  json_t *account = member(system, "bank"), *queue = member(system, "queue");
+  if (!text_of(account).empty()) json_object_set(out.get(), "account", account);
+  if (!text_of(queue).empty()) json_object_set(out.get(), "queue", queue);
+  return out;
+}
+
 bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, Writer &fault, Writer &warning) {
   const json_t *system = member(member(job.jobspec.get(), "attributes"), "system");
   const char *cwd = json_string_value(member(system, "cwd"));
@@ -155,7 +164,8 @@ bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, 
   Json recorded = redact_command(command.get(), flux_shell_getenv(shell, "TAILRACE_REDACT"));
   string_view journals = chosen_journal_directory(shell, job);
   if (journals == default_journal_directory()) journals = {};
-  RunDescription description{recorded.get(), cwd ? cwd : "/", job.tags.get(), journals};
+  Json batch = describe_batch(job, system);
+  RunDescription description{recorded.get(), cwd ? cwd : "/", job.tags.get(), journals, batch.get()};
   return make_run_directory(wanted.get(), description, job.run, fault, warning);
 }
 

@@ -3,12 +3,13 @@
 // does.
 //
 // Invariants: it runs on rank 0 as the instance's owner, so it opens no file and starts no process. It keeps nothing
-// about a job in memory, except for a restored job until its eventlog is read. A job without a request is never
+// about a job in memory, except for a restored job until its eventlog is read, and the sums of a job on several nodes. A job without a request is never
 // rejected. flux-jobtap-plugins(7) describes the callbacks.
 //   job.validate        rejects a job whose request breaks a rule
 //   job.new             posts the event and the memo; called again for every active job when the plugin is loaded and
 //                       when the job manager restarts
-//   job.state.cleanup   posts the result, as a memo
+//   job.event.memo      adds up the parts that the shells of a job on several nodes post
+//   job.state.cleanup   posts the result and these sums, as a memo
 //   conf.update         the [tailrace] table; applied completely or not at all
 #include <errno.h>
 #include <flux/core.h>
@@ -191,6 +192,8 @@ void post(flux_plugin_t *p, flux_jobid_t id, json_t *event) {
     flux_log_error(flux_jobtap_get_flux(p), "tailrace: a job is not traced: its event can't be posted");
     return;
   }
+  // So that on_memo is called for it.
+  if (state.policy.posts_memo()) flux_jobtap_job_subscribe(p, id);
   ++state.counts.traced;
 }
 
@@ -283,6 +286,52 @@ int on_new(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
   return 0;
 }
 
+// What the shells have posted: number of parts, and their sums.
+constexpr const char *kSums = "tailrace::sums";
+constexpr const char *kSummed[] = {"events", "bytes", "read", "written", "lost"};
+struct Sums {
+  json_int_t parts = 0, shells = 0, values[sizeof kSummed / sizeof *kSummed] = {};
+  Json run;
+};
+
+void destroy_sums(void *sums) {
+  static_cast<Sums *>(sums)->~Sums();
+  free(sums);
+}
+
+// Any user may post a memo to their own job: what is no number, or negative, counts nothing.
+int on_memo(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
+  json_t *parts = nullptr, *run = nullptr;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:{s:{s:{s:o s:o}}}}", "entry", "context", "trace", "parts",
+                             &parts, "run", &run) < 0 ||
+      !json_is_object(parts)) {
+    return 0;
+  }
+  auto *sums = static_cast<Sums *>(flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, kSums));
+  if (!sums) {
+    void *raw = calloc(1, sizeof(Sums));
+    if (!raw) return 0;
+    sums = new (raw) Sums();
+    if (flux_jobtap_job_aux_set(p, FLUX_JOBTAP_CURRENT_JOB, kSums, sums, destroy_sums) < 0) {
+      destroy_sums(sums);
+      return 0;
+    }
+  }
+  sums->run = Json::share(run);
+  constexpr json_int_t kMost = 1LL << 53;
+  const char *node;
+  json_t *part;
+  json_object_foreach(parts, node, part) {
+    ++sums->parts;
+    sums->shells = json_integer_value(member(part, "shells"));
+    for (size_t i = 0; i < sizeof kSummed / sizeof *kSummed; ++i) {
+      json_int_t value = json_integer_value(member(part, kSummed[i]));
+      if (value > 0 && value < kMost - sums->values[i]) sums->values[i] += value;
+    }
+  }
+  return 0;
+}
+
 const char *result_name(flux_job_result_t result) {
   switch (result) {
     case FLUX_JOB_RESULT_COMPLETED: return "completed";
@@ -304,8 +353,19 @@ int on_cleanup(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) 
   bool traced =
       was_posted(p, kEventName) || (is_restored(p, job_state) && judge(p, job, event, fault) == Verdict::kTrace);
   if (traced && flux_jobtap_get_job_result(p, FLUX_JOBTAP_CURRENT_JOB, &result) == 0) {
-    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:{s:s}}", "trace", "result",
-                                result_name(result));
+    Json memo(json_pack("{s:s}", "result", result_name(result)));
+    auto *sums = static_cast<Sums *>(flux_jobtap_job_aux_get(p, FLUX_JOBTAP_CURRENT_JOB, kSums));
+    if (sums) {
+      json_object_set(memo.get(), "run", sums->run.get());
+      json_object_set_new(memo.get(), "parts", json_null());
+    }
+    // Less would look like all: after a restart, or where a shell was killed, parts are missing.
+    if (sums && sums->parts == sums->shells) {
+      for (size_t i = 0; i < sizeof kSummed / sizeof *kSummed; ++i) {
+        json_object_set_new(memo.get(), kSummed[i], json_integer(sums->values[i]));
+      }
+    }
+    flux_jobtap_event_post_pack(p, FLUX_JOBTAP_CURRENT_JOB, "memo", "{s:O}", "trace", memo.get());
   }
   return 0;
 }
@@ -331,9 +391,13 @@ int on_query(flux_plugin_t *p, const char *, flux_plugin_arg_t *args, void *) {
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"job.validate", on_validate, nullptr},     {"job.new", on_new, nullptr},
-    {"job.state.cleanup", on_cleanup, nullptr}, {"conf.update", on_configuration, nullptr},
-    {"plugin.query", on_query, nullptr},        {nullptr, nullptr, nullptr},
+    {"job.validate", on_validate, nullptr},
+    {"job.new", on_new, nullptr},
+    {"job.event.memo", on_memo, nullptr},
+    {"job.state.cleanup", on_cleanup, nullptr},
+    {"conf.update", on_configuration, nullptr},
+    {"plugin.query", on_query, nullptr},
+    {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace tailrace::flux {
 namespace {
 
-enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate, kDetail };
+enum class Kind { kWord, kPath, kBoolean, kReal, kList, kTags, kInteger, kPropagate, kDetail, kStages };
 
 // Every key of the configuration, with its default in JSON. man/tailrace-jobtap.7 describes them; a test compares both.
 struct Key {
@@ -26,6 +26,7 @@ constexpr Key kKeys[] = {
     {"block-age", Kind::kInteger, "null"},  {"propagate", Kind::kPropagate, "null"},
     {"memo", Kind::kBoolean, "true"},       {"within", Kind::kWord, "null"},
     {"detail", Kind::kDetail, "null"},      {"store", Kind::kPath, "null"},
+    {"stages", Kind::kStages, "{}"},        {"stage-numbers", Kind::kBoolean, "true"},
 };
 
 const Key *find_key(string_view name) {
@@ -87,6 +88,7 @@ Json checked(Kind kind, const json_t *value) {
     }
     case Kind::kInteger: return json_is_integer(value) && json_integer_value(value) > 0 ? Json::share(shared) : Json();
     case Kind::kList: return as_list(value);
+    case Kind::kStages:
     case Kind::kTags: return json_is_object(value) ? Json(json_deep_copy(value)) : Json();
     case Kind::kPropagate: return is_propagation(text) ? Json::share(shared) : Json();
     case Kind::kDetail: {
@@ -105,6 +107,7 @@ const char *wanted(Kind kind) {
     case Kind::kReal: return "a number from 0 to 1";
     case Kind::kInteger: return "a whole number above 0";
     case Kind::kList: return "a list of strings";
+    case Kind::kStages: return "a table of \"PATTERN\" = \"STAGE\"";
     case Kind::kTags: return "a table of KEY = VALUE";
     case Kind::kPropagate: return "always or environment";
     case Kind::kDetail: return "full, totals, auto or auto:BYTES";
@@ -172,6 +175,47 @@ bool check_tags(json_t *tags, Writer &fault) {
   return false;
 }
 
+bool check_stages(json_t *stages, Writer &fault) {
+  const char *pattern;
+  json_t *stage;
+  json_object_foreach(stages, pattern, stage) {
+    char canonical[kMaxTagsBytes + 1], sentence[512];
+    Writer out(canonical, sizeof canonical), reason(sentence, sizeof sentence);
+    Json tag(json_pack("{s:O}", "stage", stage));
+    if (json_is_string(stage) && tag && encode_tags(tag.get(), out, reason)) continue;
+    name_fault("stages", pattern, fault);
+    fault << ": ";
+    if (json_is_string(stage)) {
+      fault << reason.view();
+    } else {
+      fault << "the stage is " << type_of(stage) << ": give text";
+    }
+    return false;
+  }
+  return true;
+}
+
+// `name` without a number at its end and what separates it: sim_12, sim-12, sim.12, sim12. As it is, if nothing is left.
+string_view without_number(string_view name) {
+  auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t n = name.size();
+  while (n && is_digit(name[n - 1])) --n;
+  bool has_number = n < name.size();
+  while (has_number && n && (name[n - 1] == '_' || name[n - 1] == '-' || name[n - 1] == '.')) --n;
+  return has_number && n ? slice(name, 0, n) : name;
+}
+
+// The stage of a job of that name: by the first rule that it matches.
+Json stage_of(const char *name, const json_t *stages, bool numbers) {
+  const char *pattern;
+  json_t *stage;
+  json_object_foreach(const_cast<json_t *>(stages), pattern, stage) {
+    if (fnmatch(pattern, name, 0) == 0) return Json::share(stage);
+  }
+  string_view kept = numbers ? string_view(name) : without_number(name);
+  return Json(json_stringn(kept.data(), kept.size()));
+}
+
 bool matches(const json_t *patterns, const char *name) {
   for (size_t i = 0; i < json_array_size(patterns); ++i) {
     if (fnmatch(json_string_value(json_array_get(patterns, i)), name ? name : "", 0) == 0) return true;
@@ -205,7 +249,10 @@ bool Policy::parse(const json_t *table, const json_t *load, string_view library,
   }
   if (!override_settings(table, "[tailrace]", made.settings_.get(), fault)) return false;
   if (!override_settings(load, "plugin's conf", made.settings_.get(), fault)) return false;
-  if (!made.read_jobs(fault) || !check_tags(member(made.settings_.get(), "tags"), fault)) return false;
+  if (!made.read_jobs(fault) || !check_tags(member(made.settings_.get(), "tags"), fault) ||
+      !check_stages(member(made.settings_.get(), "stages"), fault)) {
+    return false;
+  }
   if (made.text("workflow")) {
     Json alone(json_pack("{s:O}", "workflow", member(made.settings_.get(), "workflow")));
     if (!check_tags(alone.get(), fault)) return false;
@@ -239,11 +286,16 @@ Json Policy::make_event(const Job &job, const Request &request) const {
   Json tags(json_deep_copy(member(settings_.get(), "tags")));
   if (const char *workflow = text("workflow")) json_object_set_new(tags.get(), "workflow", json_string(workflow));
   Json name = job_name(job.jobspec);
-  if (name && !member(tags.get(), "stage")) json_object_set_new(tags.get(), "stage", name.release());
+  if (name && !member(tags.get(), "stage")) {
+    Json stage = stage_of(json_string_value(name.get()), member(settings_.get(), "stages"),
+                          json_is_true(member(settings_.get(), "stage-numbers")));
+    json_object_set_new(tags.get(), "stage", stage.release());
+  }
   json_object_update(tags.get(), request.tags.get());
   bool chosen = request.run && json_is_true(member(settings_.get(), "choose-run"));
   Json event(json_pack("{s:i s:O s:s s:O}", "version", kEventVersion, "library", member(settings_.get(), "library"),
                        "run", chosen ? request.run : text("run"), "tags", tags.get()));
+  if (!posts_memo()) json_object_set_new(event.get(), "memo", json_false());
   for (const char *key : {"within", "store"}) {
     if (const char *word = text(key)) json_object_set_new(event.get(), key, json_string(word));
   }

@@ -179,6 +179,7 @@ Json describe(const RunDescription &d, const char *host) {
   if (!d.journal_dir.empty()) {
     json_object_set_new(described.get(), "journal_dir", json_stringn(d.journal_dir.data(), d.journal_dir.size()));
   }
+  json_object_set(described.get(), "batch", const_cast<json_t *>(d.batch));
   return described;
 }
 

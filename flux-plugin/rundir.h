@@ -11,6 +11,7 @@ struct RunDescription {
   const char *cwd;
   string_view tags;         // canonical
   string_view journal_dir;  // empty: the default
+  const json_t *batch;      // the job, as run.json has it
 };
 
 // Creates `path` (absolute) with its folders and adds this host to its run.json. `real` gets the path with links

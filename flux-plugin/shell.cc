@@ -8,7 +8,7 @@
 //   shell.start        starts its thread
 //   task.init          sets a task's environment (task_environment.cc) or an instance's command line (nested.h)
 //   task.fork, exit    reads the kernel's account of a task (task_accounts.h)
-//   shell.exit         writes the accounts, and seals
+//   shell.exit         writes the accounts, seals, and posts a memo of what was traced
 #include <dlfcn.h>
 #include <errno.h>
 #include <flux/core.h>
@@ -48,8 +48,9 @@ class SealModule {
     start_ = find<StartSealer>(kStartSealer);
     stop_ = find<StopSealer>(kStopSealer);
     seal_ = find<SealJournals>(kSealJournals);
+    sum_ = find<SumBlocks>(kSumBlocks);
     free_ = find<FreeSealer>(kFreeSealer);
-    if (make && start_ && stop_ && seal_ && free_) sealer_ = make(directory, trace);
+    if (make && start_ && stop_ && seal_ && sum_ && free_) sealer_ = make(directory, trace);
   }
   void start() {
     if (sealer_) start_(sealer_);
@@ -59,6 +60,11 @@ class SealModule {
   }
   int seal(const char *directory, JournalCounts &counts) {
     return sealer_ ? seal_(sealer_, directory, &counts) : -ENOENT;
+  }
+  // False: there is no sealer.
+  bool sum(const char *job, const char *node, JobSums &sums) {
+    if (sealer_) sum_(sealer_, job, node, &sums);
+    return sealer_ != nullptr;
   }
 
  private:
@@ -72,6 +78,7 @@ class SealModule {
   StartSealer *start_ = nullptr;
   StopSealer *stop_ = nullptr;
   SealJournals *seal_ = nullptr;
+  SumBlocks *sum_ = nullptr;
   FreeSealer *free_ = nullptr;
 };
 
@@ -331,6 +338,62 @@ int on_start(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   return 0;
 }
 
+// The tag `key` of canonical tags, as KEY=VALUE; null without one.
+CString find_tag(string_view tags, string_view key) {
+  while (!tags.empty()) {
+    size_t comma = tags.find(',');
+    string_view tag = slice(tags, 0, comma == string_view::npos ? tags.size() : comma);
+    if (starts_with(tag, key) && tag.size() > key.size() && tag[key.size()] == '=') {
+      return formatted("%.*s", static_cast<int>(tag.size()), tag.data());
+    }
+    tags.remove_prefix(comma == string_view::npos ? tags.size() : comma + 1);
+  }
+  return nullptr;
+}
+
+// Waits, so that the memo precedes the job's end. Without it nothing of the trace is missing.
+void post_memo(flux_shell_t *shell, const JobContext &job, const Json &found, bool is_volatile) {
+  json_object_set_new(found.get(), "run", json_string(job.run.get()));
+  flux_future_t *reply =
+      flux_rpc_pack(flux_shell_get_flux(shell), "job-manager.memo", FLUX_NODEID_ANY, 0, "{s:I s:b s:{s:O}}", "id",
+                    static_cast<json_int_t>(job.id), "volatile", is_volatile, "memo", "trace", found.get());
+  if (!reply || flux_future_wait_for(reply, kReplyTimeout_s) < 0 || flux_rpc_get(reply, nullptr) < 0) {
+    shell_debug("no memo of what was traced: %s", strerror(errno));
+  }
+  flux_future_destroy(reply);
+}
+
+// What was traced of this shell's tasks, and the run. Of one of several shells it is a part, which tailrace-jobtap.so adds up
+// and no eventlog needs. An instance's own jobs have memos of theirs.
+void post_sums(flux_shell_t *shell, State &state) {
+  const JobContext &job = state.job;
+  int nodeid = 0, shells = 0;
+  CString tag = find_tag(job.tags.get(), "job");
+  if (json_is_false(member(job.event.get(), "memo")) || !tag ||
+      flux_shell_info_unpack(shell, "{s:i s:i}", "rank", &nodeid, "size", &shells) < 0) {
+    return;
+  }
+  if (job.nested) {
+    if (nodeid == 0) post_memo(shell, job, Json(json_object()), false);
+    return;
+  }
+  CString of_node = formatted("nodeid=%d", nodeid);
+  JobSums sums;
+  if (!state.seal.sum(tag.get(), of_node.get(), sums)) return;
+  Json found(json_pack("{s:I s:I s:I s:I s:I}", "events", static_cast<json_int_t>(sums.events), "bytes",
+                       static_cast<json_int_t>(sums.read_bytes + sums.written_bytes), "read",
+                       static_cast<json_int_t>(sums.read_bytes), "written", static_cast<json_int_t>(sums.written_bytes),
+                       "lost", static_cast<json_int_t>(sums.lost)));
+  if (!found) return;
+  if (shells > 1) {
+    json_object_set_new(found.get(), "shells", json_integer(shells));
+    // `flux jobs` fails at a key of digits.
+    CString node = formatted("node%d", nodeid);
+    found = Json(json_pack("{s:{s:O}}", "parts", node.get(), found.get()));
+  }
+  post_memo(shell, job, found, shells > 1);
+}
+
 int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *) {
   flux_shell_t *shell = flux_plugin_get_shell(p);
   auto *state = static_cast<State *>(flux_plugin_aux_get(p, kState));
@@ -339,6 +402,7 @@ int on_exit_of_shell(flux_plugin_t *p, const char *, flux_plugin_arg_t *, void *
   int status = state->accounts.write(run);
   if (status < 0) shell_warn("can't write the tasks' byte accounting to %s: %s", run, strerror(-status));
   seal_journals(state->seal, chosen_journal_directory(shell, state->job), run);
+  post_sums(shell, *state);
   return 0;
 }
 

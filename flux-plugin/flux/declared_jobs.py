@@ -177,11 +177,22 @@ def _job_lines(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, 
         cores=resources.get("cores"),
         gpus=resources.get("gpus") or None,
         user=user_of(job),
-        annotations=job.get("annotations") or None,
+        annotations=_annotations(job, system) or None,
         submitter=_submitter(job),
     )
     if _time(job, "finish") or _time(job, "clean"):
         yield declared_line("end", **key, **_end(job))
+
+
+def _annotations(job: Job, system: Mapping[str, Any]) -> dict[str, Any]:
+    """Flux's annotations, and what the job was submitted with: bank, queue, and the time that it asked for."""
+    given = job.get("annotations")
+    out = dict(given) if isinstance(given, dict) else {}
+    out.update({key: system[key] for key in ("bank", "queue") if isinstance(system.get(key), str)})
+    duration = system.get("duration")
+    if isinstance(duration, (int, float)) and duration > 0:
+        out["requested"] = {"time_s": duration}
+    return out
 
 
 def _key(instance: Instance, job: Job, workflow: str, tasks: Mapping[str, str]) -> dict[str, str]:

@@ -51,7 +51,7 @@ def test_a_traced_job_has_the_event_and_shows_its_stage(traced_flux, flux_plugin
     }
     shown = traced_flux.ask("jobs", "-n", "-o", "{user.trace.stage} {user.trace.result}", job)
     assert shown == "sim completed"
-    assert [entry["name"] for entry in traced_flux.events(job)].count("memo") == 2
+    assert [entry["name"] for entry in traced_flux.events(job)].count("memo") == 3
 
 
 def test_an_untraced_job_has_no_event(traced_flux):
@@ -197,7 +197,7 @@ def test_the_job_chooses_the_run_unless_configured_otherwise(traced_flux, reconf
     ("conf", "message"),
     [
         ("jobs=some", 'tailrace: jobs is "some": give all, requested or none'),
-        ("stages=x", "tailrace: plugin's conf stages is no key of tailrace: give one of jobs names queues"),
+        ("stage=x", "tailrace: plugin's conf stage is no key of tailrace: give one of jobs names queues"),
         ("sample=2", "tailrace: plugin's conf sample is 2: give a number from 0 to 1"),
         ("sample=much", 'tailrace: plugin\'s conf sample is "much": give a number from 0 to 1'),
         ("memo=maybe", 'tailrace: plugin\'s conf memo is "maybe": give true or false'),

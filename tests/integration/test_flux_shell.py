@@ -93,7 +93,7 @@ def test_the_run_directory_is_the_users_own_and_described(submit_in, work):
     own = json.loads((rundir.open_run_directory(work / "own", ["x"]) / "run.json").read_text())
     for key in ("user", "uid", "host", "kernel", "boot_id", "cpu", "mounts"):
         assert description[key] == own[key], key
-    assert set(own) == set(description)
+    assert {*own, "batch"} == set(description)
     info = tailrace.open(run).info()
     assert info["coverage"]
 

@@ -44,7 +44,7 @@ def test_the_files_are_those_that_the_commands_generate() -> None:
     [
         (("que",), ["query"]),
         (("e",), ["export", "env"]),
-        (("flux", "c"), ["collect"]),
+        (("flux", "col"), ["collect"]),
         (("export", "run", "--to", "p"), ["perfetto", "prov"]),
         (("query", "--sta"), ["--stage", "--start"]),
         (("compare", "--fa"), ["--fail-on"]),
