@@ -44,14 +44,21 @@ _log = logging.getLogger("tailrace.integrations")
 class Workflow:
     """One run of one workflow. Made by `begin`."""
 
-    def __init__(self, manager: str, directory: Path | None, name: str, tags: str = "") -> None:
-        """Of a run directory that exists; None: nothing is traced. tags: canonical, of all tasks. Raises TagError."""
+    def __init__(
+        self, manager: str, directory: Path | None, name: str, tags: str = "", outer: Mapping[str, str] | None = None
+    ) -> None:
+        """Of a run directory that exists; None: nothing is traced. tags: canonical, of all tasks. outer: what
+        `surrounding_task` says in the manager's process. Raises TagError."""
         self.manager = manager
         self.directory = directory
         self.name = name
         self.isolated = Isolation(logging.getLogger(f"tailrace.{manager}"))
         """`with workflow.isolated("find a task's files"): ...` for an adapter's own steps."""
-        self._tags = TaskTags(tags, name)
+        self._outer = dict(outer or {})
+        parent = tag_strings.encode({"parent": self._outer["parent"]}) if self._outer else ""
+        self.base_tags = tag_strings.merge(parent, tags)
+        """Of all tasks, but for the workflow's name; canonical."""
+        self._tags = TaskTags(self.base_tags, name)
         self._declared = DeclaredLog(directory, manager) if directory is not None else None
         if directory is not None:
             atexit.register(self.close)
@@ -106,7 +113,8 @@ class Workflow:
         directory = _directory(run_dir, attach, tag_value(name))
         if directory is None:
             return cls(manager, None, tag_value(name))
-        workflow = cls(manager, directory, unused_name(directory, tag_value(name)), tag_strings.encode(tags))
+        given = tag_strings.encode(tags)
+        workflow = cls(manager, directory, unused_name(directory, tag_value(name)), given, surrounding_task())
         config["own_directories"] = [str(Path(path).absolute()) for path in own_directories]
         workflow.write("workflow", manager=manager, version=str(version), t_ns=time.time_ns(), config=config)
         workflow.flush()  # so that the next one sees its name
@@ -292,6 +300,8 @@ class Workflow:
         """Adds a line of docs/declared-dag.md to the declarations of this workflow, for what the methods above don't
         say. Raises TypeError for a missing key."""
         if self._declared is not None:
+            if type_ == "task" and self._outer and keys.get("parent") is None:
+                keys |= self._outer
             self._declared.write(type_, workflow=self.name, **keys)
 
     # End
@@ -317,6 +327,13 @@ class Workflow:
         end = time.monotonic() + wait_s
         while seal(self.directory) and time.monotonic() < end:
             time.sleep(0.05)
+
+
+def surrounding_task() -> dict[str, str]:
+    """The task of another manager that this process is, as keys of a `task` line; {} where it is none."""
+    text = context.setting("TAILRACE_TAGS")
+    tags = tag_strings.decode(text) if text else {}
+    return {"parent": tags["task"], "parent_workflow": tags.get("workflow", "")} if "task" in tags else {}
 
 
 _workflows: weakref.WeakSet[Workflow] = weakref.WeakSet()

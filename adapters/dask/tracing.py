@@ -91,7 +91,7 @@ async def _follow(
     )
     if workflow.directory is None:
         return None  # that was said
-    followed = Followed(str(workflow.directory), workflow.name, tag_strings.encode(tags or {}), stages)
+    followed = Followed(str(workflow.directory), workflow.name, workflow.base_tags, stages)
     await client.register_plugin(TaskDeclarations(followed))
     await client.register_plugin(SealAtExit(followed.directory))
     await client.register_plugin(TaskScopes(followed))

@@ -181,10 +181,16 @@ _DEEPEST = 256
 
 
 def parents_of(tasks: pd.DataFrame) -> dict[Task, Task]:
-    """Inner task -> its parent."""
+    """Inner task -> its parent, which may be of another workflow."""
     rows = tasks[tasks["parent"].notna()].to_dict("records") if "parent" in tasks else []
-    names = ((str(row["workflow"] or ""), str(row["task"]), str(row["parent"])) for row in rows)
-    return {(workflow, task): (workflow, parent) for workflow, task, parent in names if task != parent}
+    out: dict[Task, Task] = {}
+    for row in rows:
+        own = str(row["workflow"] or "")
+        of_other = row.get("parent_workflow")
+        outer = (of_other if isinstance(of_other, str) else own, str(row["parent"]))
+        if outer != (own, str(row["task"])):
+            out[own, str(row["task"])] = outer
+    return out
 
 
 def inside_of(parents: Mapping[Task, Task]) -> dict[Task, list[Task]]:

@@ -314,7 +314,9 @@ def _stages(data: JsonObject, names: Names, width: int) -> Table:
     split = ("read", "write", "metadata") if width >= WIDE else ()
     right = ("tasks", "procs", "span", "I/O", *split, "bytes read", "written")
     table = Table(
-        (("Stages", "name"), *((name, "number") for name in right)), names, note=visible(data["untagged"]["text"])
+        (("Stages", "name"), *((name, "number") for name in right)),
+        names,
+        note=visible(" ".join(filter(None, (data["untagged"]["text"], data["levels"])))),
     )
     for s in data["stages"]:
         times = [time_text(s[f"{name}_ms"] * 1e6) for name in ("span", "io", *split)]

@@ -21,6 +21,7 @@ from tailrace.errors import TraceError
 TABLES = """
 CREATE TABLE declared_workflows (workflow TEXT, manager TEXT, version TEXT, t INTEGER, config TEXT);
 CREATE TABLE declared_tasks (workflow TEXT, stage TEXT, task TEXT, kind TEXT, name TEXT, executor TEXT, parent TEXT,
+  parent_workflow TEXT,
   t_submit INTEGER, t_depend INTEGER, t_launch INTEGER, t_alloc INTEGER, t_start INTEGER, t_end INTEGER,
   t_clean INTEGER, status TEXT, tries INTEGER, error TEXT, result TEXT, nodes TEXT, ranks TEXT, cores INTEGER,
   holds TEXT, annotations TEXT, submitter TEXT, PRIMARY KEY (workflow, task));
@@ -56,6 +57,7 @@ _NEEDED: dict[str, dict[str, type]] = {
 # JSON key -> column of declared_tasks, by the type of line
 _TASK_KEYS = {
     "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
+    | {"parent_workflow": "parent_workflow"}
     | {k: k for k in ("annotations", "submitter")}
     | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
     "try": {"t_launch_ns": "t_launch"},

@@ -283,11 +283,11 @@ class Tables:
 
     @cached_property
     def declared_tasks(self) -> pd.DataFrame:
-        """Declared tasks: workflow, stage, task, kind, name, executor, parent, t_submit_ns, t_depend_ns (dependencies
-        fulfilled), t_launch_ns (of the first try), t_alloc_ns (nodes allocated), t_start_ns, t_end_ns, t_clean_ns,
-        status, tries, error, result, nodes (list), ranks, cores, holds (list of other reasons to wait), annotations
-        (dict), submitter (dict of host, pid, and waits: who waits for it waits for the task); null where the manager
-        declares none."""
+        """Declared tasks: workflow, stage, task, kind, name, executor, parent, parent_workflow (null: the same),
+        t_submit_ns, t_depend_ns (dependencies fulfilled), t_launch_ns (of the first try), t_alloc_ns (nodes
+        allocated), t_start_ns, t_end_ns, t_clean_ns, status, tries, error, result, nodes (list), ranks, cores, holds
+        (list of other reasons to wait), annotations (dict), submitter (dict of host, pid, and waits: who waits for it
+        waits for the task); null where the manager declares none."""
         times = ["t_submit", "t_depend", "t_launch", "t_alloc", "t_start", "t_end", "t_clean"]
         query = "SELECT * FROM declared_tasks ORDER BY t_submit, workflow, task"
         table = self._table(query, [*times, "tries", "cores"])

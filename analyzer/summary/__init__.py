@@ -74,6 +74,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
         "functions": [one.to_json() for one in io_summary.functions(m.table)],
         "stages": [_stage(m, row, start_ns) for row in table.to_dict("records")],
         "untagged": untagged.untagged(run, whole),
+        "levels": untagged.levels(run),
         "folded": untagged.folded(whole),
         "regions": _regions(run),
         "waits": _waits(run, whole),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.analyzer.edges import file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.model import dataflow, stages
+from tailrace.analyzer.model import dataflow, declared_vs_observed, stages
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.summary.limits import JsonObject
@@ -29,6 +29,26 @@ def untagged(run: AnalyzedRun, m: Model) -> JsonObject:
     who = f"{' and '.join(managers)} and what is outside of its tasks" if managers else "what has no stage"
     text = f"{dataflow.UNTAGGED}: {who}, {count_text(len(own), 'process', 'es')} ({', '.join(parts)})."
     return {"text": text, "programs": programs}
+
+
+def levels(run: AnalyzedRun) -> str:
+    """Sentences on the stages whose tasks ran inside of tasks, those of other managers included; "" without any."""
+    tasks = run.declared_tasks
+    parents = declared_vs_observed.parents_of(tasks) if len(tasks) else {}
+    if not parents:
+        return ""
+    rows = zip(tasks["workflow"], tasks["task"], tasks["stage"], strict=True)
+    stage_of = {(str(workflow or ""), str(task)): str(stage) for workflow, task, stage in rows}
+    inside: dict[str, list[str]] = {}
+    for task, outer in parents.items():
+        names = inside.setdefault(stage_of.get(outer, outer[1]), [])
+        if stage_of[task] not in names:
+            names.append(stage_of[task])
+    sentences = []
+    for outer_stage, names in inside.items():
+        more = f" and {len(names) - NAMED} more stages" if len(names) > NAMED else ""
+        sentences.append(f"Inside {outer_stage}: {', '.join(names[:NAMED])}{more}.")
+    return " ".join(sentences)
 
 
 def _managers(run: AnalyzedRun) -> list[str]:

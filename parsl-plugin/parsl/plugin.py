@@ -22,7 +22,7 @@ from tailrace import tags as tag_strings
 from tailrace.errors import TagError, TailraceError
 from tailrace.integrations import environment, indexing
 from tailrace.integrations import settings as _settings
-from tailrace.integrations.workflow import Workflow, opened_run, unused_name
+from tailrace.integrations.workflow import Workflow, opened_run, surrounding_task, unused_name
 from tailrace.parsl import executors
 from tailrace.parsl.memoizer import TracingMemoizer
 
@@ -95,7 +95,7 @@ def _trace(
 ) -> Config:
     library = str(environment.library_path())
     directory = _run_directory(None if run_dir == NEW else run_dir, base_tags, run_dir == NEW)
-    followed = Workflow("parsl", directory, unused_name(directory, workflow), base_tags)
+    followed = Workflow("parsl", directory, unused_name(directory, workflow), base_tags, surrounding_task())
     _add_to_store(directory, store)
     _attach(directory)
     settings = followed.variables()

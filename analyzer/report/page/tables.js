@@ -68,7 +68,9 @@ function stageTable() {
     bytesColumn("Read", "read_bytes"), bytesColumn("Written", "written_bytes"), ["Calls", callsOf, r => numberText(callsOf(r)), "num"],
     countColumn("Files read", "files_read"), countColumn("written", "files_written"), countColumn("passed on", "files_passed_on"), countColumn("never read", "files_never_read"),
   ], data.stages, 50);
-  if (data.untagged.text) byId("stage-table").append(make("p", {class: "hint"}, data.untagged.text));
+  for (const text of [data.untagged.text, data.levels]) {
+    if (text) byId("stage-table").append(make("p", {class: "hint"}, text));
+  }
 }
 
 
