@@ -13,8 +13,8 @@
 using namespace tailrace;
 
 extern "C" {
-int __xmknod(int, const char *, mode_t, dev_t *);
-int __xmknodat(int, int, const char *, mode_t, dev_t *);
+int __xmknod(int, const char *, mode_t, dev_t *) noexcept;
+int __xmknodat(int, int, const char *, mode_t, dev_t *) noexcept;
 }
 
 // On a path; `lookup` tells whether links are followed.

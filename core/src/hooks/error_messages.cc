@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sys.h"
 #include "hooks/messages.h"
 #include "hooks/stream.h"
+#include "linker/lookup.h"
 #include "linker/real.h"
 
 using namespace tailrace;
 
 extern "C" void (*error_print_progname)(void);
+extern "C" const char *const sys_siglist[NSIG] __attribute__((weak));
 
 namespace {
 
@@ -79,74 +80,112 @@ TAILRACE_HOOK void perror(const char *text) {
   REAL(perror)(text);
 }
 
+namespace {
+
+// sigdescr_np() is new in glibc 2.32, with which nothing can be linked with the table any more.
+const char *signal_description(int signal) {
+  using Describe = const char *(int);
+  static auto *const describe = reinterpret_cast<Describe *>(find_in_libc("sigdescr_np"));
+  if (describe) return describe(signal);
+  return sys_siglist && signal > 0 && signal < NSIG ? sys_siglist[signal] : nullptr;
+}
+
+}  // namespace
+
 TAILRACE_HOOK void psignal(int signal, const char *text) {
   int64_t prefix = text && *text ? static_cast<int64_t>(strlen(text)) + 2 : 0;
-  const char *name = sigdescr_np(signal);
+  const char *name = signal_description(signal);
   Message message(Fn::f_psignal, prefix + (name ? static_cast<int64_t>(strlen(name)) : 0) + 1);
   REAL(psignal)(signal, text);
 }
 
 namespace {
 
-// How much of the stack is passed on, from where the caller's arguments begin: more than such functions take, but not past
-// the stack's end, where the caller is the first function on it.
-size_t passed_bytes(const void *arguments) {
-  constexpr size_t kMost = 256, kPage = 4096;
-  // The block of __builtin_apply_args() begins with their address.
-  const char *from = *static_cast<const char *const *>(arguments);
-  const size_t in_page = kPage - reinterpret_cast<uintptr_t>(from) % kPage;
-  if (in_page >= kMost) return kMost;
-  // The kernel reads the mask before it refuses what is to be done with it.
-  constexpr int kNothingKnown = -1;
-  const long status = sys::call(SYS_rt_sigprocmask, kNothingKnown, sys::pointer(from + in_page), 0, sizeof(uint64_t));
-  return status == -EFAULT ? in_page : kMost;
+// The function of another library that the calls are meant for; null where it is libc's. A function and its form with a va_list
+// are of one library: libc's own goes through neither.
+void *others_function(Fn f, Fn other_form) {
+  return is_not_libcs(f) || is_not_libcs(other_form) ? real_address(f) : nullptr;
 }
 
 }  // namespace
 
-// Passes the call on with its registers and a part of its stack.
-#define PASS_ON(symbol)                                                                                        \
-  do {                                                                                                         \
-    void *const arguments = __builtin_apply_args();                                                            \
-    __builtin_return(__builtin_apply(reinterpret_cast<void (*)(...)>(real_address(Fn::f_##symbol)), arguments, \
-                                     passed_bytes(arguments)));                                                \
-  } while (false)
+// A hook is a gate: it keeps the registers that may have arguments, asks for another library's function, and jumps to that
+// one or to the recording function below, with registers and stack as the caller left them. What the arguments are need not
+// be known.
+#if defined(__x86_64__)
+#define GATE_CODE(symbol)                                                                \
+  ".cfi_startproc; endbr64; pushq %rbp; .cfi_def_cfa_offset 16; .cfi_offset %rbp, -16\n" \
+  "movq %rsp, %rbp; .cfi_def_cfa_register %rbp; subq $192, %rsp\n"                       \
+  "movq %rdi, (%rsp); movq %rsi, 8(%rsp); movq %rdx, 16(%rsp); movq %rcx, 24(%rsp)\n"    \
+  "movq %r8, 32(%rsp); movq %r9, 40(%rsp); movq %rax, 48(%rsp)\n"                        \
+  "movaps %xmm0, 64(%rsp); movaps %xmm1, 80(%rsp); movaps %xmm2, 96(%rsp)\n"             \
+  "movaps %xmm3, 112(%rsp); movaps %xmm4, 128(%rsp); movaps %xmm5, 144(%rsp)\n"          \
+  "movaps %xmm6, 160(%rsp); movaps %xmm7, 176(%rsp)\n"                                   \
+  "call tailrace_others_" #symbol                                                        \
+  "; movq %rax, %r11\n"                                                                  \
+  "movq (%rsp), %rdi; movq 8(%rsp), %rsi; movq 16(%rsp), %rdx; movq 24(%rsp), %rcx\n"    \
+  "movq 32(%rsp), %r8; movq 40(%rsp), %r9; movq 48(%rsp), %rax\n"                        \
+  "movaps 64(%rsp), %xmm0; movaps 80(%rsp), %xmm1; movaps 96(%rsp), %xmm2\n"             \
+  "movaps 112(%rsp), %xmm3; movaps 128(%rsp), %xmm4; movaps 144(%rsp), %xmm5\n"          \
+  "movaps 160(%rsp), %xmm6; movaps 176(%rsp), %xmm7\n"                                   \
+  "leave; .cfi_def_cfa %rsp, 8; testq %r11, %r11; je 1f; jmp *%r11\n"                    \
+  "1: jmp tailrace_recorded_" #symbol "\n.cfi_endproc\n"
+#elif defined(__aarch64__)
+#define GATE_CODE(symbol)                                                                        \
+  ".cfi_startproc; stp x29, x30, [sp, #-224]!; .cfi_def_cfa_offset 224; .cfi_offset x29, -224\n" \
+  ".cfi_offset x30, -216; mov x29, sp; stp x0, x1, [sp, #16]; stp x2, x3, [sp, #32]\n"           \
+  "stp x4, x5, [sp, #48]; stp x6, x7, [sp, #64]; str x8, [sp, #80]\n"                            \
+  "stp q0, q1, [sp, #96]; stp q2, q3, [sp, #128]; stp q4, q5, [sp, #160]\n"                      \
+  "stp q6, q7, [sp, #192]; bl tailrace_others_" #symbol                                          \
+  "; mov x16, x0\n"                                                                              \
+  "ldp x0, x1, [sp, #16]; ldp x2, x3, [sp, #32]; ldp x4, x5, [sp, #48]\n"                        \
+  "ldp x6, x7, [sp, #64]; ldr x8, [sp, #80]; ldp q0, q1, [sp, #96]; ldp q2, q3, [sp, #128]\n"    \
+  "ldp q4, q5, [sp, #160]; ldp q6, q7, [sp, #192]; ldp x29, x30, [sp], #224\n"                   \
+  ".cfi_def_cfa_offset 0; .cfi_restore x29; .cfi_restore x30; cbz x16, 1f; br x16\n"             \
+  "1: b tailrace_recorded_" #symbol "\n.cfi_endproc\n"
+#endif
+#define GATE(symbol, other_form)                                                            \
+  extern "C" __attribute__((visibility("hidden"), used)) void *tailrace_others_##symbol() { \
+    return others_function(Fn::f_##symbol, Fn::f_##other_form);                             \
+  }                                                                                         \
+  __asm__(".text\n.balign 16\n.globl " #symbol "\n.type " #symbol ", %function\n" #symbol   \
+          ":\n" GATE_CODE(symbol) ".size " #symbol ", .-" #symbol "\n");
 
-// Defined by other names than libc's: its declarations say that some of them never return.
-#define NAMED(symbol) __asm__(#symbol)
+// Of another name than libc's, whose declarations say that some of them never return.
+#define RECORDED(symbol) __asm__("tailrace_recorded_" #symbol) __attribute__((visibility("hidden"), used))
 
-#define WARN_HOOK(symbol, vsymbol, with_error)                                          \
-  TAILRACE_HOOK void hooked_##vsymbol(const char *format, va_list args) NAMED(vsymbol); \
-  TAILRACE_HOOK void hooked_##vsymbol(const char *format, va_list args) {               \
-    if (is_not_libcs(Fn::f_##vsymbol)) PASS_ON(vsymbol);                                \
-    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));              \
-    REAL(vsymbol)(format, args);                                                        \
-  }                                                                                     \
-  TAILRACE_HOOK void hooked_##symbol(const char *format, ...) NAMED(symbol);            \
-  TAILRACE_HOOK void hooked_##symbol(const char *format, ...) {                         \
-    if (is_not_libcs(Fn::f_##symbol) || is_not_libcs(Fn::f_##vsymbol)) PASS_ON(symbol); \
-    va_list args;                                                                       \
-    va_start(args, format);                                                             \
-    hooked_##vsymbol(format, args);                                                     \
-    va_end(args);                                                                       \
+#define WARN_HOOK(symbol, vsymbol, with_error)                                            \
+  GATE(vsymbol, vsymbol)                                                                  \
+  GATE(symbol, vsymbol)                                                                   \
+  extern "C" void recorded_##vsymbol(const char *format, va_list args) RECORDED(vsymbol); \
+  extern "C" void recorded_##vsymbol(const char *format, va_list args) {                  \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));                \
+    REAL(vsymbol)(format, args);                                                          \
+  }                                                                                       \
+  extern "C" void recorded_##symbol(const char *format, ...) RECORDED(symbol);            \
+  extern "C" void recorded_##symbol(const char *format, ...) {                            \
+    va_list args;                                                                         \
+    va_start(args, format);                                                               \
+    recorded_##vsymbol(format, args);                                                     \
+    va_end(args);                                                                         \
   }
 WARN_HOOK(warn, vwarn, true)
 WARN_HOOK(warnx, vwarnx, false)
 
-#define ERR_HOOK(symbol, vsymbol, with_error)                                                       \
-  TAILRACE_HOOK void hooked_##vsymbol(int status, const char *format, va_list args) NAMED(vsymbol); \
-  TAILRACE_HOOK void hooked_##vsymbol(int status, const char *format, va_list args) {               \
-    if (is_not_libcs(Fn::f_##vsymbol)) PASS_ON(vsymbol);                                            \
-    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));                          \
-    REAL(vsymbol)(status, format, args);                                                            \
-  }                                                                                                 \
-  TAILRACE_HOOK void hooked_##symbol(int status, const char *format, ...) NAMED(symbol);            \
-  TAILRACE_HOOK void hooked_##symbol(int status, const char *format, ...) {                         \
-    if (is_not_libcs(Fn::f_##symbol) || is_not_libcs(Fn::f_##vsymbol)) PASS_ON(symbol);             \
-    va_list args;                                                                                   \
-    va_start(args, format);                                                                         \
-    hooked_##vsymbol(status, format, args);                                                         \
-    va_end(args);                                                                                   \
+#define ERR_HOOK(symbol, vsymbol, with_error)                                                         \
+  GATE(vsymbol, vsymbol)                                                                              \
+  GATE(symbol, vsymbol)                                                                               \
+  extern "C" void recorded_##vsymbol(int status, const char *format, va_list args) RECORDED(vsymbol); \
+  extern "C" void recorded_##vsymbol(int status, const char *format, va_list args) {                  \
+    Message message(Fn::f_##vsymbol, err_bytes(format, args, with_error));                            \
+    REAL(vsymbol)(status, format, args);                                                              \
+  }                                                                                                   \
+  extern "C" void recorded_##symbol(int status, const char *format, ...) RECORDED(symbol);            \
+  extern "C" void recorded_##symbol(int status, const char *format, ...) {                            \
+    va_list args;                                                                                     \
+    va_start(args, format);                                                                           \
+    recorded_##vsymbol(status, format, args);                                                         \
+    va_end(args);                                                                                     \
   }
 ERR_HOOK(err, verr, true)
 ERR_HOOK(errx, verrx, false)
@@ -182,8 +221,9 @@ int decimal_digits(unsigned v) { return static_cast<int>(digit_count(v)); }
 
 }  // namespace
 
-TAILRACE_HOOK void error(int status, int errnum, const char *format, ...) {
-  if (is_not_libcs(Fn::f_error)) PASS_ON(error);
+GATE(error, error)
+extern "C" void recorded_error(int status, int errnum, const char *format, ...) RECORDED(error);
+extern "C" void recorded_error(int status, int errnum, const char *format, ...) {
   va_list args;
   va_start(args, format);
   int64_t prefix = error_print_progname ? 0 : program_bytes() + 2;
@@ -193,8 +233,11 @@ TAILRACE_HOOK void error(int status, int errnum, const char *format, ...) {
   va_end(args);
 }
 
-TAILRACE_HOOK void error_at_line(int status, int errnum, const char *file, unsigned line, const char *format, ...) {
-  if (is_not_libcs(Fn::f_error_at_line)) PASS_ON(error_at_line);
+GATE(error_at_line, error_at_line)
+extern "C" void recorded_error_at_line(int status, int errnum, const char *file, unsigned line, const char *format, ...)
+    RECORDED(error_at_line);
+extern "C" void recorded_error_at_line(int status, int errnum, const char *file, unsigned line, const char *format,
+                                       ...) {
   va_list args;
   va_start(args, format);
   int64_t place = file ? static_cast<int64_t>(strlen(file)) + 1 + decimal_digits(line) + 2 : 1;
