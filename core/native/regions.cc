@@ -11,6 +11,15 @@
 
 #include "tailrace/region.h"
 
+#ifdef Py_LIMITED_API
+// The limited API leaves them out; they have been the same since 3.7.
+extern "C" {
+PyAPI_FUNC(PyObject *) PyContextVar_New(const char *name, PyObject *otherwise);
+PyAPI_FUNC(int) PyContextVar_Get(PyObject *variable, PyObject *otherwise, PyObject **value);
+PyAPI_FUNC(PyObject *) PyContextVar_Set(PyObject *variable, PyObject *value);
+}
+#endif
+
 namespace {
 
 PyObject *g_variable;  // ContextVar: a Region, or None
@@ -126,7 +135,7 @@ struct Keys {
 
 bool is_a(PyObject *value, PyTypeObject *type) {
   if (Py_TYPE(value) == type) return true;
-  PyErr_Format(PyExc_TypeError, "a %.100s is expected, not a %.100s", type->tp_name, Py_TYPE(value)->tp_name);
+  PyErr_Format(PyExc_TypeError, "%R is expected, not %R", type, Py_TYPE(value));
   return false;
 }
 
@@ -138,8 +147,8 @@ bool has(Py_ssize_t count, Py_ssize_t least) {
 
 PyObject *define(PyObject *, PyObject *const *args, Py_ssize_t count) {
   if (!has(count, 2)) return nullptr;
-  const char *name = PyUnicode_AsUTF8(args[0]);
-  const char *category = name != nullptr ? PyUnicode_AsUTF8(args[1]) : nullptr;
+  const char *name = PyUnicode_AsUTF8AndSize(args[0], nullptr);
+  const char *category = name != nullptr ? PyUnicode_AsUTF8AndSize(args[1], nullptr) : nullptr;
   if (category == nullptr) return nullptr;
   auto *self = PyObject_New(Definition, g_definition_type);
   if (self == nullptr) return nullptr;
@@ -165,7 +174,7 @@ PyObject *begin(PyObject *, PyObject *const *args, Py_ssize_t count) {
   }
   Region *code = region_of_code(value);
   agree(code, self);
-  Py_XINCREF(code);
+  Py_XINCREF(reinterpret_cast<PyObject *>(code));
   self->outer = reinterpret_cast<PyObject *>(code);
   Py_DECREF(value);
   self->thread = PyThread_get_thread_ident();

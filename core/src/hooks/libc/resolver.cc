@@ -14,7 +14,7 @@ int plain_res_query(const char *, int, int, unsigned char *, int) __asm__("res_q
 int plain_res_search(const char *, int, int, unsigned char *, int) __asm__("res_search");
 int __res_query(const char *, int, int, unsigned char *, int);
 int __res_search(const char *, int, int, unsigned char *, int);
-int __res_init(void);
+int __res_init(void) noexcept;
 int __res_ninit(void *);
 }
 
