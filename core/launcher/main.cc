@@ -3,6 +3,7 @@
 // completion, and whatever is wrong with the options, so that their words and rules have one place, cli/.
 //
 // cli/run.py calls the same run() (core/native/launching.cc).
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -44,27 +45,56 @@ std::string own_directory() {
   return slash == std::string_view::npos ? "" : std::string(whole.substr(0, slash));
 }
 
-// The core's library in the installation that this command belongs to: `bin` lies beside the folders of a prefix. Its
-// Python's version is that of this build, as everything in a wheel is. Empty where it is elsewhere.
+bool is_file(const std::string &path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// The folders of Python's versions in a prefix: that of this build, as everything in a wheel is, or all that there are where
+// the wheel is for the stable ABI.
+std::vector<std::string> python_folders(const std::string &lib) {
+  if (*TAILRACE_PYTHON_FOLDER != 0) return {lib + "/" TAILRACE_PYTHON_FOLDER};
+  std::vector<std::string> folders;
+  DIR *directory = ::opendir(lib.c_str());
+  if (directory == nullptr) return folders;
+  while (const dirent *entry = ::readdir(directory)) {
+    if (std::strncmp(entry->d_name, "python3.", 8) == 0) folders.push_back(lib + "/" + entry->d_name);
+  }
+  ::closedir(directory);
+  return folders;
+}
+
+// The core's library in the installation that this command belongs to: `bin` lies beside the folders of a prefix. Empty where
+// it is elsewhere, or where several versions of Python have one: tailrace-python knows its own.
 std::string installed_library(const std::string &bin) {
+  constexpr const char *kLibrary = "/tailrace/lib/libtailrace.so";
+  constexpr const char *kPlain = "/" TAILRACE_LIBRARY_FOLDER "/libtailrace.so";
   const size_t slash = bin.rfind('/');
   if (slash == std::string::npos) return "";
   const std::string prefix = bin.substr(0, slash);
-  for (const char *folder :
-       {"/lib/" TAILRACE_PYTHON_FOLDER "/site-packages", "/lib64/" TAILRACE_PYTHON_FOLDER "/site-packages",
-        "/lib/" TAILRACE_PYTHON_FOLDER "/dist-packages", ""}) {
-    struct stat status;
-    const std::string path = prefix + folder + "/tailrace/lib/libtailrace.so";
-    if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) return path;
+  std::string found;
+  for (const char *lib : {"/lib", "/lib64"}) {
+    for (const std::string &folder : python_folders(prefix + lib)) {
+      for (const char *packages : {"/site-packages", "/dist-packages"}) {
+        const std::string path = folder + packages + kLibrary;
+        if (!is_file(path)) continue;
+        if (*TAILRACE_PYTHON_FOLDER != 0) return path;
+        if (!found.empty() && std::strcmp(lib, "/lib") == 0) return "";
+        if (found.empty()) found = path;
+      }
+    }
   }
-  return "";
+  for (const char *path : {kLibrary, kPlain}) {
+    if (found.empty() && is_file(prefix + path)) found = prefix + path;
+  }
+  return found;
 }
 
 [[noreturn]] void hand_over(const std::string &bin, char **arguments) {
   const std::string program = bin + "/" + kPython;
   if (!bin.empty()) ::execv(program.c_str(), arguments);
-  say("the installation of tailrace is incomplete (" + program + ": " + std::strerror(errno) +
-      "): install it again with pip");
+  say("only `tailrace run` and `tailrace tag` work without tailrace's Python part (" + program + ": " +
+      std::strerror(errno) + "): pip install tailrace");
   ::_exit(1);
 }
 

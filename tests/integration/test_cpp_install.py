@@ -1,4 +1,4 @@
-"""`cmake --install` gives a prefix where a C++ project finds the core (find_package), and its programs run."""
+"""`cmake --install` without Python: projects find the core in the prefix, its programs run, its launcher traces."""
 
 import os
 import subprocess
@@ -107,3 +107,36 @@ def test_a_linked_program_with_a_run_traces_itself(consumer: Path, tmp_path: Pat
         "after": ("outer", None),
         "finished": ("outer", None),
     }
+
+
+def test_the_installed_launcher_traces_without_python(consumer: Path, tmp_path: Path) -> None:
+    prefix = consumer.parent / "prefix"
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    script = "echo hello > out; cat out"
+    command = [prefix / "bin/tailrace", "run", "-o", "run", "--tag", "stage=copy", "sh", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout == "hello\n", done.stderr
+    seen = read_run(tmp_path / "run")
+    read, written = (
+        [event["args"] for event in seen.named(name) if (seen.path(event) or "").endswith("/out")]
+        for name in ("read", "write")
+    )
+    assert [args["stage"] for args in written] == ["copy"]
+    assert sum(args["ret"] for args in read) == 6
+    refused = subprocess.run([prefix / "bin/tailrace", "report"], env=bare, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "pip install tailrace" in refused.stderr
+
+
+def test_pkg_config_and_the_man_pages_are_installed(consumer: Path, tmp_path: Path) -> None:
+    prefix = consumer.parent / "prefix"
+    (found,) = prefix.glob("lib*/**/pkgconfig/tailrace.pc")
+    asked = ["pkg-config", "--cflags", "--libs", "tailrace"]
+    flags = subprocess.run(
+        asked, env=environment(PKG_CONFIG_PATH=str(found.parent)), capture_output=True, text=True, check=True
+    ).stdout.split()
+    library = found.parent.parent
+    built = ["cc", consumer.parent / "consumer.c", "-o", tmp_path / "c", *flags, f"-Wl,-rpath,{library}"]
+    subprocess.run(built, check=True)
+    assert subprocess.run([tmp_path / "c"], capture_output=True, text=True, check=True).stdout.startswith("0 ")
+    pages = {page.name for page in prefix.glob("share/man/man1/*")}
+    assert pages == {"tailrace.1", "tailrace-run.1", "tailrace-tag.1"}
