@@ -17,8 +17,6 @@ The programs come from Debian's `bwa`, `samtools` (it has wgsim) and `bcftools`.
 what must come out. Traced by Parsl's one line `trace(...)`: run it alone, or under `tailrace run`.
 """
 
-import gzip
-import random
 import sys
 from pathlib import Path
 
@@ -27,9 +25,9 @@ from parsl.data_provider.files import File
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import local
+from genome import make_genome
 
 SAMPLES = ("ada", "bo", "cy", "dee")
-LENGTH = 30_000
 PAIRS = 2000
 INDEX = (".amb", ".ann", ".bwt", ".pac", ".sa")
 PACKAGES = {"bwa": "bwa", "samtools": "samtools", "wgsim": "samtools", "bcftools": "bcftools"}
@@ -102,17 +100,6 @@ def summarize(samples, inputs=(), outputs=()):
     found = {"variants": len(variants), "true": len(variants & truth), "aligned": min(aligned)}
     Path(outputs[0]).write_text(json.dumps(found) + "\n")
     return found
-
-
-def make_genome(folder):
-    """A random reference, gzip'd, in `folder`. Returns its path."""
-    chance = random.Random(7)
-    bases = "".join(chance.choices("ACGT", k=LENGTH))
-    path = folder / "genome.fa.gz"
-    lines = "\n".join(bases[start : start + 70] for start in range(0, LENGTH, 70))
-    with gzip.open(path, "wt", encoding="ascii") as file:
-        file.write(f">chr1\n{lines}\n")
-    return path
 
 
 def run_workflow(folder, genome):
