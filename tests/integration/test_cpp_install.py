@@ -1,11 +1,13 @@
 """`cmake --install` without Python: projects find the core in the prefix, its programs run, its launcher traces."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from support import sanitizer
 from support.truth import read_run
 
 CMAKELISTS = """
@@ -109,6 +111,7 @@ def test_a_linked_program_with_a_run_traces_itself(consumer: Path, tmp_path: Pat
     }
 
 
+@pytest.mark.skipif(sanitizer.CHOSEN != "", reason="a core with a sanitizer is built without the launcher")
 def test_the_installed_launcher_traces_without_python(consumer: Path, tmp_path: Path) -> None:
     prefix = consumer.parent / "prefix"
     bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
@@ -127,6 +130,7 @@ def test_the_installed_launcher_traces_without_python(consumer: Path, tmp_path: 
     assert refused.returncode == 1 and "pip install tailrace" in refused.stderr
 
 
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="no pkg-config")
 def test_pkg_config_and_the_man_pages_are_installed(consumer: Path, tmp_path: Path) -> None:
     prefix = consumer.parent / "prefix"
     (found,) = prefix.glob("lib*/**/pkgconfig/tailrace.pc")
