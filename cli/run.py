@@ -30,6 +30,13 @@ from tailrace.integrations.indexing import index_at_end
     help="full: a line of the trace for each call. totals: one for the calls of a function on a file; graphs, sums and "
     "findings are the same. auto: full until the run's files on a node have BYTES (64M), then totals. Default: full.",
 )
+@click.option(
+    "--unseen",
+    type=click.Choice(["off", "all"]),
+    metavar="off|all",
+    help="Programs that can't be preloaded (static, Go, musl) and what they start: all: followed by ptrace(2), each of "
+    "their system calls takes 5 us longer. off: named in the report. Default: off.",
+)
 @settings_options
 @click.option("-q", "--quiet", is_flag=True, help="Print faults only, no summary line.")
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -37,6 +44,7 @@ def command(
     output: Path | None,
     tags: tuple[str, ...],
     detail: str | None,
+    unseen: str | None,
     config: Path | None,
     chosen: tuple[str, ...],
     quiet: bool,
@@ -48,7 +56,8 @@ def command(
     executed.
     """
     canonical = canonical_tags(tags)
-    take_settings(config, (*chosen, *([f"detail={detail}"] if detail is not None else [])))
+    named = {"detail": detail, "unseen": unseen}
+    take_settings(config, (*chosen, *(f"{name}={value}" for name, value in named.items() if value is not None)))
     environment.check_journal_directory()
     directory = rundir.checked_path(output) if output is not None else None
     code, run_dir = _native.run(directory, canonical, "", quiet, cmd, environment.installed_library())

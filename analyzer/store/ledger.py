@@ -69,7 +69,9 @@ NO_ACCOUNT = (
     "no account: still running, lost with its node, killed without a traced process waiting for it, or its children's"
     " part is unknown"
 )
-WENT_ON_AS_ANOTHER = "no account: it changed its user and executed another program, which has its own row"
+WENT_ON_AS_ANOTHER = (
+    "no account: it executed another program, which has its own row (it changed its user, or was followed from outside)"
+)
 WENT_ON = "went on as a program that is not traced"
 BY_RAW_CALL = "or ended by a raw exit, or set a seccomp filter by a raw call"
 KILLED = "killed with bytes read ahead in its buffers"

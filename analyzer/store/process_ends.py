@@ -6,9 +6,10 @@ for by another process. As many waits as possible get a process, the likeliest o
 host).
 
 Where there are more processes than waits, a process without an end that is followed by another process of its parent is
-an earlier part of that one: it changed its user and went on as a program that can't continue its trace file. The wait
-belongs to the last part. The first process of a pid namespace has another pid there, and 0 as its parent's: it is
-matched with a wait without a process, whose waiter's life contains it.
+an earlier part of that one: it changed its user and went on as a program that can't continue its trace file, or was
+followed from outside and executed one that is preloaded. The wait belongs to the last part. The first process of a pid
+namespace has another pid there, and 0 as its parent's: it is matched with a wait without a process, whose waiter's life
+contains it.
 """
 
 from __future__ import annotations

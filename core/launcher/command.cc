@@ -205,6 +205,7 @@ int run_command(const Command &given, const AccountPlace &place) {
   ::signal(SIGCHLD, SIG_DFL);
   const Watched watched;
   pid_t pid = 0;
+  if (command.is_about_to_start) command.is_about_to_start();
   if (const int error = spawn(command, watched.before(), pid)) {
     say(command.words[0] + ": " + (error == ENOENT ? "command not found" : std::strerror(error)));
     return error == ENOENT ? kNotFound : kNotExecutable;

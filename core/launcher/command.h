@@ -19,6 +19,8 @@ struct Command {
   Environment environment;
   // Signals that this process ignores, but not its caller: the command has their defaults.
   std::vector<int> ignored_here;
+  // Called right before it is started, by the thread that starts it.
+  std::function<void()> is_about_to_start;
 };
 
 // Where the byte accounting of the command goes (docs/trace-format.md, "accounts"), if it `is_there`.

@@ -6,6 +6,7 @@
 #include "environment.h"
 #include "fault.h"
 #include "format/detail.h"
+#include "format/follow_request.h"
 #include "format/tags.h"
 #include "words.h"
 
@@ -125,6 +126,10 @@ std::optional<RunOptions> run_options(std::vector<std::string_view> all) {
       Detail parsed;
       options.detail = std::string(*detail);
       return parse_detail(*detail, parsed);
+    }
+    if (const auto unseen = words.value("", "--unseen")) {
+      options.unseen = std::string(*unseen);
+      return is_unseen_choice(*unseen);
     }
     return words.tag().value_or(false);
   });

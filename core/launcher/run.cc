@@ -14,6 +14,7 @@
 #include "environment.h"
 #include "fault.h"
 #include "files.h"
+#include "follower.h"
 #include "manifest.h"
 #include "run_directory.h"
 #include "sealing.h"
@@ -77,9 +78,18 @@ std::optional<std::string> real_path(const std::string &path) {
   return real != nullptr ? std::optional<std::string>(real.get()) : std::nullopt;
 }
 
+bool wants_following(const Environment &environment) {
+  const char *chosen = environment.get("TAILRACE_UNSEEN");
+  return chosen != nullptr && chosen == kFollowAll;
+}
+
+bool is_followable(const ProgramObstacle &obstacle) {
+  return obstacle.word == "static" || obstacle.word == "go" || obstacle.word == "musl";
+}
+
 // Without a run: the user did not choose its directory, so the command runs all the same.
 int run_untraced(const RunOptions &options, const Installation &installation) {
-  return run_command({options.command, Environment::of_this_process(), installation.ignored_here});
+  return run_command({options.command, Environment::of_this_process(), installation.ignored_here, nullptr});
 }
 
 }  // namespace
@@ -92,11 +102,21 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
   Environment environment = Environment::of_this_process();
   const auto obstacle = find_program_obstacle(command[0]);
   if (obstacle) summary.fault = "not traced: " + obstacle->reason;
+  // Forked while this process has one thread.
+  std::unique_ptr<Following> following;
   try {
-    if (!obstacle || !obstacle->breaks)
-      environment = task_environment(environment, library_path(installation.library), run_dir, tags);
+    const Environment traced = task_environment(environment, library_path(installation.library), run_dir, tags);
+    if (!is_traced() && wants_following(traced)) following = std::make_unique<Following>(run_dir, traced);
+    if (!obstacle || !obstacle->breaks) environment = traced;
   } catch (const Fault &fault) {
     summary.fault = std::string("not traced: ") + fault.what();
+  }
+  Command started = {command, environment, installation.ignored_here, nullptr};
+  if (following && obstacle && is_followable(*obstacle)) {
+    started.is_about_to_start = [&] {
+      if (following->ask(merge_tags(setting_by(::getenv("TAILRACE_TAGS"), "TAILRACE_TAGS"), tags)))
+        summary.fault.reset();
+    };
   }
   // The I/O of a thread beside the program's would be missing in the trace of a traced launcher.
   std::unique_ptr<SealerThread> sealer;
@@ -105,10 +125,10 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
   bool is_there = true;
   {
     const Held held(run_dir);
-    out.code = run_command({command, environment, installation.ignored_here},
-                           {run_dir, [&] { return held.is_there(); }, sealer.get()});
+    out.code = run_command(started, {run_dir, [&] { return held.is_there(); }, sealer.get()});
     is_there = held.is_there();
   }
+  following.reset();
   if (!is_there) {
     if (!summary.fault) summary.fault = moved_message(run_dir);
     return out;
@@ -124,6 +144,7 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
 Ended run(const RunOptions &options, const Installation &installation) {
   // As if the user had set it: it is one of the settings that a traced process gets from this environment.
   if (!options.detail.empty()) ::setenv("TAILRACE_DETAIL", options.detail.c_str(), 1);
+  if (!options.unseen.empty()) ::setenv("TAILRACE_UNSEEN", options.unseen.c_str(), 1);
   if (const auto fault = bad_setting()) throw Fault(Fault::Kind::kUsage, *fault);
   for (const std::string &words : mistyped_settings()) say(in_one_line(words));
   const auto surrounding = is_traced() ? surrounding_run() : std::nullopt;

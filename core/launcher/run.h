@@ -26,6 +26,7 @@ struct RunOptions {
   std::string detail;  // empty: by the environment
   bool quiet = false;
   std::vector<std::string> command;
+  std::string unseen;  // as `detail`
 };
 
 struct Ended {

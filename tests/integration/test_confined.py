@@ -142,6 +142,8 @@ def test_every_system_call_of_the_core_is_examined() -> None:
     for source in CORE.rglob("*.*"):
         if source.name == "seal_dead.cc":
             continue  # runs in the launcher
+        if source.name == "follow.cc":
+            continue  # runs in a process without a filter only
         called |= set(re.findall(r"(?:sys::|\b)call\((SYS_\w+)", source.read_text()))
         called |= set(re.findall(r'"a"\((SYS_\w+)\)', source.read_text()))
     assert called - listed == set()

@@ -11,6 +11,18 @@ namespace tailrace {
 constexpr string_view kObstacleNames[static_cast<int>(Obstacle::kCount)] = {
     "", "static", "musl", "machine", "setuid", "go", "left_out", "dropped", "confined"};
 
+// The kernel sets AT_SECURE when the file gives the user further privileges.
+bool gives_privileges(const char *path) {
+  struct statx s;
+  if (sys::statx(AT_FDCWD, path, 0, STATX_MODE | STATX_UID | STATX_GID, &s) < 0) return false;
+  if ((s.stx_mode & S_ISUID) && s.stx_uid != sys::getuid()) return true;
+  if ((s.stx_mode & S_ISGID) && (s.stx_mode & S_IXGRP) && s.stx_gid != static_cast<unsigned>(sys::call(SYS_getgid))) {
+    return true;
+  }
+  return sys::getuid() != 0 &&
+         sys::call(SYS_getxattr, sys::pointer(path), sys::pointer("security.capability"), 0, 0) > 0;
+}
+
 namespace {
 
 #if defined(__x86_64__)
@@ -86,18 +98,6 @@ class ProgramFile {
   int fd_;
   int64_t &read_bytes_;
 };
-
-// The kernel sets AT_SECURE when the file gives the user further privileges.
-bool gives_privileges(const char *path) {
-  struct statx s;
-  if (sys::statx(AT_FDCWD, path, 0, STATX_MODE | STATX_UID | STATX_GID, &s) < 0) return false;
-  if ((s.stx_mode & S_ISUID) && s.stx_uid != sys::getuid()) return true;
-  if ((s.stx_mode & S_ISGID) && (s.stx_mode & S_IXGRP) && s.stx_gid != static_cast<unsigned>(sys::call(SYS_getgid))) {
-    return true;
-  }
-  return sys::getuid() != 0 &&
-         sys::call(SYS_getxattr, sys::pointer(path), sys::pointer("security.capability"), 0, 0) > 0;
-}
 
 // Cuts "#!interpreter argument" down to the interpreter.
 bool interpreter_of(char *head, size_t n) {

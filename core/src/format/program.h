@@ -25,6 +25,9 @@ extern const string_view kObstacleNames[static_cast<int>(Obstacle::kCount)];
 // A script counts as its interpreter. Adds the bytes read from files to `read_bytes`.
 Obstacle find_obstacle(const char *path, int64_t &read_bytes);
 
+// Whether the file gives who executes it rights that he lacks (set-uid, set-gid, capabilities).
+bool gives_privileges(const char *path);
+
 // Whether the library must not be in the program's environment: the program would fail or complain, or was left out by
 // a setting. The other programs pass it on to those that they start.
 inline bool breaks(Obstacle obstacle) {

@@ -60,6 +60,7 @@ class ChildEnvironment {
                    char *const *environment);
   // Memory that build() needs, for alloca: a vfork child may neither allocate nor leak in its parent.
   size_t bytes() const { return bytes_; }
+  string_view tags() const { return tags_; }
   char **build(void *memory) const;
   // The caller's without the settings, for a program that can't be traced.
   char **build_without(void *memory) const;

@@ -20,6 +20,7 @@
 #include "session/ledger.h"
 #include "session/record.h"
 #include "session/segment.h"
+#include "spawn/follow.h"
 #include "spawn/injection.h"
 
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
@@ -188,7 +189,9 @@ int exec_traced(Fn fn, const Executable &executable, char *const *environment, E
     if (file.identity.type != FileType::kNone) report_losses();
   }
   Injection injection(environment, Injection::kSameProcess);
-  int ret = real_call(injection.build(program, alloca(injection.bytes())));
+  char *const *given = injection.build(program, alloca(injection.bytes()));
+  ask_to_follow(FollowKind::kCaller, program, injection.tags());
+  int ret = real_call(given);
   int saved = errno;
   Program::take_back();
   amend_pending(pending, -saved);
@@ -299,6 +302,7 @@ TAILRACE_HOOK int execle(const char *path, const char *arg, ...) noexcept {
     Program program(carried, envp);                                                                       \
     Injection injection(envp, Injection::kOtherProcess);                                                  \
     auto given = const_cast<char **>(injection.build(program, alloca(injection.bytes())));                \
+    ask_to_follow(FollowKind::kChild, program, injection.tags());                                         \
     pid_t child = -1;                                                                                     \
     int ret = REAL(symbol)(&child, path, actions, attributes, argv, given);                               \
     if (pid && ret == 0) *pid = child;                                                                    \

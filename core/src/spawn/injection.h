@@ -22,6 +22,8 @@ class Injection {
   Injection(const Injection &) = delete;
   Injection &operator=(const Injection &) = delete;
   size_t bytes() const { return child_.bytes(); }
+  // The program's context.
+  string_view tags() const { return child_.tags(); }
   // The environment for the program in place of the caller's.
   char *const *build(const Program &program, void *memory) const;
 
