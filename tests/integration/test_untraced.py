@@ -45,7 +45,7 @@ def test_excluded_programs_get_the_variables_that_they_lack(tmp_path):
     environment = {
         **os.environ,
         "TAILRACE_UNTRACED": shutil.which("env"),
-        "TAILRACE_UNTRACED_VARIABLES": "GIVEN=a b=c\nMINE=theirs\nno assignment\nLAST=",
+        "TAILRACE_UNTRACED_VARIABLES": "GIVEN=a b=c\nMINE=theirs\nLAST=",
     }
     script = "MINE=mine env > excluded; LD_PRELOAD=libnone.so:liball.so env > preloading 2>&1"
     done = run_cli("run", "-o", tmp_path / "run", "--", "sh", "-c", script, cwd=tmp_path, env=environment)
@@ -54,6 +54,13 @@ def test_excluded_programs_get_the_variables_that_they_lack(tmp_path):
     assert {"GIVEN=a b=c", "MINE=mine", "LAST="} <= set(excluded)
     assert sum(line.startswith("MINE=") for line in excluded) == 1
     assert {"GIVEN=a b=c", "LD_PRELOAD=libnone.so:liball.so"} <= set((tmp_path / "preloading").read_text().splitlines())
-    assert not [line for line in excluded if line.startswith("no assignment") or "TAILRACE_UNTRACED" in line]
+    assert not [line for line in excluded if "TAILRACE_UNTRACED" in line]
     run_cli("run", "-o", tmp_path / "other", "--", "sh", "-c", "printenv GIVEN > seen", cwd=tmp_path, env=environment)
     assert (tmp_path / "seen").read_text() == ""
+
+
+def test_variables_that_are_no_assignments_are_refused(tmp_path):
+    environment = {**os.environ, "TAILRACE_UNTRACED_VARIABLES": "GIVEN=a\nno assignment"}
+    done = run_cli("run", "-o", tmp_path / "run", "--", "true", env=environment)
+    assert done.returncode == 2 and "give NAME=VALUE, one a line" in done.stderr
+    assert not (tmp_path / "run").exists()
