@@ -96,6 +96,6 @@ def test_another_version_runs_untraced(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment({}), capture_output=True, text=True,
         timeout=120, check=False,
     )  # fmt: skip
-    said = [line for line in done.stderr.splitlines() if "tailrace" in line]
+    said = [line for line in done.stderr.splitlines() if line.startswith("tailrace: ")]
     assert len(said) == 1 and "another _run_task" in said[0], done.stderr
     assert (tmp_path / "all").exists() and not (tmp_path / "tailrace-runs").exists()

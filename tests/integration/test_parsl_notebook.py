@@ -76,6 +76,10 @@ PROGRAM = """
     # Both can be read while the program runs on.
     found["events"] = [len(tailrace.open(run).declared_tasks) for run in ("one", "two")]
     found["third"] = workflow("third", 5000, None)
+    # The other thread moves to another run when its segment is full, after 4096 calls.
+    enough = os.path.getsize("other") + 10000 * 11
+    while os.path.getsize("other") < enough:
+        time.sleep(0.01)
     parsl.load(trace(config(), run_dir="four", workflow="words"))
     trace(config(), run_dir="five")  # while another workflow runs
     parsl.dfk().cleanup()
@@ -92,6 +96,9 @@ def test_each_workflow_of_a_process_has_the_run_that_it_asks_for(tmp_path: Path,
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
+    # Nobody has sealed for a thread of Parsl's that still ran when the process ended.
+    for name in ("one", "two", "four"):
+        subprocess.run([*TAILRACE, "seal", tmp_path / name], check=True, capture_output=True, timeout=300)
     one, two, four = (tailrace.open(tmp_path / name) for name in ("one", "two", "four"))
     assert [found["first"], found["second"]] == [str(run.path.resolve()) for run in (one, two)]
     assert found["third"] == found["second"] and found["events"] == [8, 8]
