@@ -235,8 +235,9 @@ std::optional<std::string> which(const std::string &command) {
   const std::string path = variable != nullptr ? variable : kDefaultPath;
   for (size_t at = 0; at <= path.size() && !path.empty() && !command.empty();) {
     const size_t end = std::min(path.find(':', at), path.size());
-    const std::string directory = path.substr(at, end - at);
-    const std::string found = directory.empty() ? command : directory + (directory.back() == '/' ? "" : "/") + command;
+    std::string found = path.substr(at, end - at);
+    if (!found.empty() && found.back() != '/') found += '/';
+    found += command;
     if (runs(found)) return found;
     at = end + 1;
   }

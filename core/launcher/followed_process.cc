@@ -78,8 +78,10 @@ void FollowedProcess::record_start(int tid) {
 void FollowedProcess::execute(int tid, const PendingCall &call, Obstacle obstacle, const std::string &tags) {
   files_.clear();
   // What the kernel itself reads of the program is none of its own I/O.
-  const auto after = call.account ? Tracee(tid).account() : std::nullopt;
-  for (int way = 0; way < 2 && after; ++way) journal_.ledger().base[way] += (*after)[way] - (*call.account)[way];
+  const auto after = Tracee(tid).account();
+  if (after && call.account) {
+    for (int way = 0; way < 2; ++way) journal_.ledger().base[way] += (*after)[way] - (*call.account)[way];
+  }
   const FileName program = Tracee(tid).named(AT_FDCWD, Tracee(tid).link("exe"), true);
   Record record;
   record.fn = Fn::f_execve;
@@ -258,11 +260,11 @@ void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int c
   record.t1 = journal_.now();
   record.ret = child;
   record.count = static_cast<uint64_t>(status);
-  const auto after = call.account ? Tracee(tid).account() : std::nullopt;
+  const auto after = Tracee(tid).account();
   const auto ended = ended_.find(child);
   std::optional<std::array<uint64_t, 2>> moved;
   // What a wait adds to a process that does nothing else is the child's.
-  if (after) moved = {(*after)[0] - (*call.account)[0], (*after)[1] - (*call.account)[1]};
+  if (after && call.account) moved = {(*after)[0] - (*call.account)[0], (*after)[1] - (*call.account)[1]};
   if (!moved && ended != ended_.end()) moved = ended->second;
   if (ended != ended_.end()) ended_.erase(ended);
   Ledger &ledger = journal_.ledger();

@@ -76,7 +76,7 @@ std::string installed_library(const std::string &bin) {
   for (const char *lib : {"/lib", "/lib64"}) {
     for (const std::string &folder : python_folders(prefix + lib)) {
       for (const char *packages : {"/site-packages", "/dist-packages"}) {
-        const std::string path = folder + packages + kLibrary;
+        std::string path = folder + packages + kLibrary;
         if (!is_file(path)) continue;
         if (*TAILRACE_PYTHON_FOLDER != 0) return path;
         if (!found.empty() && std::strcmp(lib, "/lib") == 0) return "";

@@ -45,11 +45,12 @@ std::string line_of(const std::string &name) {
 
 void add(const std::string &folder, std::set<std::string> names) {
   ::mkdir(folder.c_str(), 0700);
+  const std::string inside = folder + "/";
   for (const std::string &file : names_in(folder)) {
-    if (ends_with(file, kSuffix)) drop_known(names, read_regular(folder + "/" + file, kMostBytes));
+    if (ends_with(file, kSuffix)) drop_known(names, read_regular(inside + file, kMostBytes));
   }
   if (names.empty()) return;
-  const std::string path = folder + "/" + file_host() + std::string(kSuffix);
+  const std::string path = inside + file_host() + std::string(kSuffix);
   const Descriptor fd(open_regular(path.c_str(), O_RDWR | O_CREAT | O_APPEND));
   if (!fd.is_open()) return;
   std::string lines = ends_within_a_line(fd.get()) ? "\n" : "";
@@ -79,7 +80,8 @@ void remove_manifest(const std::string &run_dir) {
   struct stat status;
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
   try {
-    for (const std::string &name : names_in(folder)) ::unlink((folder + "/" + name).c_str());
+    const std::string inside = folder + "/";
+    for (const std::string &name : names_in(folder)) ::unlink((inside + name).c_str());
   } catch (const Fault &) {
     return;
   }

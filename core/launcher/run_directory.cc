@@ -80,8 +80,8 @@ bool is_older(const std::vector<ProcessName> &processes, int64_t ns) {
 void drop_leftovers(const std::string &directory, int64_t began) {
   try {
     seal_journals(directory, journal_directory(nullptr));
-  } catch (const Fault &) {
-    // If they can't be sealed now, they can't be later.
+  } catch (const Fault &fault) {
+    static_cast<void>(fault);  // if they can't be sealed now, they can't be later
   }
   std::set<ProcessName> dropped;
   for (const auto &[path, size] : trace_sizes(directory)) {

@@ -193,9 +193,10 @@ Sizes trace_sizes(const std::string &run_dir) {
   } catch (const Fault &) {
     return sizes;  // removed meanwhile
   }
+  const std::string inside = folder + "/";
   for (const std::string &name : names) {
     struct stat status;
-    const std::string path = folder + "/" + name;
+    const std::string path = inside + name;
     if (ends_with(name, kTraceSuffix) && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode))
       sizes[path] = static_cast<uint64_t>(status.st_size);
   }

@@ -178,8 +178,8 @@ def rows_of(store: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]
 
 
 def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, tmp_path: Path) -> None:
-    words = small_runs(tmp_path, 60)
-    assert run_command("index", "here", *words, folder=tmp_path).stdout == "60 runs indexed; here\n"
+    words = small_runs(tmp_path, 30)
+    assert run_command("index", "here", *words, folder=tmp_path).stdout == "30 runs indexed; here\n"
     command = ["index", "there", "--events", "--scheduler", cluster.address, *words, "no-run"]
     parts = tmp_path / "there" / "data"
 
@@ -204,8 +204,8 @@ def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, t
     with cluster.client.as_current():
         store = tailrace.open_store(tmp_path / "there")
         sums = store.dask("edges").groupby("direction")["bytes"].sum().compute().to_dict()
-        assert sums == dict.fromkeys("rw", sum(10 + number for number in range(60)))
-        assert len(store.dask("events", ["run", "name"]).compute()) == 120
+        assert sums == dict.fromkeys("rw", sum(10 + number for number in range(30)))
+        assert len(store.dask("events", ["run", "name"]).compute()) == 60
         assert store.dask("tasks").compute().empty
 
 

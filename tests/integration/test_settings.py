@@ -93,9 +93,9 @@ def test_wrong_settings_are_named_with_the_valid_choices(tmp_path):
     assert done.returncode == 2
     assert "TAILRACE_LAYERS is 'hdf': give all, none or some of hdf5,mpiio, or unset it" in done.stderr
     assert not (tmp_path / "run").exists()
-    done = tailrace_here(tmp_path, "run", "-q", "-o", "run", "true", TAILRACE_DETIAL="totals", TAILRACE_FLUX="x")
+    done = tailrace_here(tmp_path, "run", "-q", "-o", "run", "true", TAILRACE_DETAI="totals", TAILRACE_FLUX="x")
     assert done.returncode == 0
-    assert done.stderr == "tailrace: there is no setting TAILRACE_DETIAL: is TAILRACE_DETAIL meant?\n"
+    assert done.stderr == "tailrace: there is no setting TAILRACE_DETAI: is TAILRACE_DETAIL meant?\n"
     done = tailrace_here(tmp_path, "config", TAILRACE_PROPAGATE="never")
     assert (done.returncode, "TAILRACE_PROPAGATE='never'" in done.stdout) == (2, True)
     assert "give always or environment" in done.stderr
@@ -104,7 +104,7 @@ def test_wrong_settings_are_named_with_the_valid_choices(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("detial: full", "did you mean 'detail'?"),
+        ("detai: full", "did you mean 'detail'?"),
         ("detail: some", "detail is 'some': give full, totals, auto or auto:BYTES"),
         ("process: 1", "there is no setting 'process'"),
         ("- detail", "a mapping is expected"),

@@ -39,8 +39,8 @@ bool is_utf8(string_view s) {
 char *put_real(char *p, double v) {
   constexpr double kWhole = 9007199254740992.0;
   if (v != v || v - v != 0) {
-    memcpy(p, "null", 4);
-    return p + 4;
+    for (char c : string_view("null")) *p++ = c;
+    return p;
   }
   if (v > -kWhole && v < kWhole && static_cast<double>(static_cast<int64_t>(v)) == v) {
     return put_signed(p, static_cast<int64_t>(v));
