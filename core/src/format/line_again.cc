@@ -145,8 +145,9 @@ bool LineWriter::add_again(Kept kept, const LineTimes &times) {
   Earlier &e = lines_[kept.line];
   if (e.serial != kept.serial || e.round != round_ || !is_in_reach(e)) return false;
   const bool is_short = times.duration_ns < kMostUs * 1000 && times.offset < static_cast<int64_t>(kEightDigits);
-  const bool has_same_begin =
-      times.start_ns / 1000 / kEightDigits == static_cast<uint64_t>(e.values[0].value) / kEightDigits;
+  const uint64_t begin = times.start_ns / 1000 / kEightDigits;
+  // A time of eight digits or fewer, of a clock that was never set, has no fixed width.
+  const bool has_same_begin = begin != 0 && begin == static_cast<uint64_t>(e.values[0].value) / kEightDigits;
   if (!is_short || !has_same_begin) return false;
   last_ = static_cast<uint16_t>(kept.line + 1);
   if (times.offset >= 0 && offset_ends_round_ != round_) {

@@ -85,6 +85,25 @@ TEST_F(Seal, ALineLeavesOutWhatItsOtherFieldsTell) {
   }
 }
 
+// A machine whose clock was never set begins at 1970.
+TEST_F(Seal, TimesSoonAfterTheEpochAreWhole) {
+  Segment s(trace_);
+  s.header()->start_realtime_ns = s.header()->start_monotonic_ns + 4'999'000'000;
+  const uint64_t file = s.name("/data/input");
+  for (int i = 0; i < 40; ++i) {
+    Slot *read = s.event(Fn::f_read, file, 4096, 1, 4096, 4096 * i);
+    read->t0 = 5'000'000'000 + 97'000ULL * static_cast<uint64_t>(i);
+    read->t1 = read->t0 + 204;
+  }
+  ASSERT_EQ(s.seal(), 0);
+  const auto lines = read_blocks(trace_).at(0).lines;
+  ASSERT_EQ(lines.size(), 43u);
+  for (int i = 0; i < 40; ++i) {
+    const std::string time = "\"ts\":" + std::to_string(9'999'000 + 97 * i) + ",\"dur\":0.204,";
+    EXPECT_NE(lines[static_cast<size_t>(i) + 3].find(time), std::string::npos) << lines[static_cast<size_t>(i) + 3];
+  }
+}
+
 TEST_F(Seal, TheHeaderAgreesWithItsBlock) {
   Segment s(trace_, "", 3);
   s.context(1, "stage=a");
