@@ -1,7 +1,8 @@
 #!/bin/sh
 # flux start sh flux.sh RUN, in the folder of genome.fa.gz: a job a task, submitted at once. RUN is the run directory.
 set -eu
-step=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/step.sh
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+step=$here/step.sh
 run=$1
 eval "$(tailrace flux paths --format shell)"
 
@@ -15,21 +16,9 @@ submit() {
     sh "$step" "$name" $sample
 }
 
-unpack=$(submit unpack '')
-index=$(submit index '' "$unpack")
-called='' rest=''
-for sample in ada bo cy dee; do
-  simulate=$(submit simulate $sample "$unpack")
-  align=$(submit align $sample "$simulate" "$index")
-  sort=$(submit sort $sample "$align")
-  count=$(submit count $sample "$sort")
-  pile=$(submit pile $sample "$sort" "$unpack")
-  call=$(submit call $sample "$pile")
-  called="$called $call" rest="$rest $simulate $count"
-done
-# shellcheck disable=SC2086 # lists
-merge=$(submit merge '' $called)
-# shellcheck disable=SC2086
-flux job attach "$(submit summarize '' "$merge" $rest)"
+# shellcheck source=workflows/genomics/managers/jobs.sh
+. "$here/jobs.sh"
+last=$(submit_all)
+flux job attach "$last"
 flux queue drain
 tailrace flux collect -q "$run"
