@@ -248,7 +248,7 @@ struct Callback {
 const Callback kCallbacks[] = {{"PY_START", &g_begins}, {"PY_RESUME", &g_begins},  {"PY_RETURN", &g_ends},
                                {"PY_YIELD", &g_ends},   {"PY_UNWIND", &g_unwinds}, {"PY_THROW", &g_throws}};
 
-// A tool's number that nobody has; -1: there is none. Debuggers, coverage and profilers have 0, 1, 2 and 5.
+// A tool id that is not in use; -1: all are. Debuggers, coverage and profilers have 0, 1, 2 and 5.
 int take_tool(PyObject *monitoring) {
   for (int tool : {4, 3}) {
     if (Reference(g_python.PyObject_CallMethod(monitoring, "use_tool_id", "is", tool, "tailrace"))) return tool;
