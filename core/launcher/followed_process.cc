@@ -41,6 +41,33 @@ bool FollowedProcess::begin(const std::string &tags, const EarlierImage &earlier
   return true;
 }
 
+// What the process's account has more than when it made the call; none where it was not read then.
+static std::optional<std::array<uint64_t, 2>> moved_since(int tid, const PendingCall &call) {
+  if (!call.account) return std::nullopt;
+  const std::array<uint64_t, 2> &before = *call.account;
+  const auto now = Tracee(tid).account();
+  if (!now) return std::nullopt;
+  return std::array<uint64_t, 2>{(*now)[0] - before[0], (*now)[1] - before[1]};
+}
+
+// Of a call that has just returned.
+Record FollowedProcess::returned(const PendingCall &call, Fn fn, int64_t ret) const {
+  Record record;
+  record.fn = fn;
+  record.t0 = call.t0;
+  record.t1 = journal_.now();
+  record.ret = ret;
+  return record;
+}
+
+Record FollowedProcess::happened(Fn fn, int64_t ret) const {
+  Record record;
+  record.fn = fn;
+  record.t0 = record.t1 = journal_.now();
+  record.ret = ret;
+  return record;
+}
+
 void FollowedProcess::record_start(int tid) {
   const Tracee tracee(tid);
   std::vector<char> text(kMembersBytes);
@@ -68,9 +95,7 @@ void FollowedProcess::record_start(int tid) {
   }
   w.truncate(whole);
   w << ']';
-  Record record;
-  record.fn = Fn::kStart;
-  record.t0 = record.t1 = journal_.now();
+  const Record record = happened(Fn::kStart);
   const std::string members(w.view());
   journal_.add(tid, record, &members);
 }
@@ -78,14 +103,11 @@ void FollowedProcess::record_start(int tid) {
 void FollowedProcess::execute(int tid, const PendingCall &call, Obstacle obstacle, const std::string &tags) {
   files_.clear();
   // What the kernel itself reads of the program is none of its own I/O.
-  const auto after = Tracee(tid).account();
-  if (after && call.account) {
-    for (int way = 0; way < 2; ++way) journal_.ledger().base[way] += (*after)[way] - (*call.account)[way];
+  if (const auto read = moved_since(tid, call)) {
+    for (int way = 0; way < 2; ++way) journal_.ledger().base[way] += (*read)[way];
   }
   const FileName program = Tracee(tid).named(AT_FDCWD, Tracee(tid).link("exe"), true);
-  Record record;
-  record.fn = Fn::f_execve;
-  record.t0 = record.t1 = journal_.now();
+  Record record = happened(Fn::f_execve);
   record.file = &program;
   record.number2 = static_cast<uint64_t>(obstacle);
   journal_.add(tid, record);
@@ -128,23 +150,15 @@ PendingCall FollowedProcess::enter(int tid, const ptrace_syscall_info &info) {
 }
 
 void FollowedProcess::record_plain(int tid, const PendingCall &call, Fn fn, const FileName *file, int64_t ret) {
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
+  Record record = returned(call, fn, ret);
   record.file = file;
-  record.ret = ret;
   journal_.add(tid, record);
 }
 
 void FollowedProcess::record_open(int tid, const PendingCall &call, Fn fn, int dirfd, uint64_t path, uint64_t flags,
                                   int64_t ret) {
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
+  Record record = returned(call, fn, ret);
   record.count = flags;
-  record.ret = ret;
   const Tracee tracee(tid);
   std::optional<FileName> missing;
   if (ret >= 0) {
@@ -159,12 +173,8 @@ void FollowedProcess::record_open(int tid, const PendingCall &call, Fn fn, int d
 
 void FollowedProcess::record_transfer(int tid, const PendingCall &call, Fn fn, int64_t ret, std::optional<int64_t> at,
                                       uint64_t count) {
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
+  Record record = returned(call, fn, ret);
   record.count = count;
-  record.ret = ret;
   const Tracee tracee(tid);
   const int fd = descriptor(call.arguments[0]);
   record.file = file(tracee, fd);
@@ -177,12 +187,8 @@ void FollowedProcess::record_transfer(int tid, const PendingCall &call, Fn fn, i
 
 void FollowedProcess::record_copy(int tid, const PendingCall &call, Fn fn, int from, int to, uint64_t from_at,
                                   uint64_t count, int64_t ret) {
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
+  Record record = returned(call, fn, ret);
   record.count = count;
-  record.ret = ret;
   const Tracee tracee(tid);
   record.file = file(tracee, from);
   record.file2 = file(tracee, to);
@@ -199,11 +205,7 @@ void FollowedProcess::record_pair(int tid, const PendingCall &call, Fn fn, uint6
   };
   const Tracee tracee(tid);
   const auto made = ret == 0 ? tracee.read<Pair>(pair) : std::nullopt;
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
-  record.ret = ret;
+  Record record = returned(call, fn, ret);
   if (made) {
     forget(made->a), forget(made->b);
     record.file = file(tracee, made->a);
@@ -225,13 +227,9 @@ void FollowedProcess::record_names(int tid, const PendingCall &call, Fn fn, int 
   // After the call the file has the new name; the record has the same identity for both.
   a.identity = b.identity;
   a.hash = file_hash(a.path, a.identity);
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
+  Record record = returned(call, fn, ret);
   record.file = &a;
   record.file2 = &b;
-  record.ret = ret;
   journal_.add(tid, record);
 }
 
@@ -254,17 +252,11 @@ void FollowedProcess::record_copied(int tid, const PendingCall &call, Fn fn, int
 }
 
 void FollowedProcess::record_wait(int tid, const PendingCall &call, Fn fn, int child, int status) {
-  Record record;
-  record.fn = fn;
-  record.t0 = call.t0;
-  record.t1 = journal_.now();
-  record.ret = child;
+  Record record = returned(call, fn, child);
   record.count = static_cast<uint64_t>(status);
-  const auto after = Tracee(tid).account();
   const auto ended = ended_.find(child);
-  std::optional<std::array<uint64_t, 2>> moved;
   // What a wait adds to a process that does nothing else is the child's.
-  if (after && call.account) moved = {(*after)[0] - (*call.account)[0], (*after)[1] - (*call.account)[1]};
+  std::optional<std::array<uint64_t, 2>> moved = moved_since(tid, call);
   if (!moved && ended != ended_.end()) moved = ended->second;
   if (ended != ended_.end()) ended_.erase(ended);
   Ledger &ledger = journal_.ledger();
@@ -314,15 +306,11 @@ bool FollowedProcess::leave_data(int tid, const PendingCall &call, int64_t ret) 
     case SYS_tee: record_copy(tid, call, Fn::f_tee, descriptor(a[0]), descriptor(a[1]), 0, a[2], ret); break;
     case SYS_mmap: {
       if (ret < 0 || (a[3] & MAP_ANONYMOUS) != 0) break;
-      Record record;
-      record.fn = Fn::f_mmap;
-      record.t0 = call.t0;
-      record.t1 = journal_.now();
+      Record record = returned(call, Fn::f_mmap, 1);
       record.file = file(Tracee(tid), descriptor(a[4]));
       record.number2 = (a[2] & UINT32_MAX) | a[3] << 32;
       record.offset = static_cast<int64_t>(a[5]);
       record.count = a[1];
-      record.ret = 1;
       journal_.add(tid, record);
       break;
     }
@@ -433,10 +421,7 @@ void FollowedProcess::end_thread(int tid, int status, bool is_last) {
     };
     members = "\"rchar\":" + moved(0) + ",\"wchar\":" + moved(1);
   }
-  Record record;
-  record.fn = Fn::f__exit;
-  record.t0 = record.t1 = journal_.now();
-  record.ret = WEXITSTATUS(status);
+  const Record record = happened(Fn::f__exit, WEXITSTATUS(status));
   journal_.add(tid, record, &members);
 }
 

@@ -65,6 +65,8 @@ class FollowedProcess {
   void record_copied(int tid, const PendingCall &call, Fn fn, int from, int64_t to);
   void record_wait(int tid, const PendingCall &call, Fn fn, int child, int status);
   void record_plain(int tid, const PendingCall &call, Fn fn, const FileName *file, int64_t ret);
+  Record returned(const PendingCall &call, Fn fn, int64_t ret) const;
+  Record happened(Fn fn, int64_t ret = 0) const;
   void record_start(int tid);
   bool leave_data(int tid, const PendingCall &call, int64_t ret);
   bool leave_names(int tid, const PendingCall &call, int64_t ret);

@@ -6,17 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "files.h"
 
 namespace tailrace::launcher {
 namespace {
-
-uint32_t parts_of(size_t text_bytes) {
-  return static_cast<uint32_t>((text_bytes + kTextBytesPerSlot - 1) / kTextBytesPerSlot);
-}
 
 std::string stem_of(const std::string &host, int pid, uint64_t start_ns) {
   char text[400];
@@ -180,25 +175,9 @@ Slot *ForeignJournal::reserve(uint32_t slots) {
 }
 
 bool ForeignJournal::add_text(RecordKind kind, const HeadSlot &head, const std::string &text) {
-  const uint32_t parts = parts_of(text.size());
-  Slot *slots = reserve(1 + parts);
+  Slot *slots = reserve(1 + text_slots(text.size()));
   if (slots == nullptr) return false;
-  const auto epoch = static_cast<uint16_t>(segment_->epoch.load());
-  for (uint32_t i = 0; i < parts; ++i) {
-    auto *part = reinterpret_cast<TextSlot *>(slots + 1 + i);
-    const size_t from = i * kTextBytesPerSlot;
-    std::memcpy(part->text, text.data() + from, std::min(text.size() - from, kTextBytesPerSlot));
-    part->mark.store(make_mark(kTextRecord, epoch), std::memory_order_release);
-  }
-  auto *h = reinterpret_cast<HeadSlot *>(slots);
-  h->id = head.id;
-  h->hash = head.hash;
-  h->text_bytes = static_cast<uint32_t>(text.size());
-  h->tid = head.tid;
-  h->dev = head.dev;
-  h->ino = head.ino;
-  h->btime_ns = head.btime_ns;
-  h->mark.store(make_mark(kind, epoch), std::memory_order_release);
+  write_text_record(slots, kind, static_cast<uint16_t>(segment_->epoch.load()), head, text);
   return true;
 }
 
@@ -220,9 +199,9 @@ bool ForeignJournal::add_context() {
 }
 
 void ForeignJournal::add(int tid, const Record &record, const std::string *members) {
-  uint32_t wanted = 4 + parts_of(tags_.size()) + (members == nullptr ? 0 : 1 + parts_of(members->size()));
+  uint32_t wanted = 4 + text_slots(tags_.size()) + (members == nullptr ? 0 : 1 + text_slots(members->size()));
   for (const FileName *name : {record.file, record.file2})
-    wanted += name != nullptr ? 1 + parts_of(name->path.size()) : 0;
+    wanted += name != nullptr ? 1 + text_slots(name->path.size()) : 0;
   if (used_ + wanted > kSegmentSlots) seal();
   if (tid != tid_) {
     tid_ = tid;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -22,28 +21,6 @@ namespace {
 constexpr size_t kMostText = 4 << 20;
 constexpr unsigned kMask = STATX_TYPE | STATX_MODE | STATX_INO | STATX_NLINK | STATX_BTIME;
 constexpr std::string_view kDeleted = " (deleted)";
-
-FileType type_of(unsigned mode) {
-  switch (mode & S_IFMT) {
-    case S_IFREG: return FileType::kRegular;
-    case S_IFDIR: return FileType::kDirectory;
-    case S_IFLNK: return FileType::kLink;
-    case S_IFCHR: return FileType::kCharacter;
-    case S_IFBLK: return FileType::kBlock;
-    case S_IFIFO: return FileType::kFifo;
-    case S_IFSOCK: return FileType::kSocket;
-    default: return FileType::kAnonymous;
-  }
-}
-
-FileIdentity identity_of(const struct statx &s) {
-  FileIdentity id;
-  id.type = type_of(s.stx_mode);
-  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
-  id.ino = s.stx_ino;
-  if ((s.stx_mask & STATX_BTIME) != 0) id.btime_ns = s.stx_btime.tv_sec * 1'000'000'000LL + s.stx_btime.tv_nsec;
-  return id;
-}
 
 std::string read_link(const std::string &path) {
   char target[PATH_MAX];

@@ -37,6 +37,49 @@ uint64_t file_hash(string_view path, const FileIdentity &identity) {
   return h ? h : 1;
 }
 
+FileType type_of_mode(unsigned mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return FileType::kRegular;
+    case S_IFDIR: return FileType::kDirectory;
+    case S_IFLNK: return FileType::kLink;
+    case S_IFCHR: return FileType::kCharacter;
+    case S_IFBLK: return FileType::kBlock;
+    case S_IFIFO: return FileType::kFifo;
+    case S_IFSOCK: return FileType::kSocket;
+    default: return FileType::kAnonymous;
+  }
+}
+
+FileIdentity identity_of(const struct statx &s) {
+  FileIdentity id;
+  id.type = type_of_mode(s.stx_mode);
+  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
+  id.ino = s.stx_ino;
+  if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1'000'000'000LL + s.stx_btime.tv_nsec;
+  return id;
+}
+
+void write_text_record(Slot *slots, RecordKind kind, uint16_t epoch, const HeadSlot &head, string_view text) {
+  const uint32_t parts = text_slots(text.size());
+  for (uint32_t i = 0; i < parts; ++i) {
+    auto *part = reinterpret_cast<TextSlot *>(slots + 1 + i);
+    const size_t from = i * kTextBytesPerSlot;
+    const size_t n = text.size() - from < kTextBytesPerSlot ? text.size() - from : kTextBytesPerSlot;
+    memcpy(part->text, text.data() + from, n);
+    part->mark.store(make_mark(kTextRecord, epoch), std::memory_order_release);
+  }
+  auto *h = reinterpret_cast<HeadSlot *>(slots);
+  h->id = head.id;
+  h->hash = head.hash;
+  h->text_bytes = static_cast<uint32_t>(text.size());
+  h->tid = head.tid;
+  h->dev = head.dev;
+  h->ino = head.ino;
+  h->btime_ns = head.btime_ns;
+  h->is_summed = head.is_summed;
+  h->mark.store(make_mark(kind, epoch), std::memory_order_release);
+}
+
 void write_journal_directory(Writer &out, string_view journal_dir, unsigned uid, string_view run_dir) {
   write_journal_directory(out << journal_dir, uid, run_dir);
 }

@@ -46,6 +46,8 @@
 // - One machine, one version of the library: the layout is no interchange format.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 
 #include "base/clock.h"
@@ -101,7 +103,7 @@ struct alignas(64) HeadSlot {
   uint64_t dev;
   uint64_t ino;
   int64_t btime_ns;  // 0: the file system has none
-  uint64_t ticks;
+  uint64_t spare;
   uint64_t is_summed;  // of a name: totals stand for the calls on the file
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
@@ -114,6 +116,11 @@ struct alignas(64) TextSlot {
   char text[kTextBytesPerSlot];
 };
 static_assert(sizeof(TextSlot) == 64, "the journal's layout");
+
+// How many text slots are behind the head.
+constexpr uint32_t text_slots(size_t text_bytes) {
+  return static_cast<uint32_t>((text_bytes + kTextBytesPerSlot - 1) / kTextBytesPerSlot);
+}
 
 constexpr uint32_t make_mark(uint16_t kind, uint16_t epoch) { return kind | static_cast<uint32_t>(epoch) << 16; }
 constexpr uint16_t mark_kind(uint32_t mark) { return static_cast<uint16_t>(mark); }
@@ -222,6 +229,12 @@ struct FileIdentity {
   uint64_t ino = 0;
   int64_t btime_ns = 0;
 };
+FileType type_of_mode(unsigned mode);
+FileIdentity identity_of(const struct statx &s);
+
+// Writes a head and its text into 1 + text_slots(text.size()) slots, and marks them last to first, so that the head is
+// only valid when all of it is. Of `head` the text's size and the mark are not read.
+void write_text_record(Slot *slots, RecordKind kind, uint16_t epoch, const HeadSlot &head, string_view text);
 
 // A file <uid>.uid in the journal directory: journals in that user's directory of the run are sealed by this user, too.
 constexpr string_view kUserSuffix = ".uid";

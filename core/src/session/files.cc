@@ -151,19 +151,6 @@ void copy_words(char *to, const uint64_t *from, size_t bytes) {
   }
 }
 
-FileType type_of_mode(unsigned mode) {
-  switch (mode & S_IFMT) {
-    case S_IFREG: return FileType::kRegular;
-    case S_IFDIR: return FileType::kDirectory;
-    case S_IFLNK: return FileType::kLink;
-    case S_IFCHR: return FileType::kCharacter;
-    case S_IFBLK: return FileType::kBlock;
-    case S_IFIFO: return FileType::kFifo;
-    case S_IFSOCK: return FileType::kSocket;
-    default: return FileType::kAnonymous;
-  }
-}
-
 // The kernel's name of an open file or, without /proc, the path as given.
 size_t path_of_fd(int fd, bool unlinked, const char *given, char *path, size_t size) {
   char link[48];
@@ -291,15 +278,6 @@ void rename_socket(OpenFile *f, const NamedFile &name, const Found &found) {
 }
 
 }  // namespace
-
-FileIdentity identity_of(const struct statx &s) {
-  FileIdentity id;
-  id.type = type_of_mode(s.stx_mode);
-  id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
-  id.ino = s.stx_ino;
-  if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1000000000LL + s.stx_btime.tv_nsec;
-  return id;
-}
 
 OpenFile *known_file_of(int fd) {
   auto *entry = entry_of(fd);

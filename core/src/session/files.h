@@ -126,9 +126,8 @@ inline bool is_seekable(const OpenFile *f) {
 // Calls visit(file) for every open file that has a stream.
 void each_stream(void (*visit)(OpenFile *));
 
-// What statx(2) is asked for, and what its answer says.
+// What statx(2) is asked for: identity_of() and whether the file has a name.
 constexpr unsigned kIdentityMask = STATX_TYPE | STATX_INO | STATX_BTIME | STATX_NLINK;
-FileIdentity identity_of(const struct statx &s);
 
 enum class Lookup { kNot, kFollow, kNoFollow };
 // Whether the memory at `text` can be read as a path. The kernel reads it, so that a bad pointer is an EFAULT and no crash.

@@ -14,29 +14,11 @@ namespace {
 
 uint16_t mark_of(const Thread *t) { return static_cast<uint16_t>(t->epoch); }
 
-// A head slot and the text behind it, marked last to first, so that the head is only valid when all of it is.
-bool write_text_record(Thread *t, RecordKind kind, const HeadSlot &head, string_view text) {
-  auto parts = static_cast<uint32_t>((text.size() + kTextBytesPerSlot - 1) / kTextBytesPerSlot);
-  Slot *slots = reserve(t, 1 + parts);
+// False: there is no room.
+bool add_text_record(Thread *t, RecordKind kind, const HeadSlot &head, string_view text) {
+  Slot *slots = reserve(t, 1 + text_slots(text.size()));
   if (!slots) return false;
-  uint16_t epoch = mark_of(t);
-  for (uint32_t i = 0; i < parts; ++i) {
-    auto *part = reinterpret_cast<TextSlot *>(slots + 1 + i);
-    size_t from = i * kTextBytesPerSlot;
-    size_t n = text.size() - from < kTextBytesPerSlot ? text.size() - from : kTextBytesPerSlot;
-    memcpy(part->text, text.data() + from, n);
-    part->mark.store(make_mark(kTextRecord, epoch), std::memory_order_release);
-  }
-  auto *h = reinterpret_cast<HeadSlot *>(slots);
-  h->id = head.id;
-  h->hash = head.hash;
-  h->text_bytes = static_cast<uint32_t>(text.size());
-  h->tid = head.tid;
-  h->dev = head.dev;
-  h->ino = head.ino;
-  h->btime_ns = head.btime_ns;
-  h->is_summed = head.is_summed;
-  h->mark.store(make_mark(kind, epoch), std::memory_order_release);
+  write_text_record(slots, kind, mark_of(t), head, text);
   return true;
 }
 
@@ -56,7 +38,7 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   head.btime_ns = identity.btime_ns;
   head.is_summed = is_summed(path);
   // Without room for the name there is none for its record either, which counts the loss.
-  if (write_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
+  if (add_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
 }
 
 // The file of a record: an open one, a named one, or none.
@@ -81,7 +63,7 @@ inline void ensure_name(Thread *t, uint64_t hash, const FileSource &source) {
 void write_context(Thread *t, const Context *c) {
   HeadSlot head{};
   head.id = c->id;
-  if (write_text_record(t, kContextRecord, head, c->tags())) t->contexts[c->id % kContextCache] = c->id;
+  if (add_text_record(t, kContextRecord, head, c->tags())) t->contexts[c->id % kContextCache] = c->id;
 }
 
 inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Context *context) {
@@ -219,7 +201,7 @@ static void write_region_keys(Thread *t, const RegionRecord &record) {
   const string_view keys(record.keys);
   HeadSlot head{};
   head.hash = record.id;
-  if (keys.size() <= kMaxTagsBytes) write_text_record(t, kKeysRecord, head, keys);
+  if (keys.size() <= kMaxTagsBytes) add_text_record(t, kKeysRecord, head, keys);
 }
 
 Slot *record_region(Thread *t, const RegionRecord &r, uint64_t t0, uint64_t t1) {
@@ -254,7 +236,7 @@ void pass_on_when_due(Thread *t, uint64_t now) {
 void record_process_start(Thread *t) {
   Session &g = g_session;
   HeadSlot head{};
-  if (!write_text_record(t, kProcessRecord, head, {g.process_members, g.process_members_bytes})) return;
+  if (!add_text_record(t, kProcessRecord, head, {g.process_members, g.process_members_bytes})) return;
   Event e;
   e.fn = Fn::kStart;
   commit(t, e, now_ticks(), {}, {});
@@ -296,7 +278,7 @@ void record_process_exit(int code) {
   Writer w(members, sizeof members);
   write_exit_members(w);
   HeadSlot head{};
-  if (!w.overflowed()) write_text_record(t, kProcessRecord, head, w.view());
+  if (!w.overflowed()) add_text_record(t, kProcessRecord, head, w.view());
   Event e;
   e.fn = Fn::f__exit;
   e.ret = code & 0xFF;

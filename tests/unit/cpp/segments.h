@@ -90,20 +90,14 @@ class Segment {
 
   void text_record(RecordKind kind, uint32_t id, const std::string &text, uint64_t hash = 0,
                    const FileIdentity &file = {}) {
-    uint32_t at = used_++;
-    auto *head = reinterpret_cast<HeadSlot *>(header()->slot(at));
-    head->id = kind == kNameRecord ? static_cast<uint32_t>(file.type) : id;
-    head->hash = hash;
-    head->text_bytes = static_cast<uint32_t>(text.size());
-    head->dev = file.dev;
-    head->ino = file.ino;
-    head->btime_ns = file.btime_ns;
-    for (size_t from = 0; from < text.size(); from += kTextBytesPerSlot) {
-      auto *part = reinterpret_cast<TextSlot *>(header()->slot(used_++));
-      memcpy(part->text, text.data() + from, std::min(kTextBytesPerSlot, text.size() - from));
-      part->mark.store(make_mark(kTextRecord, epoch()));
-    }
-    head->mark.store(make_mark(kind, epoch()));
+    HeadSlot head{};
+    head.id = kind == kNameRecord ? static_cast<uint32_t>(file.type) : id;
+    head.hash = hash;
+    head.dev = file.dev;
+    head.ino = file.ino;
+    head.btime_ns = file.btime_ns;
+    write_text_record(header()->slot(used_), kind, epoch(), head, text);
+    used_ += 1 + text_slots(text.size());
   }
   uint64_t name(const std::string &path, const FileIdentity &file = {FileType::kRegular, 254ULL << 32 | 1, 123, 99}) {
     uint64_t hash = file_hash(path, file);

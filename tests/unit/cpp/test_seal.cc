@@ -186,6 +186,16 @@ TEST_F(Seal, TornAndUnnamedRecords) {
   EXPECT_NE(blocks[0].header.find(R"("unnamed":1)"), std::string::npos) << blocks[0].header;
 }
 
+TEST_F(Seal, ANameHasNothingOfAnEarlierRecordOfItsSlots) {
+  Segment s(trace_);
+  memset(static_cast<void *>(s.header()->slot(0)), 0xAA, 8 * sizeof(Slot));
+  s.event(Fn::f_read, s.name("/data/input"), 4096, 1, 4096, 0);
+  ASSERT_EQ(s.seal(), 0);
+  const auto lines = read_blocks(trace_).at(0).lines;
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_NE(lines[3].find("\"name\":\"read\",\"cat\":\"POSIX\",\"ph\":\"X\""), std::string::npos) << lines[3];
+}
+
 TEST_F(Seal, IncompleteTextIsNoText) {
   Segment s(trace_);
   s.text_record(kContextRecord, 1, "stage=" + std::string(200, 's'));
