@@ -250,7 +250,7 @@ std::optional<ProgramObstacle> find_program_obstacle(const std::string &command)
   const Obstacle obstacle = found ? find_obstacle(found->c_str(), bytes_read) : Obstacle::kNone;
   if (obstacle == Obstacle::kNone) return std::nullopt;
   return ProgramObstacle{std::string(kObstacleNames[static_cast<int>(obstacle)]), *found,
-                         *found + " " + words_for(obstacle), breaks(obstacle)};
+                         *found + " " + words_for(obstacle), breaks(obstacle), is_followable(obstacle, found->c_str())};
 }
 
 }  // namespace tailrace::launcher

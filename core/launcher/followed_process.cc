@@ -100,13 +100,13 @@ void FollowedProcess::record_start(int tid) {
   journal_.add(tid, record, &members);
 }
 
-void FollowedProcess::execute(int tid, const PendingCall &call, Obstacle obstacle, const std::string &tags) {
+void FollowedProcess::execute(int tid, const PendingCall &call, const FileName &program, Obstacle obstacle,
+                              const std::string &tags) {
   files_.clear();
   // What the kernel itself reads of the program is none of its own I/O.
   if (const auto read = moved_since(tid, call)) {
     for (int way = 0; way < 2; ++way) journal_.ledger().base[way] += (*read)[way];
   }
-  const FileName program = Tracee(tid).named(AT_FDCWD, Tracee(tid).link("exe"), true);
   Record record = happened(Fn::f_execve);
   record.file = &program;
   record.number2 = static_cast<uint64_t>(obstacle);

@@ -37,7 +37,7 @@ class FollowedProcess {
   // `forked`: a child of this kind of process, which has moved nothing yet.
   bool begin(const std::string &tags, const EarlierImage &earlier, bool forked);
   // It executes another program, which is followed unless there is an obstacle, or leaves our sight.
-  void execute(int tid, const PendingCall &call, Obstacle obstacle, const std::string &tags);
+  void execute(int tid, const PendingCall &call, const FileName &program, Obstacle obstacle, const std::string &tags);
 
   PendingCall enter(int tid, const ptrace_syscall_info &info);
   void leave(int tid, const PendingCall &call, int64_t ret);

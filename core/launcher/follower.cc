@@ -158,7 +158,7 @@ class Follower {
     const int dirfd = by_descriptor ? static_cast<int>(a[0]) : AT_FDCWD;
     // The kernel gives no privileges to a program whose tracer lacks them.
     if (!path || !gives_privileges(tracee.path_from_here(dirfd, *path).c_str())) return true;
-    threads_.at(tid).process->execute(tid, {}, Obstacle::kSetuid, "");
+    threads_.at(tid).process->execute(tid, {}, tracee.named(dirfd, *path, true), Obstacle::kSetuid, "");
     return let_go(tid), false;
   }
 
@@ -230,7 +230,8 @@ class Follower {
     if (const auto tags = variable(environment, "TAILRACE_TAGS")) thread.tags = *tags;
     if (thread.process != nullptr) {
       thread.process->threads = 1;
-      if (!is_preloaded) thread.process->execute(tid, thread.call, Obstacle::kNone, thread.tags);
+      const FileName file = tracee.named(AT_FDCWD, tracee.link("exe"), true);
+      if (!is_preloaded) thread.process->execute(tid, thread.call, file, Obstacle::kNone, thread.tags);
     }
     thread.call = {};
     if (is_preloaded) return let_go(tid);

@@ -83,10 +83,6 @@ bool wants_following(const Environment &environment) {
   return chosen != nullptr && chosen == kFollowAll;
 }
 
-bool is_followable(const ProgramObstacle &obstacle) {
-  return obstacle.word == "static" || obstacle.word == "go" || obstacle.word == "musl";
-}
-
 // Without a run: the user did not choose its directory, so the command runs all the same.
 int run_untraced(const RunOptions &options, const Installation &installation) {
   return run_command({options.command, Environment::of_this_process(), installation.ignored_here, nullptr});
@@ -112,7 +108,7 @@ Traced run_traced(const std::vector<std::string> &command, const std::string &ru
     summary.fault = std::string("not traced: ") + fault.what();
   }
   Command started = {command, environment, installation.ignored_here, nullptr};
-  if (following && obstacle && is_followable(*obstacle)) {
+  if (following && obstacle && obstacle->is_followable) {
     started.is_about_to_start = [&] {
       if (following->ask(merge_tags(setting_by(::getenv("TAILRACE_TAGS"), "TAILRACE_TAGS"), tags)))
         summary.fault.reset();

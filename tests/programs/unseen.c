@@ -2,6 +2,8 @@
 //   copy FROM TO     copies by every way of moving bytes
 //   behave           prints what a program that is followed could see: signals, stops, children, its own tracing
 //   wait FIFO FILE   opens FILE a hundred times when somebody has written to FIFO
+//   start PROGRAM... starts the program and ends as it does
+//   who              prints its effective user and who traces it
 // Any unexpected result of a call ends it with its line's number.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -129,10 +131,28 @@ static void wait_for(const char *fifo, const char *file) {
   }
 }
 
+static void start(char **arguments) {
+  pid_t child = fork();
+  if (child == 0) {
+    execv(arguments[0], arguments);
+    _exit(127);
+  }
+  _exit(WEXITSTATUS(status_of(child, 0)));
+}
+
+static void who(void) {
+  static char text[8192];
+  int fd = open("/proc/self/status", O_RDONLY);
+  CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+  printf("%d %d\n", (int)geteuid(), atoi(strstr(text, "TracerPid:") + strlen("TracerPid:")));
+}
+
 int main(int count, char **arguments) {
   CHECK(count > 1);
   if (strcmp(arguments[1], "copy") == 0) copy(arguments[2], arguments[3]);
   if (strcmp(arguments[1], "behave") == 0) behave();
   if (strcmp(arguments[1], "wait") == 0) wait_for(arguments[2], arguments[3]);
+  if (strcmp(arguments[1], "start") == 0) start(arguments + 2);
+  if (strcmp(arguments[1], "who") == 0) who();
   return 0;
 }

@@ -124,7 +124,8 @@ Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
     Elf64_Ehdr elf;
     memcpy(&elf, head, sizeof elf);
     found = file.look(elf);
-    if (found == Obstacle::kNone && gives_privileges(path)) found = Obstacle::kSetuid;
+    // Of the others the library must stay out of the environment.
+    if (!breaks(found) && gives_privileges(path)) found = Obstacle::kSetuid;
   }
   sys::close(fd);
   if (n > 0 && depth > 0 && interpreter_of(head, static_cast<size_t>(n))) return look_at(head, depth - 1, read_bytes);
@@ -134,6 +135,11 @@ Obstacle look_at(const char *path, int depth, int64_t &read_bytes) {
 }  // namespace
 
 Obstacle find_obstacle(const char *path, int64_t &read_bytes) { return look_at(path, 4, read_bytes); }
+
+bool is_followable(Obstacle obstacle, const char *path) {
+  const bool is_ours = obstacle == Obstacle::kStatic || obstacle == Obstacle::kGo || obstacle == Obstacle::kMusl;
+  return is_ours && !gives_privileges(path);
+}
 
 bool is_go_program() {
   auto *segments = reinterpret_cast<const Elf64_Phdr *>(getauxval(AT_PHDR));

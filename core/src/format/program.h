@@ -28,6 +28,9 @@ Obstacle find_obstacle(const char *path, int64_t &read_bytes);
 // Whether the file gives who executes it rights that he lacks (set-uid, set-gid, capabilities).
 bool gives_privileges(const char *path);
 
+// Whether a program with this obstacle can be followed from outside. One that gives privileges would lose them.
+bool is_followable(Obstacle obstacle, const char *path);
+
 // Whether the library must not be in the program's environment: the program would fail or complain, or was left out by
 // a setting. The other programs pass it on to those that they start.
 inline bool breaks(Obstacle obstacle) {

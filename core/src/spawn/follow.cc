@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kPatienceMs = 2000;
 
-bool is_followable(Obstacle obstacle) {
-  return obstacle == Obstacle::kStatic || obstacle == Obstacle::kGo || obstacle == Obstacle::kMusl;
-}
-
 // A connection that never blocks: a follower that is stopped or slow must not stop the program.
 class Connection {
  public:
@@ -78,7 +74,8 @@ bool find_socket(struct sockaddr_un &to) {
 }  // namespace
 
 void ask_to_follow(FollowKind kind, const Program &program, string_view tags) {
-  if (!is_followable(program.obstacle()) || g_session.environment[Setting::TAILRACE_UNSEEN] != kFollowAll) return;
+  if (g_session.environment[Setting::TAILRACE_UNSEEN] != kFollowAll) return;
+  if (!program.path() || !is_followable(program.obstacle(), program.path())) return;
   // A filter of the program's may end it for one of these calls, which examine_filter() does not look at.
   if (g_session.filters.load(std::memory_order_relaxed) > 0) return;
   struct sockaddr_un to {};
