@@ -132,7 +132,9 @@ Following::Following(const std::string &run_dir, const Environment &environment)
                      std::string(HostName().view()),
                      parse_clock_reference(setting("TAILRACE_CLOCK")),
                      {},
-                     parse_redaction(setting("TAILRACE_REDACT"))};
+                     parse_redaction(setting("TAILRACE_REDACT")),
+                     std::string(setting("TAILRACE_INCLUDE")),
+                     std::string(setting("TAILRACE_EXCLUDE"))};
   if (!parse_detail(setting("TAILRACE_DETAIL"), place.detail)) place.detail = {};
   socket_ = directory + std::string(kFollowSocket);
   const int listener = listen_at(socket_);

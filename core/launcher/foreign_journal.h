@@ -22,6 +22,7 @@ struct JournalPlace {
   ClockReference clock;
   Detail detail;
   Redaction redaction;
+  std::string included, excluded;  // patterns of paths
 };
 
 struct FileName {

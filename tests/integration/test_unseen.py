@@ -181,6 +181,23 @@ def test_requests_of_a_ring_made_by_system_calls_are_said_to_be_unseen(
     assert ledger.RING in run_cli("info", tmp_path / "run").stdout
 
 
+@pytest.mark.parametrize("patterns", [{"TAILRACE_EXCLUDE": "out:/nowhere/*"}, {"TAILRACE_INCLUDE": "in:*.log"}])
+def test_calls_on_excluded_files_are_totals_as_in_other_programs(
+    tmp_path: Path, programs: Callable[[str], Path], patterns: dict[str, str]
+) -> None:
+    directory, run = prepare(tmp_path / "in"), tmp_path / "run"
+    env = {**os.environ, **patterns}
+    script = f"exec {programs('static')} copy in to > out"
+    done = run_cli("run", "--unseen=all", "-q", "-o", run, "--", "sh", "-c", script, cwd=directory, env=env)
+    assert done.returncode == 0, done.stderr
+    events = tailrace.open(run).events().compute()
+    reads = events[(events["name"] == "read") & (events["path"] == str(directory / "in"))]
+    writes = events[(events["name"] == "write") & (events["path"] == str(directory / "out"))]
+    assert (writes["size"].sum(), writes["calls"].sum()) == (100_000, 100) and len(writes) < 5
+    # 1,000 bytes and 10 by each of two descriptors at first, four threads' 100, and everything again.
+    assert reads["size"].sum() == 1_020 + 400 + 100_000 and len(reads) > 100 and (reads["calls"] == 1).all()
+
+
 @ordinary_user.MARKER
 @pytest.mark.parametrize("starter", ["followed", "fork", "spawn", "alone"])
 def test_a_set_uid_program_keeps_its_rights_and_is_named(

@@ -33,4 +33,8 @@ bool matches_any_pattern(string_view path, string_view patterns) {
   });
 }
 
+bool is_left_to_totals(string_view path, string_view included, string_view excluded) {
+  return (!included.empty() && !matches_any_pattern(path, included)) || matches_any_pattern(path, excluded);
+}
+
 }  // namespace tailrace

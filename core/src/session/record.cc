@@ -24,9 +24,7 @@ bool add_text_record(Thread *t, RecordKind kind, const HeadSlot &head, string_vi
 
 bool is_summed(string_view path) {
   const StartEnvironment &chosen = g_session.environment;
-  const string_view included = chosen[Setting::TAILRACE_INCLUDE];
-  return (!included.empty() && !matches_any_pattern(path, included)) ||
-         matches_any_pattern(path, chosen[Setting::TAILRACE_EXCLUDE]);
+  return is_left_to_totals(path, chosen[Setting::TAILRACE_INCLUDE], chosen[Setting::TAILRACE_EXCLUDE]);
 }
 
 void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &identity) {
