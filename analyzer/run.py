@@ -18,7 +18,7 @@ from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.store.tables import COMMANDS, Tables
 from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.formatting import clean
-from tailrace.analyzer.util.types import Graph
+from tailrace.analyzer.util.types import Graph, SqlValue
 from tailrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.notebook.inline_report import InlineReport
     from tailrace.analyzer.notebook.plots import Plots
     from tailrace.analyzer.store.asking import Reading
+    from tailrace.analyzer.store.group_keys import Key
     from tailrace.analyzer.summary.io_summary import Summary
 
 
@@ -136,19 +137,28 @@ class Run(Tables):
 
     def sums(
         self,
-        keys: Sequence[str],
+        keys: Sequence[Key],
         values: Sequence[str],
+        gathered: Sequence[str] = (),
         *,
         t0: int | None = None,
         t1: int | None = None,
         blocks: list[loader.Block] | None = None,
         **where: Any,
     ) -> list[loader.Sums] | None:
-        """Sums, least and greatest values of columns by groups of the matching events, as functions without arguments
-        that give the groups of a partition each; None where that takes the events themselves (`loader.sums`).
-        Arguments and errors are those of `parts`."""
-        predicates = self._reading([*keys, *values], t0, t1, where)[1]
-        return loader.sums(self._catalogue, keys, values, predicates, mount_rows(self.meta), blocks)
+        """Sums, least and greatest values of columns, and the values of others, by groups of the matching events, as
+        functions without arguments that give the groups of a partition each; None where that takes the events
+        themselves (`loader.sums`). Arguments and errors are those of `parts`."""
+        predicates = self._reading([*(key.column for key in keys), *values, *gathered], t0, t1, where)[1]
+        asked = loader.Figured(tuple(keys), tuple(values), tuple(gathered))
+        return loader.sums(self._catalogue, asked, predicates, mount_rows(self.meta), blocks)
+
+    def tuples(
+        self, columns: Sequence[str], most: int, *, t0: int | None = None, t1: int | None = None, **where: Any
+    ) -> list[tuple[SqlValue, ...]] | None:
+        """The rows of `read` as tuples (None: null), without pandas; None where more than `most` events may match, or
+        the conditions take a frame. Arguments and errors are those of `events`."""
+        return loader.tuples(self._catalogue, *self._reading(columns, t0, t1, where), mount_rows(self.meta), most)
 
     def blocks(self, *, t0: int | None = None, t1: int | None = None, **where: Any) -> list[loader.Block]:
         """The blocks of the trace that can hold an event that matches, by their headers. Arguments and errors are those

@@ -142,7 +142,7 @@ def command(
     if explain:
         _explain(asked, aggs, where)
         return
-    if columns is None and output is None and _write_rows(asked, sort, limit, where, form):
+    if output is None and _write_rows(asked, sort, limit, where, form):
         return
     write(_pieces(asked, sort, limit, where), form, output, asked.unit)
 
@@ -186,14 +186,30 @@ class _Asked:
         return query.unit(str(name), self.keys, self.aggregates)
 
 
+def _write_few(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any], form: str) -> bool:
+    """Prints events, where they are few; False where they are not."""
+    from tailrace.analyzer.store import query
+
+    names = list(dict.fromkeys(asked.names))
+    rows = query.few(asked.run, names, sort, limit, **where)
+    if rows is None:
+        return False
+    if not rows and limit != 0:
+        _say_nothing(where)
+    PLAIN_FORMS[form](names, rows, asked.unit)
+    return True
+
+
 def _write_rows(asked: _Asked, sort: str | None, limit: int | None, where: dict[str, Any], form: str) -> bool:
-    """Prints totals that take no frame of events; False where they do. Without pandas, whose import takes longer than
+    """Prints what takes no frame of events; False where that is taken. Without pandas, whose import takes longer than
     the answer."""
     from tailrace.analyzer.store import query
 
-    if form not in PLAIN_FORMS or not asked.totals:
+    if form not in PLAIN_FORMS:
         return False
-    names = query.labels(asked.names, asked.aggregates)
+    if not asked.totals:
+        return _write_few(asked, sort, limit, where, form)
+    names = query.labels([key.label for key in asked.keys], asked.aggregates)
     rows: list[tuple[Any, ...]] | None = query.counted(asked.run, asked.names, asked.aggregates, **where)
     if rows is None:
         found = query.summed(asked.run, asked.names, asked.aggregates, **where)

@@ -12,6 +12,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from tailrace.analyzer.store import schema
@@ -74,6 +75,9 @@ class AllOf:
 
 
 Wanted = str | int | Glob | Between | Not
+Ranges = tuple[str, list[tuple[int, int]], bool]
+"""A column of numbers, ranges that its values may be in, ends included, and whether they may be null."""
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,15 @@ class Where:
         files = Files.COLUMNS if self.files or self.without else ()
         return [*times, *(name for name, _ in self.values), *each, *files]
 
+    def ranges(self) -> tuple[list[Ranges], list[tuple[str, tuple[Wanted, ...]]]]:
+        """The predicates on numbers and times (`t0` and those of files aside), as ranges, and those on text."""
+        numbers = [(name, *_ranges(wanted)) for name, wanted in self.values if schema.column(name).kind != schema.TEXT]
+        if self.t1 is not None:
+            numbers.append(("ts", _between(Between(None, self.t1)), False))
+        if self.needs_each:
+            numbers.append(("lines", [(1, 1)], False))
+        return numbers, [(name, wanted) for name, wanted in self.values if schema.column(name).kind == schema.TEXT]
+
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of `frame` that match."""
         keep = np.ones(len(frame), dtype=bool)
@@ -191,6 +204,28 @@ def _fits(value: SqlValue, one: Wanted) -> bool:
             isinstance(value, int) and (one.low is None or value >= one.low) and (one.high is None or value < one.high)
         )
     return one.fits([str(value)])[0] if isinstance(one, Glob) else value == one
+
+
+def _between(one: Between) -> list[tuple[int, int]]:
+    low = _LEAST if one.low is None else max(one.low, _LEAST)
+    high = _MOST if one.high is None else min(one.high - 1, _MOST)
+    return [(low, high)] if low <= high else []
+
+
+def _ranges(wanted: tuple[Wanted, ...]) -> tuple[list[tuple[int, int]], bool]:
+    """The ranges of the numbers that are wanted, and whether null is."""
+    found, nulls = list[tuple[int, int]](), "" in wanted
+    for one in wanted:
+        if isinstance(one, Between):
+            found += _between(one)
+        elif isinstance(one, Not):
+            nulls = nulls or "" not in one.values
+            out = sorted({value for value in one.values if isinstance(value, int)})
+            for above, below in pairwise([None, *out, None]):
+                found += _between(Between(None if above is None else above + 1, below))
+        elif isinstance(one, int):
+            found += _between(Between(one, one + 1))
+    return found, nulls
 
 
 def _needs_each(name: str, wanted: tuple[Wanted, ...]) -> bool:

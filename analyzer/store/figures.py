@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.analyzer.store import schema
@@ -27,6 +28,12 @@ SUM, WHOLE, KNOWN = "sum", "whole", "known"
 """Pieces: the sum, in which ranges of time share a call; the sum of the calls that begin in a group, and their number.
 The others are `min` and `max`."""
 FOLDS = {"count": "sum", SUM: "sum", WHOLE: "sum", KNOWN: "sum", "min": "min", "max": "max"}
+
+
+def _quantile(groups: SeriesGroupBy[Any, Any], fraction: float) -> pd.Series:
+    return groups.quantile(fraction)
+
+
 _PIECES = {
     "sum": (SUM,),
     "min": ("min",),
@@ -36,13 +43,10 @@ _PIECES = {
     "rate": (SUM,),
     "ratio": (SUM,),
 }
+QUANTILES = {"p25": 0.25, "p50": 0.50, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 GATHERED: dict[str, Callable[[SeriesGroupBy[Any, Any]], pd.Series]] = {
     "nunique": lambda groups: groups.nunique(),
-    "p25": lambda groups: groups.quantile(0.25),
-    "p50": lambda groups: groups.quantile(0.50),
-    "p75": lambda groups: groups.quantile(0.75),
-    "p95": lambda groups: groups.quantile(0.95),
-    "p99": lambda groups: groups.quantile(0.99),
+    **{how: partial(_quantile, fraction=fraction) for how, fraction in QUANTILES.items()},
 }
 ZERO = ("count", "sum", "nunique")
 """Aggregates that are 0 without rows; the others are null."""
@@ -61,6 +65,11 @@ class Aggregate:
     how: str
     column: str | None
     per: str | None = None
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether its figures need not be whole numbers."""
+        return self.how in ("mean", "share", "rate", "ratio", *QUANTILES)
 
     @property
     def label(self) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from pandas.api.extensions import ExtensionArray
+
+    from tailrace.analyzer.store.loader import CountedSource
 else:
     np = lazy("numpy")
     pd = lazy("pandas")
@@ -80,6 +82,11 @@ class Key:
         return "s" if self.kind == TIMES else schema.column(self.column).unit
 
     @property
+    def of_each(self) -> bool:
+        """Whether the key is of each call, which a line of totals has not."""
+        return self.kind == TIMES or (self.kind != COLUMN and self.column in schema.EACH)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of events that it needs."""
         if self.kind == TIMES:
@@ -116,6 +123,16 @@ def parse(text: str, origin: int | None = None, end: int | None = None) -> Key:
     if how == LOG2:
         return Key(name, POWERS, name)
     return Key(name, WIDTHS, name, _width(text, how, spec.unit))
+
+
+def keys_of(run: CountedSource, by: Sequence[str]) -> list[Key]:
+    """What `by` names. Raises QueryError."""
+    keys = [parse(text, run.t0_ns, run.t1_ns) if ":" in text else parse(text) for text in by]
+    called: dict[str, Key] = {}
+    for key in keys:
+        if called.setdefault(key.label, key) != key:
+            raise QueryError(f"groups by {key.label} in two ways would have one name: give one of them")
+    return keys
 
 
 def _width(text: str, how: str, unit: str) -> int:

@@ -13,12 +13,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from tailrace import _native
-from tailrace.analyzer.store import engine, problems, schema
+from tailrace.analyzer.store import engine, group_keys, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
-from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
+from tailrace.analyzer.store.conditions import Ranges, Wanted, Where, all_plain, ends, fits
+from tailrace.analyzer.store.group_keys import Key
 from tailrace.analyzer.store.joining import joined
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.store.processes import PROCESS
@@ -254,54 +255,123 @@ def read_partition(part: Partition, columns: Sequence[str] | None = None, *, rea
     return rows
 
 
-Figures = tuple[int, int, int | None, int | None]
-"""Of a column in a group: sum, calls of the lines that have a value, least and greatest value."""
-Group = tuple[tuple[str | int | None, ...], int, int, list[Figures]]
-"""A key, its calls, the lines that stand for several calls, the figures of each column."""
+Figures = tuple[int, int, int, int | None, int | None]
+"""Of a column in a group: sum, sum of the calls that begin in it, calls of the lines that have a value, least and
+greatest value."""
+Values = list[str] | tuple[bytes, bytes]
+"""The different values of a column in a group; numbers as `_native.sum_files` gives them."""
+Group = tuple[tuple[str | int | None, ...], int, int, list[Figures], list[Values]]
+"""A key, its calls, the lines that stand for several calls, the figures of each column, the values of others."""
 Sums = Callable[[], "list[Group]"]
 """Reads a partition and groups it: a task of engine.py."""
 
 
+@dataclass(frozen=True)
+class Figured:
+    """What is wanted of groups: keys, columns that get figures, columns whose values are gathered."""
+
+    keys: tuple[Key, ...]
+    values: tuple[str, ...]
+    gathered: tuple[str, ...] = ()
+
+
 def sums(
     catalogue: Catalogue,
-    keys: Sequence[str],
-    values: Sequence[str],
+    asked: Figured,
     predicates: Where,
     mounts: Sequence[Mount],
     found: list[Block] | None = None,
 ) -> list[Sums] | None:
-    """The matching events, grouped by the columns `keys`, as tasks that give the groups of a partition each, with the
-    figures of the columns `values`; None where the conditions have to be tested on each event. Imports no pandas.
+    """The groups of the matching events as tasks that give those of a partition each; None where that takes frames:
+    of files, and where lines of totals are to be divided among ranges. Imports no pandas.
     found: these blocks only. Raises QueryError on an unknown column."""
-    for name in (*keys, *values):
+    names = [*(key.column for key in asked.keys), *asked.values, *asked.gathered]
+    for name in names:
         schema.column(name)
-    tested = [name for name, _ in predicates.values]
-    if predicates.files or predicates.without or predicates.t0 is not None or predicates.t1 is not None:
+    if predicates.files or predicates.without:
         return None
-    if any(name == "ts" or name in schema.EACH for name in tested):
+    chosen = blocks(catalogue, predicates) if found is None else found
+    if any(key.of_each for key in asked.keys) and _has_totals(catalogue, chosen):
         return None
-    reading = Reading((*keys, *tested), predicates, tuple(mounts))
-    cut = partitions(catalogue, predicates) if found is None else _cut(catalogue, found)
-    return [partial(_sum_partition, part, len(keys), tuple(values), reading) for part in cut]
+    numbers, texts = predicates.ranges()
+    reading = Reading(tuple(dict.fromkeys([*names, *predicates.columns()])), predicates, tuple(mounts))
+    keys = [*((key.column, key.kind, key.width, key.origin) for key in asked.keys)]
+    keys += [(name, group_keys.COLUMN, 0, 0) for name, _ in texts]
+    one = partial(_sum_partition, asked=asked, keys=keys, numbers=numbers, texts=texts, reading=reading)
+    return [partial(one, part) for part in _cut(catalogue, chosen)]
 
 
-def _sum_partition(part: Partition, keys: int, values: tuple[str, ...], reading: Reading) -> list[Group]:
-    """The groups of a partition by the first `keys` of `reading.columns`; the others are those of the conditions, which
-    are tested once a group. Damage is met as in `read_partition`."""
-    wanted = [condition for _, condition in reading.predicates.values]
+def _has_totals(catalogue: Catalogue, found: list[Block]) -> bool:
+    rows = catalogue.rows("SELECT f.file, b.offset FROM blocks b JOIN files f ON f.id = b.file_id WHERE b.totals > 0")
+    return not {(file, offset) for file, offset, *_ in found}.isdisjoint(rows)
+
+
+def _sum_partition(
+    part: Partition,
+    asked: Figured,
+    keys: list[tuple[str, str, int, int]],
+    numbers: list[Ranges],
+    texts: list[tuple[str, tuple[Wanted, ...]]],
+    reading: Reading,
+) -> list[Group]:
+    """The groups of a partition. The last of `keys` are those of the conditions on text, which are tested once a group.
+    Damage is met as in `read_partition`."""
 
     def read(places: _Places) -> tuple[list[Group], int]:
         if not places:
             return [], 0
-        return _native.sum_files(places, list(reading.columns), list(values), list(reading.mounts))
+        return _native.sum_files(
+            places, keys, asked.values, asked.gathered, numbers, reading.predicates.t0, reading.mounts
+        )
 
-    columns = len(set(reading.columns) | set(values)) + 1
-    (groups, rows), promised = _attempted(part, columns, reading, read)
+    (groups, rows), promised = _attempted(part, len(reading.columns) + 1, reading, read)
     _check_number(part, rows, promised)
+    own = len(asked.keys)
     return [
-        (key[:keys], calls, totals, figures)
-        for key, calls, totals, figures in groups
-        if all(fits(value, condition) for value, condition in zip(key[keys:], wanted, strict=True))
+        (key[:own], calls, totals, figures, values)
+        for key, calls, totals, figures, values in groups
+        if all(fits(value, wanted) for value, (_, wanted) in zip(key[own:], texts, strict=True))
+    ]
+
+
+def tuples(
+    catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount], most: int
+) -> list[tuple[SqlValue, ...]] | None:
+    """The matching events as tuples, in the order of `read`; None where more than `most` may match, or the choice is of
+    files. Imports no pandas. Raises QueryError on an unknown column."""
+    for name in columns:
+        schema.column(name)
+    chosen = blocks(catalogue, predicates)
+    if predicates.files or predicates.without or sum(events for *_, events in chosen) > most:
+        return None
+    numbers, texts = predicates.ranges()
+    reading = Reading((*columns, *predicates.columns()), predicates, tuple(mounts))
+    one = partial(_read_tuples, columns=tuple(columns), numbers=numbers, texts=texts, reading=reading)
+    found = engine.compute([partial(one, part) for part in _cut(catalogue, chosen)])
+    return [row for rows in found for row in rows]
+
+
+def _read_tuples(
+    part: Partition,
+    columns: tuple[str, ...],
+    numbers: list[Ranges],
+    texts: list[tuple[str, tuple[Wanted, ...]]],
+    reading: Reading,
+) -> list[tuple[SqlValue, ...]]:
+    names = [*columns, *(name for name, _ in texts)]
+
+    def read(places: _Places) -> tuple[list[tuple[SqlValue, ...]], int]:
+        if not places:
+            return [], 0
+        found = _native.rows_of(places, names, numbers, reading.predicates.t0, reading.mounts)
+        return cast("tuple[list[tuple[SqlValue, ...]], int]", found)
+
+    (rows, count), promised = _attempted(part, len(names), reading, read)
+    _check_number(part, count, promised)
+    return [
+        row[: len(columns)]
+        for row in rows
+        if all(fits(value, wanted) for value, (_, wanted) in zip(row[len(columns) :], texts, strict=True))
     ]
 
 
@@ -430,9 +500,18 @@ class CountedSource(EventSource, Protocol):
         """The number of events by columns, from headers; see `Run.counts`."""
 
     def sums(
-        self, keys: Sequence[str], values: Sequence[str], *, blocks: list[Block] | None = None, **where: Any
+        self,
+        keys: Sequence[Key],
+        values: Sequence[str],
+        gathered: Sequence[str] = (),
+        *,
+        blocks: list[Block] | None = None,
+        **where: Any,
     ) -> list[Sums] | None:
         """Figures of columns by groups of events; see `Run.sums`."""
+
+    def tuples(self, columns: Sequence[str], most: int, **where: Any) -> list[tuple[SqlValue, ...]] | None:
+        """Few events without pandas; see `Run.tuples`."""
 
 
 # ---- figures of contexts ----

@@ -42,25 +42,16 @@ else:
     pd = lazy("pandas")
 
 summed = sums.summed
-_FRACTIONS = ("mean", "share", "rate", "ratio")
-_LAYER = group_keys.Key("_layer", group_keys.COLUMN, "cat")
+keys_of = group_keys.keys_of
+_LAYER = sums.LAYER
+FEW = 20_000
+"""Events that are made into rows of Python sooner than pandas is imported."""
 
 
 def unit(label: str, keys: Sequence[group_keys.Key], asked: Sequence[Aggregate]) -> str:
     """The unit of a column of a result, "" where it has none."""
     units = [key.unit for key in keys if key.label == label] + [a.unit for a in asked if a.label == label]
     return units[0] if units else ""
-
-
-def keys_of(run: CountedSource, by: Sequence[str]) -> list[group_keys.Key]:
-    """What `by` names. Raises QueryError."""
-    parse = group_keys.parse
-    keys = [parse(text, run.t0_ns, run.t1_ns) if ":" in text else parse(text) for text in by]
-    called: dict[str, group_keys.Key] = {}
-    for key in keys:
-        if called.setdefault(key.label, key) != key:
-            raise QueryError(f"groups by {key.label} in two ways would have one name: give one of them")
-    return keys
 
 
 def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate], **where: Any) -> pd.DataFrame:
@@ -89,10 +80,10 @@ def aggregate(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggreg
     keys = keys_of(run, by)
     rows = counted(run, by, aggregates, **where)
     if rows is not None:
-        return _of_rows(rows, by, aggregates)
+        return _of_rows(rows, keys, aggregates)
     found = summed(run, by, aggregates, **where)
     if found is not None:
-        table = _of_rows(found.rows, by, aggregates)
+        table = _of_rows(found.rows, keys, aggregates)
         table.attrs.update(totals=found.totals, shared=0, left_out=list(found.left_out))
         return table
     if not sums.needs_layer(by, aggregates):
@@ -137,13 +128,14 @@ def sorted_rows(rows: list[tuple[Any, ...]], names: Sequence[str], sort: str | N
     return sorted(some, key=itemgetter(at), reverse=not up) + [row for row in rows if row[at] is None]
 
 
-def _of_rows(rows: Sequence[tuple[Any, ...]], by: Sequence[str], aggregates: Sequence[Aggregate]) -> pd.DataFrame:
+def _of_rows(
+    rows: Sequence[tuple[Any, ...]], keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]
+) -> pd.DataFrame:
     """The rows of `counted` and `summed` as the frame of `aggregate`."""
-    names = labels(by, aggregates)
+    names = labels([key.label for key in keys], aggregates)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    texts = {name for name in by if schema.column(name).kind == schema.TEXT}
-    kinds = [object if name in texts else "Int64" for name in by]
-    kinds += ["Float64" if a.how in _FRACTIONS else "Int64" for a in aggregates]
+    kinds = [object if key.is_text else "Float64" if key.kind == group_keys.TIMES else "Int64" for key in keys]
+    kinds += ["Float64" if a.is_fraction else "Int64" for a in aggregates]
     made = {name: pd.Series(list(values), dtype=kind) for name, values, kind in zip(names, columns, kinds, strict=True)}
     table: pd.DataFrame = pd.DataFrame(made)
     return table
@@ -218,6 +210,14 @@ def rows(
     for piece in pieces:
         best = ordered(pd.concat([best, piece], ignore_index=True), sort).head(limit)
     yield best
+
+
+def few(
+    run: CountedSource, columns: Sequence[str], sort: str | None = None, limit: int | None = None, **where: Any
+) -> list[tuple[SqlValue, ...]] | None:
+    """The rows of `rows` as tuples (None: null), where they are of few events; else None. Imports no pandas."""
+    found = run.tuples(columns, FEW, **where)
+    return None if found is None else sorted_rows(found, columns, sort)[:limit]
 
 
 def _pieces(
@@ -427,6 +427,7 @@ def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: S
     names = labels(list(out), aggregates)[len(out) :]
     out.update((name, a.finish(table, width)) for name, a in zip(names, aggregates, strict=True))
     if not keys and table.empty:  # no event matches
-        out = {a.label: pd.array([0 if a.how in figures.ZERO else None], dtype="Int64") for a in aggregates}
+        kinds = {a: "Float64" if a.is_fraction else "Int64" for a in aggregates}
+        out = {a.label: pd.array([0 if a.how in figures.ZERO else None], dtype=kinds[a]) for a in aggregates}
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
     return result

@@ -1,10 +1,10 @@
-"""Totals of events grouped by columns, without pandas: figures that the native reader folds block by block.
+"""Totals of events by groups, without pandas: figures that the native reader folds block by block.
 
     _native.sum_files -> groups of a partition -> one group a key -> rows
 
-This is how query.py answers what needs no value of each event: counts, sums, means, shares, rates, ratios, least and
-greatest values, by columns, under conditions on names (loader.sums). pandas takes longer to import than most of these
-questions take to answer, and would make a frame of the events first.
+This is how query.py answers all questions for totals but those of files, and those that divide lines of totals among
+ranges (loader.sums). pandas takes longer to import than most of these questions take to answer, and would make a frame
+of the events first.
 
 Invariant: the rows are those of the way over frames, which serves everything else.
 """
@@ -15,14 +15,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailrace.analyzer.store import engine, figures, schema
+from tailrace import _native
+from tailrace.analyzer.store import engine, figures, group_keys, schema
 from tailrace.analyzer.store.figures import COUNT, Aggregate
-from tailrace.analyzer.store.loader import CountedSource, Group
+from tailrace.analyzer.store.loader import CountedSource, Figures, Group, Values
 from tailrace.analyzer.util.types import SqlValue
 from tailrace.errors import QueryError
 
-FIGURES = ("count", "sum", "min", "max", "mean", "share", "rate", "ratio")
 _MOST = 2**63 - 1
+LAYER = group_keys.Key("_layer", group_keys.COLUMN, "cat")
+"""The layer of an event."""
 _Key = tuple[SqlValue, ...]
 
 
@@ -31,6 +33,7 @@ class _Figure:
     """Of a column in a group."""
 
     sum: int = 0
+    whole: int = 0
     known: int = 0
     least: int | None = None
     most: int | None = None
@@ -38,20 +41,30 @@ class _Figure:
 
 @dataclass
 class _Sums:
-    """A group: its calls, its lines that stand for several calls, the figures of its columns."""
+    """A group: its calls, its lines that stand for several calls, the figures of its columns, the values of others."""
 
     calls: int = 0
     totals: int = 0
     of: dict[str, _Figure] = field(default_factory=dict)
+    values: dict[str, list[Values]] = field(default_factory=dict)
 
-    def add(self, calls: int, totals: int, names: Sequence[str], found: Iterable[Any]) -> None:
+    def add(
+        self,
+        calls: int,
+        totals: int,
+        figured: Iterable[tuple[str, Figures]] = (),
+        gathered: Iterable[tuple[str, Values]] = (),
+    ) -> None:
         self.calls += calls
         self.totals += totals
-        for name, (total, known, least, most) in zip(names, found, strict=True):
+        for name, values in gathered:
+            self.values.setdefault(name, []).append(values)
+        for name, (total, whole, known, least, most) in figured:
             one = self.of.setdefault(name, _Figure())
             one.sum += total
+            one.whole += whole
             one.known += known
-            if least is not None:
+            if least is not None and most is not None:
                 one.least = least if one.least is None else min(one.least, least)
                 one.most = most if one.most is None else max(one.most, most)
 
@@ -78,22 +91,23 @@ def summed(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate
 
     Raises QueryError and TraceError like it.
     """
-    if any(":" in name and not name.startswith(schema.TAG_PREFIX) for name in by):
-        return None
-    if any(a.how not in FIGURES for a in aggregates):
-        return None
+    keys = group_keys.keys_of(run, by)
     values = list(dict.fromkeys(name for a in aggregates for _, name in a.pieces()))
+    gathered = list(dict.fromkeys(a.column for a in aggregates if a.how in figures.GATHERED and a.column is not None))
     of_layers = needs_layer(by, aggregates)
-    keys = [*by, "cat"] if of_layers else list(by)
-    known = run.counts(by, **where) if all(a == COUNT for a in aggregates) else None
-    tasks = run.sums(keys, values, blocks=None if known is None else known.rest, **where)
+    asked = [*keys, LAYER] if of_layers else keys
+    plain = all(key.kind == group_keys.COLUMN for key in keys) and all(a == COUNT for a in aggregates)
+    known = run.counts(by, **where) if plain else None
+    tasks = run.sums(asked, values, gathered, blocks=None if known is None else known.rest, **where)
     if tasks is None:
         return None
     groups: dict[_Key, _Sums] = {}
     for key, calls in known.groups.items() if known is not None else ():
-        groups.setdefault(key, _Sums()).add(calls, 0, (), ())
+        groups.setdefault(key, _Sums()).add(calls, 0)
     for part in engine.stream(tasks, ahead=len(tasks)):
-        _fold(groups, part, values, of_layers)
+        _fold(groups, part, values, gathered, of_layers)
+    if any(key.of_each for key in keys) and any(found.totals for found in groups.values()):
+        return None
     left_out: tuple[str, ...] = ()
     if of_layers and groups:
         layers = sorted({str(key[-1] or "") for key in groups})
@@ -104,9 +118,9 @@ def summed(run: CountedSource, by: Sequence[str], aggregates: Sequence[Aggregate
     if not by and not groups:
         row = tuple(0 if a.how in figures.ZERO else None for a in aggregates)
         return Summed([row], 0)
-    texts = [schema.column(name).kind == schema.TEXT for name in by]
+    texts = [key.is_text for key in keys]
     ordered = sorted(groups.items(), key=lambda row: [_place(*one) for one in zip(row[0], texts, strict=True)])
-    rows = _rows(ordered, aggregates)
+    rows = _rows(ordered, keys, aggregates)
     return Summed(rows, sum(found.calls for found in groups.values()), totals, left_out)
 
 
@@ -131,14 +145,16 @@ def others(layers: Sequence[str], where: dict[str, Any]) -> tuple[str, ...]:
     return tuple(layers[1:])
 
 
-def _fold(groups: dict[_Key, _Sums], part: Iterable[Group], values: Sequence[str], of_layers: bool) -> None:
-    for key, calls, totals, found in part:
+def _fold(
+    groups: dict[_Key, _Sums], part: Iterable[Group], values: Sequence[str], gathered: Sequence[str], of_layers: bool
+) -> None:
+    for key, calls, totals, found, listed in part:
         if of_layers:
             key = (*key[:-1], key[-1] if key[-1] in schema.UPPER_LAYERS else None)
         group = groups.get(key)
         if group is None:
             group = groups[key] = _Sums()
-        group.add(calls, totals, values, found)
+        group.add(calls, totals, zip(values, found, strict=True), zip(gathered, listed, strict=True))
 
 
 def _place(value: SqlValue, is_text: bool) -> tuple[int, SqlValue]:
@@ -148,20 +164,37 @@ def _place(value: SqlValue, is_text: bool) -> tuple[int, SqlValue]:
     return (1, value) if is_text else (0, value)
 
 
-def _rows(groups: list[tuple[_Key, _Sums]], aggregates: Sequence[Aggregate]) -> list[tuple[Any, ...]]:
+def _rows(
+    groups: list[tuple[_Key, _Sums]], keys: Sequence[group_keys.Key], aggregates: Sequence[Aggregate]
+) -> list[tuple[Any, ...]]:
     wholes = {a: _whole([found for _, found in groups], a) for a in aggregates if a.how == "share"}
-    return [(*key, *(_figure(found, a, wholes.get(a, 0)) for a in aggregates)) for key, found in groups]
+    width = next((key.width for key in keys if key.kind == group_keys.TIMES), None)
+    return [
+        (
+            *(_shown(value, one) for value, one in zip(key, keys, strict=True)),
+            *(_figure(found, a, wholes.get(a, 0), width) for a in aggregates),
+        )
+        for key, found in groups
+    ]
+
+
+def _shown(value: SqlValue, key: group_keys.Key) -> SqlValue:
+    """A key in the result: a range of time by when it begins, in s."""
+    return float(value) * key.width / 1e9 if key.kind == group_keys.TIMES and isinstance(value, int) else value
 
 
 def _whole(groups: list[_Sums], a: Aggregate) -> int:
     return sum(found.calls if a.column is None else found.of[a.column].sum for found in groups)
 
 
-def _figure(group: _Sums, a: Aggregate, whole: int) -> int | float | None:
+def _figure(group: _Sums, a: Aggregate, whole: int, width_ns: int | None) -> int | float | None:
+    """whole: what a share is of; width_ns: of the ranges of time that the groups are in, if they are."""
     if a.how == "count":
         return _held(group.calls)
     if a.column is None:  # the share of events
         return _divided(group.calls, whole)
+    if a.how in figures.GATHERED:
+        return _gathered(group.values.get(a.column, []), a.how)
     of = group.of[a.column]
     if a.how == "sum":
         return _held(of.sum)
@@ -170,13 +203,21 @@ def _figure(group: _Sums, a: Aggregate, whole: int) -> int | float | None:
     if a.how == "max":
         return of.most
     if a.how == "mean":
-        return _divided(of.sum, of.known)
+        return _divided(of.whole, of.known)
     if a.how == "share":
         return _divided(of.sum, whole)
     if a.how == "rate":
-        return _divided(of.sum, group.of["dur"].sum / 1e9)
+        return _divided(of.sum, (group.of["dur"].sum if width_ns is None else width_ns) / 1e9)
     assert a.per is not None
     return _divided(of.sum, group.of[a.per].sum)
+
+
+def _gathered(lists: Sequence[Values], how: str) -> int | float | None:
+    numbers = [values for values in lists if isinstance(values, tuple)]
+    if how != "nunique":
+        return _native.quantile(numbers, figures.QUANTILES[how])
+    texts = {text for values in lists if isinstance(values, list) for text in values}
+    return len(texts) + _native.distinct([values for values, _ in numbers])
 
 
 def _held(number: int) -> int:

@@ -1,4 +1,4 @@
-// Binds the reader: scan_blocks, read_blocks, read_files, sum_files and columns of tailrace._native.
+// Binds the reader: scan_blocks, read_blocks, read_files, sum_files, rows_of and columns of tailrace._native.
 //
 // Invariants: the interpreter's lock is released while files are read, inflated and parsed, so Dask's threads run in
 // parallel. A fault of a trace is tailrace.errors.TraceError, which names the file and the offset.
@@ -10,6 +10,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -154,48 +156,213 @@ nb::object value_at(const Column &column, size_t row) {
   return nb::str(text.data(), text.size());
 }
 
-size_t place_of(const std::vector<std::string> &columns, std::string_view name) {
-  return static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+using KeyRow = std::tuple<std::string, std::string, int64_t, int64_t>;
+using ConditionRow = std::tuple<std::string, std::vector<std::pair<int64_t, int64_t>>, bool>;
+
+Key::Kind kind_of(const std::string &name) {
+  if (name == "column") return Key::Kind::kValues;
+  if (name == "powers") return Key::Kind::kPowers;
+  if (name == "widths") return Key::Kind::kWidths;
+  if (name == "times") return Key::Kind::kTimes;
+  throw std::invalid_argument("there is no kind of key " + name);
 }
 
-nb::tuple sum_files(const NamedParts &parts, const std::vector<std::string> &keys,
-                    const std::vector<std::string> &values, const std::vector<MountRow> &mounts) {
-  constexpr std::string_view kLines = "lines";
+// The names of the columns that are read, and what is asked of them.
+struct Plan {
+  std::vector<std::string> columns;
+  Asked asked;
+
+  size_t place(const std::string &name) {
+    const auto at = static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+    if (at == columns.size()) columns.push_back(name);
+    return at;
+  }
+
+  void add(const std::vector<KeyRow> &keys, const std::vector<ConditionRow> &conditions,
+           const std::optional<int64_t> &ended) {
+    for (const auto &[column, kind, width, origin] : keys) {
+      asked.keys.push_back({kind_of(kind), place(column), width, origin});
+      if (asked.keys.back().kind == Key::Kind::kWidths || asked.keys.back().kind == Key::Kind::kTimes) {
+        if (width <= 0) throw std::invalid_argument("a range is larger than 0");
+      }
+    }
+    for (const auto &[column, ranges, nulls] : conditions) {
+      asked.conditions.push_back({place(column), ranges, nulls});
+    }
+    const bool is_timed =
+        std::any_of(asked.keys.begin(), asked.keys.end(), [](const Key &key) { return key.kind == Key::Kind::kTimes; });
+    asked.ends_after = ended.has_value();
+    asked.ended = ended.value_or(0);
+    asked.lines = place("lines");
+    if (is_timed || asked.ends_after) {
+      asked.ts = place("ts");
+      asked.dur = place("dur");
+      asked.span = place("span");
+    }
+  }
+
+  // Throws std::invalid_argument where numbers are asked of text.
+  void check(const Batch &batch) const {
+    const auto is_text = [&batch](size_t place) { return batch.columns[place]->type() == Type::kText; };
+    for (const size_t place : asked.values) {
+      if (is_text(place)) throw std::invalid_argument("a sum is of numbers");
+    }
+    for (const Condition &condition : asked.conditions) {
+      if (is_text(condition.column)) throw std::invalid_argument("a range is of numbers");
+    }
+    for (const Key &key : asked.keys) {
+      if (key.kind != Key::Kind::kValues && is_text(key.column)) throw std::invalid_argument("a range is of numbers");
+    }
+  }
+};
+
+nb::object key_at(const Key &key, const Batch &batch, size_t row, int64_t range) {
+  if (key.kind == Key::Kind::kTimes) return nb::int_(range);
+  const Column &column = *batch.columns[key.column];
+  if (key.kind == Key::Kind::kValues) return value_at(column, row);
+  return has_range(key, column, row) ? nb::object(nb::int_(range_of(key, column.int_at(row)))) : nb::none();
+}
+
+nb::bytes bytes_of(const std::vector<int64_t> &numbers) {
+  return nb::bytes(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(int64_t));
+}
+
+nb::object gathered_of(const Column &column, const Gathered &found) {
+  if (column.type() != Type::kText) return nb::make_tuple(bytes_of(found.values), bytes_of(found.up_to));
+  nb::list texts;
+  for (const int64_t code : found.values) {
+    const std::string_view text = column.dictionary().at(static_cast<int32_t>(code));
+    texts.append(nb::str(text.data(), text.size()));
+  }
+  return texts;
+}
+
+nb::tuple sum_files(const NamedParts &parts, const std::vector<KeyRow> &keys, const std::vector<std::string> &values,
+                    const std::vector<std::string> &gathered, const std::vector<ConditionRow> &conditions,
+                    const std::optional<int64_t> &ended, const std::vector<MountRow> &mounts) {
   const std::vector<FilePart> files = named(parts);
   std::shared_ptr<const Batch> batch;
   GroupSums sums;
-  std::vector<size_t> key_places;
+  Plan plan;
   {
     nb::gil_scoped_release unlocked;
-    std::vector<std::string> columns;
-    const auto places = [&columns](const std::vector<std::string> &names) {
-      std::vector<size_t> found;
-      for (const std::string &name : names) {
-        found.push_back(place_of(columns, name));
-        if (found.back() == columns.size()) columns.push_back(name);
-      }
-      return found;
-    };
-    key_places = places(keys);
-    const std::vector<size_t> value_places = places(values);
-    const size_t lines = places({std::string(kLines)}).front();
-    batch = read_all(files, &columns, table_of(mounts));
-    for (const size_t place : value_places) {
-      if (batch->columns[place]->type() == Type::kText) throw std::invalid_argument("a sum is of numbers");
-    }
-    sums = group_sums(*batch, key_places, value_places, lines);
+    plan.add(keys, conditions, ended);
+    for (const std::string &name : values) plan.asked.values.push_back(plan.place(name));
+    for (const std::string &name : gathered) plan.asked.gathered.push_back(plan.place(name));
+    batch = read_all(files, &plan.columns, table_of(mounts));
+    plan.check(*batch);
+    sums = group_sums(*batch, plan.asked);
   }
   nb::list rows;
   for (size_t group = 0; group < sums.first.size(); ++group) {
-    nb::list key, figures;
-    for (const size_t place : key_places) key.append(value_at(*batch->columns[place], sums.first[group]));
+    nb::list key, figures, listed;
+    for (const Key &one : plan.asked.keys) {
+      key.append(key_at(one, *batch, sums.first[group], sums.range.empty() ? 0 : sums.range[group]));
+    }
     for (size_t i = 0; i < values.size(); ++i) {
       const Figures &of = sums.figures[group * values.size() + i];
       const nb::object least = of.some ? nb::object(nb::int_(of.least)) : nb::none();
       const nb::object most = of.some ? nb::object(nb::int_(of.most)) : nb::none();
-      figures.append(nb::make_tuple(of.sum, of.known, least, most));
+      figures.append(nb::make_tuple(of.sum, of.whole, of.known, least, most));
     }
-    rows.append(nb::make_tuple(nb::tuple(key), sums.calls[group], sums.totals[group], figures));
+    for (size_t i = 0; i < gathered.size(); ++i) {
+      listed.append(gathered_of(*batch->columns[plan.asked.gathered[i]], sums.gathered[group * gathered.size() + i]));
+    }
+    rows.append(nb::make_tuple(nb::tuple(key), sums.calls[group], sums.totals[group], figures, listed));
+  }
+  return nb::make_tuple(rows, batch->rows);
+}
+
+// Numbers as sum_files returns them.
+class Listed {
+ public:
+  explicit Listed(const nb::bytes &bytes)
+      : numbers_(reinterpret_cast<const char *>(bytes.c_str())), size_(bytes.size() / sizeof(int64_t)) {}
+
+  size_t size() const { return size_; }
+  int64_t operator[](size_t i) const {
+    int64_t number;
+    std::memcpy(&number, numbers_ + i * sizeof number, sizeof number);
+    return number;
+  }
+  // How many of the numbers, which are sorted, are at most `value`.
+  size_t up_to(int64_t value) const {
+    size_t low = 0, high = size_;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      (*this)[middle] <= value ? low = middle + 1 : high = middle;
+    }
+    return low;
+  }
+
+ private:
+  const char *numbers_;
+  size_t size_;
+};
+
+// The value of the rank `rank`, from 0, among those of all lists.
+int64_t ranked(const std::vector<std::pair<Listed, Listed>> &lists, int64_t rank) {
+  int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  while (low < high) {
+    // Halfway between, without an overflow.
+    const int64_t middle = (low & high) + ((low ^ high) >> 1);
+    int64_t found = 0;
+    for (const auto &[values, up_to] : lists) {
+      const size_t at = values.up_to(middle);
+      found += at == 0 ? 0 : up_to[at - 1];
+    }
+    found > rank ? high = middle : low = middle + 1;
+  }
+  return low;
+}
+
+std::optional<double> quantile(const std::vector<std::pair<nb::bytes, nb::bytes>> &lists, double fraction) {
+  std::vector<std::pair<Listed, Listed>> found;
+  int64_t count = 0;
+  for (const auto &[values, up_to] : lists) {
+    found.emplace_back(Listed(values), Listed(up_to));
+    const Listed &last = found.back().second;
+    count += last.size() == 0 ? 0 : last[last.size() - 1];
+  }
+  if (count == 0) return std::nullopt;
+  const double place = fraction * static_cast<double>(count - 1);
+  const auto rank = static_cast<int64_t>(place);
+  const double rest = place - static_cast<double>(rank);
+  const auto value = static_cast<double>(ranked(found, rank));
+  return rest == 0 ? value : value + (static_cast<double>(ranked(found, rank + 1)) - value) * rest;
+}
+
+size_t distinct(const std::vector<nb::bytes> &lists) {
+  std::vector<int64_t> all;
+  for (const nb::bytes &list : lists) {
+    const Listed values(list);
+    for (size_t i = 0; i < values.size(); ++i) all.push_back(values[i]);
+  }
+  std::sort(all.begin(), all.end());
+  return static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin());
+}
+
+nb::tuple rows_of(const NamedParts &parts, const std::vector<std::string> &names,
+                  const std::vector<ConditionRow> &conditions, const std::optional<int64_t> &ended,
+                  const std::vector<MountRow> &mounts) {
+  const std::vector<FilePart> files = named(parts);
+  std::shared_ptr<const Batch> batch;
+  std::vector<uint32_t> found;
+  std::vector<size_t> places;
+  Plan plan;
+  {
+    nb::gil_scoped_release unlocked;
+    for (const std::string &name : names) places.push_back(plan.place(name));
+    plan.add({}, conditions, ended);
+    batch = read_all(files, &plan.columns, table_of(mounts));
+    plan.check(*batch);
+    found = chosen(*batch, plan.asked);
+  }
+  nb::list rows;
+  for (const uint32_t row : found) {
+    nb::list values;
+    for (const size_t place : places) values.append(value_at(*batch->columns[place], row));
+    rows.append(nb::tuple(values));
   }
   return nb::make_tuple(rows, batch->rows);
 }
@@ -269,13 +436,29 @@ void bind_reader(nb::module_ &m) {
       "one.\n"
       "Raises TraceError, with the file and the offset, when a block is damaged or has not the lines and events that\n"
       "its header promises; ValueError on an unknown column.");
-  m.def("sum_files", &sum_files, nb::arg("parts"), nb::arg("keys"), nb::arg("values"),
+  m.def(
+      "sum_files", &sum_files, nb::arg("parts"), nb::arg("keys"), nb::arg("values"), nb::arg("gathered"),
+      nb::arg("conditions"), nb::arg("ended").none(), nb::arg("mounts") = std::vector<MountRow>(),
+      "Group the events of blocks; parts, mounts and errors are those of read_files.\n\n"
+      "keys: rows (column, kind, width, origin): its values ('column'), the powers of two ('powers') or the ranges of\n"
+      "a width ('widths') that they are in; 'times': the ranges of time since origin, with the column ts.\n"
+      "values, gathered: columns. conditions: rows (column, [(least, greatest), ...], nulls), all of which must hold.\n"
+      "ended: only calls that ended at or after it (ns since the epoch); None: all.\n"
+      "Returns (groups, rows): groups is a list of (key, calls, totals, figures, listed): key has the least value of\n"
+      "each range (None: null), of time the number of the range; totals is how many of the group's lines stand for\n"
+      "several calls; figures is a list with (sum, sum of the calls that begin in the group, calls of the lines that\n"
+      "have a value, least, greatest) for each of the columns `values`, which must be numbers; listed has for each of\n"
+      "`gathered` the different texts, or of numbers two bytes of int64: the different values, sorted, and how many\n"
+      "lines have it or one before it. rows: how many lines were read. Raises ValueError where a call covers more "
+      "than\n"
+      "a million ranges.");
+  m.def("quantile", &quantile, nb::arg("lists"), nb::arg("fraction"),
+        "The quantile of all values of lists of sum_files, linear between two of them; None where there is none.");
+  m.def("distinct", &distinct, nb::arg("lists"), "How many different values lists of sorted int64 have together.");
+  m.def("rows_of", &rows_of, nb::arg("parts"), nb::arg("names"), nb::arg("conditions"), nb::arg("ended").none(),
         nb::arg("mounts") = std::vector<MountRow>(),
-        "Group the events of blocks by columns; parts, mounts and errors are those of read_files.\n\n"
-        "Returns (groups, rows): groups is a list of (key, calls, totals, figures): key has the values of the columns\n"
-        "`keys` (None: null), totals is how many of the group's lines stand for several calls, figures is a list with\n"
-        "(sum, calls of the lines that have a value, least, greatest) for each of the columns `values`, which must be\n"
-        "numbers. rows: how many lines were read.");
+        "Events of blocks as tuples of the columns `names` (None: null). Returns (tuples, how many lines were read);\n"
+        "the other arguments and errors are those of sum_files.");
   m.def("columns", &columns, "The columns: list of (name, 'text' | 'int32' | 'int64', nullable).");
 }
 

@@ -29,10 +29,33 @@ def read_files(
 ) -> EventBatch: ...
 def sum_files(
     parts: Sequence[tuple[str | bytes | PathLike[str], Sequence[tuple[int, int]]]],
-    keys: Sequence[str],
+    keys: Sequence[tuple[str, str, int, int]],
     values: Sequence[str],
+    gathered: Sequence[str],
+    conditions: Sequence[tuple[str, Sequence[tuple[int, int]], bool]],
+    ended: int | None,
     mounts: Sequence[tuple[str, str, str, str]] = (),
-) -> tuple[list[tuple[tuple[str | int | None, ...], int, int, list[tuple[int, int, int | None, int | None]]]], int]: ...
+) -> tuple[
+    list[
+        tuple[
+            tuple[str | int | None, ...],
+            int,
+            int,
+            list[tuple[int, int, int, int | None, int | None]],
+            list[list[str] | tuple[bytes, bytes]],
+        ]
+    ],
+    int,
+]: ...
+def quantile(lists: Sequence[tuple[bytes, bytes]], fraction: float) -> float | None: ...
+def distinct(lists: Sequence[bytes]) -> int: ...
+def rows_of(
+    parts: Sequence[tuple[str | bytes | PathLike[str], Sequence[tuple[int, int]]]],
+    names: Sequence[str],
+    conditions: Sequence[tuple[str, Sequence[tuple[int, int]], bool]],
+    ended: int | None,
+    mounts: Sequence[tuple[str, str, str, str]] = (),
+) -> tuple[list[tuple[str | int | None, ...]], int]: ...
 def columns() -> list[tuple[str, str, bool]]: ...
 
 # foreign.cc
