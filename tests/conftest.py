@@ -62,7 +62,22 @@ def run_step(command: list[str]) -> None:
 
 @pytest.fixture(scope="session")
 def cpp_build() -> Path:
-    """The build directory of the core, the C++ unit tests and the test programs, brought up to date."""
+    """The build directory of the core and the test programs, brought up to date."""
+    return bring_up_to_date("all")
+
+
+@pytest.fixture(scope="session")
+def cpp_tests() -> Path:
+    """The binary of the C++ unit tests, brought up to date."""
+    build = bring_up_to_date("unit")
+    path = build / "tests" / "tailrace_unit"
+    if not path.exists():
+        pytest.skip("no GoogleTest to build the C++ tests with")
+    return path
+
+
+def bring_up_to_date(target: str) -> Path:
+    """Configures the build directory where that was not done, and builds the target in it, one test process at a time."""
     missing = [tool for tool in ("cmake", "c++") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} to build with")
@@ -70,17 +85,12 @@ def cpp_build() -> Path:
     build.parent.mkdir(parents=True, exist_ok=True)
     with build.with_name(f"{build.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        bring_up_to_date(build)
+        if not (build / "CMakeCache.txt").exists():
+            generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+            flags = ["-DTAILRACE_TESTS=ON", *sanitizer.cmake_flags()]
+            run_step(["cmake", "-S", str(SOURCE), "-B", str(build), *flags, *generator])
+        run_step(["cmake", "--build", str(build), "--target", target, "--parallel", "2"])
     return build
-
-
-def bring_up_to_date(build: Path) -> None:
-    """Configures the build directory where that was not done, and builds."""
-    if not (build / "CMakeCache.txt").exists():
-        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        flags = ["-DTAILRACE_TESTS=ON", *sanitizer.cmake_flags()]
-        run_step(["cmake", "-S", str(SOURCE), "-B", str(build), *flags, *generator])
-    run_step(["cmake", "--build", str(build), "--parallel", "2"])
 
 
 @pytest.fixture(scope="session")
