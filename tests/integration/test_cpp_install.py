@@ -144,3 +144,43 @@ def test_pkg_config_and_the_man_pages_are_installed(consumer: Path, tmp_path: Pa
     assert subprocess.run([tmp_path / "c"], capture_output=True, text=True, check=True).stdout.startswith("0 ")
     pages = {page.name for page in prefix.glob("share/man/man1/*")}
     assert pages == {"tailrace.1", "tailrace-run.1", "tailrace-tag.1"}
+
+
+MODULES = {
+    "Environment Modules": ("tcl", "tailrace/0.1", ["modulecmd", "bash"]),
+    "Lmod": ("lua", "tailrace/0.1.lua", [os.environ.get("LMOD_CMD", "lmod"), "bash"]),
+    "Lmod, of the other's": ("tcl", "tailrace/0.1", [os.environ.get("LMOD_CMD", "lmod"), "bash"]),
+}
+"""Who loads a modulefile -> its kind, its name in a tree of modules, and the command whose output a shell evaluates."""
+
+
+@pytest.mark.parametrize("who", MODULES)
+def test_a_module_gives_the_launcher_and_is_unloaded_again(who: str, consumer: Path, tmp_path: Path) -> None:
+    kind, name, command = MODULES[who]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]} ({who})")
+    prefix = consumer.parent / "prefix"
+    (tmp_path / "modules" / name).parent.mkdir(parents=True)
+    shutil.copy(prefix / f"share/tailrace/modules/tailrace.{kind}", tmp_path / "modules" / name)
+    module = f'module() {{ eval "$({" ".join(command)} "$@")"; }}'
+    script = f"""
+        {module}
+        module use {tmp_path / "modules"}
+        module load tailrace
+        command -v tailrace; echo "$SRUN_EXPORT_ENV $CMAKE_PREFIX_PATH"
+        ls "${{MANPATH%%:*}}/man1/tailrace-run.1" "$PKG_CONFIG_PATH/tailrace.pc"
+        tailrace run -q -o {tmp_path / "run"} true && echo traced
+        module unload tailrace
+        command -v tailrace; echo [$SRUN_EXPORT_ENV$CMAKE_PREFIX_PATH$PKG_CONFIG_PATH]
+    """
+    bare = {"PATH": f"{Path(shutil.which(command[0]) or '').parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(["bash", "-c", script], env=bare, capture_output=True, text=True, check=False)
+    (package,) = prefix.glob("lib*/**/pkgconfig/tailrace.pc")
+    assert done.stdout.splitlines() == [
+        f"{prefix}/bin/tailrace",
+        f"ALL {prefix}",
+        str(package),
+        f"{prefix}/share/man/man1/tailrace-run.1",
+        "traced",
+        "[]",
+    ], done.stderr
