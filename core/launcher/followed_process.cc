@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kMembersBytes = 32 * 1024;
 
-int descriptor(uint64_t argument) { return static_cast<int>(static_cast<uint32_t>(argument)); }
-
 bool is_wait(uint64_t number) { return number == SYS_wait4 || number == SYS_waitid; }
 
 bool is_execution(uint64_t number) { return number == SYS_execve || number == SYS_execveat; }
@@ -117,10 +115,11 @@ void FollowedProcess::execute(int tid, const PendingCall &call, const FileName &
   record_start(tid);
 }
 
-const FileName *FollowedProcess::file(const Tracee &tracee, int fd) {
+const FileName *FollowedProcess::file(const Tracee &tracee, int fd, const SocketAddress *target) {
   const auto known = files_.find(fd);
   if (known != files_.end()) return &known->second;
   auto found = tracee.open_file(fd);
+  if (found && found->identity.type == FileType::kSocket) found = tracee.with_ends(fd, std::move(*found), target);
   return found ? &files_.emplace(fd, std::move(*found)).first->second : nullptr;
 }
 
@@ -291,10 +290,6 @@ bool FollowedProcess::leave_data(int tid, const PendingCall &call, int64_t ret) 
     case SYS_pwritev: record_transfer(tid, call, Fn::f_pwritev, ret, at, UINT64_MAX); break;
     case SYS_preadv2: record_transfer(tid, call, Fn::f_preadv2, ret, at_or_here, UINT64_MAX); break;
     case SYS_pwritev2: record_transfer(tid, call, Fn::f_pwritev2, ret, at_or_here, UINT64_MAX); break;
-    case SYS_sendto: record_transfer(tid, call, Fn::f_sendto, ret, std::nullopt, a[2]); break;
-    case SYS_recvfrom: record_transfer(tid, call, Fn::f_recvfrom, ret, std::nullopt, a[2]); break;
-    case SYS_sendmsg: record_transfer(tid, call, Fn::f_sendmsg, ret, std::nullopt, UINT64_MAX); break;
-    case SYS_recvmsg: record_transfer(tid, call, Fn::f_recvmsg, ret, std::nullopt, UINT64_MAX); break;
     case SYS_vmsplice: record_transfer(tid, call, Fn::f_vmsplice, ret, std::nullopt, UINT64_MAX); break;
     case SYS_sendfile:
       record_copy(tid, call, Fn::f_sendfile, descriptor(a[1]), descriptor(a[0]), a[2], a[3], ret);
@@ -349,7 +344,7 @@ void FollowedProcess::leave(int tid, const PendingCall &call, int64_t ret) {
   const Tracee tracee(tid);
   const uint64_t *a = call.arguments;
   const int fd = descriptor(a[0]);
-  if (leave_data(tid, call, ret) || leave_names(tid, call, ret)) return;
+  if (leave_data(tid, call, ret) || leave_names(tid, call, ret) || leave_sockets(tid, call, ret)) return;
   switch (call.number) {
 #ifdef SYS_open
     case SYS_open: record_open(tid, call, Fn::f_open, AT_FDCWD, a[0], a[1], ret); break;

@@ -26,6 +26,9 @@ struct PendingCall {
   std::optional<std::array<uint64_t, 2>> account;  // of its process, before a wait or an execution
 };
 
+// The kernel takes the lower half of an argument that is a descriptor.
+inline int descriptor(uint64_t argument) { return static_cast<int>(static_cast<uint32_t>(argument)); }
+
 // Bytes read and written of a process that has ended, by its pid.
 using EndedAccounts = std::map<int, std::array<uint64_t, 2>>;
 
@@ -52,8 +55,10 @@ class FollowedProcess {
  private:
   using Files = std::map<int, FileName>;
 
-  const FileName *file(const Tracee &tracee, int fd);
+  const FileName *file(const Tracee &tracee, int fd, const SocketAddress *target = nullptr);
   void forget(int fd) { files_.erase(fd); }
+  // Its name, and that of all its duplicates, has changed.
+  void forget_socket(int fd);
   void record_open(int tid, const PendingCall &call, Fn fn, int dirfd, uint64_t path, uint64_t flags, int64_t ret);
   void record_transfer(int tid, const PendingCall &call, Fn fn, int64_t ret, std::optional<int64_t> at, uint64_t count);
   void record_copy(int tid, const PendingCall &call, Fn fn, int from, int to, uint64_t from_at, uint64_t count,
@@ -70,6 +75,13 @@ class FollowedProcess {
   void record_start(int tid);
   bool leave_data(int tid, const PendingCall &call, int64_t ret);
   bool leave_names(int tid, const PendingCall &call, int64_t ret);
+  // followed_sockets.cc
+  bool leave_sockets(int tid, const PendingCall &call, int64_t ret);
+  void record_message(int tid, const PendingCall &call, Fn fn, uint64_t count, int64_t ret,
+                      const std::optional<SocketAddress> &other);
+  void record_messages(int tid, const PendingCall &call, Fn fn, int64_t ret);
+  void record_made(int tid, const PendingCall &call, Fn fn, int64_t ret);
+  void record_addressed(int tid, const PendingCall &call, Fn fn, int64_t ret);
 
   const JournalPlace &place_;
   int pid_;

@@ -13,6 +13,7 @@
 #include "format/journal.h"
 #include "format/redaction.h"
 #include "format/seal.h"
+#include "format/sockets.h"
 
 namespace tailrace::launcher {
 
@@ -29,6 +30,7 @@ struct FileName {
   std::string path;
   FileIdentity identity;
   uint64_t hash = 0;
+  Messages messages = Messages::kNone;
 };
 
 struct Record {

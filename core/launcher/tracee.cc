@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 
 #include "fault.h"
 #include "files.h"
+#include "kernel_numbers.h"
 
 namespace tailrace::launcher {
 namespace {
@@ -97,6 +99,29 @@ std::optional<FileName> Tracee::open_file(int fd) const {
   std::string name = read_link(path);
   if (s.stx_nlink == 0 && ends_with(name, kDeleted)) name.resize(name.size() - kDeleted.size());
   return finished(std::move(name), identity_of(s));
+}
+
+FileName Tracee::with_ends(int fd, FileName socket, const SocketAddress *target) const {
+  const Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process(), 0)));
+  // Linux 5.6. Without it the kernel tells the inode only.
+  const Descriptor here(pidfd.is_open() ? static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), fd, 0)) : -1);
+  if (!here.is_open()) return socket;
+  char text[PATH_MAX];
+  Writer w(text, sizeof text);
+  const Messages messages =
+      write_socket_name(w, here.get(), socket.identity.ino, target != nullptr ? target->get() : nullptr,
+                        target != nullptr ? target->bytes : 0, link("cwd"));
+  if (w.size() == 0 || w.overflowed()) return socket;
+  FileName name = finished(std::string(w.view()), socket.identity);
+  name.messages = messages;
+  return name;
+}
+
+std::optional<SocketAddress> Tracee::read_address(uint64_t at, uint64_t bytes) const {
+  SocketAddress address = {};
+  address.bytes = static_cast<socklen_t>(std::min<uint64_t>(bytes, sizeof address.storage));
+  const bool is_there = at != 0 && bytes >= sizeof(sa_family_t) && read_memory(at, &address.storage, address.bytes);
+  return is_there ? std::optional(address) : std::nullopt;
 }
 
 std::optional<int64_t> Tracee::position(int fd) const {

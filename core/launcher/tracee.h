@@ -2,6 +2,8 @@
 // account. Everything is read from outside, while the thread can't change it; another thread of its process can.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -10,6 +12,13 @@
 #include "foreign_journal.h"
 
 namespace tailrace::launcher {
+
+struct SocketAddress {
+  struct sockaddr_storage storage;
+  socklen_t bytes;
+
+  const struct sockaddr *get() const { return reinterpret_cast<const struct sockaddr *>(&storage); }
+};
 
 class Tracee {
  public:
@@ -26,6 +35,11 @@ class Tracee {
 
   // The file of an open descriptor, by the kernel.
   std::optional<FileName> open_file(int fd) const;
+  // The same with the name of its ends, where it is a socket. The kernel may not have those of a connection that is still
+  // being made to `target`.
+  FileName with_ends(int fd, FileName socket, const SocketAddress *target) const;
+  // The address of a socket in memory.
+  std::optional<SocketAddress> read_address(uint64_t at, uint64_t bytes) const;
   // Where the descriptor's next read or write is; none for what has no positions.
   std::optional<int64_t> position(int fd) const;
   // The name that a path has for the thread, and the file there; without a type where there is none.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+import test_sockets as sockets
 
 import tailrace
 from support import ordinary_user
@@ -25,6 +26,7 @@ BUILDS = {
     "musl": (["musl-gcc", "-O1", "-w", "-o"], "unseen.c"),
     "go": (["go", "build", "-o"], "unseen.go"),
     "ring": ([*STATIC], "raw_ring.c"),
+    "talks": ([*STATIC], "talks.c"),
 }
 C = ["static", "musl"]
 PATIENCE_S = 120.0
@@ -179,6 +181,43 @@ def test_requests_of_a_ring_made_by_system_calls_are_said_to_be_unseen(
     (row,) = tailrace.open(tmp_path / "run").coverage.to_dict("records")
     assert (row["exe"], row["cause"]) == (str(program), ledger.RING)
     assert ledger.RING in run_cli("info", tmp_path / "run").stdout
+
+
+def test_both_ends_of_sockets_are_joined(tmp_path: Path, programs: Callable[[str], Path]) -> None:
+    """As in test_sockets.py, where the program is an ordinary one."""
+    script = f"for case in {' '.join(sockets.CASES)}; do mkdir $case; (cd $case; {programs('talks')} $case); done"
+    done = run_cli("run", "--unseen=all", "-o", tmp_path / "run", "--", "sh", "-euc", script, cwd=tmp_path)
+    assert done.returncode == 0 and "nothing lost" in done.stderr, done.stderr
+    pairs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(pairs) == len(sockets.CASES) + 2
+    expected = [({a: sockets.SENT}, {b: sockets.SENT}) for a, b in pairs]
+    expected += [({b: sockets.ANSWERED}, {a: sockets.ANSWERED}) for a, b in pairs]
+    opened = tailrace.open(tmp_path / "run")
+    assert sorted(sockets.channels(opened), key=str) == sorted(expected, key=str)
+    assert (opened.processes["cause"] == "").all()
+
+
+def test_a_followed_program_talks_to_an_ordinary_one(tmp_path: Path) -> None:
+    box = static_busybox()
+    directory = prepare(tmp_path / "in")
+    server = f"""if True:
+        import socket, subprocess
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout({PATIENCE_S})
+            words = [{box!r}, "nc", "127.0.0.1", str(listener.getsockname()[1])]
+            with open("in") as source, subprocess.Popen(words, stdin=source):
+                taken, _ = listener.accept()
+                with taken, open("out", "wb") as out:
+                    while part := taken.recv(10000): out.write(part)"""
+    done = run_cli("run", "--unseen=all", "-o", tmp_path / "run", "--", sys.executable, "-c", server, cwd=directory)
+    assert done.returncode == 0 and (directory / "out").stat().st_size == 100_000, done.stderr
+    opened = tailrace.open(tmp_path / "run")
+    programs = opened.processes.set_index("pid")["exe"]
+    (channel,) = [channel for channel in sockets.channels(opened) if channel[0]]  # nothing is answered
+    assert [{programs[pid]: moved for pid, moved in side.items()} for side in channel] == [
+        {box: 100_000},
+        {os.path.realpath(sys.executable): 100_000},
+    ]
 
 
 @pytest.mark.parametrize("patterns", [{"TAILRACE_EXCLUDE": "out:/nowhere/*"}, {"TAILRACE_INCLUDE": "in:*.log"}])

@@ -19,9 +19,9 @@
 #include <sys/stat.h>
 
 #include "format/journal.h"
+#include "format/sockets.h"
 #include "session/opened_name.h"
 #include "session/path_buffer.h"
-#include "session/sockets.h"
 
 namespace tailrace {
 
@@ -96,7 +96,7 @@ OpenFile *known_file_of(int fd);
 // the file to `name`; false when it is unknown.
 bool file_opened(int fd, const Opening &opening, NamedFile &name);
 // To be called after the socket was bound or connected, which changes its name and that of all its duplicates
-// (session/sockets.h).
+// (format/sockets.h).
 void socket_changed(int fd, const struct sockaddr *target, socklen_t target_bytes);
 // The name of a datagram socket for a message to or from `other`. False when it is none.
 bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t other_bytes, NamedFile &out);

@@ -1,5 +1,5 @@
-// See session/sockets.h.
-#include "session/sockets.h"
+// See format/sockets.h.
+#include "format/sockets.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -83,7 +83,7 @@ void write_inet(Writer &out, const Address &a) {
 }
 
 // False when the address has no name.
-bool write_unix(Writer &out, const Address &a) {
+bool write_unix(Writer &out, const Address &a, string_view directory) {
   string_view name = a.unix_name();
   if (name.empty()) return false;
   if (name[0] == 0) {
@@ -93,8 +93,11 @@ bool write_unix(Writer &out, const Address &a) {
   string_view path(name.data(), strnlen(name.data(), name.size()));
   if (path[0] != '/') {
     char here[512];
-    long n = sys::getcwd(here, sizeof here);
-    if (n > 1) out << string_view(here, static_cast<size_t>(n - 1)) << '/';
+    if (directory.empty()) {
+      long n = sys::getcwd(here, sizeof here);
+      if (n > 1) directory = {here, static_cast<size_t>(n - 1)};
+    }
+    if (!directory.empty()) out << directory << '/';
     if (starts_with(path, "./")) path = slice(path, 2, path.size() - 2);
   }
   out << path;
@@ -193,12 +196,13 @@ Messages write_inet_socket(Writer &out, int fd, const Address &own, const Addres
   return own.port() == 0 ? Messages::kUnbound : Messages::kAddressed;
 }
 
-Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own, const Address &peer) {
+Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own, const Address &peer,
+                           string_view directory) {
   if (option(fd, SO_TYPE) == SOCK_DGRAM && (!own.unix_name().empty() || !peer.unix_name().empty() || !peer.bytes)) {
     out << "unix-dgram:";
-    if (!write_unix(out, own)) out << '*';
+    if (!write_unix(out, own, directory)) out << '*';
     out << kTo;
-    if (!write_unix(out, peer)) out << '*';
+    if (!write_unix(out, peer, directory)) out << '*';
     return Messages::kAddressed;
   }
   if (!peer.bytes) return Messages::kNone;
@@ -213,24 +217,26 @@ Messages write_unix_socket(Writer &out, int fd, uint64_t ino, const Address &own
   out << ']';
   // The path is that of the listening socket.
   const Address &named = peer.unix_name().empty() ? own : peer;
-  if (!named.unix_name().empty()) write_unix(out << ' ', named);
+  if (!named.unix_name().empty()) write_unix(out << ' ', named, directory);
   return Messages::kNone;
 }
 
 }  // namespace
 
-Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes) {
+Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes,
+                           string_view directory) {
   Address own, peer;
   own.read(SYS_getsockname, fd);
   int family = own.family();
   if (family != AF_INET && family != AF_INET6 && family != AF_UNIX) return Messages::kNone;
   if (!peer.read(SYS_getpeername, fd) && target) peer.copy(target, target_bytes);
-  if (family == AF_UNIX) return write_unix_socket(out, fd, ino, own, peer);
+  if (family == AF_UNIX) return write_unix_socket(out, fd, ino, own, peer, directory);
   if (peer.bytes && peer.family() != AF_INET && peer.family() != AF_INET6) peer.bytes = 0;
   return write_inet_socket(out, fd, own, peer);
 }
 
-bool write_message_name(Writer &out, string_view socket_name, const struct sockaddr *other, socklen_t other_bytes) {
+bool write_message_name(Writer &out, string_view socket_name, const struct sockaddr *other, socklen_t other_bytes,
+                        string_view directory) {
   bool inet = starts_with(socket_name, "udp");
   if (!inet && !starts_with(socket_name, "unix-dgram:")) return false;
   size_t own = 0;
@@ -245,7 +251,7 @@ bool write_message_name(Writer &out, string_view socket_name, const struct socka
   if (inet) {
     write_inet(out, a);
   } else {
-    write_unix(out, a);
+    write_unix(out, a, directory);
   }
   return !out.overflowed();
 }

@@ -13,11 +13,14 @@ namespace tailrace {
 enum class Messages : uint8_t { kNone, kAddressed, kUnbound };
 
 // Writes the name of the socket with inode `ino` behind `fd`. `target` is the address of a connection that is still being
-// made, null otherwise. Writes nothing when the kernel tells only the inode.
-Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes);
+// made, null otherwise. Relative paths are below `directory`, or if it is empty the process's. Writes nothing when the kernel
+// tells only the inode.
+Messages write_socket_name(Writer &out, int fd, uint64_t ino, const struct sockaddr *target, socklen_t target_bytes,
+                           string_view directory = {});
 
 // Writes the name for one message between the datagram socket of that name and `other`. False when the socket is of another
 // kind, or the address has no name.
-bool write_message_name(Writer &out, string_view socket_name, const struct sockaddr *other, socklen_t other_bytes);
+bool write_message_name(Writer &out, string_view socket_name, const struct sockaddr *other, socklen_t other_bytes,
+                        string_view directory = {});
 
 }  // namespace tailrace
