@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter
 
 from tailrace.analyzer.runstore.parts import ENTRY, ENTRY_PATTERN, RUNS, Entry, Part
 
@@ -19,6 +21,7 @@ Key = tuple[int, str]
 """Owner, and the name of an entry or its begin."""
 _RUN_ENDS = len(ENTRY) + 34
 """So many characters of the name of an entry are those of its run."""
+_OF_RUN = itemgetter(slice(_RUN_ENDS))
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ def in_short(error: Exception) -> str:
 
 def _without(names: dict[Part, list[str]]) -> dict[Part, set[str]]:
     """The entries of each part that don't count."""
-    runs = {(part.access.uid, name[:_RUN_ENDS]) for part, mine in names.items() for name in mine}
+    runs = set[Key]()
+    for part, mine in names.items():
+        runs.update(zip(repeat(part.access.uid), map(_OF_RUN, mine)))
     if len(runs) == sum(map(len, names.values())):
         return {}  # each run once, as nearly always
     newest: dict[Key, str] = {}

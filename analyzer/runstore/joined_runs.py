@@ -120,13 +120,17 @@ class JoinedRuns:
                 near = named & self._near()
                 used = near | (ds.field("versions") > 0) | ds.field("gone_ns").is_valid()
                 place = near
-            paths = {row["path"] for row in self._rows("files", ["path"], place)}
-            place = named | _among("path", filter(None, paths))
+            is_data = ds.field("class") == "data"
+            known = self._rows("files", ["path", "day"], place)
+            of_path = _among("path", {row["path"] for row in known if row["path"]})
             if readers:
                 used = named | (ds.field("versions") > 0)
-            wanted_rows = place & used & (ds.field("class") == "data")
+            wanted_rows = (named | of_path) & used & is_data
             # The few columns of the condition first: a part whose day has no such row is not read for the others.
-            days = {str(row["day"]) for row in self._rows("files", ["day"], wanted_rows)}
+            # Identities and paths are most of what is read: those of `known` are not read again.
+            rest = of_path & (ds.field("versions") > 0) & is_data if readers else wanted_rows
+            days = {str(row["day"]) for row in self._rows("files", ["day"], rest)}
+            days |= {str(row["day"]) for row in known} if readers else set()
             for row in self._rows("files", _FILE, _among("day", days) & wanted_rows) if days else ():
                 if (run_of(row), row["file"]) not in self._known:
                     self._known.add((run_of(row), row["file"]))

@@ -108,8 +108,11 @@ def _find(store: Store, name: str) -> list[str]:
     end = f"/{name.lstrip('/')}"
     ends: dict[str, None] = {}
     whole: dict[str, None] = {}
-    columns, is_data = ["identity", "path", "names"], ds.field("class") == "data"
-    for identity, path in store.picked("files", columns, is_data, lambda batch: _named(batch, name, end, exact)):
+    columns, place = ["identity", "path", "names"], ds.field("class") == "data"
+    if ":" not in name:  # no identity, so that they are read of the days that have the name alone
+        days = store.picked("files", ["day", *columns[1:]], place, lambda batch: _named(batch, name, end, exact, "day"))
+        place = ds.field("day").isin(pa.array(sorted({day for day, _ in days}), pa.string())) & place
+    for identity, path in store.picked("files", columns, place, lambda batch: _named(batch, name, end, exact)):
         (whole if path in exact or identity == name else ends)[identity] = None
     found = list(whole or ends)
     if not found:
@@ -117,8 +120,10 @@ def _find(store: Store, name: str) -> list[str]:
     return found
 
 
-def _named(batch: pa.RecordBatch, name: str, end: str, exact: set[str]) -> Iterator[tuple[str, str]]:
-    """(identity, name) of the rows that fit."""
+def _named(
+    batch: pa.RecordBatch, name: str, end: str, exact: set[str], column: str = "identity"
+) -> Iterator[tuple[str, str]]:
+    """(value of the column, name) of the rows that fit."""
     names = batch.column("names")
     fits = re.compile(fnmatch.translate(name))  # RE2, which Arrow has, does not know its groups
     parents = pc.list_parent_indices(names)
@@ -127,11 +132,11 @@ def _named(batch: pa.RecordBatch, name: str, end: str, exact: set[str]) -> Itera
             mine = pa.array([text is not None and bool(fits.match(text)) for text in texts.to_pylist()], pa.bool_())
         else:
             mine = pc.or_(pc.ends_with(texts, end), pc.is_in(texts, pa.array(sorted(exact))))
-        if rows is None:
+        if rows is None and column == "identity":
             mine = pc.or_(mine, pc.equal(batch.column("identity"), name))
         at = pc.indices_nonzero(pc.fill_null(mine, False))
         of = at if rows is None else pc.take(rows, at)
-        yield from zip(pc.take(batch.column("identity"), of).to_pylist(), pc.take(texts, at).to_pylist(), strict=True)
+        yield from zip(pc.take(batch.column(column), of).to_pylist(), pc.take(texts, at).to_pylist(), strict=True)
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

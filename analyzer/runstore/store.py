@@ -38,6 +38,8 @@ else:
     ds = lazy("pyarrow.dataset")
 
 _ATTEMPTS = 5
+_MOST_KEPT = 1000
+"""Files of a table whose footers are kept between two questions: of more they would take too much memory."""
 _Result = TypeVar("_Result")
 _Picked = TypeVar("_Picked", bound=Hashable)
 
@@ -173,7 +175,7 @@ class Store:
 
     def refresh(self) -> None:
         """Looks at the directory again."""
-        for name in ("current", "_looked", "_tables", "_believed"):
+        for name in ("current", "_looked", "_tables", "_believed", "_datasets"):
             self.__dict__.pop(name, None)
 
     @property
@@ -306,11 +308,20 @@ class Store:
     ) -> Iterator[tuple[ds.Dataset, set[str]]]:
         """Datasets whose rows are those of the table but for entries that don't count. leave: without these parts;
         coded: texts as codes of a dictionary."""
-        sources = [(part, out) for part, out in self.sources(table) if part not in leave]
-        yield dataset(table, [part for part, out in sources if not out], coded), set()
-        for part, out in sources:
-            if out:
-                yield dataset(table, [part], coded), out
+        key = (table, frozenset(leave), coded)
+        found = self._datasets.get(key)
+        if found is None:
+            sources = [(part, out) for part, out in self.sources(table) if part not in leave]
+            found = [(dataset(table, [part for part, out in sources if not out], coded), set[str]())]
+            found += [(dataset(table, [part], coded), out) for part, out in sources if out]
+            if len(sources) <= _MOST_KEPT:
+                self._datasets[key] = found
+        yield from found
+
+    @cached_property
+    def _datasets(self) -> dict[tuple[str, frozenset[Part], bool], list[tuple[ds.Dataset, set[str]]]]:
+        """Datasets that were made, which know the footers of the files that they read."""
+        return {}
 
     def _steady(self, reading: Callable[[], _Result]) -> _Result:
         """The result of `reading`, again where parts were merged meanwhile, and without those that are damaged."""

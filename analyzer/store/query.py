@@ -427,7 +427,8 @@ def _finished(table: pd.DataFrame, keys: Sequence[group_keys.Key], aggregates: S
     names = labels(list(out), aggregates)[len(out) :]
     out.update((name, a.finish(table, width)) for name, a in zip(names, aggregates, strict=True))
     if not keys and table.empty:  # no event matches
-        kinds = {a: "Float64" if a.is_fraction else "Int64" for a in aggregates}
-        out = {a.label: pd.array([0 if a.how in figures.ZERO else None], dtype=kinds[a]) for a in aggregates}
+        whole, fraction = pd.Int64Dtype(), pd.Float64Dtype()
+        for a in aggregates:
+            out[a.label] = pd.array([0 if a.how in figures.ZERO else None], dtype=fraction if a.is_fraction else whole)
     result: pd.DataFrame = pd.DataFrame(out).reset_index(drop=True)
     return result

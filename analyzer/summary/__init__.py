@@ -102,7 +102,9 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
 
 def _regions(run: AnalyzedRun) -> JsonObject:
     """The regions by path (model/regions.py), in the order of their first begin, with times in ms."""
-    table = regions.of(run, run.has_regions).table()
+    if not run.has_regions:
+        return {"total": 0, "rows": []}
+    table = regions.of(run).table()
     times = [name for name in table.columns if name.endswith("_ns")]
     rows = [
         {
