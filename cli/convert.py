@@ -9,6 +9,7 @@ from tailrace.analyzer.foreign import conversion
 from tailrace.analyzer.foreign.formats import titles
 from tailrace.analyzer.util.formatting import count_text
 from tailrace.cli.opening import open_run
+from tailrace.cli.options import scheduler_option
 from tailrace.errors import NotARunError, UsageError
 from tailrace.integrations.messages import say
 
@@ -17,11 +18,13 @@ from tailrace.integrations.messages import say
 @click.argument("source", type=click.Path(path_type=Path), metavar="SOURCE")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--to", type=click.Choice(["otf2"]), help="Write an OTF2 archive (for Vampir) instead of a run.")
+@scheduler_option
 def command(source: Path, directory: Path, to: str | None) -> None:
     """Write SOURCE, the trace of another tracer, as the run DIR.
 
     All commands read SOURCE itself, too, and keep what they converted in the user's cache; a run that was written by
-    `convert` is independent of both. With `--to otf2` SOURCE may be a run, too.
+    `convert` is independent of both. With `--to otf2` SOURCE may be a run, too; on a Dask scheduler the
+    workers read its events.
     """
     if not source.exists():
         raise NotARunError(f"{source}: there is no such file or directory")

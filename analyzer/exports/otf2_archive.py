@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.store import engine
 from tailrace.analyzer.store.schema import UPPER_LAYERS
 from tailrace.analyzer.util import memory
 from tailrace.analyzer.util.formatting import clean
@@ -41,7 +42,7 @@ def write(run: AnalyzedRun, directory: Path, events: int) -> None:
         ) from error
     if events * _EVENT_BYTES > memory.left() // 2:
         raise RunError(f"{run.path}: its {events:,} events take more than half of the memory that is left")
-    parts = [part() for part in run.parts(columns=_COLUMNS)]
+    parts = engine.compute(run.parts(columns=_COLUMNS))
     frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_COLUMNS)
     frame = frame.astype({name: object for name in ("host", "start", "name", "cat", "path", "dir")})
     frame["end"] = frame["ts"] + frame["span"].fillna(frame["dur"]).astype("int64")

@@ -129,6 +129,7 @@ TABLES = {
             "workflows": Column(TEXTS, "", "workflow tags", "name"),
             "managers": Column(TEXTS, "", "workflow managers with their versions", "name"),
             "nodes": Column(TEXTS, "", "hosts with traced processes", "name"),
+            "undescribed": Column(TEXTS, "", "those whose mounts nobody described", "name"),
             "kernel": _text("kernel release", "name"),
             "tailrace": _text("version of tailrace that recorded it", "name"),
             "failed": Column(FLAG, "", "whether a task, the command, or a process by a crash failed"),

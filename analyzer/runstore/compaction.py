@@ -11,9 +11,10 @@ at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tailrace.analyzer.runstore import events, parts
 from tailrace.analyzer.runstore.columns import EVENTS, TABLES, arrow_schema
 from tailrace.analyzer.runstore.entries import Current, current
 from tailrace.analyzer.runstore.parts import Access, Part
+from tailrace.analyzer.store import engine
 from tailrace.errors import RunError
 
 LARGE_BYTES = 32 << 20
@@ -49,6 +51,7 @@ def mine(access: Access) -> bool:
 def compact(store: Path) -> Done:
     """Merges this user's small parts, and removes what a killed writer or compaction left. Raises RunError, OSError."""
     done = Done()
+    store = store.absolute()  # a worker of a cluster has another working directory
     for _ in range(_ATTEMPTS):
         try:
             _compact(store, done)
@@ -66,10 +69,31 @@ def _compact(store: Path, done: Done) -> None:
         if mine(part.access) and len(known.without.get(part, ())) == len(names):
             parts.remove(part)
             done.removed += 1
-    for group in _groups(known):
-        _merge(group, known)
+    groups = list(_groups(known))
+    tasks = [partial(_merge, group, _of(group, known)) for group in groups]
+    if groups and engine.uses_dask():
+        tasks = [partial(_as_user, os.geteuid(), task) for task in tasks]
+        merges: Iterable[None] = engine.stream(tasks)
+    else:  # one after another: each may sort 64 MiB in memory
+        merges = (task() for task in tasks)
+    for group, _ in zip(groups, merges, strict=True):
         done.merged += len(group)
         done.into += 1
+
+
+def _of(group: list[Part], known: Current) -> Current:
+    """What is known of these parts."""
+    return Current(
+        {part: known.names[part] for part in group},
+        {part: known.without[part] for part in group if part in known.without},
+    )
+
+
+def _as_user(uid: int, task: Callable[[], None]) -> None:
+    """Runs a task on a worker. Raises RunError where that is another user's: parts are merged by their user alone."""
+    if os.geteuid() != uid:
+        raise RunError(f"the Dask workers run as user {os.geteuid()}, and only user {uid} can merge these runs")
+    task()
 
 
 def _groups(known: Current) -> Iterator[list[Part]]:

@@ -32,7 +32,7 @@ MOST_RUNS = 2000
 MOST_LEVELS = 64
 _FILE = ["owner", "run", "file", "identity", "path", "names", "ftype", "size_bytes", "read_bytes", "written_bytes"]
 _FILE += ["versions", "first_ns", "last_ns", "gone_ns", "day"]
-_RUN = ["owner", "run", "path", "user", "t0_ns", "day"]
+_RUN = ["owner", "run", "path", "user", "t0_ns", "day", "undescribed"]
 _PROCESS = ["owner", "run", "host", "pid", "start", "command"]
 
 Run = tuple[int, str]
@@ -294,6 +294,23 @@ class JoinedRuns:
             if other != identity and other.rsplit(":", 2)[0] == identity.rsplit(":", 2)[0]:
                 yield other
 
+    def undecided(self, identity: str) -> bool:
+        """Whether what no run wrote under this identity may be what one wrote under the same name on another host: the
+        mounts of one of the two hosts are not known, so whether they have the file system in common is not, either."""
+        if self.states(identity):
+            return False
+        host, known = _host(identity), self._described(identity)
+        for path in {row["path"] for row in self.files.get(identity, ())}:
+            for other in self.of_path.get(path, ()):
+                if _host(other) != host and self.states(other) and not (known and self._described(other)):
+                    return True
+        return False
+
+    def _described(self, identity: str) -> bool:
+        """Whether the file's host is described in all runs that used it."""
+        runs = (self.runs.get(run_of(row), {}) for row in self.files.get(identity, ()))
+        return not any(_host(identity) in (run.get("undescribed") or ()) for run in runs)
+
     def who(self, edge: Row) -> str:
         """The task, or the program and process, of an edge."""
         if edge["task"]:
@@ -312,6 +329,11 @@ class JoinedRuns:
 def _among(column: str, values: Iterable[str]) -> ds.Expression:
     """A filter on a text column; it fits nothing where there are no values."""
     return ds.field(column).isin(pa.array(sorted(values), pa.string()))
+
+
+def _host(identity: str) -> str:
+    """The host of a file; of one on a network file system its server."""
+    return identity.partition(":")[0]
 
 
 def run_of(row: Row) -> Run:

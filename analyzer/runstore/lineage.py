@@ -182,6 +182,7 @@ def _version(joined: JoinedRuns, state: State) -> file_history.Version:
         continues=None if base is None else base.number,
         writers=[_access(joined, edge) for edge in _by_time(joined.writers(state))],
         readers=[_access(joined, edge) for edge in _by_time(joined.readers(state))],
+        undecided=not state.number and joined.undecided(state.identity),
     )
 
 
@@ -285,7 +286,9 @@ class _Tree:
     def _node(self, depth: int, kind: str, node: Any, size: int | None, again: bool, more: bool, way: str) -> Node:
         joined = self._joined
         if kind == "version":
-            end = "nobody traced made it" if not node.number else "no traced writer"
+            before = "nobody traced made it"
+            before += ", or another host did" if joined.undecided(node.identity) else ""
+            end = before if not node.number else "no traced writer"
             end = "above" if again else "" if more else end if way == "w" else "not read"
             return Node(depth, "file", f"{joined.path(node.identity)}@{node.number}", end, size)
         first = _by_time(joined.moved[node])[0]

@@ -107,6 +107,7 @@ def _run(run: AnalyzedRun, m: Model, stage_table: pd.DataFrame) -> dict[str, Any
         "workflows": sorted({str(name) for name in m.who["workflow"].unique() if name}),
         "managers": _managers(run),
         "nodes": info.get("hosts"),
+        "undescribed": [] if "foreign" in meta else mounts.without_mounts(meta, map(str, _list(info.get("hosts")))),
         "kernel": meta.get("kernel"),
         "tailrace": versions.get("tailrace") if isinstance(versions, Mapping) else None,
         "failed": failed,

@@ -109,10 +109,15 @@ def _place(row: object) -> Place | None:
 def undescribed(run_json: Mapping[str, object], hosts: Iterable[str]) -> list[str]:
     """Those of the hosts that have no description with mounts, if there are several hosts at all: what of their files
     other hosts have, too, can't be told."""
+    found = set(hosts)
+    return without_mounts(run_json, found) if len(found) > 1 else []
+
+
+def without_mounts(run_json: Mapping[str, object], hosts: Iterable[str]) -> list[str]:
+    """Those of the hosts that have no description with mounts."""
     described = (one for one in descriptions(run_json) if isinstance(one.get("mounts"), list))
     known = {str(one.get("host", run_json.get("host"))) for one in described}
-    found = sorted(set(hosts))
-    return [host for host in found if host not in known] if len(found) > 1 else []
+    return [host for host in sorted(set(hosts)) if host not in known]
 
 
 def _rows_of_host(host: str, mounts: list[object]) -> list[Mount]:

@@ -125,6 +125,14 @@ def test_a_command_gives_the_same_on_a_cluster(cluster: Cluster, runs: Path, wor
     assert here.returncode == 0 and cluster.done() > before, "nothing was computed there"
 
 
+def test_events_of_an_archive_are_read_on_a_cluster(cluster: Cluster, runs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("otf2", reason="needs pip install 'tailrace[otf2]'")
+    before = cluster.done()
+    words = ["convert", "one", str(tmp_path / "archive"), "--to", "otf2", "--scheduler", cluster.address]
+    done = run_command(*words, folder=runs)
+    assert done.returncode == 0 and "120 events written" in done.stderr and cluster.done() > before, done.stderr
+
+
 def test_dasks_own_configuration_chooses(cluster: Cluster, runs: Path, tmp_path: Path) -> None:
     words = ["query", "one", "--by", "name", "--format", "json"]
     here = run_command(*words, folder=runs).stdout
@@ -201,6 +209,11 @@ def test_a_killed_worker_loses_and_doubles_no_run_of_a_store(cluster: Cluster, t
         ("edges", ["run", "file", "direction", "bytes", "first_ns"]),
     ):
         assert rows_of(tmp_path / "there", table, columns) == rows_of(tmp_path / "here", table, columns)
+    before = cluster.done()
+    merged = run_command("index", "there", "--compact", "--scheduler", cluster.address, folder=tmp_path)
+    assert "parts merged into 1" in merged.stdout and cluster.done() > before, merged.stderr
+    assert len(list(parts.rglob("[em]-*/runs.parquet"))) == 1
+    assert rows_of(tmp_path / "there", "runs", ["path"]) == rows_of(tmp_path / "here", "runs", ["path"])
     with cluster.client.as_current():
         store = tailrace.open_store(tmp_path / "there")
         sums = store.dask("edges").groupby("direction")["bytes"].sum().compute().to_dict()

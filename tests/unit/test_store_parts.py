@@ -17,6 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import tailrace
+from support import trace_writer as tw
 from tailrace.analyzer.runstore import compaction, opening, overview, parts
 from tailrace.analyzer.runstore.columns import arrow_schema
 from tailrace.analyzer.runstore.entries import current
@@ -183,6 +185,29 @@ def test_a_history_leaves_a_part_of_garbage_out(store: Path) -> None:
     with pytest.raises(QueryError, match="no run used a data file called 'x'"):
         opened.file("x")
     assert [entry.name in text for text in opened.problems] == [True]
+
+
+@pytest.mark.parametrize("mounts", [None, []], ids=["undescribed", "described"])
+def test_what_another_host_may_have_written_is_not_said_to_come_from_nowhere(
+    tmp_path: Path, mounts: list[object] | None
+) -> None:
+    parts.create(tmp_path / "store")
+    opened = Store(tmp_path / "store")
+    for host, way, call in (("a", "w", "write"), ("b", "r", "read")):
+        value = f"{1 if host == 'a' else 2}"
+        lines = [tw.host_line(host, value), tw.file_line("1", "/shared/x", ino=1)]
+        at = tw.T0_US + 1000 * int(value)
+        args = {"fhash": "1", "hhash": value, "dir": way, "size": 4, "offset": 0}
+        lines.append(tw.event(call, at, pid=7, **args))
+        data = tw.block(lines, {"host": host, "start": value})
+        meta = {"run_id": host * 32, "host": host, "mounts": mounts}
+        opened.add(tailrace.open(tw.make_run(tmp_path / host, {f"{host}-7-{value}": data}, meta)))
+    opened.refresh()
+    history = opened.file("/shared/x")
+    read = next(file for file in history.file.files if not file.written_bytes)
+    assert [version.undecided for version in read.versions] == [mounts is None]
+    ends = {node.end for node in history.file.up if node.end} if history.file.up else set()
+    assert ("nobody traced made it, or another host did" in ends) == (mounts is None), ends
 
 
 @pytest.mark.parametrize(
