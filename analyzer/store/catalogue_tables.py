@@ -117,7 +117,7 @@ def _set_latest(at: str, names: tuple[str, ...]) -> str:
 
 _PROCESS = (
     f"INSERT INTO processes (id, {', '.join(_PROCESS_COLUMNS)}) VALUES ({', '.join('?' * (len(_PROCESS_COLUMNS) + 1))})"
-    " ON CONFLICT DO UPDATE SET mono = coalesce(mono, excluded.mono),"
+    " ON CONFLICT (id) DO UPDATE SET mono = coalesce(mono, excluded.mono),"
     " t0 = min(coalesce(t0, excluded.t0), coalesce(excluded.t0, t0)),"
     " t1 = max(coalesce(t1, excluded.t1), coalesce(excluded.t1, t1)),"
     + ",".join(_set_latest(at, names) for at, names in _LATEST.items())
@@ -127,7 +127,10 @@ _CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CONTEXT_OF_BLOCK = "INSERT INTO block_contexts VALUES (?, ?)"
 _REAPED = "INSERT INTO reaped VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
 _UNTRACED = "INSERT INTO untraced VALUES (?, ?, ?, ?, ?, ?, ?)"
-_LOSS = "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+_LOSS = (
+    "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (file, process_id, cause, unit) DO UPDATE SET count = count + excluded.count"
+)
 
 
 class NotUpdatableError(Exception):
@@ -249,9 +252,9 @@ class _Filler:
         elsewhere = f"{blocks} NOT IN (SELECT id FROM gone)"
         if self._db.execute(f"SELECT 1 FROM ({of_gone}) WHERE process_id IN ({elsewhere}) LIMIT 1").fetchone():
             raise NotUpdatableError
-        rows = self._db.execute(f"DELETE FROM processes WHERE id IN ({of_gone}) RETURNING host, pid, start")
-        for row in rows.fetchall():
+        for row in self._db.execute(f"SELECT host, pid, start FROM processes WHERE id IN ({of_gone})").fetchall():
             del self._processes[row]
+        self._db.execute(f"DELETE FROM processes WHERE id IN ({of_gone})")
 
     def _trace(self, source: Source, start: int | None) -> None:
         """Adds a trace file from byte `start` on; None: a new file."""
@@ -280,8 +283,9 @@ class _Filler:
 
     def _torn_before(self, name: str, file_id: int, start: int) -> None:
         # Torn bytes are counted over the whole file each time, since a torn tail may have been completed.
-        again = "DELETE FROM losses WHERE file = ? AND unit IN ('bytes', 'files') RETURNING problem"
-        problem = max((text for (text,) in self._db.execute(again, (name,)).fetchall()), default="")
+        again = "FROM losses WHERE file = ? AND unit IN ('bytes', 'files')"
+        problem = max((text for (text,) in self._db.execute(f"SELECT problem {again}", (name,)).fetchall()), default="")
+        self._db.execute(f"DELETE {again}", (name,))
         query = "SELECT coalesce(sum(member_bytes), 0) FROM blocks WHERE file_id = ? AND offset < ?"
         (whole,) = self._db.execute(query, (file_id, start)).fetchone()
         if start > whole:
@@ -359,7 +363,8 @@ class _Filler:
         return process_id
 
     def _others(self, others: list[Source]) -> None:
-        (before,) = self._db.execute("DELETE FROM meta RETURNING json").fetchone() or ("{}",)
+        (before,) = self._db.execute("SELECT json FROM meta").fetchone() or ("{}",)
+        self._db.execute("DELETE FROM meta")
         declared_tables.clear(self._db)
         self._db.execute("DELETE FROM losses WHERE file NOT IN (SELECT file FROM files)")
         meta: Document | None = None

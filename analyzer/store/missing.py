@@ -21,7 +21,8 @@ TABLES = "CREATE TABLE manifest (file TEXT PRIMARY KEY, blocks INTEGER, place TE
 
 _LINE = (
     "INSERT INTO manifest VALUES (?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET blocks = max(coalesce(blocks, excluded.blocks), coalesce(excluded.blocks, blocks))"
+    " ON CONFLICT (file) DO UPDATE SET"
+    " blocks = max(coalesce(blocks, excluded.blocks), coalesce(excluded.blocks, blocks))"
 )
 _NUMBERED = (
     "SELECT process_id, seg, number, joined, min(file_id) AS file_id FROM blocks WHERE number IS NOT NULL"
