@@ -1,9 +1,10 @@
-"""Which functions of the C library the core asks the dynamic linker for: none that systems of glibc 2.28 lack."""
+"""What the core and the dynamic linker ask of each other: no function that systems of glibc 2.28 lack, and no data."""
 
 import re
 import subprocess
 from pathlib import Path
 
+from tailrace import _native
 from tailrace.installation import PACKAGE
 
 OLDEST = (2, 28)
@@ -38,3 +39,12 @@ def test_the_core_asks_for_newer_functions_at_run_time() -> None:
     assert "pthread_setspecific" in names or "memcpy" in names, "nothing was read"
     newer = {name: known[name] for name in names if known.get(name, OLDEST) > OLDEST}
     assert set(newer) - STATIC_BEFORE - BY_HEADERS == set(), newer
+
+
+def test_the_core_exports_its_hooks_and_its_api_and_no_data() -> None:
+    """-Bsymbolic is safe for functions alone: of an exported variable a program may have a copy of its own."""
+    exported = dynamic_symbols(PACKAGE / "lib" / "libtailrace.so", "--defined-only")
+    assert {kind for _, kind, _ in exported} == {"T"}
+    others = {symbol for _, _, symbol in exported} - {symbol for symbol, _, _ in _native.hooks()}
+    assert {symbol for symbol in others if not symbol.startswith("tailrace_")} <= {"__asan_default_options"}
+    assert "tailrace_context_enter" in others
