@@ -208,6 +208,13 @@ def is_elf(path: Path) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
+def unresolved(path: Path) -> set[str]:
+    """The symbols that no library has. A module may lack any when it is linked, as it lacks those of Python."""
+    listed = run(needed("nm", "binutils"), "-D", "--undefined-only", path)
+    names = {words[1] for words in map(str.split, listed.splitlines()) if words[0] == "U"}
+    return {name for name in names if "@" not in name and not name.startswith(("Py", "_Py"))}
+
+
 def strip(tools: Tools, wheel: Path, output: Path) -> Path:
     """The wheel with its debug information taken out, into an archive beside it."""
     folder = wheel.parent / "unpacked"
@@ -217,6 +224,8 @@ def strip(tools: Tools, wheel: Path, output: Path) -> Path:
     for path in sorted(inside.rglob("*")):
         if not path.is_file() or path.is_symlink() or not is_elf(path):
             continue
+        if names := unresolved(path):
+            sys.exit(f"wheels.py: {path} needs what no library has: {sorted(names)}")
         kept = debug / path.relative_to(inside).with_name(path.name + ".debug")
         kept.parent.mkdir(parents=True, exist_ok=True)
         run(tools.objcopy(), "--only-keep-debug", "--compress-debug-sections", path, kept)

@@ -95,6 +95,17 @@ def test_gotcha_that_cmake_found_by_a_link_is_installed_itself(tmp_path: Path) -
     assert (tmp_path / "there/libgotcha.so.2").read_text() == "the library"
 
 
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("nm") is None, reason="no compiler")
+def test_a_module_that_lacks_a_function_of_its_libraries_is_refused(wheels: ModuleType, tmp_path: Path) -> None:
+    declared = "int crc32_gzip_refl(void), PyLong_FromLong(int), puts(const char *);\n"
+    (tmp_path / "m.c").write_text(
+        declared + 'int f(void) { return crc32_gzip_refl() + PyLong_FromLong(1) + puts(""); }'
+    )
+    module = tmp_path / "m.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", module, tmp_path / "m.c"], check=True)
+    assert wheels.unresolved(module) == {"crc32_gzip_refl"}
+
+
 @pytest.fixture
 def made_wheels() -> list[Path]:
     folder = os.environ.get("TAILRACE_WHEELS")
