@@ -17,6 +17,7 @@ What that is made of, and what the commands use:
     isolation.py    steps whose exceptions end there
     messages.py     lines on stderr
     programs.py     how a module of ours is started
+    lazy_names.py   names of a package that are imported on first use
     replacing.py    functions of managers that adapters replace
     coroutines.py   the scope of a coroutine
     managers.py     the adapters that are installed (`tailrace.managers`)
@@ -26,8 +27,9 @@ What that is made of, and what the commands use:
 Nothing here depends on a workflow manager. The names are loaded on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tailrace.integrations.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from tailrace.integrations.importing import ImportedTask, ImportedWorkflow, Importer
@@ -44,15 +46,16 @@ __all__ = [
     "of_program",
     "running",
 ]
-_PLACES = {
-    "importing": ("ImportedTask", "ImportedWorkflow", "Importer"),
-    "managers": ("Manager", "of_distribution", "of_program"),
-    "workflow": ("Workflow", "running"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _PLACES.items():
-        if name in names:
-            return getattr(import_module(f"tailrace.integrations.{module}"), name)
-    raise AttributeError(f"module 'tailrace.integrations' has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "ImportedTask": "importing",
+        "ImportedWorkflow": "importing",
+        "Importer": "importing",
+        "Manager": "managers",
+        "Workflow": "workflow",
+        "of_distribution": "managers",
+        "of_program": "managers",
+        "running": "workflow",
+    },
+)

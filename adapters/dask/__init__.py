@@ -14,8 +14,9 @@
 Every worker imports this package, so everything else is imported on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tailrace.integrations.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from tailrace.dask.preload import dask_setup
@@ -27,10 +28,4 @@ if __name__ == "dask":
     # An editable installation from before adapters/modules has the folder around this package in sys.path.
     raise ImportError("the installation of tailrace is older than its source: run `pip install -e .` again")
 
-_PLACES = {"trace": "tracing", "dask_setup": "preload"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(f"tailrace.dask.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'tailrace.dask' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, {"trace": "tracing", "dask_setup": "preload"})

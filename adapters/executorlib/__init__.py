@@ -10,14 +10,7 @@
 Every worker imports this package, so the rest is imported on first use.
 """
 
-from typing import Any
+from tailrace.integrations.lazy_names import on_first_use
 
 __all__ = ["trace"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "trace":
-        from tailrace.executorlib.calls import trace
-
-        return trace
-    raise AttributeError(f"module 'tailrace.executorlib' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, {"trace": "calls"})

@@ -12,14 +12,7 @@ tasks.py      the methods of Luigi's worker that run a task and tell its state
 manager.py    for `tailrace managers`
 """
 
-from typing import Any
+from tailrace.integrations.lazy_names import on_first_use
 
 __all__ = ["trace"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "trace":
-        from tailrace.luigi.tasks import trace
-
-        return trace
-    raise AttributeError(f"module 'tailrace.luigi' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, {"trace": "tasks"})

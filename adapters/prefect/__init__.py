@@ -7,14 +7,7 @@ runs.py       what is replaced in the flow's process, and what is declared of ea
 manager.py    for `tailrace managers`
 """
 
-from typing import Any
+from tailrace.integrations.lazy_names import on_first_use
 
 __all__ = ["trace"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "trace":
-        from tailrace.prefect.runs import trace
-
-        return trace
-    raise AttributeError(f"module 'tailrace.prefect' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, {"trace": "runs"})

@@ -17,16 +17,12 @@
 A worker imports this package to unpickle TracedCall, so everything else is imported on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tailrace.integrations.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from tailrace.parsl.plugin import trace
 
 __all__ = ["trace"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "trace":
-        return import_module("tailrace.parsl.plugin").trace
-    raise AttributeError(f"module 'tailrace.parsl' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, {"trace": "plugin"})

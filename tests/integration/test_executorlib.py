@@ -1,14 +1,10 @@
 """executorlib's adapter beyond the conformance suite: map, workers that stay, lost workers, its cache."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import tailrace
-from support.harm import clean_environment
-from support.run_files import Trace
+from support.managers import only_run, run_python
 
 pytest.importorskip("executorlib", reason="needs executorlib: pip install executorlib")
 pytest.importorskip("h5py", reason="executorlib's cache needs h5py")
@@ -61,25 +57,18 @@ if __name__ == "__main__":
 def test_what_executors_do(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(PROGRAM)
 
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "flow.py", *words], cwd=tmp_path, env=clean_environment({}), capture_output=True,
-            text=True, timeout=120, check=False,
-        )  # fmt: skip
-
-    assert run().stdout == "1\n"
+    assert run_python(tmp_path, "flow.py").stdout == "1\n"
     (tmp_path / "cached-1").unlink()
-    done = run("traced")
+    done = run_python(tmp_path, "flow.py", "traced")
     assert done.stdout == "1\n206 [5]\nagain\n" and "tailrace: can't" not in done.stderr, done.stderr
     # What is sent is not what the cache knows a call by.
     assert not (tmp_path / "cached-1").exists()
-    (run_dir,) = (tmp_path / "tailrace-runs").iterdir()
-    trace, run_ = Trace(run_dir), tailrace.open(run_dir)
+    trace, run = only_run(tmp_path)
 
     for name, task in (("add-1", "add:1"), ("add-2", "add:2"), ("cached-5", "cached:2")):
         written = [event for event in trace.of(tmp_path / name) if event["args"].get("size")]
         assert trace.tags(written, "workflow", "stage", "task") == {("flow", task.partition(":")[0], task)}
-    tasks = run_.declared_tasks.set_index("task")
+    tasks = run.declared_tasks.set_index("task")
     assert tasks["status"].to_dict() == {
         "cached:1": "memoized",
         "add:1": "done",
@@ -89,5 +78,5 @@ def test_what_executors_do(tmp_path: Path) -> None:
         "lost:1": "done",
     }
     assert tasks["tries"].to_dict()["lost:1"] == 2
-    deps = {(row.task, row.dep, row.via) for row in run_.declared_deps.itertuples()}
+    deps = {(row.task, row.dep, row.via) for row in run.declared_deps.itertuples()}
     assert deps == {("total:1", "add:1", "future"), ("total:1", "add:2", "future")}

@@ -1,15 +1,11 @@
 """Luigi's adapter beyond the conformance suite: tasks that are yielded, that were done before, that are killed, and
 Luigi called by a program."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import tailrace
-from support.harm import clean_environment
-from support.run_files import Trace
+from support.managers import only_run, run_python
 
 pytest.importorskip("luigi", reason="needs Luigi: pip install luigi")
 
@@ -59,14 +55,10 @@ def test_tasks_of_a_program(tmp_path: Path, workers: int) -> None:
     (tmp_path / "given").write_text("given")
     (tmp_path / "a").mkdir()
     program = PROGRAM.replace("@WORKERS@", str(workers)).replace("@NESTED@", "True")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment({}), capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+    done = run_python(tmp_path, "-c", program)
     assert done.returncode == 0 and "tracing into" in done.stderr and "tailrace: can't" not in done.stderr, done.stderr
     assert len((tmp_path / "all").read_text()) == 2010
-    (run_dir,) = (tmp_path / "tailrace-runs").iterdir()
-    trace, run = Trace(run_dir), tailrace.open(run_dir)
+    trace, run = only_run(tmp_path)
 
     # Luigi writes to a file beside, and renames it.
     written = [event for event in trace.events if "c.part-luigi" in (event["path"] or "") and event["args"].get("size")]
@@ -92,10 +84,7 @@ def test_another_version_runs_untraced(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     change = "import luigi.worker as w\nold = w.Worker._run_task\nw.Worker._run_task = lambda self, *a: old(self, *a)\n"
     program = change + PROGRAM.replace("@WORKERS@", "1").replace("@NESTED@", "False")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment({}), capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+    done = run_python(tmp_path, "-c", program)
     said = [line for line in done.stderr.splitlines() if line.startswith("tailrace: ")]
     assert len(said) == 1 and "another _run_task" in said[0], done.stderr
     assert (tmp_path / "all").exists() and not (tmp_path / "tailrace-runs").exists()

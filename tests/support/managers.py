@@ -7,6 +7,10 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+import tailrace
+from support.harm import clean_environment
+from support.run_files import Trace
+
 SOURCE = Path(__file__).parents[2]
 _NEWEST = "import sys; print(*sys.version_info[:2])"
 
@@ -58,3 +62,17 @@ def share_tailrace(folder: Path, *modules: Path) -> dict[str, str]:
     for module in modules:
         (folder / module.name).symlink_to(module)
     return {"PYTHONPATH": str(folder)}
+
+
+def run_python(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a program of a manager with this Python, in `folder`; what it says as text."""
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=clean_environment({}), capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+
+
+def only_run(folder: Path) -> tuple[Trace, tailrace.Run]:
+    """The one run that was recorded there: its events, without tailrace's code, and what tailrace says of it."""
+    (directory,) = (folder / "tailrace-runs").iterdir()
+    return Trace(directory), tailrace.open(directory)
