@@ -102,8 +102,8 @@ def lines(found: Recovered) -> Iterator[str]:
         causes = ", ".join(f"{count} {cause}" for cause, count in found.lost.most_common())
         yield f"{count_text(lost, 'event')} in journals of processes that had ended are LOST ({causes})"
     if found.alive:
-        whose = "its last seconds are" if found.alive == 1 else "their last seconds are"
-        yield f"{count_text(found.alive, 'process', 'es')} still running: {whose} not in here"
+        who = "it has" if found.alive == 1 else "they have"
+        yield f"{count_text(found.alive, 'process', 'es')} still running: what {who} not written yet is not in here"
     yield from _not_recovered(found)
 
 

@@ -25,6 +25,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.insights.happens_before import HappensBefore
 from tailrace.analyzer.insights.inputs import Inputs
+from tailrace.analyzer.model import outcomes
 from tailrace.analyzer.model.declared_vs_observed import AWAITED, IN_TIME, NONE, WORKFLOW_OF, worst_first
 from tailrace.analyzer.util import csr
 from tailrace.analyzer.util.tabular import Tabular
@@ -40,7 +41,7 @@ class Declared(Tabular):
     """
     table: `declared_vs_observed.compare_declared` of the run, with the order that processes add.
     undeclared: its rows with status "undeclared", by bytes.
-    empty: rows with status "not observed" of consumers that ran, and saved_ns (-1 where it was not computed); the
+    empty: rows with status "not observed" of consumers that are over, and saved_ns (-1 where it was not computed); the
     largest saving first.
     together_ns: saved without any of `empty`.
     untouched: workflow, task, direction, path, state (`STATES`).
@@ -89,7 +90,7 @@ def savings(inputs: Inputs) -> tuple[pd.DataFrame, int]:
     codes, names = pd.factorize(pd.MultiIndex.from_tuples([*keys[0], *keys[1]])) if len(rows) else (np.empty(0), [])
     source, target = np.asarray(codes[: len(rows)], dtype=np.int64), np.asarray(codes[len(rows) :], dtype=np.int64)
     weight = _weights(inputs, [tuple(name) for name in names])
-    never = _never_ran(inputs.tables.get("declared_tasks"))
+    never = _never_ran(inputs.tables.get("declared_tasks")) | _unended(inputs.tables.get("outcomes"))
     carries = (rows["status"] != "not observed").to_numpy() | np.array([key in never for key in keys[1]], dtype=bool)
     empty = np.flatnonzero(~carries)
     g = csr.build(len(weight), source, target)
@@ -115,6 +116,15 @@ def _never_ran(tasks: pd.DataFrame | None) -> set[tuple[str, str]]:
         return set()
     rows = tasks[tasks["tries"] == 0]
     return set(zip(rows["workflow"], rows["task"], strict=True))
+
+
+def _unended(rows: pd.DataFrame | None) -> set[tuple[str, str]]:
+    """(workflow, task) of the tasks without a declared end, of managers that declare when tasks begin: they may read
+    yet, and what their processes recorded last may not be in the trace."""
+    if rows is None or not len(rows):
+        return set()
+    told = rows["workflow"].isin(set(rows.loc[rows["begin_ns"].notna(), "workflow"]))
+    return set(outcomes.task_keys(rows[told & rows["status"].isna()]))
 
 
 def _weights(inputs: Inputs, names: list[tuple[str, ...]]) -> Ints:

@@ -145,6 +145,11 @@ def counts(rows: pd.DataFrame) -> dict[str, int]:
     return _number(rows["status"].where(rows["status"].notna(), OPEN))
 
 
+def unended(rows: pd.DataFrame | None) -> int:
+    """How many tasks of `table` began, and have no declared end."""
+    return 0 if rows is None or not len(rows) else int((rows["status"].isna() & rows["begin_ns"].notna()).sum())
+
+
 def _number(statuses: Iterable[str]) -> dict[str, int]:
     found = Counter(statuses)
     known = {name: found.pop(name) for name in (*WORDS, OPEN) if name in found}

@@ -65,7 +65,7 @@ PART_WORDS = {
     "stream": "blocked on pipes and sockets",
     "gap": "between tasks (scheduling, queue)",
     "startup": "starting up before the first task",
-    "stop": "stopping after the last task",
+    "stop": "after the last call of a task",
 }
 UNMANAGED_GAP = "between tasks (their start, the script's own time)"
 OUTCOME_STYLES = {"failed": "bold red", "noted": "yellow"}

@@ -78,7 +78,7 @@ def test_a_process_that_outlives_its_command(
 ) -> None:
     run = run_traced.run
     during = cli(command[0], run, *command[1:])
-    assert "1 process still running: its last seconds are not in here" in during.stderr
+    assert "1 process still running: what it has not written yet is not in here" in during.stderr
     assert reads(run) == 0
     end(outliving)
     after = cli(command[0], run, *command[1:])

@@ -136,6 +136,34 @@ def dependency_without_data() -> FakeRun:
     return story.run(**declared(("a", "b", "file")))
 
 
+def test_of_a_task_without_an_end_nothing_is_said_that_it_may_still_do() -> None:
+    """Its program was killed, or runs: it may read yet, and when it was over is unknown."""
+
+    def ended(**times: int | None) -> FakeRun:
+        story = Story()
+        moment(story, 0, pid=9)
+        task(story, "a", 500, 510, writes="/a")
+        task(story, "b", 510, 520, reads="/other", writes="/b")
+        moment(story, 900, pid=9)
+        tables = declared(("a", "b", "file"))
+        rows = tables["declared_tasks"].assign(t_launch_ns=T0_NS, tries=1)
+        rows["status"] = ["done" if times[name] is not None else None for name in rows["task"]]
+        rows["t_end_ns"] = [times[name] for name in rows["task"]]
+        return story.run(**{**tables, "declared_tasks": rows})
+
+    over = insights(ended(a=T0_NS + 510 * MS, b=T0_NS + 520 * MS)).findings()
+    assert {"dependency without data", "start-up and stop"} <= {finding.kind for finding in over}
+    (title,) = (finding.title for finding in over if finding.kind == "start-up and stop")
+    assert title == "The run took 500 ms before its first task began, and 380 ms after its last one was over, of 900 ms"
+    unended = insights(ended(a=T0_NS + 510 * MS, b=None)).findings()
+    assert "dependency without data" not in {finding.kind for finding in unended}
+    (title,) = (finding.title for finding in unended if finding.kind == "start-up and stop")
+    assert title == (
+        "The run took 500 ms before its first task began, and 380 ms after the last call of a task, of 900 ms;"
+        " when the last task was over is not known, since 1 task that had begun has no declared end"
+    )
+
+
 def streaming_candidate() -> FakeRun:
     story, part = Story(), 40 << 10
     for name, stage, times, way in (("make", "m", (1, 40, 99), story.write), ("use", "u", (110, 120, 149), story.read)):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import NOTE, Match, Rule, Threshold
-from tailrace.analyzer.util.formatting import time_text
+from tailrace.analyzer.model import outcomes
+from tailrace.analyzer.util.formatting import count_text, time_text
 
 LEAST = Threshold(10, "% of the makespan")
 
@@ -16,9 +17,15 @@ def find(found: Analyses) -> Iterator[Match]:
     parts, makespan = found.critical.parts, found.inputs.makespan_ns
     startup, stop = parts["startup"], parts["stop"]
     if LEAST.reached(startup + stop, makespan):
+        open_ = outcomes.unended(found.inputs.tables.get("outcomes"))
+        last = (
+            f"the last call of a task, of {time_text(makespan)}; when the last task was over is not known, since"
+            f" {count_text(open_, 'task')} that had begun {'has' if open_ == 1 else 'have'} no declared end"
+            if open_
+            else f"its last one was over, of {time_text(makespan)}"
+        )
         yield Match(
-            title=f"The run took {time_text(startup)} before its first task began, and {time_text(stop)} after its last"
-            f" one was over, of {time_text(makespan)}",
+            title=f"The run took {time_text(startup)} before its first task began, and {time_text(stop)} after {last}",
             cost_ns=startup + stop,
         )
 
