@@ -16,7 +16,7 @@ Invariants: only the events of blocks that may hold calls of this task are read,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -116,6 +116,7 @@ class TaskProfile:
 
     status: the manager's word, or None; waits: columns of `waits.TIMES`; calls_ns: time in calls by kind
     (edge_table.KINDS), and computing: the rest of the time between its first and last call.
+    arguments: those that its manager declared, as text by name.
     requested: what it asked its manager for, of `requests.RESOURCES`; cores_used: processor time by the time between
     its first and last call, None where a process of it also ran other tasks.
     path_ns: its part of the critical path, slack_ns: how much longer it could have taken.
@@ -141,6 +142,7 @@ class TaskProfile:
     read_bytes: int
     written_bytes: int
     max_rss_bytes: int | None
+    arguments: dict[str, str]
     requested: dict[str, float]
     cores_used: float | None
     processes: list[Process]
@@ -189,6 +191,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         "children": names.linked(key, "dep", "task"),
         "t0_ns": inputs.start_ns,
         "waits": _waits(run, key),
+        "arguments": _arguments(declared),
         "requested": requests.of(run).get(key, {}),
         **_outcome(run, key),
     }
@@ -299,6 +302,12 @@ class _Names:
 
 def _declared(run: AnalyzedRun, key: tuple[str, str]) -> Row:
     return _row(run.declared_tasks, key)
+
+
+def _arguments(row: Row) -> dict[str, str]:
+    facts = row.get("annotations")
+    given = facts.get("arguments") if isinstance(facts, Mapping) else None
+    return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
 
 
 def _row(table: pd.DataFrame, key: tuple[str, str]) -> Row:

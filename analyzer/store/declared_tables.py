@@ -66,6 +66,11 @@ _TASK_KEYS = {
 }
 _INTEGERS = ("tries", "cores")
 _JSON = ("nodes", "holds", "annotations", "submitter")
+_LINKS = {
+    "declared_deps": "workflow, task, dep, via, path",
+    "declared_files": "workflow, task, direction, path, url",
+}
+"""What a task's lines may repeat."""
 _DIRECTIONS = {"inputs": "r", "outputs": "w"}
 
 
@@ -77,19 +82,24 @@ def clear(db: sqlite3.Connection) -> None:
 
 def fill(db: sqlite3.Connection, files: Iterable[Source]) -> None:
     """Adds the lines of all declared files."""
+    several = False
     for source in files:
         name = source.name
         try:
             if source.obstacle:
                 raise OSError(None, source.obstacle)
             with ownership.open_regular(source.path, _LIMIT) as file:
-                _fill_from(db, name, file)
+                several |= _fill_from(db, name, file)
         except OSError as error:
             _refuse(db, name, 0, f"the file can't be read: {error.strerror}")
+    if several:
+        for table, columns in _LINKS.items():
+            db.execute(f"DELETE FROM {table} WHERE rowid NOT IN (SELECT min(rowid) FROM {table} GROUP BY {columns})")
 
 
-def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> None:
-    number = 0
+def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> bool:
+    """Adds the lines of a file. Returns whether there may be several `task` lines of one task."""
+    number, several = 0, False
     while line := file.readline(_LINE_LIMIT):
         number += 1
         try:
@@ -97,11 +107,12 @@ def _fill_from(db: sqlite3.Connection, name: str, file: BinaryIO) -> None:
                 raise ValueError(f"the line is longer than {_LINE_LIMIT:,} bytes: it and the rest are left out")
             if line.strip():
                 memory.check_json(name, len(line))
-                _add(db, _object(line))
+                several |= _add(db, _object(line))
         except (ValueError, RecursionError, TraceError, sqlite3.Error, OverflowError) as error:
             _refuse(db, name, number, str(error))
         if len(line) == _LINE_LIMIT:
-            return
+            break
+    return several
 
 
 def _refuse(db: sqlite3.Connection, name: str, number: int, problem: str) -> None:
@@ -124,23 +135,27 @@ def _object(line: bytes) -> Document:
     return value
 
 
-def _add(db: sqlite3.Connection, value: Document) -> None:
+def _add(db: sqlite3.Connection, value: Document) -> bool:
+    """Returns whether it is a `task` line of a task that other lines were about."""
+    known = False
     if value["type"] == "workflow":
         row = (*_texts(value, "workflow", "manager", "version"), _integer(value.get("t_ns")))
         db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
     if value["type"] in _TASK_KEYS:
-        _add_task(db, value)
+        known = _add_task(db, value)
     if value["type"] == "try":
         _add_try(db, value)
     if value["type"] == "task":
         _add_links(db, value)
     if value["type"] == "wait":
         _add_waits(db, value)
+    return known and value["type"] == "task"
 
 
-def _add_task(db: sqlite3.Connection, value: Document) -> None:
+def _add_task(db: sqlite3.Connection, value: Document) -> bool:
+    """Returns whether the task had a row."""
     key = _texts(value, "workflow", "task")
-    db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key)
+    added = db.execute("INSERT OR IGNORE INTO declared_tasks (workflow, task) VALUES (?, ?)", key).rowcount
     if value["type"] == "end":
         # The last end counts: a task that was given up may still have ended well.
         db.execute("UPDATE declared_tasks SET error = NULL, result = NULL WHERE workflow = ? AND task = ?", key)
@@ -150,6 +165,7 @@ def _add_task(db: sqlite3.Connection, value: Document) -> None:
         kept = f"min(coalesce({column}, ?1), ?1)" if column == "t_launch" else "?1"
         if stored is not None:
             db.execute(f"UPDATE declared_tasks SET {column} = {kept} WHERE workflow = ?2 AND task = ?3", (stored, *key))
+    return added == 0
 
 
 def _add_try(db: sqlite3.Connection, value: Document) -> None:

@@ -6,5 +6,5 @@ MANAGER = Manager(
     title="Parsl",
     use="parsl.load(tailrace.parsl.trace(config))",
     version=of_distribution("parsl"),
-    tested=("2025.12.1", "2026.10.26"),
+    tested=("2025.12.8", "2026.10.26"),
 )

@@ -20,8 +20,9 @@ from parsl.dataflow.states import FINAL_STATES, States
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace.integrations.task_tags import tag_value
 from tailrace.integrations.workflow import Workflow
-from tailrace.parsl import task_log, waits
+from tailrace.parsl import arguments, task_log, waits
 from tailrace.parsl.executors import Handoff, shadow_submit
+from tailrace.parsl.stages import declared_stage
 from tailrace.parsl.task_outcome import status_and_error
 
 StageNamer = Callable[[TaskRecord], str | None]
@@ -29,10 +30,18 @@ RetryHandler = Callable[[Exception, TaskRecord], float]
 _NOT_RUN = ("memoized", "dep_failed")
 
 
+def _to_tell(keys: dict[str, Any]) -> int:
+    """A hash of what a task's line can tell more of once the arguments are there: they, and the files in them."""
+    told = (keys["annotations"] or {}).get("arguments") or {}
+    return hash((tuple(told.items()), tuple(file["path"] for file in keys["inputs"])))
+
+
 class TracingMemoizer(Memoizer):
     """Delegates to `inner`, declares each task of `workflow`, and passes its tags to the submit.
 
-    stage_of: a task's stage; config: `config` of the `workflow` line; on_end: called after the kernel's cleanup.
+    stage_of: a task's stage, when it is launched; early_stage_of: the same when it is submitted, before its arguments
+    are there, None where that can't be told; arguments: whether those are declared; config: `config` of the `workflow`
+    line; on_end: called after the kernel's cleanup.
     """
 
     def __init__(
@@ -42,6 +51,8 @@ class TracingMemoizer(Memoizer):
         *,
         config: dict[str, Any],
         stage_of: StageNamer,
+        early_stage_of: StageNamer | None,
+        arguments: bool,
         on_end: Callable[[], None],
     ) -> None:
         self._inner = inner
@@ -49,14 +60,18 @@ class TracingMemoizer(Memoizer):
         self._isolated, self._write = workflow.isolated, workflow.write
         self._config = config
         self._stage_of = stage_of
+        self._early_stage_of = early_stage_of
+        self._arguments = arguments
         self._on_end = on_end
         self._handoff = Handoff()
         self._kernel: DataFlowKernel | None = None
         self._waits = waits.Waits()
         self._seen_executors = 0
         self._stages_of_open_tasks: dict[int, str] = {}
+        self._declared_early: dict[int, int] = {}
+        """Of tasks that wait: `_to_tell` of their line."""
         # A task that a join body submits is launched on another thread, possibly before submit() has returned its
-        # id: the join body holds this lock during submit, and _log_task takes it.
+        # id: the join body holds this lock during submit, and _log_task takes it. It guards what is known of tasks.
         self._parents_lock = threading.RLock()
         self._parents: dict[int, str] = {}
         self._join_body = threading.local()
@@ -69,9 +84,9 @@ class TracingMemoizer(Memoizer):
             raise AttributeError(name)
         return getattr(self._inner, name)
 
-    def start(self, *, run_dir: str, config_run_dir: str) -> None:
+    def start(self, **where: str) -> None:  # versions of Parsl tell less, or more
         self.is_running = True
-        self._inner.start(run_dir=run_dir, config_run_dir=config_run_dir)
+        self._inner.start(**where)
         with self._isolated("follow what the program waits for"):
             waits.install()
         with self._isolated("declare the workflow"):
@@ -82,8 +97,9 @@ class TracingMemoizer(Memoizer):
                 manager="parsl",
                 version=parsl.__version__,
                 t_ns=time.time_ns(),
-                config={**self._config, "run_dir": run_dir},
+                config={**self._config, "run_dir": where.get("run_dir")},
             )
+            self._workflow.flush()  # so that the next one sees its name
 
     def check_memo(self, task: TaskRecord) -> Future[Any] | None:
         memoized = self._inner.check_memo(task)
@@ -129,6 +145,8 @@ class TracingMemoizer(Memoizer):
             self._waits = waits.follow(kernel)
             kernel.submit = partial(self._submit_of_kernel, kernel.submit)  # type: ignore[method-assign]
             kernel.cleanup = partial(self._cleanup_of_kernel, kernel.cleanup)  # type: ignore[method-assign]
+            for task in list(kernel.tasks.values()):
+                self._log_waiting(task)
         if len(kernel.executors) != self._seen_executors:
             self._seen_executors = len(kernel.executors)
             for executor in list(kernel.executors.values()):
@@ -145,13 +163,40 @@ class TracingMemoizer(Memoizer):
         """Writes the task's line before its first try. Returns its stage."""
         number = task["id"]
         with self._parents_lock:
+            early = self._declared_early.pop(number, None)
             stage = self._stages_of_open_tasks.get(number)
-            if stage is not None:
+            if stage is not None and early is None:
                 return stage
-            stage = self._stages_of_open_tasks[number] = self._stage(task)
+            if stage is None:
+                stage = self._stages_of_open_tasks[number] = self._stage(task, self._stage_of)
             parent = self._parents.pop(number, None)
-        self._write("task", stage=stage, **task_log.task_keys(task, parent))
+        told = self._arguments_of(task)
+        keys = task_log.task_keys(task, parent, told)
+        if early != _to_tell(keys):
+            self._write("task", stage=stage, **keys)
         return stage
+
+    def _log_waiting(self, task: TaskRecord) -> None:
+        """Writes the line of a task that waits for others: when the program is killed it was submitted all the same."""
+        number = task["id"]
+        if not task["depends"] or self._early_stage_of is None:
+            return
+        with self._parents_lock:
+            # Who launches or ends it takes this lock after the last of them is done.
+            if all(future.done() for future in task["depends"]) or number in self._stages_of_open_tasks:
+                return
+            stage = self._stages_of_open_tasks[number] = self._stage(task, self._early_stage_of)
+            parent = self._parents.get(number)
+            told = self._arguments_of(task)
+            keys = task_log.task_keys(task, parent, told)
+            self._declared_early[number] = _to_tell(keys)
+            self._write("task", stage=stage, **keys)
+
+    def _arguments_of(self, task: TaskRecord) -> dict[str, str] | None:
+        if self._arguments:
+            with self._isolated("describe a task's arguments"):
+                return arguments.of_task(task)
+        return None
 
     def _log_failed_try(self, task: TaskRecord, error: Exception) -> None:
         if isinstance(error, DependencyError):
@@ -168,6 +213,8 @@ class TracingMemoizer(Memoizer):
         )
 
     def _log_end(self, task: TaskRecord, status: str, error: str | None = None) -> None:
+        # Parsl leaves failed predecessors out of the arguments of a task that is not launched.
+        self._declared_early.pop(task["id"], None)
         self._log_task(task)
         self._stages_of_open_tasks.pop(task["id"], None)
         # A task that is pending was not launched again after its last try.
@@ -182,10 +229,10 @@ class TracingMemoizer(Memoizer):
             joins=task_log.joined_tasks(task) if task["join"] else None,
         )
 
-    def _stage(self, task: TaskRecord) -> str:
+    def _stage(self, task: TaskRecord, stage_of: StageNamer) -> str:
         stage = None
         with self._isolated("name a stage"):
-            stage = self._stage_of(task)
+            stage = stage_of(task) or declared_stage(task["func"])
         return tag_value(stage or task["func_name"])
 
     def _in_join_body(self, parent: str, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -210,6 +257,8 @@ class TracingMemoizer(Memoizer):
         with self._isolated("declare what was waited for"):
             if submission is not None:
                 self._log_waits(submission, int(future.tid))
+        with self._isolated("declare a task"):
+            self._log_waiting(future.task_record)
         return future
 
     def _log_waits(self, submission: waits.Submission, task: int) -> None:

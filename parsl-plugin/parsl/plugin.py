@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import parsl
 from parsl.config import Config
-from parsl.dataflow.memoization import BasicMemoizer
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace import context
 from tailrace import tags as tag_strings
@@ -23,8 +23,10 @@ from tailrace.errors import TagError, TailraceError
 from tailrace.integrations import environment, indexing
 from tailrace.integrations import settings as _settings
 from tailrace.integrations.workflow import Workflow, opened_run, surrounding_task, unused_name
-from tailrace.parsl import executors
-from tailrace.parsl.memoizer import TracingMemoizer
+from tailrace.parsl.manager import MANAGER
+
+if TYPE_CHECKING:
+    from tailrace.parsl.memoizer import TracingMemoizer
 
 _log = logging.getLogger("tailrace.parsl")
 
@@ -36,7 +38,7 @@ _KERNELS = ("ipykernel_launcher", "colab_kernel_launcher")
 
 NEW = "new"
 """A run directory that has to be a new one."""
-_memoizers: weakref.WeakSet[TracingMemoizer] = weakref.WeakSet()
+_memoizers: "weakref.WeakSet[TracingMemoizer]" = weakref.WeakSet()
 """Those of the workflows of this process."""
 
 StageNames = Callable[[TaskRecord], str | None] | Mapping[str, str]
@@ -51,6 +53,7 @@ def trace(
     detail: str | None = None,
     store: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
+    arguments: bool = True,
 ) -> Config:
     """A configuration like `config` whose tasks are traced: `parsl.load(trace(config))`.
 
@@ -62,12 +65,14 @@ def trace(
         that name.
     tags: further tags of every task.
     stage: a task's stage: a mapping from app names, or a callable that takes Parsl's task record. Default, also when
-        it returns None: the app's name.
+        it returns None: what `@tailrace.parsl.stage` gave the app, else the app's name.
     detail: full, totals or auto[:BYTES], as TAILRACE_DETAIL, for this process and all workers.
     store: a store of runs (docs/store.md), to which the run is added once this program has ended. Default:
         TAILRACE_STORE. In a surrounding `tailrace run` that does it, by TAILRACE_STORE.
     settings: further ones, as in `{"exclude": ["*.log"], "layers": "none"}` (docs/user-guide.md, "Settings"). They win
         over variables and over the file that TAILRACE_CONFIG names.
+    arguments: whether the arguments of each task are declared, as bounded text, without what TAILRACE_REDACT hides in
+        command lines.
 
     Changes the executors of `config` in place. Raises TagError when a tag breaks the rules, UsageError when there is no
     such setting or value. When tracing is impossible (no core, no usable directory), logs a warning and returns
@@ -79,10 +84,18 @@ def trace(
         _settings.choose({"detail": detail}, "trace()")
     _settings.choose(settings or {}, "trace()")
     try:
-        return _trace(config, run_dir, workflow or _program_name(), base_tags, _stage_namer(stage), store)
+        return _trace(config, run_dir, workflow or _program_name(), base_tags, stage, store, arguments)
     except (TailraceError, OSError) as error:
         _log.warning("tailrace: this workflow is not traced: %s", error)
-        return config
+    except Exception as error:
+        _log.warning(
+            "tailrace: this workflow is not traced: %s: %s (Parsl is %s; this tailrace was tested with %s to %s)",
+            type(error).__name__,
+            error,
+            parsl.__version__,
+            *MANAGER.tested,
+        )
+    return config
 
 
 def _trace(
@@ -90,9 +103,15 @@ def _trace(
     run_dir: str | Path | None,
     workflow: str,
     base_tags: str,
-    stage_of: Callable[[TaskRecord], str | None],
+    stage: StageNames | None,
     store: str | Path | None,
+    arguments: bool,
 ) -> Config:
+    # Here, since an older or newer Parsl may not have what these import; before anything is changed.
+    from parsl.dataflow.memoization import BasicMemoizer
+    from tailrace.parsl import executors
+    from tailrace.parsl.memoizer import TracingMemoizer
+
     library = str(environment.library_path())
     directory = _run_directory(None if run_dir == NEW else run_dir, base_tags, run_dir == NEW)
     followed = Workflow("parsl", directory, unused_name(directory, workflow), base_tags, surrounding_task())
@@ -111,7 +130,10 @@ def _trace(
         config.memoizer if config.memoizer is not None else BasicMemoizer(),
         followed,
         config=_described(config),
-        stage_of=stage_of,
+        stage_of=_stage_namer(stage),
+        # What the user's callable does with futures in the place of arguments is unknown.
+        early_stage_of=None if callable(stage) else _stage_namer(stage),
+        arguments=arguments,
         on_end=partial(followed.close, _POOLS_END_WAIT_S),
     )
     _memoizers.add(memoizer)

@@ -8,23 +8,36 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
-from functools import partial
 from typing import Any
 
-from parsl.app.bash import remote_side_bash_executor
 from parsl.app.futures import DataFuture
 from parsl.data_provider.files import File
 from parsl.dataflow.futures import AppFuture
 from parsl.dataflow.taskrecord import TaskRecord
 from tailrace.integrations.declared_log import declared_file
+from tailrace.parsl import functions
 
 _STREAMS = ("stdout", "stderr")
 _PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
+_RESOURCES = {
+    "cores": ("cores", 1),
+    "gpus": ("gpus", 1),
+    "memory": ("memory_bytes", 1 << 20),
+    "disk": ("disk_bytes", 1 << 20),
+    "running_time_min": ("time_s", 60),
+}
+"""Words of a `parsl_resource_specification` (Work Queue, TaskVine; MB there are MiB) -> the resource, its unit."""
+_LONGEST = 100
 
 
-def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
-    """The keys of a `task` line without `workflow` and `stage`. The arguments must be resolved."""
+def task_keys(record: TaskRecord, parent: str | None, arguments: dict[str, str] | None) -> dict[str, Any]:
+    """The keys of a `task` line without `workflow` and `stage`.
+
+    Files in what a predecessor returns are inputs once the arguments are resolved. arguments: those to be declared.
+    """
     kind = task_kind(record)
+    asked = requested(record)
+    facts = {name: value for name, value in (("requested", asked), ("arguments", arguments)) if value}
     return {
         "task": str(record["id"]),
         "kind": kind,
@@ -35,7 +48,37 @@ def task_keys(record: TaskRecord, parent: str | None) -> dict[str, Any]:
         "inputs": [_file_keys(file) for file in _inputs(record)],
         "outputs": [_file_keys(file) for file in _outputs(record, kind)],
         "parent": parent,
+        "cores": asked.get("cores"),
+        "gpus": asked.get("gpus"),
+        "annotations": facts or None,
     }
+
+
+def requested(record: TaskRecord) -> dict[str, Any]:
+    """The resources that a task asked for: those of docs/declared-dag.md, and the rest in its executor's words."""
+    given = {str(name): value for name, value in (record["resource_specification"] or {}).items()}
+    found: dict[str, Any] = {}
+    for name, (resource, unit) in _RESOURCES.items():
+        if (number := _number(given.get(name))) is not None:
+            found[resource] = number * unit
+            del given[name]
+    if "num_tasks" in given or "cores_per_task" in given or "gpus_per_task" in given:
+        # Of FluxExecutor: a task that runs as several processes.
+        processes = _number(given.get("num_tasks", 1)) or 1
+        for name, default in (("cores", 1), ("gpus", 0)):
+            number = processes * (_number(given.get(f"{name}_per_task", default)) or 0)
+            found |= {name: number} if number else {}
+    return {**found, **{name: _plain(value) for name, value in given.items()}}
+
+
+def _number(value: object) -> int | float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, str) and value.isdigit() else None
+
+
+def _plain(value: object) -> object:
+    return value if type(value) in _PLAIN else str(value)[:_LONGEST]
 
 
 def task_kind(record: TaskRecord) -> str:
@@ -44,7 +87,7 @@ def task_kind(record: TaskRecord) -> str:
         return "join"
     if record["kwargs"].get("_parsl_staging_inhibit"):
         return "staging"
-    return "bash" if _is_bash(record["func"]) else "python"
+    return "bash" if functions.is_bash(record["func"]) else "python"
 
 
 def joined_tasks(record: TaskRecord) -> list[str]:
@@ -57,15 +100,6 @@ def joined_tasks(record: TaskRecord) -> list[str]:
 def to_ns(time: datetime | None) -> int | None:
     """Parsl's naive local time as ns since the epoch, exact to the microsecond."""
     return None if time is None else int(time.timestamp()) * 1_000_000_000 + time.microsecond * 1000
-
-
-def _is_bash(function: Any) -> bool:
-    while function is not None:
-        if isinstance(function, partial):
-            return function.func is remote_side_bash_executor
-        # Parsl's decorators (wrap_error, timeout) set __wrapped__.
-        function = getattr(function, "__wrapped__", None)
-    return False
 
 
 def _dependencies(record: TaskRecord) -> Iterator[dict[str, str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tailrace
 from support.flux_instance import missing
 from support.run_files import Trace, read_declared
 
@@ -70,3 +71,5 @@ def test_the_tasks_of_parsls_flux_executor_have_their_tags(bindings, tmp_path):
     assert {job[:1] for (job,) in trace.tags(made, "job")} == {"ƒ"}
     ends = [line for line in read_declared(tmp_path / "run") if line["type"] == "end"]
     assert ends and {line["status"] for line in ends} == {"done"}
+    profile = tailrace.open(tmp_path / "run").task("0")
+    assert (profile.requested, profile.arguments) == ({"cores": 1}, {"text": "'hello'"})

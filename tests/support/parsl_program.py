@@ -23,7 +23,7 @@ from tailrace.parsl import trace
 
 
 @python_app
-def write_by_python(text, outputs=()):
+def write_by_python(text, outputs=(), parsl_resource_specification={}):  # noqa: B006 (Parsl takes the default)
     import os
 
     with open(outputs[0].filepath, "w") as file:
@@ -136,7 +136,8 @@ def keyword_argument(**kwargs):
 
 
 def every_kind(folder):
-    a = write_by_python("hello", outputs=[File(f"{folder}/a")])
+    asked = {"num_tasks": 1, "cores_per_task": 1} if "FluxExecutor" in parsl.dfk().executors else {}
+    a = write_by_python("hello", outputs=[File(f"{folder}/a")], parsl_resource_specification=asked)
     b = copy_by_bash(inputs=[a.outputs[0]], outputs=[File(f"{folder}/b")], stdout=f"{folder}/b.out")
     c = start_programs(inputs=[b.outputs[0]], outputs=[File(f"{folder}/c")])
     d = depend(a, inputs=[c.outputs[0]])

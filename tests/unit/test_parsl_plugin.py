@@ -2,25 +2,49 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 import pickle
 import shlex
 from datetime import datetime
 from functools import partial
+from importlib import import_module
+from operator import attrgetter
+from types import FunctionType, SimpleNamespace
 
 import pytest
 
 pytest.importorskip("parsl", reason="the plugin needs Parsl: pip install 'tailrace[parsl]'")
 
 import dill
+import parsl
+from parsl import bash_app, join_app, python_app
+from parsl.app.python import timeout
 from parsl.config import Config
 from parsl.data_provider.files import File
+from parsl.data_provider.http import in_task_transfer_wrapper
+from parsl.dataflow import memoization
+from parsl.dataflow.dflow import DataFlowKernel
 from parsl.dataflow.futures import AppFuture
+from parsl.dataflow.taskrecord import TaskRecord
 from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
 from parsl.serialize import serialize
 
 from tailrace.errors import TagError, UsageError
 from tailrace.integrations import programs
-from tailrace.parsl import call, executors, plugin, task_log, trace, waits
+from tailrace.integrations.workflow import Workflow
+from tailrace.parsl import (
+    arguments,
+    call,
+    executors,
+    functions,
+    memoizer,
+    plugin,
+    stage,
+    stages,
+    task_log,
+    trace,
+    waits,
+)
 
 
 def double(value, **kwargs):
@@ -186,7 +210,7 @@ def test_the_streams_of_a_bash_app_are_outputs(stream):
 
 
 def test_a_partial_is_no_bash_app():
-    assert not task_log._is_bash(partial(double, 1))
+    assert not functions.is_bash(partial(double, 1))
 
 
 def test_futures_of_an_untraced_or_broken_kernel_are_as_before():
@@ -243,3 +267,177 @@ def test_an_asyncio_task_is_a_line_of_its_own():
 
     asyncio.run(both())
     assert seen == {"one": [1], "two": []}
+
+
+def plain(reads, *rest, password=None):
+    return reads
+
+
+def shell(reads, inputs=()):
+    return "true"
+
+
+def staged(app):
+    """The function of the app's tasks, as Parsl submits it, and behind its in-task staging."""
+    submitted = getattr(app, "wrapped_remote_function", app.func)
+    return submitted, in_task_transfer_wrapper(submitted, File("http://host/file"), None)
+
+
+@pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
+@pytest.mark.parametrize("decorator", [python_app, bash_app, join_app])
+def test_a_stage_is_named_above_and_below_the_apps_decorator(decorator, above):
+    function = FunctionType(shell.__code__, globals(), "shell", shell.__defaults__)
+    app = stage("align")(decorator(function)) if above else decorator(stage("align")(function))
+    for submitted in staged(app):
+        assert stages.declared_stage(submitted) == "align"
+        assert stages.declared_stage(timeout(submitted, 1)) == "align"
+        assert functions.users_own(submitted) is function
+        assert functions.is_bash(submitted) == (decorator is bash_app)
+    assert stages.declared_stage(staged(decorator(shell))[0]) is None, "of another app"
+
+
+def test_two_apps_of_one_function_have_their_stages():
+    apps = [stage(name)(bash_app(shell)) for name in ("first", "second")]
+    assert [stages.declared_stage(staged(app)[0]) for app in apps] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "error"), [("", shell, TagError), (shell, shell, TagError), ("a", 3, UsageError)]
+)
+def test_what_is_no_stage_is_refused(name, on, error):
+    with pytest.raises(error, match="stage"):
+        stage(name)(on)
+
+
+def told(*args, **kwargs):
+    return arguments.of_task({"func": python_app(plain).func, "args": args, "kwargs": kwargs})
+
+
+class Careless:
+    def __repr__(self):
+        raise AssertionError("code of the user ran")
+
+
+def test_arguments_are_told_by_name_and_bounded():
+    found = told("r", 2, 2.5, key={"a": [1, [2, [3, [4]]]]}, big=10**5000, long="x" * 9**6, inputs=[1], stdout="s")
+    assert found == {
+        "reads": "'r'",
+        "rest[0]": "2",
+        "rest[1]": "2.5",
+        "key": "{'a': [1, [2, [...]]]}",
+        "big": "<int of 16610 bits>",
+        "long": "'" + "x" * 96 + "...",
+    }
+    assert told(Careless(), [Careless] * 7)["reads"] == f"<{__name__}.Careless>"
+    many = told(*range(30))
+    assert (len(many), many["..."]) == (21, "10 more")
+
+
+def test_arguments_have_no_secrets(monkeypatch):
+    token = "ghp_" + "a" * 30
+    found = told(
+        {"password": "hunter2"}, ["run", "--token", "S3"], "https://me:pw@host/", "x" * 60 + " " + token, password="p"
+    )
+    assert found["reads"] == "{'password': '[redacted]'}"
+    assert found["rest[0]"] == "['run', '--token', '[redacted]']"
+    assert found["rest[1]"] == "'https://me:[redacted]@host/'"
+    assert token[:20] not in found["rest[2]"]
+    assert found["password"] == "'[redacted]'"
+    monkeypatch.setenv(arguments.REDACT, "arguments")
+    assert told("r") is None
+    monkeypatch.setenv(arguments.REDACT, "none")
+    assert told({"password": "hunter2"}) == {"reads": "{'password': 'hunter2'}"}
+
+
+@pytest.mark.parametrize(
+    ("given", "requested"),
+    [
+        ({}, {}),
+        (None, {}),
+        ({"priority": 3}, {"priority": 3}),
+        (
+            {"cores": 2, "memory": 100, "disk": 10, "gpus": "1", "running_time_min": 2},
+            {"cores": 2, "memory_bytes": 100 << 20, "disk_bytes": 10 << 20, "gpus": 1, "time_s": 120},
+        ),
+        (
+            {"num_tasks": 4, "cores_per_task": 2, "num_nodes": 2},
+            {"cores": 8, "num_tasks": 4, "cores_per_task": 2, "num_nodes": 2},
+        ),
+        ({"num_nodes": 2, "launcher_options": "-x"}, {"num_nodes": 2, "launcher_options": "-x"}),
+    ],
+)
+def test_a_resource_specification_is_what_the_task_requested(given, requested):
+    assert task_log.requested({"resource_specification": given}) == requested
+
+
+HANDED_OVER = {
+    "parsl.config:Config": {"memoizer", "retry_handler", "executors"},
+    "parsl.dataflow.memoization:Memoizer.check_memo": {"self", "task"},
+    "parsl.dataflow.memoization:Memoizer.update_memo_result": {"self", "task", "r"},
+    "parsl.dataflow.memoization:Memoizer.update_memo_exception": {"self", "task", "e"},
+    "parsl.dataflow.memoization:Memoizer.start": {"self", "run_dir"},
+    "parsl.dataflow.memoization:Memoizer.close": {"self"},
+    "parsl.dataflow.memoization:BasicMemoizer": set(),
+    "parsl.dataflow.dflow:DataFlowKernel.submit": {"self", "func", "app_args", "app_kwargs", "join"},
+    "parsl.dataflow.dflow:DataFlowKernel.cleanup": {"self"},
+    "parsl.dataflow.dflow:DataFlowKernel.wait_for_current_tasks": {"self"},
+    "parsl.executors.base:ParslExecutor.submit": {"self", "func", "resource_specification", "args", "kwargs"},
+    "parsl.executors:HighThroughputExecutor": {"launch_cmd"},
+    "parsl.executors.flux.executor:_submit_single_job": {"flux_executor", "working_dir"},
+    "parsl.app.bash:remote_side_bash_executor": {"func"},
+    "parsl.app.app:AppBase": {"func"},
+    "parsl.dataflow.futures:AppFuture": {"task_record"},
+    "parsl.dataflow.dflow:DataFlowKernel.launch_task": {"self", "task_record"},
+}
+"""What the adapter calls, replaces or is called by, and the parameters that it needs of it."""
+RECORD = {
+    *(
+        "args",
+        "depends",
+        "dfk",
+        "executor",
+        "from_memo",
+        "func",
+        "func_name",
+        "id",
+        "join",
+        "joins",
+        "kwargs",
+        "status",
+    ),
+    *("resource_specification", "time_invoked", "time_returned", "try_id", "try_time_launched", "try_time_returned"),
+}
+
+
+@pytest.mark.parametrize("name", HANDED_OVER)
+def test_parsl_has_what_hands_tags_over(name):
+    """A Parsl in which this fails runs workflows untagged: change the adapter, and `tested` in manager.py."""
+    module, _, path = name.partition(":")
+    found = attrgetter(path)(import_module(module))
+    assert HANDED_OVER[name] <= set(inspect.signature(found).parameters)
+
+
+def test_parsls_task_records_have_what_is_declared():
+    assert set(TaskRecord.__annotations__) >= RECORD
+    launch = inspect.getsource(DataFlowKernel.launch_task)
+    assert 0 < launch.index("memoizer.check_memo(") < launch.index("executor.submit("), "on one thread, in this order"
+
+
+def test_a_parsl_that_lacks_something_runs_workflows_untraced(tmp_path, caplog, monkeypatch):
+    monkeypatch.delattr(memoization, "BasicMemoizer")
+    executor = HighThroughputExecutor(address="127.0.0.1")
+    before = executor.launch_cmd
+    config = Config(executors=[executor])
+    assert trace(config, run_dir=tmp_path / "run") is config
+    assert executor.launch_cmd == before
+    assert len(caplog.records) == 1 and f"Parsl is {parsl.__version__}" in caplog.text
+    assert "tested with 2025.12.8 to" in caplog.text
+
+
+@pytest.mark.parametrize("where", [{"run_dir": "/r"}, {"run_dir": "/r", "config_run_dir": "/", "more": "x"}])
+def test_a_memoizer_is_started_as_this_parsl_does(where):
+    started = []
+    inner = SimpleNamespace(start=lambda **given: started.append(given))
+    options = {"config": {}, "stage_of": None, "early_stage_of": None, "arguments": True, "on_end": None}
+    memoizer.TracingMemoizer(inner, Workflow("parsl", None, "w"), **options).start(**where)
+    assert started == [where]
