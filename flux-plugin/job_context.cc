@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "format/journal_place.h"
 #include "format/redaction.h"
 #include "format/settings.h"
 #include "policy.h"
@@ -204,6 +205,10 @@ bool prepare_job(flux_shell_t *shell, JobContext &job, Writer &fault, Writer &wa
   Writer clock(job.clock, sizeof job.clock);
   write_clock_reference(clock);
   clock.c_str();
+  Writer device(job.journal_device, sizeof job.journal_device);
+  int64_t bytes_read = 0;
+  if (!write_journal_device(device, bytes_read)) device.truncate(0);
+  device.c_str();
   job.untraced = flux_programs(shell);
   return true;
 }

@@ -24,6 +24,7 @@ struct JobContext {
   CString untraced;                                  // TAILRACE_UNTRACED: the flux commands
   CString modprobe, jobtap, shell_plugins, starter;  // paths of the parts for an inner instance
   char clock[64] = "";                               // TAILRACE_CLOCK of this node
+  char journal_device[128] = "";                     // TAILRACE_JOURNAL_DEVICE of this node
 };
 
 // Checks the event, completes the tags, creates the run directory. False with a sentence in `fault` when the job can't

@@ -40,6 +40,7 @@ Json task_variables(const JobContext &job, const char *tags, const flux_cmd_t *c
   add("TAILRACE_RUN", job.run.get());
   add("TAILRACE_TAGS", tags);
   add("TAILRACE_CLOCK", job.clock);
+  if (*job.journal_device) add("TAILRACE_JOURNAL_DEVICE", job.journal_device);
   add("TAILRACE_UNTRACED", job.untraced.get());
   for (const ForwardedSetting &one : kForwardedSettings) {
     const json_t *value = member(job.event.get(), one.key);

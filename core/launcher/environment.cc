@@ -34,7 +34,7 @@ bool is_file(const std::string &path) {
 
 bool is_of_a_run(string_view name) {
   return name == "TAILRACE_RUN" || name == "TAILRACE_TAGS" || name == "TAILRACE_CLOCK" || name == "TAILRACE_PROCESS" ||
-         name == "TAILRACE_MANAGED_TAGS";
+         name == "TAILRACE_JOURNAL_DEVICE" || name == "TAILRACE_MANAGED_TAGS";
 }
 
 std::string clock_reference() {
@@ -163,6 +163,10 @@ std::vector<std::pair<std::string, std::string>> trace_settings(const std::strin
   // One clock reference for all processes of this node: one pair of clock readings. It is not valid elsewhere.
   const bool is_kernels = setting_by(std::getenv("TAILRACE_CLOCK"), "TAILRACE_CLOCK") == kKernelClock;
   settings.emplace_back("TAILRACE_CLOCK", is_kernels ? kKernelClock : clock_reference());
+  char device[128];
+  Writer w(device, sizeof device);
+  int64_t bytes_read = 0;
+  if (write_journal_device(w, bytes_read)) settings.emplace_back("TAILRACE_JOURNAL_DEVICE", w.c_str());
   if (!tags.empty()) settings.emplace_back("TAILRACE_TAGS", tags);
   return settings;
 }

@@ -52,3 +52,18 @@ def test_a_container_with_the_core_and_the_journals_records_as_outside(
     done = run_traced(*container, *bound, "sh", "-c", SCRIPT, check=False)
     assert done.returncode == 137, done.stderr
     assert moved(tmp_path / "run", tmp_path) == outside
+
+
+def test_a_container_with_memory_of_its_own_that_is_killed_loses_nothing(
+    container: list[str], run_traced, tmp_path: Path
+) -> None:
+    run_traced("sh", "-c", SCRIPT, check=False)
+    outside = moved(tmp_path / "run", tmp_path)
+    for name in ("log", "sorted"):
+        (tmp_path / name).unlink()
+    shutil.rmtree(tmp_path / "run")
+    library = str(Path(environment.library_path()).parent)
+    done = run_traced(*container, "--ro-bind", library, library, "sh", "-c", SCRIPT, check=False)
+    assert done.returncode == 137, done.stderr
+    assert moved(tmp_path / "run", tmp_path) == outside
+    assert not (tmp_path / "run" / "journals").exists()

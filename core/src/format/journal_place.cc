@@ -13,8 +13,14 @@ namespace {
 
 constexpr string_view kRunPlace = "/journals/";
 
-bool is_default(string_view chosen) {
-  return chosen == kSettings[static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR)].fallback;
+string_view default_place() { return kSettings[static_cast<size_t>(Setting::TAILRACE_JOURNAL_DIR)].fallback; }
+
+bool write_device(Writer &out) {
+  struct statx s;
+  if (sys::statx(AT_FDCWD, default_place().data(), 0, STATX_TYPE, &s) < 0) return false;
+  out.number(s.stx_dev_major) << ':';
+  out.number(s.stx_dev_minor) << '@';
+  return !out.overflowed();
 }
 
 // A file of the size of a short process's journal can be made and mapped.
@@ -34,9 +40,25 @@ int try_journal(const char *path) {
 
 }  // namespace
 
+bool is_default_place(string_view chosen) { return chosen == default_place(); }
+
+bool write_journal_device(Writer &out, int64_t &bytes_read) {
+  return write_device(out) && write_boot_id(out, bytes_read) && !out.overflowed();
+}
+
+bool is_containers_own(string_view device, int64_t &bytes_read) {
+  char text[128];
+  Writer here(text, sizeof text);
+  if (device.empty() || !write_device(here) || starts_with(device, here.view())) return false;
+  const size_t at = device.rfind('@');
+  here.truncate(0);
+  return at != string_view::npos && write_boot_id(here, bytes_read) &&
+         slice(device, at + 1, device.size() - at - 1) == here.view();
+}
+
 bool write_journal_place(Writer &out, int place, string_view chosen, unsigned uid, string_view run_dir,
                          int64_t &bytes_read) {
-  if (place > 0 && !is_default(chosen)) return false;
+  if (place > 0 && !is_default_place(chosen)) return false;
   switch (place) {
     case 0: out << chosen; break;
     case 1: (out << "/run/user/").number(uid); break;

@@ -216,9 +216,23 @@ static SegmentHeader *make_in_place(uint32_t &index, uint32_t slots, Sharing sha
   return job.segment;
 }
 
+// The default place is the memory of a container, and gone when that is killed. A process may have made the container
+// itself, so each asks when it makes its first journal.
+static bool is_in_a_containers_memory() {
+  const StartEnvironment &chosen = g_session.environment;
+  if (!is_default_place(chosen[Setting::TAILRACE_JOURNAL_DIR])) return false;
+  int64_t bytes_read = 0;
+  const bool is = is_containers_own(chosen[Setting::TAILRACE_JOURNAL_DEVICE], bytes_read);
+  if (bytes_read) count_own(bytes_read, 0);
+  return is;
+}
+
 SegmentHeader *make_segment_file(uint32_t &index, uint32_t slots, Sharing sharing) {
   Session &g = g_session;
   int status = 0;
+  if (index == 0 && !g.first_segment && g.journal_place == 0 && is_in_a_containers_memory()) {
+    use_journal_place(kJournalPlaces - 1);
+  }
   SegmentHeader *made = make_in_place(index, slots, sharing, status);
   // All segments of a process are in one place.
   if (made || index > 0 || g.first_segment) return made;
