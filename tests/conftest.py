@@ -77,7 +77,7 @@ def cpp_tests() -> Path:
 
 
 def bring_up_to_date(target: str) -> Path:
-    """Configures the build directory where that was not done, and builds the target in it. One test process at a time."""
+    """Configures the build directory where that was not done, and builds the target, one test process at a time."""
     missing = [tool for tool in ("cmake", "c++") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} to build with")
