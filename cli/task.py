@@ -68,7 +68,7 @@ def _head(profile: TaskProfile) -> None:
     if profile.error:
         put(f"error: {profile.error.splitlines()[0]}", 2)
     if profile.arguments:
-        put(f"arguments: {', '.join(f'{name}={text}' for name, text in profile.arguments.items())}", 2)
+        put(f"arguments: {profile.arguments_text}", 2)
     for title, names in (("after", profile.parents), ("before", profile.children)):
         if names:
             more = f" and {len(names) - MOST} more" if len(names) > MOST else ""

@@ -43,9 +43,7 @@ def markup(profile: TaskProfile) -> str:
     ids = [(word, value) for word in ("workflow", "stage", "task") if (value := getattr(profile, word))]
     facts = [*ids, ("status", _status(profile))]
     facts += [("error", profile.error)] if profile.error else []
-    facts += [("arguments", ", ".join(f"{name}={value}" for name, value in profile.arguments.items()))] * bool(
-        profile.arguments
-    )
+    facts += [("arguments", profile.arguments_text)] if profile.arguments else []
     facts += [(word, ", ".join(names[:MOST])) for word, names in _family(profile) if names]
     facts += [("memory of its largest process", bytes_text(profile.max_rss_bytes))] if profile.max_rss_bytes else []
     parts: list[object] = [html.table(("", ""), facts)]

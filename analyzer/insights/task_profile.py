@@ -156,6 +156,11 @@ class TaskProfile:
     differences: list[Difference] = field(default_factory=list)
     slowest: list[Call] = field(default_factory=list)
 
+    @property
+    def arguments_text(self) -> str:
+        """The arguments in one line."""
+        return ", ".join(f"{name}={text}" for name, text in self.arguments.items())
+
     def __repr__(self) -> str:
         return profile_text.text(self)
 
