@@ -170,8 +170,7 @@ class TracingMemoizer(Memoizer):
             if stage is None:
                 stage = self._stages_of_open_tasks[number] = self._stage(task, self._stage_of)
             parent = self._parents.pop(number, None)
-        told = self._arguments_of(task)
-        keys = task_log.task_keys(task, parent, told)
+        keys = self._task_keys(task, parent)
         if early != _to_tell(keys):
             self._write("task", stage=stage, **keys)
         return stage
@@ -187,16 +186,16 @@ class TracingMemoizer(Memoizer):
                 return
             stage = self._stages_of_open_tasks[number] = self._stage(task, self._early_stage_of)
             parent = self._parents.get(number)
-            told = self._arguments_of(task)
-            keys = task_log.task_keys(task, parent, told)
+            keys = self._task_keys(task, parent)
             self._declared_early[number] = _to_tell(keys)
             self._write("task", stage=stage, **keys)
 
-    def _arguments_of(self, task: TaskRecord) -> dict[str, str] | None:
+    def _task_keys(self, task: TaskRecord, parent: str | None) -> dict[str, Any]:
+        told = None
         if self._arguments:
             with self._isolated("describe a task's arguments"):
-                return arguments.of_task(task)
-        return None
+                told = arguments.of_task(task)
+        return task_log.task_keys(task, parent, told)
 
     def _log_failed_try(self, task: TaskRecord, error: Exception) -> None:
         if isinstance(error, DependencyError):
