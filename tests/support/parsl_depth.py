@@ -16,9 +16,10 @@ from parsl import bash_app, python_app
 from parsl.config import Config
 from parsl.data_provider.files import File
 from parsl.dataflow.dependency_resolvers import DEEP_DEPENDENCY_RESOLVER
-from parsl.executors import HighThroughputExecutor, ThreadPoolExecutor
-from parsl.providers import LocalProvider
+from parsl.executors import ThreadPoolExecutor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.parsl_program import local_pool
 from tailrace.parsl import stage, trace
 
 
@@ -114,16 +115,7 @@ def threads(folder):
 def executor(case):
     if case == "threads":
         return ThreadPoolExecutor(label="pool", max_threads=2)
-    return HighThroughputExecutor(
-        label="pool",
-        address="127.0.0.1",
-        encrypted=False,
-        max_workers_per_node=1,
-        cores_per_worker=1e-6,
-        heartbeat_period=1,  # a dead worker is found after it
-        heartbeat_threshold=600,
-        provider=LocalProvider(init_blocks=2, max_blocks=2),
-    )
+    return local_pool(workers=1, blocks=2, threshold=600)
 
 
 def main():

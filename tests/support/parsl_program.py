@@ -211,24 +211,27 @@ def keywords(folder):
     return keyword_argument(b=1, a=2).result()
 
 
+def local_pool(workers, blocks=1, threshold=60):
+    """A HighThroughputExecutor of `blocks` blocks on this machine with so many workers each."""
+    return HighThroughputExecutor(
+        label="pool",
+        address="127.0.0.1",
+        encrypted=False,
+        max_workers_per_node=workers,
+        cores_per_worker=1e-6,
+        heartbeat_period=1,  # a dead worker is found after it
+        heartbeat_threshold=threshold,
+        provider=LocalProvider(init_blocks=blocks, max_blocks=blocks),
+    )
+
+
 def configuration(executor, folder, retries):
     if executor == "threads":
         executors = [ThreadPoolExecutor(label="pool", max_threads=4)]
     elif executor == "flux":
         executors = [FluxExecutor(working_dir=f"{folder}/flux", provider=LocalProvider())]
     else:
-        executors = [
-            HighThroughputExecutor(
-                label="pool",
-                address="127.0.0.1",
-                encrypted=False,
-                max_workers_per_node=2,
-                cores_per_worker=1e-6,
-                heartbeat_period=1,  # a dead worker is found after it
-                heartbeat_threshold=60,
-                provider=LocalProvider(init_blocks=1, max_blocks=1),
-            )
-        ]
+        executors = [local_pool(workers=2)]
     return Config(
         executors=executors, run_dir=f"{folder}/runinfo", strategy="none", strategy_period=0.2, retries=retries
     )
