@@ -8,10 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHECK(condition)                         \
-  do {                                           \
-    if (!(condition)) _exit(__LINE__ % 251 + 1); \
-  } while (0)
+#include "check.h"
 
 static char g_bytes[1000];
 

@@ -22,10 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition)                         \
-  do {                                           \
-    if (!(condition)) _exit(__LINE__ % 251 + 1); \
-  } while (0)
+#include "check.h"
 
 static char g_bytes[1000];
 
