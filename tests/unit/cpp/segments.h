@@ -37,6 +37,13 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// A test that has a trace file.
+class TraceFileTest : public ::testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  std::string trace_ = directory_ / "t.pfw.gz";
+};
+
 inline std::string read_file(const std::string &path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream all;
