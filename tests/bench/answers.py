@@ -31,7 +31,7 @@ for _ in range(int(sys.argv[3])):
     os.write(target, os.read(source, {PIECE}))
 '''
 def start(number):
-    tags = f"stage=copy{{number % 3}},task=copy-{{number}},workflow=w"
+    tags = f"stage=copy{{number % 3}},task=copy-{{number}},workflow=w,rank={{number}}"
     words = [sys.executable, "-c", copy, f"in{{number}}", f"out{{number}}", calls]
     return subprocess.Popen(words, env={{**os.environ, "TAILRACE_TAGS": tags}})
 sys.exit(max(one.wait() for one in [start(number) for number in range({TASKS})]))
@@ -47,14 +47,19 @@ QUESTIONS = (
     "query RUN --where size<4KiB --where dur>1ms --limit 10",
     "file RUN out3",
     "file RUN out3 --up",
+    "file RUN out3 --down",
     "task RUN copy-3",
     "stage RUN copy1",
     "host RUN",
+    "rank RUN 3",
     "access RUN",
+    "access RUN --by file",
     "whatif RUN --workers 4",
     "compare RUN RUN",
     "graph RUN",
     "export RUN --to wfformat -o OUT",
+    "export RUN --to prov -o OUT",
+    "export RUN --to graphml -o OUT",
     "report RUN",
     "report RUN --html OUT",
 )
