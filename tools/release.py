@@ -5,8 +5,9 @@
     python tools/release.py --dry-run        all but the wheels, into build/release; says what would refuse a release
 
 The folder has the portable wheels and their debug information (tools/wheels.py, which says what it needs), the source
-distribution, man pages, the documentation's site, the bill of materials (tools/sbom.py), the section of CHANGELOG.md,
-and SHA256SUMS over all of them. Needs `pip install -e '.[docs,release]'`.
+distribution, recipes of package managers for it (tools/recipes.py), man pages, the documentation's site, the bill of
+materials (tools/sbom.py), the section of CHANGELOG.md, and SHA256SUMS over all of them.
+Needs `pip install -e '.[docs,release]'`.
 
 The version is in core/python/tailrace/__init__.py alone. A release is refused where CHANGELOG.md has no section of that
 version with its date, where something is uncommitted, or where the version has a tag at another commit. What is made
@@ -111,7 +112,7 @@ def pack(folder: Path, archive: Path, at: int) -> None:
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         entry.mtime = at
-        entry.mode = 0o755 if entry.isdir() else 0o644
+        entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
         return entry
 
     top = archive.name.removesuffix(".tar.gz")
@@ -153,6 +154,9 @@ def make(folder: Path, version: str, wheels: Sequence[str] | None) -> None:
     run(sys.executable, "-m", "build", "--sdist", "--outdir", folder)
     if not (folder / f"tailrace-{version}.tar.gz").exists():
         fail(f"the build made no tailrace-{version}.tar.gz in {folder}: it takes the version from another place")
+    with tempfile.TemporaryDirectory() as recipes:
+        run(sys.executable, TOOLS / "recipes.py", folder / f"tailrace-{version}.tar.gz", recipes)
+        pack(Path(recipes), folder / f"tailrace-{version}-recipes.tar.gz", int(git(ROOT, "log", "-1", "--format=%ct")))
     if wheels is not None:
         run(sys.executable, TOOLS / "wheels.py", "--output", folder, *wheels)
     write_sums(folder)

@@ -1,6 +1,6 @@
 # Finds libgotcha.so.2: an installed package (find_package, a module's library path), else the copy inside the `dftracer` wheel,
-# which is downloaded from the package index: one version, each file by its hash. Without it everything works but attaching and
-# RTLD_DEEPBIND.
+# which is downloaded from the package index unless TAILRACE_GOTCHA_DOWNLOAD is off: one version, each file by its hash. Without it
+# everything works but attaching and RTLD_DEEPBIND.
 # Sets TAILRACE_GOTCHA_LIBRARY (path, or empty) and TAILRACE_GOTCHA_ORIGIN (for people).
 set(TAILRACE_GOTCHA_LIBRARY "")
 set(TAILRACE_GOTCHA_ORIGIN "")
@@ -20,6 +20,10 @@ if(TAILRACE_GOTCHA_INSTALLED)
   return()
 endif()
 
+if(DEFINED TAILRACE_GOTCHA_DOWNLOAD AND NOT TAILRACE_GOTCHA_DOWNLOAD)
+  message(STATUS "tailrace: no GOTCHA: none is installed, and TAILRACE_GOTCHA_DOWNLOAD is off")
+  return()
+endif()
 find_package(Python 3.10 COMPONENTS Interpreter QUIET)
 if(NOT Python_FOUND)
   message(STATUS "tailrace: no GOTCHA (neither the package nor a Python to get it with)")

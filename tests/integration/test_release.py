@@ -35,7 +35,7 @@ def test_a_dry_run_makes_all_but_the_wheels(tmp_path: Path) -> None:
     assert f"tailrace {version} is in {tmp_path}" in said
     step("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    kinds = (".tar.gz", "-man.tar.gz", "-docs.tar.gz", ".cdx.json", "-notes.md")
+    kinds = (".tar.gz", "-recipes.tar.gz", "-man.tar.gz", "-docs.tar.gz", ".cdx.json", "-notes.md")
     assert names == {f"tailrace-{version}{kind}" for kind in kinds} | {"SHA256SUMS"}
     with tarfile.open(tmp_path / f"tailrace-{version}-man.tar.gz") as pages:
         assert f"tailrace-{version}-man/man1/tailrace-run.1" in pages.getnames()

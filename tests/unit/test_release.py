@@ -182,7 +182,7 @@ def test_the_release_that_was_made_is_whole(made: Path) -> None:
     version = tailrace.__version__
     listed = dict(line.split("  ")[::-1] for line in (made / "SHA256SUMS").read_text().splitlines())
     assert {name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in listed} == listed
-    kinds = (".tar.gz", "-man.tar.gz", "-docs.tar.gz", ".cdx.json", "-notes.md")
+    kinds = (".tar.gz", "-recipes.tar.gz", "-man.tar.gz", "-docs.tar.gz", ".cdx.json", "-notes.md")
     assert {f"tailrace-{version}{kind}" for kind in kinds} <= set(listed)
     wheels = {name for name in listed if name.endswith(".whl")}
     assert len(wheels) == 6, wheels
