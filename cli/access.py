@@ -32,7 +32,10 @@ def command(directory: Path, by: str, form: str, strict: bool) -> None:
 
     Printed are, of files of data, sizes of reads and writes, the order of their offsets (consecutive, sequential,
     strided, random), bytes that were moved again or that several tasks used; then metadata calls, seeks, opens and
-    flushes; and how even tasks and ranks are. It is the same under `--detail totals`, but for the alignment of calls.
+    flushes; and how even tasks and ranks are.
+
+    A call touches a block more than it needs where it begins inside of one and the call before ended elsewhere; the
+    block is what the file's file system prefers to move at a time. All is the same under `--detail totals`.
     """
     found = open_run(directory, strict).accesses(by)
     if form == "json":
@@ -88,8 +91,10 @@ def _data(row: dict[str, Any], indent: int) -> None:
         notes.append(f"{bytes_text(row['again_bytes'])} moved again by the same task")
     if row["shared_bytes"]:
         notes.append(f"{bytes_text(row['shared_bytes'])} that another task used, too")
-    if row["placed"]:
-        notes.append(f"{percent_text(row['placed'] - row['unaligned'], row['placed'])} begin at a block of 4 KiB")
+    notes += [
+        f"{percent_text(unaligned, placed)} touch a block of {bytes_text(block)} more than they need"
+        for block, (placed, unaligned) in sorted(row["blocks"].items())
+    ]
     if row["gap_ns"]:
         notes.append(f"{time_text(row['gap_ns'])} between two calls")
     if notes:

@@ -14,7 +14,8 @@ from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from tailrace.analyzer.insights.file_history import Access, Copy, File, FileHistory, Node, Version
+    from tailrace.analyzer.insights.file_history import Access, File, FileHistory, Node, Version
+    from tailrace.analyzer.insights.present_files import Copy
     from tailrace.analyzer.runstore.lineage import Stale
 
 MOST = 20
@@ -118,6 +119,11 @@ def _file(file: File, first_ns: int | None) -> None:
     put(
         f"{file.kind or 'no data'}, {file.type or 'unknown type'}, {bytes_text(file.size)}, identity {file.identity}", 2
     )
+    if file.block_bytes is not None:
+        sides = " and ".join(
+            f"{crossing:,} of {count_text(placed, way)}" for way, (placed, crossing) in file.unaligned.items()
+        )
+        put(f"block of {bytes_text(file.block_bytes)}: {sides} touch one more than they need", 2)
     if others := [name for name in file.names if name != file.path]:
         put(f"also called {', '.join(others)}", 2)
     if file.born_ns is not None:

@@ -30,7 +30,7 @@ from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
-VERSION = 10
+VERSION = 11
 """Of the result of event_fold.py: a table of another version is rebuilt."""
 _VERSION_ROW = "version"
 

@@ -12,7 +12,8 @@ A `Partial` holds long integer tables; its size is bounded by the numbers of act
     busy     (who, kind, start, end): when the actor was inside calls of a kind (`KINDS`)
     counts   (who, kind): calls and bytes, including those of unknown files; buffered_calls: on the C library's
              streams, of which most stay in the process
-    patterns (who, file, direction): `PATTERN_SUMS`: in which order of offsets its calls came
+    patterns (who, file, direction): `PATTERN_HOWS`: in which order of offsets its calls came, and how they lie to the
+             file's blocks
     sizes    (who, file, direction, bits): calls that moved a number of bytes of so many binary digits
     functions  (who, kind, cat, name): calls, failed, bytes, time_ns (sum over the calls), also those of upper layers
     lengths  (kind, cat, name, range): calls of the whole run that moved bytes, by how many each moved, in ranges
@@ -76,10 +77,17 @@ file (copy_file_range, sendfile); accesses that began before the end of the one 
 the last one ended, -1 where no offset is known."""
 PATTERN_SUMS = ["calls", "consecutive", "strided", "backward", "placed", "unaligned", "opens", "seeks"]
 """Calls of an actor on a file in a direction: all; that began where the one before ended; as far from the one before as
-that one from its own, and not consecutive; before the end of the one before. placed: whose offset the trace has (not
-those in lines of totals); unaligned: of these, at an offset that is no multiple of a page. opens,
-seeks: of the file, in rows of direction `META`. The first call on a file, and the first in a partition of events, are
-in none of the orders."""
+that one from its own, and not consecutive; before the end of the one before. placed: that moved bytes at a known offset
+of a file whose block is known (st_blksize); unaligned: of these, that touch a block more than as many bytes at the
+begin of one, and are not consecutive. opens, seeks: of the file, in rows of direction `META`. The first call on a file,
+and the first in a partition of events, are in none of the orders."""
+PATTERN_HOWS: dict[str, np.ufunc] = {
+    **dict.fromkeys(PATTERN_SUMS, np.add),
+    "least_block": np.minimum,
+    "most_block": np.maximum,
+}
+"""How the columns of patterns are combined. least_block, most_block: of the placed calls' file, bytes: where these are
+not one number, its calls are not placed by one."""
 FUNCTION = ["kind", "cat", "name"]
 FUNCTION_SUMS = ["calls", "failed", "bytes", "time_ns"]
 LENGTH_SUMS: dict[str, np.ufunc] = {"calls": np.add, "least": np.minimum, "most": np.maximum}
@@ -167,7 +175,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
         times=times,
         busy=intervals.cap(busy, MAX_BUSY)[0],
         counts=sum_counts(pd.concat(counts, ignore_index=True)),
-        patterns=summed(pd.concat(patterns, ignore_index=True), BURST_KEY, dict.fromkeys(PATTERN_SUMS, np.add)),
+        patterns=summed(pd.concat(patterns, ignore_index=True), BURST_KEY, PATTERN_HOWS),
         sizes=summed(pd.concat(sizes, ignore_index=True), [*BURST_KEY, "bits"], {"calls": np.add}),
         functions=summed(
             pd.concat(functions, ignore_index=True), ["who", *FUNCTION], dict.fromkeys(FUNCTION_SUMS, np.add)

@@ -80,6 +80,7 @@ TEXTS = (
 )
 NUMBERS = {
     **dict.fromkeys(("ts", "dur", "size", "count", "ret", "errno", "flags", "prot", "followed"), 0),
+    **dict.fromkeys(("placed", "unaligned", "blksize"), 0),
     **dict.fromkeys(("pid", "tid", "offset", "span", "last"), -1),
     "calls": 1,
 }
@@ -90,7 +91,8 @@ POSSIBLE = {
     "offset": (-1, 2**62),
     **dict.fromkeys(("span", "last"), (-1, 2**60)),
     **dict.fromkeys(("size", "count"), (0, 2**50)),
-    **dict.fromkeys(("calls", "followed"), (0, 2**31)),
+    **dict.fromkeys(("calls", "followed", "placed", "unaligned"), (0, 2**31)),
+    "blksize": (0, 2**40),
 }
 """The possible values (ns, bytes). Values of a damaged trace are clamped before aggregation, or sums would wrap
 around."""

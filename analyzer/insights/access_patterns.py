@@ -3,8 +3,12 @@ rank, host or file.
 
     edge table (patterns, sizes, functions, bursts, extents) -> by group and direction -> Accesses
 
-Reads no events, so it is the same under `--detail totals`, but for the alignment of single calls. Files of data alone
-count, but for metadata calls, which are the group's on all files.
+Reads no events, so it is the same under `--detail totals`. Files of data alone count, but for metadata calls, which are
+the group's on all files.
+
+Alignment is to the block of the file: what its file system prefers to move at a time (st_blksize, stat(2)). A call is
+*unaligned* where it touches a block more than as many bytes would at the begin of one, and does not go on where the one
+before ended. Where no block is known (other tracers, older traces) nothing is said.
 
 The words for an order of offsets are Darshan's (Carns et al. 2011): *consecutive* calls begin where the one before
 ended, *sequential* ones behind it. *Strided* is a sequential or backward call that is as far from the one before as
@@ -59,7 +63,8 @@ class Accesses:
         calls and those of unknown order), backward (of the strided and random ones, those to a smaller offset), pattern
         (the order of most calls), again_bytes (moved more than once by one task), shared_bytes (of ranges that another
         task of the group used before), time_ns (in which a call was running), gap_ns (mean time between two calls of a
-        burst), placed, unaligned (calls whose offset is in the trace; of these, at no multiple of 4 KiB).
+        burst), placed, unaligned (calls at a known offset of a file with a known block; of these, that touch one more
+        than they need), blocks (dict: bytes of a block -> [placed, unaligned]).
     metadata: a row for each group: group, calls, data_calls, files, time_ns, span_ns (from its first call to its last),
         opens, unused_opens (of a file of which the process moved nothing), seeks, useless_seeks (at least; more than
         accesses that go elsewhere), flushes, flush_ns.
@@ -159,7 +164,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     out["mean_bytes"] = out["bytes"] / np.maximum(out["calls"], 1)
     uses = _of_uses(inputs, bursts, m.table.patterns)
     at = _places(_pair(uses["file"].to_numpy() if by_file else group[uses["who"].to_numpy()], uses["dir"]), keys)
-    sums = {name: _sums(at, uses[name].to_numpy(), count) for name in edge_table.PATTERN_SUMS[1:6]}
+    sums = {name: _sums(at, uses[name].to_numpy(), count) for name in edge_table.PATTERN_SUMS[1:4]}
     firsts = _sums(at, np.ones(len(uses), dtype=np.int64), count)
     sizes = _of_uses(inputs, bursts, m.table.sizes)
     at = _places(_pair(sizes["file"].to_numpy() if by_file else group[sizes["who"].to_numpy()], sizes["dir"]), keys)
@@ -178,9 +183,23 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     calls = out["calls"].to_numpy() - np.bincount(place[called], minlength=count)
     idle = np.maximum(_sums(running, span.to_numpy()[moved], count) - busy, 0)
     out["gap_ns"] = np.where(calls > 0, idle / np.maximum(calls, 1), 0).astype(np.int64)
-    out["placed"], out["unaligned"] = sums["placed"], sums["unaligned"]
+    uses = uses[(uses["placed"] > 0) & (uses["least_block"] == uses["most_block"])]
+    at = _places(_pair(uses["file"].to_numpy() if by_file else group[uses["who"].to_numpy()], uses["dir"]), keys)
+    out["blocks"] = pd.Series(_blocks(at, uses, count), dtype=object)
+    for place_of, name in enumerate(("placed", "unaligned")):
+        out[name] = [sum(pair[place_of] for pair in row.values()) for row in out["blocks"]]
     result: pd.DataFrame = out.sort_values(["bytes", "calls"], ascending=False, kind="stable", ignore_index=True)
     return result
+
+
+def _blocks(group: Ints, uses: pd.DataFrame, count: int) -> list[dict[int, list[int]]]:
+    """By group: bytes of a block -> placed and unaligned calls."""
+    found: list[dict[int, list[int]]] = [{} for _ in range(count)]
+    sums = uses.assign(group=group).groupby(["group", "most_block"])[["placed", "unaligned"]].sum().reset_index()
+    for place, block, placed, unaligned in sums.itertuples(index=False):
+        if place >= 0:
+            found[int(place)][int(block)] = [int(placed), int(unaligned)]
+    return found
 
 
 def _add_orders(out: pd.DataFrame, sums: dict[str, Ints], firsts: Ints) -> None:

@@ -1,5 +1,5 @@
 """What it costs which functions are called, and how ranks and processes share the work: flushes, seeks, stream buffers,
-files that several processes write at once, MPI-IO without collective calls, ranks that lag, calls across pages.
+files that several processes write at once, MPI-IO without collective calls, ranks that lag, calls across blocks.
 
     functions, patterns and bursts of the edge table -> by stage -> tables, the largest cost first
 
@@ -244,8 +244,8 @@ def ranks(inputs: Inputs) -> pd.DataFrame:
 
 
 def misaligned(inputs: Inputs) -> pd.DataFrame:
-    """stage, path (with most), files, calls, unaligned, bytes (a page for each of these): calls of a page or more that
-    begin inside of a page, in files on network file systems. Calls in lines of totals are not known."""
+    """stage, path (with most), files, calls, unaligned, block_bytes, bytes (at most what unaligned calls move more: a
+    block each, or as much as such a call moves): of files on network file systems whose block is known."""
     m = inputs.m
     rows = m.table.patterns
     names = m.table.files["file"].astype(str).to_numpy()
@@ -255,13 +255,12 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
     if bursts.empty:
         return _largest([])
     sums = bursts.groupby(edge_table.BURST_KEY)[["calls", "bytes"]].sum().reset_index()
-    large = sums[sums["bytes"] >= FLOOR_BYTES * sums["calls"]].merge(
-        rows[[*edge_table.BURST_KEY, "placed", "unaligned"]], on=edge_table.BURST_KEY
-    )
-    large = large[large["unaligned"] > UNALIGNED_SHARE * large["placed"]]
+    rows = rows[(rows["least_block"] == rows["most_block"]) & (rows["unaligned"] > UNALIGNED_SHARE * rows["placed"])]
+    found = sums.merge(rows[[*edge_table.BURST_KEY, "placed", "unaligned", "most_block"]], on=edge_table.BURST_KEY)
+    found["more"] = found["unaligned"] * np.minimum(found["most_block"], found["bytes"] // found["calls"].clip(1))
     group = stage_of_who(inputs)
     table = []
-    for stage, mine in large.groupby(group[large["who"].to_numpy()]):
+    for (stage, block), mine in found.groupby([group[found["who"].to_numpy()], "most_block"]):
         top = mine.loc[mine["unaligned"].idxmax()]
         table.append(
             {
@@ -270,7 +269,8 @@ def misaligned(inputs: Inputs) -> pd.DataFrame:
                 "files": int(mine["file"].nunique()),
                 "calls": int(mine["placed"].sum()),
                 "unaligned": int(mine["unaligned"].sum()),
-                "bytes": int(mine["unaligned"].sum()) * FLOOR_BYTES,
+                "block_bytes": int(str(block)),
+                "bytes": int(mine["more"].sum()),
                 "gain_ns": 0,
                 "stage_code": int(str(stage)),
             }

@@ -16,12 +16,9 @@ tasks may be deeper than Python's recursion. A node that comes again is named, a
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -30,6 +27,8 @@ from tailrace.analyzer.edges import edge_table, file_classes, identities
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import history_text
+from tailrace.analyzer.insights.command_lines import commands
+from tailrace.analyzer.insights.present_files import Copy, PresentFiles
 from tailrace.analyzer.model import dataflow, undecided
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
@@ -52,8 +51,6 @@ PATTERNS = {
 RANDOM_SHARE = 0.1
 MOST_RANGES = 64
 """Byte ranges that are listed of an access; the edge table keeps no more of a burst."""
-HASHED_SLACK_NS = 20_000_000
-"""Tolerance for times of modification, whose clock ticks every 4 or 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +96,11 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """The file on this machine now. state: same (as the run left it), changed, gone, another (of this name),
-    unreadable; sha256 is known for the first two."""
-
-    state: str
-    size: int | None = None
-    sha256: str | None = None
-
-
-@dataclass(frozen=True)
 class File:
     """One identity. gone_ns: when its last name was removed; lived_ns: from its first write, or first use, to its last
-    use; size: the end of the last known byte."""
+    use; size: the end of the last known byte. block_bytes: what its file system prefers to move at a time (st_blksize),
+    None where that is not known, or changed; unaligned: read, write -> calls at known offsets, and those of them that
+    touch a block more than they need (access_patterns.py)."""
 
     identity: str
     path: str
@@ -127,6 +116,8 @@ class File:
     written_bytes: int
     versions: list[Version]
     now: Copy | None = None
+    block_bytes: int | None = None
+    unaligned: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ def file_history(
     cwd = run.meta.get("cwd")
     codes = _codes(m, name, FileNames(m.table, cwd if isinstance(cwd, str) else "", unmet))
     book = _Book(m, codes)
-    hashes = _Hashes(m) if hashed else None
+    hashes = PresentFiles(m) if hashed else None
     first = run.info().get("t0_ns")
     return FileHistory(
         name,
@@ -231,7 +222,7 @@ class _Book:
         self._commands = commands(m)
         self._actors: dict[int, tuple[Row, str]] = {}
 
-    def file(self, code: int, hashes: _Hashes | None) -> File:
+    def file(self, code: int, hashes: PresentFiles | None) -> File:
         m = self._m
         bursts = self._bursts[self._bursts["file"] == code]
         writes = bursts["dir"] == edge_table.WRITE
@@ -261,6 +252,7 @@ class _Book:
             written_bytes=int(bursts["bytes"][writes].sum()),
             versions=found,
             now=None if hashes is None else hashes.of(code),
+            **_alignment(m, code),
         )
 
     def _version(self, at: int) -> Version:
@@ -358,15 +350,6 @@ def row_of(table: pd.DataFrame, at: Any) -> Row:
     return {name: table[name].iat[at] for name in table.columns}
 
 
-def commands(m: Model) -> dict[processes.Process, list[str]]:
-    """The command line of each process, where it is known."""
-    table = m.processes
-    if "argv" not in table or not len(table):
-        return {}
-    found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
-    return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
-
-
 def actor_name(m: Model, who: Row) -> str:
     """The task of an actor with its stage, or its program and process."""
     if who["task"]:
@@ -375,61 +358,19 @@ def actor_name(m: Model, who: Row) -> str:
     return f"{program} {processes.names(pd.DataFrame([dict(who)]))[0]}"
 
 
-# --- what still exists -----------------------------------------------------------------------------------------------
+class _Alignment(TypedDict):
+    block_bytes: int | None
+    unaligned: dict[str, list[int]]
 
 
-class _Hashes:
-    """The files of a model as they are on this machine now, each read once."""
-
-    def __init__(self, m: Model) -> None:
-        self._m = m
-        self._known: dict[int, Copy] = {}
-
-    def of(self, code: int) -> Copy:
-        if code not in self._known:
-            self._known[code] = self._look(code)
-        return self._known[code]
-
-    def _look(self, code: int) -> Copy:
-        m = self._m
-        path, identity = str(m.paths[code]), str(m.table.files["file"].iat[code])
-        writes = (m.bursts["file"].to_numpy() == code) & (m.bursts["dir"].to_numpy() == edge_table.WRITE)
-        last = int(m.bursts["last_ns"].to_numpy()[writes].max()) if writes.any() else None
-        try:
-            with open(path, "rb", opener=_plain_file) as file:
-                now = os.fstat(file.fileno())
-                if not stat.S_ISREG(now.st_mode) or not _is_same(identity, now):
-                    return Copy("another", now.st_size)
-                digest = _digest(file)
-        except FileNotFoundError:
-            return Copy("gone")
-        except OSError:
-            return Copy("unreadable")
-        used = self._last_use(code)
-        same = now.st_mtime_ns <= (last if last is not None else used) + HASHED_SLACK_NS
-        return Copy("same" if same else "changed", now.st_size, digest)
-
-    def _last_use(self, code: int) -> int:
-        last = self._m.bursts["last_ns"].to_numpy()[self._m.bursts["file"].to_numpy() == code]
-        return int(last.max()) if len(last) else 0
-
-
-def _plain_file(path: str, flags: int) -> int:
-    # Neither waits for a pipe's writer nor follows a link that took the file's place.
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-
-def _digest(file: Any) -> str:
-    found = hashlib.sha256()
-    while data := file.read(1 << 20):
-        found.update(data)
-    return found.hexdigest()
-
-
-def _is_same(identity: str, now: os.stat_result) -> bool:
-    """Whether the inode in an identity is the file's; True where the identity has none (other tracers)."""
-    parts = identities.raw(identity).split(":")
-    return not (len(parts) >= 3 and parts[-2].isdigit()) or int(parts[-2]) == now.st_ino
+def _alignment(m: Model, code: int) -> _Alignment:
+    rows = m.table.patterns[(m.table.patterns["file"] == code) & (m.table.patterns["placed"] > 0)]
+    blocks = {int(one) for name in ("least_block", "most_block") for one in rows[name]}
+    if len(blocks) != 1:
+        return {"block_bytes": None, "unaligned": {}}
+    sums = rows.groupby("dir")[["placed", "unaligned"]].sum()
+    found = {edge_table.KINDS[int(str(way))]: [int(one) for one in row] for way, row in sums.iterrows()}
+    return {"block_bytes": blocks.pop(), "unaligned": found}
 
 
 # --- the trees -------------------------------------------------------------------------------------------------------
@@ -463,7 +404,7 @@ def walk(
 class _Tree:
     """Versions and activities, and which leads to which."""
 
-    def __init__(self, m: Model, hashes: _Hashes | None) -> None:
+    def __init__(self, m: Model, hashes: PresentFiles | None) -> None:
         self._m, self._hashes, self._undecided = m, hashes, undecided.files(m)
         self._code, self._activities = dataflow.activities(m, "task")
         data = m.classed(dataflow.DEFAULT_CLASSES)

@@ -26,7 +26,8 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import insights, profile_text
-from tailrace.analyzer.insights.file_history import commands, row_of
+from tailrace.analyzer.insights.command_lines import commands
+from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
 from tailrace.analyzer.model import dataflow, outcomes, requests, waits
 from tailrace.analyzer.store import engine, processes

@@ -72,6 +72,7 @@ COLUMNS = (
     Column("path", TEXT, True, "", "absolute name of the file; null for a call without one"),
     Column("file", TEXT, True, "", "identity of the file, the same under all its names; null when no file was there"),
     Column("ftype", TEXT, True, "", "reg, dir, lnk, chr, blk, fifo, sock, anon, or none: no file was there"),
+    Column("blksize", INT64, True, "bytes", "what the file system prefers to move of the file at a time (st_blksize)"),
     Column("path2", TEXT, True, "", "second file of a two-path or two-descriptor call"),
     Column("file2", TEXT, True, "", "its identity"),
     Column("object", TEXT, True, "", "dataset in the file, /group/name, or its attribute, /group/name@attribute"),
@@ -104,6 +105,8 @@ COLUMNS = (
     Column("span", INT64, True, "ns", "totals: from the begin of the first call to the end of the last one"),
     Column("last", INT64, True, "ns", "totals: from the begin of the first call to the begin of the last one"),
     Column("followed", INT64, True, "", "totals: calls that began where the one before on this file ended"),
+    Column("placed", INT64, True, "", "totals: calls at a known offset of a file with a known blksize"),
+    Column("unaligned", INT64, True, "", "totals: of these, that touch a block more than their bytes need"),
     Column("sizes", TEXT, True, "", "totals: calls by size, [b, calls, ...] for sizes of b binary digits"),
     Column("durs", TEXT, True, "", "totals: calls by duration in ns, [b, calls, ...] for those of b binary digits"),
     Column(

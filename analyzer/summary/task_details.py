@@ -16,7 +16,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
-from tailrace.analyzer.insights.file_history import commands
+from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.model import dataflow, outcomes, requests, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes

@@ -190,6 +190,7 @@ bool ForeignJournal::add_name(const FileName &name) {
   head.dev = name.identity.dev;
   head.ino = name.identity.ino;
   head.btime_ns = name.identity.btime_ns;
+  head.block_bytes = name.identity.block_bytes;
   head.is_summed = is_left_to_totals(name.path, place_.included, place_.excluded);
   return add_text(kNameRecord, head, name.path) && names_.insert(name.hash).second;
 }

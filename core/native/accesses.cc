@@ -286,6 +286,8 @@ class EventFolder {
     if (is_access) {
       patterns_.add_totals(call.who, call.file, direction, number(call, kCallCount), number(call, kFollowed),
                            e_.sizes[checked(code(call.row, kSizes), e_.sizes.size())]);
+      patterns_.add_placed(call.who, call.file, direction, number(call, kPlacedCalls), number(call, kUnalignedCalls),
+                           number(call, kBlock));
     }
     PieceReader reader(e_.pieces[checked(call.pieces, e_.pieces.size())], call.begin_ns);
     while (reader.next(&piece_)) {
@@ -345,7 +347,8 @@ class EventFolder {
   };
 
   void put(const Call &call, int64_t file, Kind direction, const Moved &moved) {
-    if (moved.mapped == 0) patterns_.add(call.who, file, direction, moved.offset, moved.bytes, moved.calls);
+    const int64_t block = file == call.file ? number(call, kBlock) : 0;
+    if (moved.mapped == 0) patterns_.add(call.who, file, direction, moved.offset, moved.bytes, moved.calls, block);
     accesses_.push_back({call.begin_ns, call.end_ns, moved.bytes, moved.calls, moved.mapped, moved.offset,
                          static_cast<int32_t>(call.who), static_cast<int32_t>(file), static_cast<uint8_t>(direction),
                          moved.fresh, moved.relayed});

@@ -56,12 +56,15 @@ enum NumberColumn : size_t {
   kSpan,    // of a line of totals, else -1
   kLatest,  // the same
   kFollowed,
+  kPlacedCalls,  // of a line of totals, as the next
+  kUnalignedCalls,
+  kBlock,  // of the first file; 0: not known
   kTid,
   kNumberColumns
 };
-inline constexpr const char *kNumberNames[kNumberColumns] = {"ts",    "dur",   "size", "count",    "ret",
-                                                             "errno", "flags", "prot", "pid",      "offset",
-                                                             "calls", "span",  "last", "followed", "tid"};
+inline constexpr const char *kNumberNames[kNumberColumns] = {
+    "ts",     "dur",   "size", "count", "ret",      "errno",  "flags",     "prot",    "pid",
+    "offset", "calls", "span", "last",  "followed", "placed", "unaligned", "blksize", "tid"};
 
 // What a name, category, type or direction means; an event has the bits of all four. Names and categories have those of
 // the core's tables (trait::Bit).

@@ -58,6 +58,7 @@ void LineKeys::map_columns() {
   special_.start = column("start");
   const char *const names[] = {"path", "path2", "file", "file2", "ftype"};
   for (size_t i = 0; i < 5; ++i) special_.files[i] = column(names[i]);
+  special_.block = column("blksize");
   special_.offset = column("offset");
   special_.ret = column("ret");
   special_.count = column("count");
@@ -72,7 +73,8 @@ void LineKeys::map_columns() {
   if (special_.ts != nullptr) args_["ns"].action = Action::kNs;
   if (special_.host != nullptr) args_["hhash"].action = Action::kHost;
   const auto &[path, path2, file, file2, ftype] = special_.files;
-  if (path != nullptr || file != nullptr || ftype != nullptr || special_.offset != nullptr) {
+  if (path != nullptr || file != nullptr || ftype != nullptr || special_.block != nullptr ||
+      special_.offset != nullptr) {
     args_["fhash"].action = Action::kFile;
   }
   if (path2 != nullptr || file2 != nullptr) args_["fhash2"].action = Action::kFile2;

@@ -30,6 +30,7 @@ class LineKeys {
     Column *ts, *dur, *host;
     Column *start;     // one value a block
     Column *files[5];  // path, path2, file, file2, ftype
+    Column *block;     // blksize
     Column *offset, *ret, *count, *dir;
     Column *name;  // also where it is not requested, if `dir` is: a line may leave out what its name tells
   };

@@ -3,8 +3,9 @@
 
 namespace tailrace::native {
 
-void BlockNames::use_columns(Column *host, Column *const (&files)[5]) {
+void BlockNames::use_columns(Column *host, Column *const (&files)[5], Column *block) {
   host_column_ = host;
+  block_column_ = block;
   for (size_t i = 0; i < 5; ++i) file_columns_[i] = files[i];
 }
 
@@ -26,6 +27,7 @@ void BlockNames::put(const std::string &kind, const Value &args) {
     if (key == "dev") file.dev = value;
     if (key == "ino") file.ino = value;
     if (key == "btime") file.btime = value;
+    if (key == "blksize" && value.kind == Value::Kind::kNumber) file.block_bytes = integer_of(value.text);
   });
   if (hash.kind != Value::Kind::kString || file.name.kind != Value::Kind::kString) {
     throw JsonError(kind + " lacks its name or value");
@@ -60,6 +62,7 @@ void BlockNames::set_file(FileName *file, bool second, size_t row) {
     if (index == FileName::kUnused) index = text_for(*file, which[i], column);
     column->set_index(row, index);
   }
+  if (!second && block_column_ != nullptr && file->block_bytes > 0) block_column_->set_int(row, file->block_bytes);
 }
 
 int32_t BlockNames::text_for(const FileName &file, size_t which, Column *column) {

@@ -36,6 +36,7 @@ struct HashKey {
 struct FileName {
   HashKey key;
   Value name, type, dev, ino, btime;
+  int64_t block_bytes = 0;  // 0: not known
   // Indices in the columns path, path2, file, file2, ftype; kUnused until an event needs one.
   static constexpr int32_t kUnused = -2;
   int32_t index[5] = {kUnused, kUnused, kUnused, kUnused, kUnused};
@@ -93,8 +94,8 @@ class BlockNames {
  public:
   explicit BlockNames(const Mounts &mounts) : mounts_(mounts) {}
 
-  // The columns that are wanted: host; path, path2, file, file2, ftype; null is not wanted.
-  void use_columns(Column *host, Column *const (&files)[5]);
+  // The columns that are wanted: host; path, path2, file, file2, ftype; blksize; null is not wanted.
+  void use_columns(Column *host, Column *const (&files)[5], Column *block);
 
   void begin_block(const std::string &host);
   // A metadata line's args; `kind` is FH or HH. Throws JsonError when it lacks its name or hash.
@@ -117,6 +118,7 @@ class BlockNames {
   const Mounts &mounts_;
   Column *host_column_ = nullptr;
   Column *file_columns_[5] = {};
+  Column *block_column_ = nullptr;
   uint64_t epoch_ = 0;
   FileTable files_, hosts_;
   std::string host_;

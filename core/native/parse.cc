@@ -46,7 +46,7 @@ class Parser::Impl {
  public:
   Impl(const std::vector<std::string> *columns, size_t capacity, const Mounts &mounts)
       : capacity_(capacity), names_(mounts), keys_(columns, capacity), implied_(keys_.special()), to_(keys_.special()) {
-    names_.use_columns(to_.host, to_.files);
+    names_.use_columns(to_.host, to_.files, to_.block);
   }
 
   void block(std::string_view text, const BlockHeader &header) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "format/journal.h"
 #include "saturating.h"
 
 namespace tailrace::native {
@@ -40,7 +41,8 @@ void put(Growing<int64_t> (&columns)[Columns], const int64_t (&values)[Columns])
 
 }  // namespace
 
-void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls) {
+void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls,
+                        int64_t block) {
   if (calls <= 0) return;
   const uint32_t number = pattern_of(who, file, direction);
   Pattern &pattern = patterns_[number];
@@ -52,8 +54,10 @@ void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t of
     return;
   }
   add_to(&pattern.consecutive, calls - 1);
-  add_to(&pattern.placed, calls);
-  if (offset % kPageBytes != 0) add_to(&pattern.unaligned, calls);
+  if (block > 0) {
+    const bool crosses = offset != pattern.to && bytes >= calls && touches_block_more(offset, bytes / calls, block);
+    place(&pattern, calls, crosses ? 1 : 0, block);
+  }
   int64_t step = 0;
   if (pattern.from >= 0) {
     step = minus(offset, pattern.from);
@@ -89,6 +93,18 @@ void PatternFolder::add_totals(int64_t who, int64_t file, int64_t direction, int
     add_size(number, std::clamp<int64_t>(pair[0], 0, kMostBits), std::clamp<int64_t>(pair[1], 0, kMostCalls));
     if (*at != ',' && at != end - 1) refuse();
   }
+}
+
+void PatternFolder::add_placed(int64_t who, int64_t file, int64_t direction, int64_t placed, int64_t unaligned,
+                               int64_t block) {
+  if (placed > 0 && block > 0) place(&patterns_[pattern_of(who, file, direction)], placed, unaligned, block);
+}
+
+void PatternFolder::place(Pattern *pattern, int64_t calls, int64_t unaligned, int64_t block) {
+  add_to(&pattern->placed, calls);
+  add_to(&pattern->unaligned, unaligned);
+  pattern->least_block = std::min(pattern->least_block, block);
+  pattern->most_block = std::max(pattern->most_block, block);
 }
 
 void PatternFolder::add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece) {
@@ -133,8 +149,9 @@ PatternTables PatternFolder::take() && {
   for (uint32_t i = 0; i < patterns_.size(); ++i) {
     const Key &key = pattern_keys_[i];
     const Pattern &pattern = patterns_[i];
-    put(made.patterns, {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward,
-                        pattern.placed, pattern.unaligned, pattern.opens, pattern.seeks});
+    put(made.patterns,
+        {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward, pattern.placed,
+         pattern.unaligned, pattern.opens, pattern.seeks, pattern.least_block, pattern.most_block});
   }
   for (uint32_t i = 0; i < size_calls_.size(); ++i) {
     const Key &of = pattern_keys_[static_cast<size_t>(size_keys_[i].a)];

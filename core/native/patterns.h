@@ -4,7 +4,7 @@
 //     category, name), and the sizes of that in the whole run
 //
 // Invariants: the order is that of the events as they come, which is each thread's own. A line of totals gives the same
-// sums as its calls, but that the alignment of single calls is not in it.
+// sums as its calls.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,19 @@ enum PatternColumn : size_t {
   kConsecutive,  // began where the one before ended
   kStrided,      // as far from the one before as that one from its own, and not consecutive
   kReturning,    // began before the end of the one before
-  kPlaced,       // with an offset of its own in the trace
-  kUnaligned,    // of those, at an offset that is no multiple of kPageBytes
+  kPlaced,       // that moved bytes at a known offset of a file whose block is known
+  kUnaligned,    // of those, that touch a block more than their bytes need, and are not consecutive
   // in a row whose direction is that of metadata calls, and which has nothing else
   kOpened,
   kSought,
+  kLeastBlock,  // of the file, where calls are placed: bytes; kNoBlock where none is
+  kMostBlock,   // 0 where none is
   kPatternColumns
 };
 inline constexpr const char *kPatternNames[kPatternColumns] = {
-    "who", "file", "dir", "calls", "consecutive", "strided", "backward", "placed", "unaligned", "opens", "seeks"};
-inline constexpr int64_t kPageBytes = 4096;
+    "who",    "file",      "dir",   "calls", "consecutive", "strided",   "backward",
+    "placed", "unaligned", "opens", "seeks", "least_block", "most_block"};
+inline constexpr int64_t kNoBlock = INT64_MAX;
 
 enum SizeColumn : size_t { kSizeWho, kSizeFile, kSizeDirection, kSizeBits, kSizeCalls, kSizeColumns };
 inline constexpr const char *kSizeNames[kSizeColumns] = {"who", "file", "dir", "bits", "calls"};
@@ -79,12 +82,14 @@ struct FunctionName {
 
 class PatternFolder {
  public:
-  // One event that moves `bytes` in `calls` calls. offset: -1 where it is unknown.
-  void add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls);
+  // One event that moves `bytes` in `calls` calls. offset: -1 where it is unknown; block: of the file, bytes, 0 likewise.
+  void add(int64_t who, int64_t file, int64_t direction, int64_t offset, int64_t bytes, int64_t calls, int64_t block);
 
   // A line of totals. sizes: its histogram, "[bits,calls,...]". Throws std::invalid_argument where it is none.
   void add_totals(int64_t who, int64_t file, int64_t direction, int64_t calls, int64_t followed,
                   std::string_view sizes);
+  // Of these, kPlaced and kUnaligned ones.
+  void add_placed(int64_t who, int64_t file, int64_t direction, int64_t placed, int64_t unaligned, int64_t block);
   // One of its pieces.
   void add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece);
 
@@ -111,6 +116,7 @@ class PatternFolder {
   };
   struct Pattern {
     int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, placed = 0, unaligned = 0, opens = 0, seeks = 0;
+    int64_t least_block = kNoBlock, most_block = 0;
     int64_t from = -1, to = -1, step = 0;  // of the last access; step: from the one before it
   };
   struct Function {
@@ -121,6 +127,7 @@ class PatternFolder {
     int64_t calls, least, most;
   };
 
+  static void place(Pattern *pattern, int64_t calls, int64_t unaligned, int64_t block);
   uint32_t pattern_of(int64_t who, int64_t file, int64_t direction);
   void add_size(uint32_t pattern, int64_t bits, int64_t calls);
 

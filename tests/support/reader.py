@@ -301,6 +301,11 @@ def _clamped(value: int, limit: int = 2**63) -> int:
     return min(max(value, -limit), limit - 1)
 
 
+def _block_bytes(file: dict[str, Any]) -> int | None:
+    known = _clamped(_whole(file["blksize"])) if isinstance(file.get("blksize"), _Number) else 0
+    return known if known > 0 else None
+
+
 def _default(value: Any, default: Any) -> Any:
     return default if value is None else value
 
@@ -314,6 +319,7 @@ _DERIVED: dict[str, Callable[[dict[str, Any], dict[str, Any], _Block], Any]] = {
     "path": lambda line, args, block: (block.file(args, "fhash") or {}).get("name", args.get("path")),
     "file": lambda line, args, block: block.identity(block.file(args, "fhash")),
     "ftype": lambda line, args, block: (block.file(args, "fhash") or {}).get("type"),
+    "blksize": lambda line, args, block: _block_bytes(block.file(args, "fhash") or {}),
     "path2": lambda line, args, block: (block.file(args, "fhash2") or {}).get("name"),
     "file2": lambda line, args, block: block.identity(block.file(args, "fhash2")),
     "calls": lambda line, args, block: _whole(args["calls"]) if args.get("calls") is not None else 1,

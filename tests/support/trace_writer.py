@@ -49,10 +49,17 @@ def meta(kind: str, value: str, name: str, **args: Any) -> Line:
 
 
 def file_line(
-    value: str, name: str, ino: int = 1, dev: str = "254:1", btime: int | None = 5, kind: str = "reg"
+    value: str,
+    name: str,
+    ino: int = 1,
+    dev: str = "254:1",
+    btime: int | None = 5,
+    kind: str = "reg",
+    blksize: int | None = None,
 ) -> Line:
     """An FH line of a file that is there."""
-    return meta("FH", value, name, type=kind, dev=dev, ino=ino, **({} if btime is None else {"btime": btime}))
+    more = {key: known for key, known in (("btime", btime), ("blksize", blksize)) if known is not None}
+    return meta("FH", value, name, type=kind, dev=dev, ino=ino, **more)
 
 
 def host_line(name: str = HOST, value: str = HOST_HASH) -> Line:

@@ -384,11 +384,15 @@ def rank_imbalance() -> FakeRun:
 
 
 def misaligned_calls() -> FakeRun:
-    """5,000 B each, behind a head; in v 4 KiB each."""
+    """4 KiB each, behind a head of 100 B: in u with a gap between two, in v one behind the other. In w there is no
+    head, and of x no block is known."""
     story = Story()
     for number in range(1010):
-        story.write("/d", 5000 * number, 5000, task="use", stage="u", at_ms=number / 50, dur=10_000)
-        story.write("/e", 4096 * number, 4096, task="fine", stage="v", at_ms=number / 50, dur=10_000, pid=2)
+        at: dict[str, Any] = {"at_ms": number / 50, "dur": 10_000}
+        story.write("/d", 100 + 8192 * number, 4096, task="use", stage="u", blksize=4096, **at)
+        story.write("/e", 100 + 4096 * number, 4096, task="on", stage="v", blksize=4096, pid=2, **at)
+        story.write("/f", 8192 * number, 4096, task="fine", stage="w", blksize=4096, pid=3, **at)
+        story.write("/g", 100 + 8192 * number, 4096, task="unknown", stage="x", pid=4, **at)
     return story.run()
 
 
@@ -524,7 +528,7 @@ CASES: dict[str, tuple[Callable[[], FakeRun], str]] = {
     ),
     "misaligned calls": (
         misaligned_calls,
-        "u: 1,008 of 1,010 calls on 1 file of a network file system (most on /d) begin inside of a block of 4.00 KiB,"
+        "u: 1,010 of 1,010 calls on 1 file of a network file system (most on /d) begin inside of a block of 4.00 KiB,"
         " and touch one block more than they need",
     ),
     "repeated writes": (

@@ -66,7 +66,11 @@ def test_native_has_the_columns_of_the_schema() -> None:
 
 
 def test_every_field_of_an_event(tmp_path: Path) -> None:
-    names = [tw.host_line(), tw.file_line("0123456789abcdef", "/data/in"), tw.file_line("f" * 16, "/data/out", ino=2)]
+    names = [
+        tw.host_line(),
+        tw.file_line("0123456789abcdef", "/data/in", blksize=65536),
+        tw.file_line("f" * 16, "/data/out", ino=2),
+    ]
     args = {"ns": 789, "fhash": "0123456789abcdef", "fhash2": "f" * 16, "offset": 5, "count": 9, "size": 4}
     args |= {"ret": -1, "errno": 28, "dir": "rw", "flags": 577, "prot": 3, "calls": 12, "region": "main"}
     args |= {"workflow": "w", "stage": "s", "task": "t", "job": "j", "rank": "0", "tag.try": "1"}
@@ -84,6 +88,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "path": "/data/in",
         "file": "node-1:254:1:1:5",
         "ftype": "reg",
+        "blksize": 65536,
         "path2": "/data/out",
         "file2": "node-1:254:1:2:5",
         "object": '/g/"d"\n',
@@ -102,7 +107,7 @@ def test_every_field_of_an_event(tmp_path: Path) -> None:
         "job": "j",
         "rank": "0",
         "region": "main",
-        **dict.fromkeys(["span", "last", "followed", "sizes", "durs", "pieces"]),
+        **dict.fromkeys(["span", "last", "followed", "placed", "unaligned", "sizes", "durs", "pieces"]),
         **dict.fromkeys(["category", "kind", "region_id", "parent_id", "epoch", "step", "keys", "open"]),
         "lines": 1,
         "tag.try": "1",

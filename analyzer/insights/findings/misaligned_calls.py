@@ -1,4 +1,4 @@
-"""Calls across pages on a network file system."""
+"""Calls across blocks of a network file system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tailrace.analyzer.insights import call_costs
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.finding import FLOOR, SPACE, Match, Rule, Threshold, more, rows_of
-from tailrace.analyzer.insights.inputs import FLOOR_BYTES
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 
 CALLS = Threshold(1000, "calls")
@@ -24,7 +23,7 @@ def find(found: Analyses) -> Iterator[Match]:
     yield Match(
         title=f"{top['stage']}: {top['unaligned']:,} of {top['calls']:,} calls on"
         f" {count_text(int(top['files']), 'file')} of a network file system (most on {top['path']}) begin inside of a"
-        f" block of {bytes_text(FLOOR_BYTES)}, and touch one block more than they need{more(len(rows))}",
+        f" block of {bytes_text(int(top['block_bytes']))}, and touch one block more than they need{more(len(rows))}",
         names={"stage": found.of_stage(str(top["stage"])), "path": str(top["path"])},
         cost_bytes=cost,
         count=len(rows),
@@ -36,19 +35,20 @@ def find(found: Analyses) -> Iterator[Match]:
 RULE = Rule(
     kind="misaligned calls",
     about=SPACE,
-    title="Calls that begin inside of a block, on a network file system",
+    title="Calls that touch a block too many, on a network file system",
     definition=(
-        f"More than {call_costs.UNALIGNED_SHARE:.0%} of a process's calls on a file, of {bytes_text(FLOOR_BYTES)} or"
-        f" more on average, begin at no multiple of {bytes_text(FLOOR_BYTES)}, the smallest block of file systems;"
-        " stripes are larger, and a trace does not know them. The cost is a block for each. Unknown under"
-        " --detail totals."
+        f"More than {call_costs.UNALIGNED_SHARE:.0%} of a process's calls on a file touch one of its blocks more than"
+        " as many bytes would at the begin of a block, and do not go on where the call before ended. The block is what"
+        " the file system prefers to move of the file at a time (st_blksize, stat(2)), which may be several stripes."
+        " The cost is at most a block for each, or as much as such a call moves. Files whose block is not known (other"
+        " tracers, older traces) are left out."
     ),
     advice=(
-        "Begin each part at a multiple of the file system's block or stripe (`stat -f`, `lfs getstripe`): pad records,"
+        "Begin each part at a multiple of the file's block or stripe (`stat -c %o`, `lfs getstripe`): pad records,"
         " set HDF5's alignment (H5Pset_alignment), or MPI-IO's striping_unit."
     ),
     source="Bez et al. 2022 (Drishti: from 10% misaligned calls on)",
-    query="tailrace query {run} {stage} --path {path} --by dir --agg count --agg p50:offset --agg p50:size",
+    query="tailrace query {run} {stage} --path {path} --by dir,blksize --agg count --agg p50:offset --agg p50:size",
     find=find,
     thresholds=(CALLS, LEAST, FLOOR),
 )

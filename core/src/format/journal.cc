@@ -55,6 +55,7 @@ FileIdentity identity_of(const struct statx &s) {
   id.type = type_of_mode(s.stx_mode);
   id.dev = static_cast<uint64_t>(s.stx_dev_major) << 32 | s.stx_dev_minor;
   id.ino = s.stx_ino;
+  if (id.type == FileType::kRegular) id.block_bytes = s.stx_blksize;
   if (s.stx_mask & STATX_BTIME) id.btime_ns = s.stx_btime.tv_sec * 1'000'000'000LL + s.stx_btime.tv_nsec;
   return id;
 }
@@ -76,6 +77,7 @@ void write_text_record(Slot *slots, RecordKind kind, uint16_t epoch, const HeadS
   h->dev = head.dev;
   h->ino = head.ino;
   h->btime_ns = head.btime_ns;
+  h->block_bytes = head.block_bytes;
   h->is_summed = head.is_summed;
   h->mark.store(make_mark(kind, epoch), std::memory_order_release);
 }

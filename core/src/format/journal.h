@@ -57,7 +57,7 @@
 namespace tailrace {
 
 constexpr uint32_t kJournalMagic = 0x4C4A5254;  // "TRJL"
-constexpr uint32_t kJournalVersion = 11 ^ table_number();
+constexpr uint32_t kJournalVersion = 12 ^ table_number();
 constexpr size_t kSegmentHeaderBytes = 4096;
 #ifndef TAILRACE_SEGMENT_SLOTS  // tests/bench/study.py measures others
 #define TAILRACE_SEGMENT_SLOTS 4096
@@ -102,9 +102,9 @@ struct alignas(64) HeadSlot {
   uint32_t tid;
   uint64_t dev;
   uint64_t ino;
-  int64_t btime_ns;  // 0: the file system has none
-  uint64_t spare;
-  uint64_t is_summed;  // of a name: totals stand for the calls on the file
+  int64_t btime_ns;      // 0: the file system has none
+  uint64_t block_bytes;  // FileIdentity
+  uint64_t is_summed;    // of a name: totals stand for the calls on the file
 };
 static_assert(sizeof(HeadSlot) == 64, "the journal's layout");
 
@@ -208,6 +208,11 @@ constexpr size_t segment_bytes(uint32_t slots) {
   return kSegmentHeaderBytes + static_cast<size_t>(slots) * sizeof(Slot);
 }
 
+// Whether `bytes` at `offset` touch a block more than as many at the begin of one.
+constexpr bool touches_block_more(int64_t offset, int64_t bytes, int64_t block) {
+  return offset % block + (bytes - 1) % block >= block;
+}
+
 // The type of a file that a record names. kObject is an object inside a file (layers/layers.h); its name is no path.
 enum class FileType : uint32_t {
   kNone,
@@ -228,6 +233,7 @@ struct FileIdentity {
   uint64_t dev = 0;  // major << 32 | minor
   uint64_t ino = 0;
   int64_t btime_ns = 0;
+  uint32_t block_bytes = 0;  // st_blksize of a regular file, 0: not known. No hash depends on it
 };
 FileType type_of_mode(unsigned mode);
 FileIdentity identity_of(const struct statx &s);

@@ -136,6 +136,7 @@ void Sealer::add_file_line(NameEntry &name) {
   const char *btime = p + w.size();
   if (head->id != static_cast<uint32_t>(FileType::kNone) && head->btime_ns)
     w << ",\"btime\":", w.number(head->btime_ns);
+  if (head->block_bytes) w << ",\"blksize\":", w.number(static_cast<int64_t>(head->block_bytes));
   if (!is_utf8(path)) {
     w << ",\"bytes\":\"";
     for (char c : path) w.hex(static_cast<unsigned char>(c), 2);

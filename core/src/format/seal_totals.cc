@@ -41,9 +41,11 @@ void Sealer::put_group(TotalsGroup &group) {
     auto to_ns = [this](uint64_t ticks) { return clock_.to_ns(ticks) + epoch_shift_ns_; };
     // A tick less than 10 us take, since times are rounded. A damaged journal has any rate.
     uint64_t pause_ticks = clock_.rate_q32 ? (kPauseNs << 32) / clock_.rate_q32 : 0;
-    s_.fold.fold(segment_, s_.groups, group, to_ns, pause_ticks ? pause_ticks - 1 : 0);
-    use_context(group.context);
     NameEntry *name = find_name(group.file);
+    const auto *head = name->hash ? reinterpret_cast<HeadSlot *>(segment_.slot(name->slot)) : nullptr;
+    const auto block_bytes = static_cast<uint32_t>(head ? head->block_bytes : 0);
+    s_.fold.fold(segment_, s_.groups, group, to_ns, pause_ticks ? pause_ticks - 1 : 0, block_bytes);
+    use_context(group.context);
     if (name->hash && name->emitted_in != s_.block_number) add_file_line(*name);
     for (uint32_t i = 0; i < s_.fold.function_count(); ++i) put_totals(group, i);
   } else {

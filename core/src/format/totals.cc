@@ -88,7 +88,8 @@ void TotalsTable::clear() {
 
 // ---- a group's sums ----
 
-void TotalsFold::begin(const TotalsGroup &group) {
+void TotalsFold::begin(const TotalsGroup &group, uint32_t block_bytes) {
+  block_bytes_ = block_bytes;
   direction_ = static_cast<Direction>(group.direction);
   ended_at_ = -1;
   function_count_ = group.function_count;
@@ -178,8 +179,15 @@ void TotalsFold::add_access(const Slot &slot, FunctionTotals &sums, int64_t byte
     if (piece.from < 0) piece.from = slot.offset;
     if (slot.offset < piece.to) ++piece.backward;
     piece.to = end;
+    // The first one may go on where another line ended.
+    const bool jumps = ended_at_ >= 0 && slot.offset != ended_at_;
     if (slot.offset == ended_at_) ++sums.followed;
     ended_at_ = end;
+    if (block_bytes_) {
+      const auto calls = static_cast<int64_t>(calls_of(slot, *sums.f));
+      sums.placed += static_cast<uint64_t>(calls);
+      if (jumps && bytes >= calls && touches_block_more(slot.offset, bytes / calls, block_bytes_)) ++sums.unaligned;
+    }
   }
   if (range_count_ > piece.ranges_begin && ranges_[range_count_ - 1].end == slot.offset) {
     ranges_[range_count_ - 1].end = end;
@@ -265,6 +273,8 @@ char *TotalsFold::put_args(char *p, uint32_t i) const {
   p = put_field(p, ",\"last\":", static_cast<int64_t>(sums.last_ns - sums.first_ns));
   if (direction_ != Direction::N) {
     if (sums.followed) p = put_field(p, ",\"followed\":", static_cast<int64_t>(sums.followed));
+    if (sums.placed) p = put_field(p, ",\"placed\":", static_cast<int64_t>(sums.placed));
+    if (sums.unaligned) p = put_field(p, ",\"unaligned\":", static_cast<int64_t>(sums.unaligned));
     p = put_counts(p, ",\"sizes\":[", sums.sizes);
   }
   p = put_counts(p, ",\"durs\":[", sums.durations);

@@ -77,6 +77,7 @@ struct FunctionTotals {
   Fn fn;
   uint32_t lines;
   uint64_t calls, followed;
+  uint64_t placed, unaligned;
   uint64_t size, count;  // UINT64_MAX: not known of all
   uint64_t first_ns, last_ns, end_ns, time_ns;
   BitCounts sizes, durations;
@@ -97,9 +98,10 @@ class TotalsFold {
  public:
   // `to_ns(ticks)`: a record's time,
   // and `pause_ticks`: what no pause of kPauseNs is shorter than.
+  // `block_bytes` of the file, 0: not known.
   template <class ToNs>
   void fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns,
-            uint64_t pause_ticks);
+            uint64_t pause_ticks, uint32_t block_bytes);
 
   uint32_t function_count() const { return function_count_; }
   const FunctionTotals &function_at(uint32_t i) const { return functions_[i]; }
@@ -112,7 +114,7 @@ class TotalsFold {
     uint32_t place;  // of the record after it, in the chain
   };
 
-  void begin(const TotalsGroup &group);
+  void begin(const TotalsGroup &group, uint32_t block_bytes);
   void add_pause(uint64_t ns, uint32_t place);
   void sort_pauses();
   void begin_piece(uint64_t first_ns);
@@ -122,6 +124,7 @@ class TotalsFold {
   char *put_pieces(char *p) const;
 
   Direction direction_;
+  int64_t block_bytes_;
   int64_t ended_at_;  // where the access before ended, -1: not known
   uint64_t end_ns_;   // of all calls up to now
   uint32_t function_count_, current_;
@@ -135,8 +138,8 @@ class TotalsFold {
 
 template <class ToNs>
 void TotalsFold::fold(SegmentHeader &segment, const TotalsTable &table, const TotalsGroup &group, ToNs to_ns,
-                      uint64_t pause_ticks) {
-  begin(group);
+                      uint64_t pause_ticks, uint32_t block_bytes) {
+  begin(group, block_bytes);
   uint64_t end = 0;
   uint32_t index = group.head;
   for (uint32_t place = 0; direction_ != Direction::N && place < group.count; ++place, index = table.next(index)) {

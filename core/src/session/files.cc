@@ -454,6 +454,7 @@ void name_found_file(int dirfd, const char *path, Lookup lookup, const struct st
   identity.type = type_of_mode(found.st_mode);
   identity.dev = static_cast<uint64_t>(major(found.st_dev)) << 32 | minor(found.st_dev);
   identity.ino = found.st_ino;
+  if (identity.type == FileType::kRegular) identity.block_bytes = static_cast<uint32_t>(found.st_blksize);
   if (find_birth_time(found, identity.btime_ns)) return name_file_as(dirfd, path, identity, out);
   name_file(dirfd, path, lookup, out);
   // Another file may have the name by now.

@@ -33,10 +33,12 @@ class SharedIdentity {
   FileType type() const { return type_.load(std::memory_order_relaxed); }
   uint64_t ino() const { return ino_.load(std::memory_order_relaxed); }
   FileIdentity load() const {
-    return {type(), dev_.load(std::memory_order_relaxed), ino(), btime_ns_.load(std::memory_order_relaxed)};
+    return {type(), dev_.load(std::memory_order_relaxed), ino(), btime_ns_.load(std::memory_order_relaxed),
+            block_bytes_.load(std::memory_order_relaxed)};
   }
   void store(const FileIdentity &identity) {
     type_.store(identity.type, std::memory_order_relaxed);
+    block_bytes_.store(identity.block_bytes, std::memory_order_relaxed);
     dev_.store(identity.dev, std::memory_order_relaxed);
     ino_.store(identity.ino, std::memory_order_relaxed);
     btime_ns_.store(identity.btime_ns, std::memory_order_relaxed);
@@ -44,6 +46,7 @@ class SharedIdentity {
 
  private:
   std::atomic<FileType> type_;
+  std::atomic<uint32_t> block_bytes_;
   std::atomic<uint64_t> dev_;
   std::atomic<uint64_t> ino_;
   std::atomic<int64_t> btime_ns_;

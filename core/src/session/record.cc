@@ -34,6 +34,7 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   head.dev = identity.dev;
   head.ino = identity.ino;
   head.btime_ns = identity.btime_ns;
+  head.block_bytes = identity.block_bytes;
   head.is_summed = is_summed(path);
   // Without room for the name there is none for its record either, which counts the loss.
   if (add_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;

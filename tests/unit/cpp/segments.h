@@ -103,6 +103,7 @@ class Segment {
     head.dev = file.dev;
     head.ino = file.ino;
     head.btime_ns = file.btime_ns;
+    head.block_bytes = file.block_bytes;
     write_text_record(header()->slot(used_), kind, epoch(), head, text);
     used_ += 1 + text_slots(text.size());
   }

@@ -18,7 +18,7 @@ TEST_F(Seal, ALineIsTheRecord) {
   Segment s(trace_);
   s.context(1, "workflow=w,stage=s,tag%");  // broken tags are no tags
   s.context(2, "workflow=w,stage=s,try=0");
-  uint64_t file = s.name("/data/in\"put");
+  uint64_t file = s.name("/data/in\"put", {FileType::kRegular, 254ULL << 32 | 1, 123, 99, 65536});
   s.event(Fn::f_read, file, 4096, 2, 8192, 512);
   ASSERT_EQ(s.seal(), 0);
   auto blocks = read_blocks(trace_);
@@ -36,7 +36,7 @@ TEST_F(Seal, ALineIsTheRecord) {
       R"({"name":"clock","cat":"tailrace","ph":"M","pid":7,"tid":70,"args":{"realtime_ns":1700000000000000000,"monotonic_ns":5000000000}})");
   EXPECT_EQ(blocks[0].lines[2],
             R"({"name":"FH","cat":"tailrace","ph":"M","pid":7,"tid":70,"args":{"name":"/data/in\"put","value":")" + h +
-                R"(","type":"reg","dev":"254:1","ino":123,"btime":99}})");
+                R"(","type":"reg","dev":"254:1","ino":123,"btime":99,"blksize":65536}})");
   EXPECT_EQ(
       blocks[0].lines[3],
       R"({"name":"read","cat":"POSIX","ph":"X","pid":7,"tid":70,"ts":1700000000000001,"dur":0.204,"args":{"offset":512,"ns":1,"fhash":")" +

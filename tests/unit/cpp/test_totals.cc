@@ -64,6 +64,21 @@ TEST_F(Totals, ALineHasSumsAndPieces) {
       << lines[1];
 }
 
+TEST_F(Totals, CallsThatTouchABlockMoreThanTheyNeedAreCounted) {
+  file_ = s_.name("/blocks", {FileType::kRegular, 254ULL << 32 | 1, 124, 99, 4096});
+  s_.event(Fn::f_pread, file_, 4096, 1, 4096, 100);     // the first: another line may have ended there
+  s_.event(Fn::f_pread, file_, 4096, 1, 4096, 4196);    // goes on
+  s_.event(Fn::f_pread, file_, 4096, 1, 4096, 16'484);  // touches two
+  s_.event(Fn::f_pread, file_, 3996, 1, 4096, 32'868);  // inside of one
+  s_.event(Fn::f_pread, file_, 8192, 1, 8192, 40'960);  // two, as it needs
+  s_.event(Fn::f_pread, file_, 4098, 1, 8192, 65'535);  // three in place of two
+  s_.event(Fn::f_pread, file_, 0, 1, 8192, 1'000'001);  // nothing
+  std::vector<Block> blocks = sealed();
+  std::vector<std::string> lines = events(blocks[0]);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find(R"("followed":1,"placed":6,"unaligned":2,)"), std::string::npos) << lines[0];
+}
+
 TEST_F(Totals, ALineEndsBeforeOtherCallsOnItsFile) {
   reads(5, 0);
   s_.event(Fn::f_read, file_, -11, 1, 512);  // failed: moves nothing, changes nothing

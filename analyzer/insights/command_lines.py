@@ -1,0 +1,36 @@
+"""The command lines of processes, tasks and other activities."""
+
+from __future__ import annotations
+
+import shlex
+
+from tailrace.analyzer.model.dataflow import Model
+from tailrace.analyzer.store import processes
+from tailrace.analyzer.util.formatting import clean
+from tailrace.analyzer.util.types import Ints
+
+MOST_COMMANDS = 20
+"""Command lines of an activity that are told."""
+
+
+def commands(m: Model) -> dict[processes.Process, list[str]]:
+    """The command line of each process, where it is known."""
+    table = m.processes
+    if "argv" not in table or not len(table):
+        return {}
+    found = zip(processes.keys(table), table["argv"].tolist(), strict=True)
+    return {key: [str(word) for word in argv] for key, argv in found if isinstance(argv, list) and argv}
+
+
+def of_activities(m: Model, code: Ints) -> dict[int, list[str]]:
+    """The command lines of each activity's processes, each once, quoted for a shell; the first `MOST_COMMANDS`.
+
+    Args:
+        code: the activity of each actor, as of `dataflow.activities`.
+    """
+    known = commands(m)
+    found: dict[int, dict[str, None]] = {}
+    for activity, process in zip(code.tolist(), processes.keys(m.who), strict=True):
+        if process in known:
+            found.setdefault(activity, {})[clean(shlex.join(known[process]))] = None
+    return {activity: [*lines][:MOST_COMMANDS] for activity, lines in found.items()}
