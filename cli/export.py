@@ -22,9 +22,15 @@ LEVELS = ("workflow", "stage", "task", "process")
     metavar="FILE",
     help="Output file, compressed when its name ends in .gz; for rocrate a file or a folder. Default: standard output.",
 )
+@click.option(
+    "--hash",
+    "hashed",
+    is_flag=True,
+    help="For wfformat, rocrate, prov and openlineage: add the SHA-256 of what is still there as the run left it.",
+)
 @scheduler_option
 @strict_option
-def command(directory: Path, to: str, level: str | None, output: str | None, strict: bool) -> None:
+def command(directory: Path, to: str, level: str | None, output: str | None, hashed: bool, strict: bool) -> None:
     """Write the run DIR in the format of another tool.
 
     wfformat: WfFormat 1.6 (WfCommons); perfetto: a timeline (ui.perfetto.dev); rocrate: a Process Run RO-Crate; prov:
@@ -32,5 +38,5 @@ def command(directory: Path, to: str, level: str | None, output: str | None, str
     """
     if output is None:
         utf8_output()
-    for note in exports.export(open_run(directory, strict), to, output, level):
+    for note in exports.export(open_run(directory, strict), to, output, level, hashed=hashed):
         say(note)

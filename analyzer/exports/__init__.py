@@ -16,6 +16,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tailrace.analyzer.edges.run_protocol import AnalyzedRun
     from tailrace.analyzer.exports.format import Format
 
-_HELPERS = ("bandwidth_counters", "format", "lineage", "otf2_archive")
+_HELPERS = ("bandwidth_counters", "checksums", "format", "lineage", "otf2_archive")
 """No formats of one text file: an OTF2 archive is a directory, which `tailrace convert` writes."""
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _HELPERS))
@@ -53,7 +54,12 @@ FORMATS = _Formats()
 
 
 def export(
-    run: AnalyzedRun, to: str, output: str | os.PathLike[str] | None = None, level: str | None = None
+    run: AnalyzedRun,
+    to: str,
+    output: str | os.PathLike[str] | None = None,
+    level: str | None = None,
+    *,
+    hashed: bool = False,
 ) -> list[str]:
     """Writes `run` in the format `to`.
 
@@ -61,11 +67,13 @@ def export(
         output: a file, gzip'd when its name ends in .gz; None: standard output. The name appears when all is written.
             A folder where the format's file has a fixed name (rocrate) is one to put it in.
         level: of the graph formats, one of `dataflow.LEVELS`; default: task.
+        hashed: with SHA-256 checksums of the files that are still on this machine as the run left them; of the formats
+            of tasks and versions of files.
 
     Returns: what of the run the format can't hold, in words; empty when it holds all.
 
     Raises:
-        QueryError: there is no such format or level, or the format has no levels.
+        QueryError: there is no such format or level, or the format has no levels, or no checksums.
         UsageError: the output can't be written.
         RunError: the run has nothing that the format could hold, or can't be read.
     """
@@ -75,15 +83,19 @@ def export(
     if level is not None and not form.leveled:
         graphs = ", ".join(name for name, f in FORMATS.items() if f.leveled)
         raise QueryError(f"the format {to} has no levels; those that have are {graphs}")
+    if hashed and form.hashed is None:
+        those = ", ".join(name for name, f in FORMATS.items() if f.hashed)
+        raise QueryError(f"the format {to} has no checksums; those that have are {those}")
+    write = form.hashed if hashed and form.hashed else partial(form.write_level, level=level)
     if output is None:
-        return form.write_level(run, sys.stdout, level)
+        return write(run, sys.stdout)
     path = Path(output)
     try:
         if form.file_name and (path.is_dir() or str(output).endswith("/")):
             path.mkdir(parents=True, exist_ok=True)
             path /= form.file_name
         with _opened(path) as file:
-            return form.write_level(run, file, level)
+            return write(run, file)
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror or error}") from error
 

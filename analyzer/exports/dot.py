@@ -52,13 +52,18 @@ def _node(attributes: Attributes) -> dict[str, str | list[str]]:
         return {"label": label, "tooltip": tooltip, "shape": "cylinder", "style": "solid"}
     if attributes["kind"] == "task":
         label = with_stage(label, str(attributes["stage"]))
-    lines, out = [label], {}
+    lines: list[str] = [label]
+    out: dict[str, str] = {}
     if on_path := int(attributes.get("path_ns", 0)):
         lines.append(f"{time_text(on_path)} of the critical path")
         out = {"color": CRITICAL, "penwidth": "2"}
+    if attributes.get("commands"):
+        out["tooltip"] = attributes["commands"][0]
     if attributes.get("status") in FAILED:
         lines.append(WORDS[str(attributes["status"])])
-        out |= {"style": "rounded,filled", "fillcolor": FAILED_FILL, "tooltip": str(attributes.get("error", ""))}
+        out |= {"style": "rounded,filled", "fillcolor": FAILED_FILL}
+        if attributes.get("error"):
+            out["tooltip"] = str(attributes["error"])
     return {"label": lines, **out}
 
 

@@ -23,12 +23,14 @@ class Format:
         what: what it is and for which tool.
         graph: of a graph format, the writer of a graph of `graphs.graph`.
         file_name: the name of its file where that is fixed.
+        hashed: of a format that has checksums, `write` with those of the files that are still there.
     """
 
     write: RunWriter
     what: str
     graph: GraphWriter | None = None
     file_name: str = ""
+    hashed: RunWriter | None = None
 
     @property
     def leveled(self) -> bool:

@@ -24,6 +24,7 @@ import pandas as pd
 
 from tailrace.analyzer.edges import edge_table, file_classes
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
+from tailrace.analyzer.exports.checksums import add_checksums
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store.processes import Process, keys
@@ -38,8 +39,10 @@ LEFT_OUT_TYPES = ("sock", "anon")
 class Artifact:
     """A version of a file.
 
-    number: 0 for the state before the run; `versions`: how many the path had in the run.
+    number: 0 for the state before the run; `versions`: how many the path had in the run; `version`: its position in the
+    model's table of versions.
     size: bytes, the end of the highest recorded byte range; of a pipe the bytes written.
+    sha256: hex, where checksums were asked for and its bytes are still there; else None.
     """
 
     path: str
@@ -50,6 +53,8 @@ class Artifact:
     base: Artifact | None
     begin_ns: int
     end_ns: int
+    version: int
+    sha256: str | None = None
 
 
 @dataclass
@@ -109,8 +114,9 @@ class Lineage:
     notes: list[str]
 
 
-def lineage(run: AnalyzedRun | Model) -> Lineage:
-    """The lineage of a run. `parents` are the writers of a job's inputs, and the declared dependencies."""
+def lineage(run: AnalyzedRun | Model, hashed: bool = False) -> Lineage:
+    """The lineage of a run; with `hashed` it has the checksums of what is still there as the run left it. `parents` are
+    the writers of a job's inputs, and the declared dependencies."""
     m = run if isinstance(run, Model) else dataflow.model(run)
     code, activities = dataflow.activities(m, "task")
     flows = dataflow.flow_table(m, "task")
@@ -122,6 +128,8 @@ def lineage(run: AnalyzedRun | Model) -> Lineage:
     artifacts = _link(m, code, flows, jobs, position)
     ordered = [jobs[activity] for activity in order]
     notes = _notes(m, kept)
+    if hashed:
+        notes += add_checksums(m, artifacts)
     if not isinstance(run, Model):
         notes += _add_declared(run, ordered)
     return Lineage(ordered, artifacts, notes)
@@ -291,6 +299,7 @@ def _artifacts(m: Model, rows: pd.DataFrame, used: list[int]) -> list[Artifact]:
                 base=None if base is None or base >= i else out[base],
                 begin_ns=begin[i],
                 end_ns=int(ended[version]),
+                version=version,
             )
         )
     return out

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import TextIO
 
 import tailrace
@@ -23,15 +24,17 @@ SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 PARENT = f"{SPEC}/facets/1-1-0/ParentRunFacet.json#/$defs/ParentRunFacet"
 VERSION = f"{SPEC}/facets/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet"
+FACET = f"{SPEC}/2-0-2/OpenLineage.json#/$defs"
+"""A facet of our own is one of the base's: it has further keys, and a name with our prefix."""
 OUTPUT = f"{SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
 ERROR = f"{SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
 PRODUCER = f"urn:tailrace:{tailrace.__version__}"
 NAMESPACE = "tailrace"
 
 
-def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO, hashed: bool = False) -> list[str]:
     """Writes the events in the order of their times; returns what they can't hold, in words."""
-    flow = lineage(run)
+    flow = lineage(run, hashed)
     base = uuid.uuid5(uuid.NAMESPACE_URL, f"tailrace:{run.meta.get('run_id') or run.path}")
     events = []
     for number, job in enumerate(flow.jobs):
@@ -63,6 +66,9 @@ def _event(
             "job": {"namespace": NAMESPACE, "name": clean(job.workflow) or "run"},
         }
     }
+    command = {"command": [clean(word) for word in job.command]} if job.command else {}
+    if kind != "START" and (known := {**command, **job.outcome}):
+        facets["tailrace_task"] = {"_producer": PRODUCER, "_schemaURL": f"{FACET}/RunFacet", **known}
     if kind in ("FAIL", "ABORT"):
         words = clean(job.error) or f"the workflow manager says: {job.status}"
         message = {"message": words, "programmingLanguage": "unknown"}
@@ -88,10 +94,14 @@ def _words(job: Job) -> list[str]:
 def _dataset(artifact: Artifact, job: Job, written: bool = False) -> dict[str, Json]:
     version = {"_producer": PRODUCER, "_schemaURL": VERSION, "datasetVersion": str(artifact.number)}
     host = job.hosts[0] if len(job.hosts) == 1 else ""
+    facets: dict[str, Json] = {"version": version}
+    if artifact.sha256:
+        checksum = {"_producer": PRODUCER, "_schemaURL": f"{FACET}/DatasetFacet", "sha256": artifact.sha256}
+        facets["tailrace_checksum"] = checksum
     out: dict[str, Json] = {
         "namespace": f"file://{escaped(host)}" if host else "file",
         "name": clean(artifact.path),
-        "facets": {"version": version},
+        "facets": facets,
     }
     if written:
         statistics: dict[str, Json] = {"_producer": PRODUCER, "_schemaURL": OUTPUT, "size": artifact.size}
@@ -99,4 +109,4 @@ def _dataset(artifact: Artifact, job: Job, written: bool = False) -> dict[str, J
     return out
 
 
-FORMAT = Format(write, "OpenLineage events, for Marquez and others")
+FORMAT = Format(write, "OpenLineage events, for Marquez and others", hashed=partial(write, hashed=True))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import errno as errnos
 import json
-import shlex
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple, TextIO
@@ -31,7 +30,7 @@ from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.exports.bandwidth_counters import counters
 from tailrace.analyzer.exports.format import Format
-from tailrace.analyzer.insights.file_history import commands
+from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.model import dataflow, outcomes
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import engine, processes
@@ -200,7 +199,7 @@ def _tasks(
     """The names of the track groups, in the order of their first events, and each one's own slice, which a viewer that
     knows colour names draws red where the task failed."""
     counts = m.table.counts.assign(activity=code[m.table.counts["who"].to_numpy()])
-    ran = _commands(m, code)
+    ran = command_lines.of_activities(m, code)
     spans = counts.groupby("activity").agg(first=("first_ns", "min"), last=("last_ns", "max")).sort_values("first")
     for rank, (activity, first, last) in enumerate(zip(spans.index, spans["first"], spans["last"], strict=True)):
         row = activities.iloc[int(activity)]
@@ -222,20 +221,6 @@ def _tasks(
         times = f'"ts":{_us(first - origin)},"dur":{_us(last - first)}' + (',"cname":"terrible"' if bad else "")
         cat = "task,failed" if bad else "task"
         yield f'{{"ph":"X","cat":"{cat}","name":{called},{head},{times},"args":{json.dumps(keys)}}}'
-
-
-MOST_COMMANDS = 20
-"""Command lines of a task that are written."""
-
-
-def _commands(m: Model, code: Ints) -> dict[int, Json]:
-    """The command lines of each activity's processes, each once."""
-    known = commands(m)
-    found: dict[int, dict[Json, None]] = {}
-    for activity, process in zip(code.tolist(), processes.keys(m.who), strict=True):
-        if process in known:
-            found.setdefault(activity, {})[clean(shlex.join(known[process]))] = None
-    return {activity: [*lines][:MOST_COMMANDS] for activity, lines in found.items()}
 
 
 def _lines(

@@ -12,6 +12,7 @@ so no name of a file or task can break a qualified name.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TextIO
 
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
@@ -23,9 +24,9 @@ from tailrace.analyzer.util.types import Json
 NAMESPACE = "urn:tailrace:terms:"
 
 
-def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO, hashed: bool = False) -> list[str]:
     """Writes one PROV document; returns notes on what is left out."""
-    flow = lineage(run)
+    flow = lineage(run, hashed)
     jobs = [f"run:job/{n}" for n in range(len(flow.jobs))]
     files = [f"run:file/{n}" for n in range(len(flow.artifacts))]
     place = {id(artifact): name for artifact, name in zip(flow.artifacts, files, strict=True)}
@@ -74,6 +75,7 @@ def _entity(artifact: Artifact) -> dict[str, Json]:
         "tailrace:version": artifact.number,
         "tailrace:bytes": artifact.size,
         "tailrace:external": artifact.external,
+        **({"tailrace:sha256": artifact.sha256} if artifact.sha256 else {}),
     }
 
 
@@ -92,4 +94,4 @@ def _activity(job: Job) -> dict[str, Json]:
     return out
 
 
-FORMAT = Format(write, "W3C PROV-JSON, for provenance stores")
+FORMAT = Format(write, "W3C PROV-JSON, for provenance stores", hashed=partial(write, hashed=True))

@@ -8,6 +8,7 @@ a file that was not the path's only one is `file:///path#1`.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TextIO
 
 import tailrace
@@ -21,13 +22,15 @@ METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 CRATE = "https://w3id.org/ro/crate/1.1"
 CONTEXT = f"{CRATE}/context"
+CHECKSUM = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
+"""RO-Crate 1.1 has no term for checksums; the vocabulary of workflow runs has."""
 LICENSE = "Nobody has chosen a licence for this run: ask whoever made it."
 """RO-Crate 1.1 demands the property, and allows a text in it; a trace doesn't know the terms of anybody's data."""
 
 
-def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO, hashed: bool = False) -> list[str]:
     """Writes ro-crate-metadata.json; returns notes on what is left out."""
-    flow = lineage(run)
+    flow = lineage(run, hashed)
     files = [_uri(artifact) for artifact in flow.artifacts]
     actions = [_action(job, n, files) for n, job in enumerate(flow.jobs)]
     programs = {_program_id(job): job for job in flow.jobs}
@@ -41,7 +44,8 @@ def write(run: AnalyzedRun, file: TextIO) -> list[str]:
         *(_file(artifact, name) for artifact, name in zip(flow.artifacts, files, strict=True)),
         *({**action, **({"agent": {"@id": _person(user)["@id"]}} if user else {})} for action in actions),
     ]
-    json.dump({"@context": CONTEXT, "@graph": graph}, file, indent=1)
+    context = [CONTEXT, CHECKSUM] if any(artifact.sha256 for artifact in flow.artifacts) else CONTEXT
+    json.dump({"@context": context, "@graph": graph}, file, indent=1)
     file.write("\n")
     return flow.notes
 
@@ -80,6 +84,8 @@ def _file(artifact: Artifact, name: str) -> dict[str, Json]:
         entity["dateModified"] = utc(artifact.end_ns)
     if artifact.versions > 1:
         entity["version"] = str(artifact.number)
+    if artifact.sha256:
+        entity["sha256"] = artifact.sha256
     return entity
 
 
@@ -120,4 +126,4 @@ def _action(job: Job, number: int, files: list[str]) -> dict[str, Json]:
     return action
 
 
-FORMAT = Format(write, "Process Run RO-Crate, for publishing", file_name=METADATA)
+FORMAT = Format(write, "Process Run RO-Crate, for publishing", file_name=METADATA, hashed=partial(write, hashed=True))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TextIO
 
 import tailrace
@@ -32,13 +33,13 @@ SHORTEST_NS = 100_000_000
 PLAIN = "A-Za-z0-9_./-"
 
 
-def write(run: AnalyzedRun, file: TextIO) -> list[str]:
+def write(run: AnalyzedRun, file: TextIO, hashed: bool = False) -> list[str]:
     """Writes the instance as one JSON object; returns notes on what is left out.
 
     Raises:
         RunError: the run has no task, and WfFormat wants one.
     """
-    flow = lineage(run)
+    flow = lineage(run, hashed)
     if not flow.jobs:
         raise RunError("there is no task in the run, and WfFormat has no empty workflow")
     parents, dropped = acyclic(flow.jobs)
@@ -115,7 +116,9 @@ def _specification(flow: Lineage, ids: list[str], parents: list[list[int]]) -> d
         for i, job in enumerate(flow.jobs)
     ]
     sizes: list[dict[str, Json]] = [
-        {"id": name, "sizeInBytes": a.size} for name, a in zip(files, flow.artifacts, strict=True)
+        # The format has no word for a checksum, as for a failure.
+        {"id": name, "sizeInBytes": a.size, **({"tailrace": {"sha256": a.sha256}} if a.sha256 else {})}
+        for name, a in zip(files, flow.artifacts, strict=True)
     ]
     return {"tasks": tasks, "files": sizes}
 
@@ -160,4 +163,4 @@ def _machines(meta: Mapping[str, object], jobs: list[Job]) -> list[dict[str, Jso
     return out
 
 
-FORMAT = Format(write, "WfFormat 1.6, for WfCommons and WRENCH")
+FORMAT = Format(write, "WfFormat 1.6, for WfCommons and WRENCH", hashed=partial(write, hashed=True))

@@ -1,7 +1,7 @@
 """The analyses on the graph: attributes of `graphs.graph`'s nodes and edges about the critical path and lifetimes.
 
 task, process   slack_ns, path_ns (of the makespan on the critical path), critical (without slack); of declared tasks
-                status (model/outcomes.py), tries, error
+                status (model/outcomes.py), tries, error; commands: of its processes, quoted for a shell
 stage           path_ns, compute_ns, io_ns, stream_ns, gap_ns (of the path), least_slack_ns, in_max, out_max (fan)
 file            size, live_ns, again_bytes, never_read, intermediate (lifetime.py), of data files
 flow, read      critical: the path goes over it
@@ -10,6 +10,7 @@ the graph       makespan_ns, bound_ns
 
 from __future__ import annotations
 
+from tailrace.analyzer.insights import command_lines
 from tailrace.analyzer.insights.analyses import Analyses
 from tailrace.analyzer.insights.critical import TASK_PARTS
 from tailrace.analyzer.model import dataflow
@@ -25,6 +26,8 @@ def annotate(out: Graph, found: Analyses) -> None:
         "task": [dataflow.activity_id("task", row) for row in inputs.tasks.to_dict("records")],
         "stage": [dataflow.activity_id("stage", row) for row in inputs.stages.to_dict("records")],
     }
+    if level in ("task", "process"):
+        _commands(out, found, level)
     if level == "task":
         _tasks(out, found, names["task"])
     if level == "stage":
@@ -32,6 +35,15 @@ def annotate(out: Graph, found: Analyses) -> None:
     _files(out, found)
     if level in names:
         _path(out, found, names, level)
+
+
+def _commands(out: Graph, found: Analyses, level: str) -> None:
+    code, activities = dataflow.activities(found.inputs.m, level)
+    ran = command_lines.of_activities(found.inputs.m, code)
+    for activity, row in enumerate(activities.to_dict("records")):
+        name = dataflow.activity_id(level, row)
+        if name in out and activity in ran:
+            out.nodes[name]["commands"] = ran[activity]
 
 
 def _tasks(out: Graph, found: Analyses, ids: list[str]) -> None:

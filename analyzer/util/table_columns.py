@@ -354,6 +354,7 @@ TABLES = {
             **_TASK,
             **_PROCESS,
             "exe": ("", "program of a process"),
+            "commands": ("", "command lines of a task's or process's processes, list"),
             "file": ("", "identity of a file"),
             "path": ("", "last name of a file"),
             "aliases": ("", "its other names, list"),
