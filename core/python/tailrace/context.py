@@ -18,26 +18,27 @@ from types import SimpleNamespace
 
 _SIGNATURES = {
     "tailrace_active": (ctypes.c_int, []),
-    "tailrace_context_enter": (ctypes.c_uint32, [ctypes.c_char_p]),
-    "tailrace_context_current": (ctypes.c_uint32, []),
-    "tailrace_context_switch": (ctypes.c_uint32, [ctypes.c_uint32]),
-    "tailrace_context_finish": (None, [ctypes.c_uint32]),
+    "tailrace_scope_begin": (ctypes.c_uint64, [ctypes.c_char_p]),
+    "tailrace_scope_end": (ctypes.c_int, [ctypes.c_uint64, ctypes.c_int]),
+    "tailrace_pass_on": (None, []),
     "tailrace_flush": (None, []),
     "tailrace_count_own": (None, [ctypes.c_uint64, ctypes.c_uint64]),
     "tailrace_run_directory": (ctypes.c_char_p, []),
     "tailrace_setting": (ctypes.c_char_p, [ctypes.c_char_p]),
     "tailrace_change_run": (ctypes.c_int, [ctypes.c_char_p]),
 }
+_WRITING = ("tailrace_pass_on", "tailrace_flush", "tailrace_change_run")
+"""Called without the interpreter's lock, since they may write to a file."""
 
 
 @lru_cache(maxsize=1)
 def _core() -> SimpleNamespace | None:
     """The core's functions in this process, or None when it isn't loaded."""
-    process = ctypes.CDLL(None)
+    unlocked, locked = ctypes.CDLL(None), ctypes.PyDLL(None)
     functions = {}
     for name, (result, arguments) in _SIGNATURES.items():
         try:
-            function = getattr(process, name)
+            function = getattr(unlocked if name in _WRITING else locked, name)
         except AttributeError:
             return None
         function.restype, function.argtypes = result, arguments
@@ -138,25 +139,20 @@ class entered:
     A class, since every task of a worker runs in one: contextmanager's generator would take longer than the core.
     """
 
-    __slots__ = ("_canonical", "_context", "_core", "_finish", "_outer")
+    __slots__ = ("_canonical", "_core", "_finish", "_scope")
 
     def __init__(self, canonical: str, finish: bool = True) -> None:
         self._canonical = canonical
         self._finish = finish
-        self._context = 0
+        self._scope = 0
 
     def __enter__(self) -> None:
         core = _core() if self._canonical else None
-        if core is None:
-            return
-        self._core = core
-        self._outer = core.context_current()
-        self._context = core.context_enter(self._canonical.encode())
+        if core is not None:
+            self._core = core
+            self._scope = core.scope_begin(self._canonical.encode())
 
     def __exit__(self, *_: object) -> None:
-        context, self._context = self._context, 0
-        if not context:
-            return
-        if self._finish:
-            self._core.context_finish(context)
-        self._core.context_switch(self._outer)
+        scope, self._scope = self._scope, 0
+        if scope and self._core.scope_end(scope, self._finish):
+            self._core.pass_on()

@@ -9,7 +9,7 @@ namespace tailrace {
 namespace {
 
 constexpr uint32_t kBuckets = 256;
-// By tags, for interning, and by id, for handles: short lists even in a worker that runs a few thousand tasks.
+// By tags, for interning, those that have not ended; all by id, for handles.
 Context *g_newest[kBuckets];
 Context **g_by_id[1024];  // pages of 1024 pointers
 uint32_t g_count = 0;
@@ -23,8 +23,15 @@ Context *find_context(uint32_t id) {
 
 Context *intern_context(string_view tags, Context *base) {
   Context *&bucket = g_newest[fnv32(tags) % kBuckets];
-  for (Context *c = bucket; c; c = c->next) {
-    if (c->tags() == tags && !c->finished.load(std::memory_order_relaxed)) return c;
+  // Without those that have ended: a worker runs a million tasks.
+  for (Context **at = &bucket; Context *c = *at;) {
+    if (c->finished.load(std::memory_order_relaxed)) {
+      *at = c->next;
+    } else if (c->tags() == tags) {
+      return c;
+    } else {
+      at = &c->next;
+    }
   }
   uint32_t id = g_count + 1;
   if (id >= 1024u * 1024u) return nullptr;

@@ -12,7 +12,7 @@ struct Context {
   uint32_t id;
   std::atomic<uint32_t> finished;  // its task is over: threads that still have it record as the root
   uint32_t tags_bytes;
-  Context *next;  // all contexts, newest first
+  Context *next;  // in its bucket, newest first
   Context *base;  // without the regions that this process has begun: the context itself, where it is none's
   std::atomic<struct RegionInContext *> regions;  // those that were begun in it (session/region.h), newest first
   char text[1];
