@@ -5,9 +5,9 @@
     declared_file    a file of a task's line
 
 Invariants: each writer process has its own file; lines are written whole, to a descriptor opened with O_APPEND, so a
-reader sees complete lines at any time. Encoding and writing never hold up a thread that writes lines. A failure (full
-disk, missing directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a killed process
-wrote in its last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
+reader sees complete lines at any time. No thread that adds lines waits for the disk. A failure (full disk, missing
+directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a killed process wrote in its
+last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
 """
 
 import json
@@ -18,10 +18,16 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+try:
+    import orjson
+except ImportError:  # json takes 20 times as long, in which no thread of the manager runs
+    orjson = None
 
 _log = logging.getLogger("tailrace.declared")
 
@@ -33,6 +39,7 @@ REQUIRED_KEYS = {
     "try": ("workflow", "task", "try", "t_launch_ns"),
     "end": ("workflow", "task", "t_end_ns", "status", "tries"),
 }
+_REQUIRED = {type_: frozenset(keys) for type_, keys in REQUIRED_KEYS.items()}
 END_STATUSES = ("done", "failed", "timeout", "killed", "canceled", "dep_failed", "memoized")
 
 _INTERVAL_S = 0.05
@@ -40,23 +47,35 @@ _MOST_PENDING = 10_000
 """Lines; a thread that adds one more writes them all itself, so that memory stays bounded."""
 _IDLE_S = 1.0
 
-_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+_AS_JSON = orjson and orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_encode_any = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+
+def _encode(line: dict[str, Any]) -> bytes:
+    if orjson is not None:
+        with suppress(TypeError):  # integers of more than 64 bits, keys that are no text, surrogates
+            encoded: bytes = orjson.dumps(line, default=str, option=_AS_JSON)
+            return encoded
+    return _encode_any(line).encode("utf-8", "replace")
 
 
 def declared_line(type_: str, /, **keys: Any) -> str:
     """A declared line without its newline. Keys whose value is None are omitted. Raises TypeError for a missing key."""
-    return _encode(_given(type_, keys))
+    return _encode(_given(type_, keys)).decode()
 
 
-def _given(type_: str, keys: dict[str, Any]) -> dict[str, Any]:
+def _given(type_: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     given = {"type": type_}
-    given.update([item for item in keys.items() if item[1] is not None])
-    missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
-    if missing:
+    for key, value in keys.items():
+        if value is not None:
+            given[key] = value
+    if not _REQUIRED[type_] <= given.keys():
+        missing = [key for key in REQUIRED_KEYS[type_] if key not in given]
         raise TypeError(f"a declared line of type {type_!r} needs {', '.join(missing)}")
     return given
 
 
+_Line = bytes | Callable[[], bytes]
 FilePath = str | os.PathLike[str]
 
 
@@ -89,7 +108,7 @@ class DeclaredLog:
     def _begin_process(self) -> None:
         """Forgets what belongs to the parent: its lines, its thread, and locks that others of its threads may hold."""
         self._pid = os.getpid()
-        self._pending: deque[dict[str, Any]] = deque()
+        self._pending: deque[_Line] = deque()
         self._lock = threading.Lock()
         self._wake, self._close = threading.Event(), threading.Event()
         self._writer: threading.Thread | None = None
@@ -102,7 +121,19 @@ class DeclaredLog:
     def write(self, type_: str, /, **keys: Any) -> None:
         """Adds a line of type `type_`, to be written soon. Keys whose value is None are omitted; values must not change
         afterwards. Raises TypeError for a missing key."""
-        line = _given(type_, keys)
+        self.add(type_, keys)
+
+    def add(self, type_: str, keys: Mapping[str, Any]) -> None:
+        """`write` of keys that are a mapping."""
+        # Encoded at once: the garbage collector would look at a line that waits.
+        if line := self._encoded(_given(type_, keys)):
+            self._add(line)
+
+    def add_later(self, type_: str, keys: Callable[[], Mapping[str, Any]]) -> None:
+        """Adds a line whose keys are asked for when it is written, so that it can take what comes until then."""
+        self._add(lambda: self._encoded(_given(type_, keys())))
+
+    def _add(self, line: _Line) -> None:
         if self._pid != os.getpid():
             self._begin_process()
         self._pending.append(line)
@@ -119,7 +150,8 @@ class DeclaredLog:
             return
         with self._lock:
             # As many as there are now: other threads may go on adding.
-            lines = [self._encoded(self._pending.popleft()) for _ in range(len(self._pending))]
+            waiting = [self._pending.popleft() for _ in range(len(self._pending))]
+            lines = [line() if callable(line) else line for line in waiting]
             self._append([line for line in lines if line])
 
     def close(self) -> None:
@@ -171,8 +203,9 @@ class DeclaredLog:
             return self._writer is None
 
     def _encoded(self, line: dict[str, Any]) -> bytes:
+        """The line, b"" when it can't be written."""
         try:
-            return (_encode(line) + "\n").encode("utf-8", "replace")
+            return _encode(line) + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             self._lose(error)
             return b""

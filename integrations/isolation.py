@@ -12,10 +12,15 @@ class Isolation:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._warned = False
+        self._steps: dict[str, _Step] = {}
 
     def __call__(self, what: str) -> "_Step":
-        """what: continues "can't ..."."""
-        return _Step(self, what)
+        """what: a constant that continues "can't ..."."""
+        # Steps have no state: every task takes several, in many threads.
+        step = self._steps.get(what)
+        if step is None:
+            step = self._steps[what] = _Step(self, what)
+        return step
 
     def failed(self, what: str, error: Exception) -> None:
         """Logs that a step failed."""
@@ -26,7 +31,7 @@ class Isolation:
 
 
 class _Step:
-    """A class: every task takes several, and contextmanager's generators would take longer than the steps."""
+    """A class: contextmanager's generators would take longer than the steps."""
 
     __slots__ = ("_isolation", "_what")
 

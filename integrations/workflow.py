@@ -24,7 +24,7 @@ import shlex
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -302,7 +302,14 @@ class Workflow:
         if self._declared is not None:
             if type_ == "task" and self._outer and keys.get("parent") is None:
                 keys |= self._outer
-            self._declared.write(type_, workflow=self.name, **keys)
+            keys["workflow"] = self.name
+            self._declared.add(type_, keys)
+
+    def write_later(self, type_: str, keys: Callable[[], dict[str, Any]]) -> None:
+        """`write` of a line whose keys are asked for when it is written, 50 ms later: of what is told of many tasks at
+        once."""
+        if self._declared is not None:
+            self._declared.add_later(type_, lambda: {"workflow": self.name, **keys()})
 
     # End
 

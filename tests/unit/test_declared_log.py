@@ -7,6 +7,7 @@ import resource
 import signal
 import threading
 import time
+from datetime import datetime
 
 import pytest
 
@@ -36,6 +37,25 @@ def test_lines_are_appended_to_one_file(tmp_path):
     log.close()
     assert [json.loads(line)["task"] for line in log.path.read_text().splitlines()] == ["1", "1"]
     assert [log.path] == list((tmp_path / "declared").iterdir()) and log.path.name.startswith("m-")
+
+
+def test_values_that_json_has_not_are_written_as_their_text(tmp_path):
+    log = DeclaredLog(run_directory(tmp_path), "m")
+    config = {"path": tmp_path, "huge": 2**70, "since": datetime(2026, 1, 2), 3: "\udcff"}
+    for given in ({key: value} for key, value in config.items()):
+        log.write("workflow", workflow="w", manager="m", version="1", t_ns=0, config=given)
+    log.close()
+    found = [json.loads(line)["config"] for line in log.path.read_bytes().splitlines()]
+    assert found == [{"path": str(tmp_path)}, {"huge": 2**70}, {"since": "2026-01-02 00:00:00"}, {"3": "\udcff"}]
+
+
+def test_a_line_is_asked_for_its_keys_when_it_is_written(tmp_path):
+    log = DeclaredLog(run_directory(tmp_path), "m")
+    awaited = ["1"]
+    log.add_later("wait", lambda: {"workflow": "w", "task": "2", "awaited": awaited})
+    awaited.append("3")
+    log.close()
+    assert json.loads(log.path.read_text())["awaited"] == ["1", "3"]
 
 
 def test_a_removed_directory_is_reported_once(tmp_path, caplog):
