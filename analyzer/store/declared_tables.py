@@ -59,7 +59,7 @@ _TASK_KEYS = {
     "task": {k: k for k in ("stage", "kind", "name", "executor", "parent", "holds", "nodes", "ranks", "cores")}
     | {"parent_workflow": "parent_workflow"}
     | {k: k for k in ("annotations", "submitter")}
-    | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_alloc", "t_start")},
+    | {f"{t}_ns": t for t in ("t_submit", "t_depend", "t_launch", "t_alloc", "t_start")},
     "try": {"t_launch_ns": "t_launch"},
     "end": {f"{t}_ns": t for t in ("t_end", "t_start", "t_clean")}
     | {k: k for k in ("status", "tries", "error", "result")},
@@ -143,7 +143,7 @@ def _add(db: sqlite3.Connection, value: Document) -> bool:
         db.execute("INSERT INTO declared_workflows VALUES (?, ?, ?, ?, ?)", (*row, json.dumps(value.get("config"))))
     if value["type"] in _TASK_KEYS:
         known = _add_task(db, value)
-    if value["type"] == "try":
+    if value["type"] in ("task", "try") and "t_launch_ns" in value:
         _add_try(db, value)
     if value["type"] == "task":
         _add_links(db, value)
@@ -170,7 +170,7 @@ def _add_task(db: sqlite3.Connection, value: Document) -> bool:
 
 def _add_try(db: sqlite3.Connection, value: Document) -> None:
     """A try has a line when it begins, and one more when it failed."""
-    key = (*_texts(value, "workflow", "task"), _integer(value["try"]))
+    key = (*_texts(value, "workflow", "task"), _integer(value.get("try", 0)))
     launched, ended = (_integer(value.get(name)) for name in ("t_launch_ns", "t_end_ns"))
     db.execute(
         "INSERT OR IGNORE INTO declared_tries (workflow, task, try, t_launch) VALUES (?, ?, ?, ?)", (*key, launched)
@@ -203,13 +203,14 @@ def _add_links(db: sqlite3.Connection, value: Document) -> None:
 
 
 def _add_waits(db: sqlite3.Connection, value: Document) -> None:
-    awaited = _list(value, "awaited")
-    if not all(isinstance(task, str) for task in awaited):
-        raise ValueError("an entry of awaited is not a task")
-    key = _texts(value, "workflow", "task")
-    rows = [(*key, _text(task), None) for task in awaited]
+    awaited, also = _list(value, "awaited"), value.get("also", [])
+    if not isinstance(also, list) or not all(isinstance(task, str) for task in (*awaited, *also)):
+        raise ValueError("an entry of awaited or also is not a task")
+    (workflow,) = _texts(value, "workflow")
+    links: list[tuple[str | None, str | None]] = [(_text(task), None) for task in awaited]
     if isinstance(value.get("after"), str):
-        rows.append((*key, None, _text(value["after"])))
+        links.append((None, _text(value["after"])))
+    rows = [(workflow, _text(task), *link) for task in (value["task"], *also) for link in links]
     db.executemany("INSERT INTO declared_waits VALUES (?, ?, ?, ?)", rows)
 
 

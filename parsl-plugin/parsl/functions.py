@@ -16,15 +16,25 @@ _MOST = 32
 """Wrappers; each file that a task stages itself adds one."""
 
 
-def wrapped(function: Any) -> Iterator[Any]:
+_MOST_REMEMBERED = 1024
+_remembered: dict[int, tuple[Any, ...]] = {}
+"""id() of a function -> itself, so that no other one gets this id, and its layers. Not a cache by equality, which may
+be the user's code."""
+
+
+def wrapped(function: Any) -> tuple[Any, ...]:
     """`function`, what it wraps, what that wraps, ..."""
-    return islice(_layers(function), _MOST)
+    found = _remembered.get(id(function))
+    if found is None:
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        found = _remembered[id(function)] = tuple(islice(_layers(function), _MOST))
+    return found
 
 
 def users_own(function: Any) -> Any:
     """The function that the user decorated."""
-    *_, own = wrapped(function)
-    return own
+    return wrapped(function)[-1]
 
 
 def is_bash(function: Any) -> bool:

@@ -8,9 +8,10 @@ without tracing.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from parsl.dataflow.dflow import DataFlowKernel
@@ -75,6 +76,9 @@ class TracingMemoizer(Memoizer):
         self._parents_lock = threading.RLock()
         self._parents: dict[int, str] = {}
         self._join_body = threading.local()
+        self._after_lock = threading.Lock()
+        self._also_after: dict[str, list[str]] = {}
+        """Of `wait` lines that are not written yet, by their `after`: the tasks besides the first."""
         self.is_running = False
         """Between the kernel's start and the end of its cleanup."""
 
@@ -105,9 +109,10 @@ class TracingMemoizer(Memoizer):
         memoized = self._inner.check_memo(task)
         with self._isolated("trace a task"):
             self._adopt(task["dfk"])
-            stage = self._log_task(task)
             if memoized is None:
-                self._launch(task, stage)
+                self._launch(task)
+            else:
+                self._log_task(task)
         return memoized
 
     def update_memo_result(self, task: TaskRecord, r: Any) -> None:
@@ -152,28 +157,32 @@ class TracingMemoizer(Memoizer):
             for executor in list(kernel.executors.values()):
                 shadow_submit(executor, self._handoff)
 
-    def _launch(self, task: TaskRecord, stage: str) -> None:
-        number, attempt = int(task["id"]), int(task["try_id"])
-        launched_ns = task_log.to_ns(task["try_time_launched"])
-        self._write("try", task=str(number), t_launch_ns=launched_ns, **{"try": attempt})
-        body = partial(self._in_join_body, str(number)) if task["join"] else None
-        self._handoff.give(self._workflow.tags(str(number), stage, attempt), body)
+    def _launch(self, task: TaskRecord) -> None:
+        number, attempt = str(task["id"]), int(task["try_id"])
+        launch = {"try": attempt, "t_launch_ns": task_log.to_ns(task["try_time_launched"])}
+        stage, is_told = self._log_task(task, launch)
+        if not is_told:
+            self._write("try", task=number, **launch)
+        body = partial(self._in_join_body, number) if task["join"] else None
+        self._handoff.give(self._workflow.tags(number, stage, attempt), body)
 
-    def _log_task(self, task: TaskRecord) -> str:
-        """Writes the task's line before its first try. Returns its stage."""
+    def _log_task(self, task: TaskRecord, launch: Mapping[str, int | None] = MappingProxyType({})) -> tuple[str, bool]:
+        """Writes the task's line, if there is more to tell than before: its stage, and whether that told of `launch`,
+        the keys of its try."""
         number = task["id"]
         with self._parents_lock:
             early = self._declared_early.pop(number, None)
             stage = self._stages_of_open_tasks.get(number)
             if stage is not None and early is None:
-                return stage
+                return stage, False
             if stage is None:
                 stage = self._stages_of_open_tasks[number] = self._stage(task, self._stage_of)
             parent = self._parents.pop(number, None)
         keys = self._task_keys(task, parent)
-        if early != _to_tell(keys):
-            self._write("task", stage=stage, **keys)
-        return stage
+        has_more = early is None or early != _to_tell(keys)
+        if has_more:
+            self._write("task", stage=stage, **keys, **launch)
+        return stage, has_more
 
     def _log_waiting(self, task: TaskRecord) -> None:
         """Writes the line of a task that waits for others: when the program is killed it was submitted all the same."""
@@ -253,18 +262,32 @@ class TracingMemoizer(Memoizer):
             with self._parents_lock:
                 future = submit(*args, **kwargs)
                 self._parents[future.tid] = parent
-        with self._isolated("declare what was waited for"):
+        with self._isolated("declare what a task waits for"):
+            self._log_waiting(future.task_record)
             if submission is not None:
                 self._log_waits(submission, int(future.tid))
-        with self._isolated("declare a task"):
-            self._log_waiting(future.task_record)
         return future
 
     def _log_waits(self, submission: waits.Submission, task: int) -> None:
-        if submission.awaited or submission.after is not None:
+        after = submission.after
+        if submission.awaited:
             awaited = [str(known) for known in submission.awaited]
-            self._write("wait", task=str(task), awaited=awaited, after=submission.after)
+            self._write("wait", task=str(task), awaited=awaited, after=after)
             submission.is_of(task)
+        elif after is not None:
+            with self._after_lock:
+                others = self._also_after.get(after)
+                if others is not None:
+                    others.append(str(task))
+                    return
+                self._also_after[after] = []
+            self._workflow.write_later("wait", partial(self._wait_keys, after, task))
+
+    def _wait_keys(self, after: str, task: int) -> dict[str, Any]:
+        """Of the tasks after `after` that nothing more was waited for, since the last such line: one for a loop."""
+        with self._after_lock:
+            others = self._also_after.pop(after)
+        return {"task": str(task), "awaited": [], "after": after, "also": others or None}
 
     def _cleanup_of_kernel(self, cleanup: Callable[[], None]) -> None:
         try:

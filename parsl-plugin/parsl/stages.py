@@ -42,7 +42,11 @@ def declared_stage(function: Any) -> str | None:
     """The stage that `stage` gave the app of a task's function."""
     from tailrace.parsl.functions import wrapped
 
-    return next((name for one in wrapped(function) if isinstance(name := getattr(one, _NAME, None), str)), None)
+    for one in wrapped(function):
+        name = getattr(one, _NAME, None)
+        if isinstance(name, str):
+            return name
+    return None
 
 
 def _submitted_by(app: Any) -> Any:

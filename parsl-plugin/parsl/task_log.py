@@ -56,7 +56,9 @@ def task_keys(record: TaskRecord, parent: str | None, arguments: dict[str, str] 
 
 def requested(record: TaskRecord) -> dict[str, Any]:
     """The resources that a task asked for: those of docs/declared-dag.md, and the rest in its executor's words."""
-    given = {str(name): value for name, value in (record["resource_specification"] or {}).items()}
+    if not record["resource_specification"]:
+        return {}
+    given = {str(name): value for name, value in record["resource_specification"].items()}
     found: dict[str, Any] = {}
     for name, (resource, unit) in _RESOURCES.items():
         if (number := _number(given.get(name))) is not None:

@@ -5,6 +5,7 @@ of its workers dies, then its interchange, then itself, while a task runs. `thre
 """
 
 # ruff: noqa: PTH123, SIM115
+import json
 import os
 import signal
 import sys
@@ -85,8 +86,11 @@ def has_content(path):
 
 
 def is_launched(folder, workflow, task):
-    begin = f'{{"type":"try","workflow":"{workflow}","task":"{task}"'
-    return any(begin in path.read_text() for path in Path(folder, "run", "declared").glob("*.jsonl"))
+    for path in Path(folder, "run", "declared").glob("*.jsonl"):
+        for line in map(json.loads, path.read_text().splitlines()):
+            if (line["workflow"], line.get("task")) == (workflow, str(task)) and "t_launch_ns" in line:
+                return True
+    return False
 
 
 def blocks(folder):

@@ -178,6 +178,30 @@ DECLARED = [
 ]
 
 
+def test_a_task_line_states_its_launch_and_a_wait_line_several_tasks(tmp_path: Path) -> None:
+    task = {"type": "task", "workflow": "w", "stage": "s", "deps": [], "inputs": [], "outputs": []}
+    lines = [
+        task | {"task": "1", "t_launch_ns": 11},
+        task | {"task": "2", "t_launch_ns": 12, "try": 1},
+        task | {"task": "3"},
+        {"type": "wait", "workflow": "w", "task": "2", "awaited": ["1"]},
+        {"type": "wait", "workflow": "w", "task": "3", "awaited": [], "after": "2", "also": ["4", "5"]},
+        {"type": "wait", "workflow": "w", "task": "6", "awaited": [], "after": "2", "also": [7]},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    run = tailrace.open(tw.make_run(tmp_path / "run", {}, parsl=text))
+    assert run.declared_tries[["task", "try", "t_launch_ns"]].values.tolist() == [["1", 0, 11], ["2", 1, 12]]
+    assert run.declared_tasks["t_launch_ns"].fillna(0).tolist() == [11, 12, 0]
+    waits = run.declared_waits.fillna("").sort_values(["task"])
+    assert waits[["task", "awaited", "after"]].values.tolist() == [
+        ["2", "1", ""],
+        ["3", "", "2"],
+        ["4", "", "2"],
+        ["5", "", "2"],
+    ]
+    assert run.declared_problems["problem"].tolist() == ["an entry of awaited or also is not a task"]
+
+
 def test_declared_dag(tmp_path: Path) -> None:
     text = "".join(json.dumps(line) + "\n" for line in DECLARED)
     run = tailrace.open(tw.make_run(tmp_path / "run", {}, parsl=text))
