@@ -16,7 +16,7 @@ Invariants: only the events of blocks that may hold calls of this task are read,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from tailrace.analyzer.insights import insights, profile_text
 from tailrace.analyzer.insights.command_lines import commands
 from tailrace.analyzer.insights.file_history import row_of
 from tailrace.analyzer.insights.inputs import Inputs
-from tailrace.analyzer.model import dataflow, outcomes, requests, waits
+from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, waits
 from tailrace.analyzer.store import engine, processes
 from tailrace.analyzer.store.processes import PROCESS
 from tailrace.analyzer.util import intervals
@@ -197,7 +197,7 @@ def task_profile(run: AnalyzedRun, task: str) -> TaskProfile:
         "children": names.linked(key, "dep", "task"),
         "t0_ns": inputs.start_ns,
         "waits": _waits(run, key),
-        "arguments": _arguments(declared),
+        "arguments": task_arguments.of_annotations(declared.get("annotations")),
         "requested": requests.of(run).get(key, {}),
         **_outcome(run, key),
     }
@@ -308,12 +308,6 @@ class _Names:
 
 def _declared(run: AnalyzedRun, key: tuple[str, str]) -> Row:
     return _row(run.declared_tasks, key)
-
-
-def _arguments(row: Row) -> dict[str, str]:
-    facts = row.get("annotations")
-    given = facts.get("arguments") if isinstance(facts, Mapping) else None
-    return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
 
 
 def _row(table: pd.DataFrame, key: tuple[str, str]) -> Row:

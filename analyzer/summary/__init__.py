@@ -63,6 +63,7 @@ def collect(run: AnalyzedRun, model: Model | None = None) -> JsonObject:
     task_details.add_files(m, shown_tasks["rows"], shown_files, task_row)
     row_of = dict(zip(outcomes.task_keys(found.inputs.tasks), task_row.tolist(), strict=True))
     task_details.add_waits(run, whole, shown_tasks["rows"], row_of)
+    task_details.add_arguments(run, shown_tasks["rows"], row_of)
     shown_processes = task_details.add_processes(whole, shown_tasks["rows"], task_row, start_ns)
     shown_files.pop("codes")
     return {

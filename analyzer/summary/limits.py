@@ -18,6 +18,7 @@ LIMITS = {
     "files_of_task": 8,
     "processes": 20_000,
     "processes_of_task": 12,
+    "argument_text": 800_000,
     "command": 600,
     "command_text": 1_200_000,
     "files_of_flow": 12,

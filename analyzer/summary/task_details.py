@@ -17,7 +17,7 @@ import pandas as pd
 from tailrace.analyzer.edges import edge_table
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights.command_lines import commands
-from tailrace.analyzer.model import dataflow, outcomes, requests, waits
+from tailrace.analyzer.model import dataflow, outcomes, requests, task_arguments, waits
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary.limits import LIMITS, JsonObject, ms
@@ -84,6 +84,19 @@ def add_waits(run: AnalyzedRun, m: Model, rows: Sequence[JsonObject], row_of: Ma
         shown = {ours: asked[name] * scale for name, (ours, scale) in _ASKED.items() if name in asked}
         if shown and row_of.get(key, -1) >= 0:
             rows[row_of[key]]["asked"] = shown
+
+
+def add_arguments(run: AnalyzedRun, rows: Sequence[JsonObject], row_of: Mapping[tuple[str, str], int]) -> None:
+    """Adds to the rows of declared tasks `args`: [name, text, ...] of their arguments, cut at `LIMITS`: those of failed
+    tasks and of the longest ones stay."""
+    known = {row_of[key]: told for key, told in task_arguments.of(run).items() if row_of.get(key, -1) >= 0}
+    left = LIMITS["argument_text"]
+    for row in sorted(known, key=lambda one: ("status" not in rows[one], -rows[one]["dur"])):
+        words = [word for pair in known[row].items() for word in pair]
+        left -= sum(map(len, words)) + 10
+        if left < 0:
+            break
+        rows[row]["args"] = words
 
 
 def add_processes(

@@ -210,6 +210,26 @@ def test_kinds_of_access_and_rates(surveyed: Opened) -> None:
     assert "MiB/s" in page.text("#rates-hint")
 
 
+def too_wide(tab: Any) -> list[str]:
+    """What is wider than its box: a browser makes all of a printed page smaller for it, and cuts off what is left."""
+    found: list[str] = tab.evaluate("""() => [...document.querySelectorAll("main table, .figure svg")].filter(part => {
+      const box = part.parentElement.getBoundingClientRect();
+      return box.width && part.getBoundingClientRect().right > box.right + 1;
+    }).map(part => part.getAttribute("aria-label") || part.tagName)""")
+    return found
+
+
+def test_a_wide_page_fits_on_paper(show: Any) -> None:
+    page = show("long")
+    page.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert too_wide(page.tab) == []
+    page.tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert (
+        page.tab.evaluate("[...document.querySelectorAll('main *')].filter(one => one.style && one.style.zoom).length")
+        == 0
+    )
+
+
 def test_paper_and_motion(surveyed: Opened) -> None:
     page, tab = surveyed, surveyed.tab
     go(page, "")
@@ -220,6 +240,7 @@ def test_paper_and_motion(surveyed: Opened) -> None:
     tab.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert tab.evaluate(colour) != dark, "light on paper"
     assert tab.evaluate("document.querySelector('#bars').offsetWidth") <= 700
+    assert too_wide(tab) == []
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.evaluate(colour) == dark
     assert len(tab.pdf(format="A4")) > 10_000

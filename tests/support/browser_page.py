@@ -92,7 +92,9 @@ def failing() -> FakeRun:
             s.read(f"/in/{name}", at_ms=begin, stage=stage, task=name, pid=10 + at)
             s.write(f"/out/{name}", at_ms=begin + 90, stage=stage, task=name, pid=10 + at)
         error = f"ValueError: {NAMES[0]} is no number\nTraceback" if status == "failed" else None
-        row = {"workflow": "w", "stage": stage, "task": name, "status": status, "error": error}
+        row: dict[str, Any] = {"workflow": "w", "stage": stage, "task": name, "status": status, "error": error}
+        told = {"arguments": {"sample": NAMES[0], "reads": "2000"}} if status == "failed" else None
+        row["annotations"] = told
         times = {"t_launch_ns": T0_NS, "t_end_ns": T0_NS + (begin + 95) * MS}
         ends.append({**row, **times, "tries": {"again-0": 2, "never-0": 0}.get(name, 1)})
     deps = pd.DataFrame([{"workflow": "w", "task": "never-0", "dep": "bad-0", "via": "future", "path": None}])

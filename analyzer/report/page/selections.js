@@ -44,6 +44,11 @@ function usedFacts(t) {
   return rows;
 }
 
+function argumentsOf(t) {
+  const words = t.args || [], rows = Array.from({length: words.length / 2}, (_, i) => [words[2 * i], words[2 * i + 1]]);
+  return rows.length ? [make("h4", {}, "Arguments"), facts(rows.map(([name, text]) => [shown(name), make("code", {}, shownLines(text))]))] : [];
+}
+
 function waitFacts(t) {
   if (!t.waits) return [];
   const rows = t.waits.map((ms, i) => [WAIT_WORDS[i], ms]).filter(([, ms]) => ms);
@@ -56,7 +61,7 @@ const showTask = selectable("task", () => data.tasks.rows, taskKey, t => {
     ["Stage", stageLink(t.stage)], ...(t.workflow ? [["Workflow", t.workflow]] : []), ...(isProcess(t) ? [] : outcomeFacts(t)), ["Start", timeText(t.start)], ["Wall time", timeText(t.dur)],
     ["in I/O", `${timeText(t.io)}, ${shareText(t.io / Math.max(t.dur, 1e-9))}`], ["Read", bytesText(t.read)], ["Written", bytesText(t.wrote)], ...usedFacts(t),
     ["Critical path", t.critical ? "on it" : t.slack ? `not on it: it could take ${timeText(t.slack)} longer` : "not on it"],
-  ]), errorOf(t), list("Logs", logsOf(t).map(path => [path, "", "path", fileNamed(path)])), commandsOf(t), waitFacts(t),
+  ]), errorOf(t), list("Logs", logsOf(t).map(path => [path, "", "path", fileNamed(path)])), argumentsOf(t), commandsOf(t), waitFacts(t),
   list("Files it read, bytes by it", entries("reads", "n_reads")), list("Files it wrote, bytes by it", entries("writes", "n_writes")),
   queries(taskQuery(t)), queryBox("All of this task: slowest calls, and what sets it apart", profileOf(t)));
 });

@@ -56,7 +56,18 @@ addEventListener("resize", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 // On paper: a sheet's width, in the light colours, whatever the screen has.
-const printing = on => { document.documentElement.classList.toggle("printing", on); redraw(); };
+const printing = on => { document.documentElement.classList.toggle("printing", on); redraw(); fit(on); };
+
+// What is wider than the sheet is made smaller by itself: a browser would make all of the page smaller, and cut off the rest.
+function fit(on) {
+  for (const part of document.querySelectorAll("main table, .figure svg")) part.style.zoom = "";
+  if (!on) return;
+  for (const part of document.querySelectorAll("main table, .figure svg")) {
+    const box = part.parentElement, style = getComputedStyle(box), room = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const wide = Math.max(part.scrollWidth || 0, part.getBoundingClientRect().width);
+    if (room > 0 && wide > room + 1) part.style.zoom = String(room / wide);
+  }
+}
 addEventListener("beforeprint", () => printing(true));
 addEventListener("afterprint", () => printing(false));
 
