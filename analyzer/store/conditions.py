@@ -1,6 +1,6 @@
 """Which events are asked for: predicates on rows, checked against the columns, and applied to frames.
 
-    where(stage="a", size=Between(None, 4096)) -> Where -> the loader's choice of blocks -> Where.rows(frame), exact
+    where(stage="a", size=Between(None, 4096)) -> Where -> the loader's choice of blocks -> Where.keeps(frame), exact
 
 Invariants: a predicate is on values as `schema` has them; "" is null. A line of totals has sums of sizes and times, so
 predicates on these (schema.EACH) leave it out.
@@ -151,8 +151,8 @@ class Where:
             numbers.append(("lines", [(1, 1)], False))
         return numbers, [(name, wanted) for name, wanted in self.values if schema.column(name).kind == schema.TEXT]
 
-    def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows of `frame` that match."""
+    def keeps(self, frame: pd.DataFrame) -> Bools:
+        """Whether each row of `frame` matches."""
         keep = np.ones(len(frame), dtype=bool)
         if self.t0 is not None:
             keep &= ends(frame) >= self.t0
@@ -166,7 +166,7 @@ class Where:
             keep &= self.files.rows(frame)
         if self.without is not None:
             keep &= ~self.without.rows(frame)
-        return frame if keep.all() else frame[keep].reset_index(drop=True)
+        return keep
 
 
 def ends(frame: pd.DataFrame) -> Ints:

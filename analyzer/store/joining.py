@@ -1,14 +1,15 @@
-"""Frames of events joined to one: each value is copied once, to where it stays.
+"""Batches of events joined to one frame: each value is copied once, to where it stays.
 
-    frames, one after another --add--> arrays with room for all --frame--> the whole
+    batches, one after another --add--> arrays with room for all --frame--> the whole
 
 Invariants: rows keep their order, categories the order in which they come first; the dtypes are those of
-`schema.frame_of`. pandas' own concat would make objects of categories that differ, and needs all frames at once.
+`schema.frame_of`. pandas' own concat would make objects of categories that differ, and needs all at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from tailrace.analyzer.store import schema
@@ -18,35 +19,31 @@ from tailrace.analyzer.util.types import Array
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    import pyarrow as pa
 else:
     np = lazy("numpy")
     pd = lazy("pandas")
+    pa = lazy("pyarrow")
 
 
-def joined(frames: Iterable[pd.DataFrame], columns: Sequence[str], rows: int) -> pd.DataFrame:
-    """One or more frames with these columns as one. rows: how many there will be, 0 where that is not known; others
-    cost time, no more."""
-    left = iter(frames)
+def joined(batches: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int) -> pd.DataFrame:
+    """One or more batches with these columns as one frame. rows: how many there will be, 0 where that is not known;
+    others cost time, no more."""
+    left = iter(batches)
     first = next(left)
     second = next(left, None)
     if second is None:
-        return first
+        return schema.frame_of(first)
     parts: dict[str, _Column] = {name: _column(name)(schema.column(name), rows) for name in columns}
     count = 0
-    for frame in _chained(first, second, left):
+    for batch in chain((first, second), left):
         for name, part in parts.items():
-            part.add(frame[name], count)
-        count += len(frame)
+            part.add(batch.column(name), count)
+        count += batch.num_rows
     index = pd.RangeIndex(count)
     series = {name: pd.Series(part.values(count), index, copy=False) for name, part in parts.items()}
     whole: pd.DataFrame = pd.DataFrame(series, index, copy=False)
     return whole
-
-
-def _chained(first: pd.DataFrame, second: pd.DataFrame, left: Iterable[pd.DataFrame]) -> Iterable[pd.DataFrame]:
-    yield first
-    yield second
-    yield from left
 
 
 class _Column(Protocol):
@@ -55,8 +52,8 @@ class _Column(Protocol):
     def __init__(self, spec: schema.Column, rows: int) -> None:
         """An empty one, with room for so many rows."""
 
-    def add(self, values: pd.Series, at: int) -> None:
-        """Puts the values of a frame behind the `at` rows that are there."""
+    def add(self, values: pa.Array, at: int) -> None:
+        """Puts the values of a batch behind the `at` rows that are there."""
 
     def values(self, count: int) -> pd.Categorical | pd.arrays.IntegerArray | Array:
         """The first `count` values."""
@@ -71,7 +68,7 @@ class _Integers:
     def __init__(self, spec: schema.Column, rows: int) -> None:
         self._values = np.empty(rows, dtype=spec.kind)
 
-    def add(self, values: pd.Series, at: int) -> None:
+    def add(self, values: pa.Array, at: int) -> None:
         self._values = _with_room(self._values, at, len(values))
         self._values[at : at + len(values)] = values.to_numpy()
 
@@ -84,11 +81,15 @@ class _Nullable:
         self._values = np.empty(rows, dtype=spec.kind)
         self._null = np.empty(rows, dtype=np.bool_)
 
-    def add(self, values: pd.Series, at: int) -> None:
+    def add(self, values: pa.Array, at: int) -> None:
         end = at + len(values)
         self._values, self._null = (_with_room(array, at, len(values)) for array in (self._values, self._null))
-        self._values[at:end] = values.array._data
-        self._null[at:end] = values.array._mask
+        if values.null_count:
+            self._values[at:end] = values.fill_null(0)
+            self._null[at:end] = values.is_null().to_numpy(zero_copy_only=False)
+        else:
+            self._values[at:end] = values.to_numpy()
+            self._null[at:end] = False
 
     def values(self, count: int) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(self._values[:count], self._null[:count])
@@ -99,9 +100,9 @@ class _Texts:
         self._codes = np.empty(rows, dtype=np.int8)
         self._known: dict[str, int] = {}
 
-    def add(self, values: pd.Series, at: int) -> None:
-        codes = values.cat.codes.to_numpy()
-        place = [self._known.setdefault(text, len(self._known)) for text in values.cat.categories]
+    def add(self, values: pa.Array, at: int) -> None:
+        codes = (values.indices.fill_null(-1) if values.null_count else values.indices).to_numpy()
+        place = [self._known.setdefault(text, len(self._known)) for text in values.dictionary.to_pylist()]
         kind = _kind(len(self._known))
         if kind != self._codes.dtype:
             wider = np.empty(len(self._codes), dtype=kind)

@@ -144,8 +144,13 @@ def arrow_schema(names: Iterable[str]) -> pa.Schema:
 
 def empty_frame(names: Iterable[str]) -> pd.DataFrame:
     """An empty frame with the dtypes of `frame_of`: Dask's meta. Raises QueryError on an unknown name."""
+    return frame_of(empty_batch(names))
+
+
+def empty_batch(names: Iterable[str]) -> pa.RecordBatch:
+    """A batch without rows. Raises QueryError on an unknown name."""
     schema = arrow_schema(names)
-    return frame_of(pa.record_batch([pa.array([], type=field.type) for field in schema], schema=schema))
+    return pa.record_batch([pa.array([], type=field.type) for field in schema], schema=schema)
 
 
 def frame_of(batch: pa.RecordBatch) -> pd.DataFrame:

@@ -161,6 +161,19 @@ def test_categories_of_partitions_are_joined(tmp_path: Path, monkeypatch: pytest
     )
 
 
+@pytest.mark.parametrize(
+    "where", [{}, {"stage": ""}, {"name": "write"}, {"size": [2, 7]}, {"t0": (tw.T0_US + 1002) * 1000}]
+)
+def test_what_is_read_at_once_is_what_partitions_have(
+    run: Any, where: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    want = run.events(**where).compute().reset_index(drop=True)
+    monkeypatch.setattr(loader, "JOINED_RAW_BYTES", 1)
+    columns = ["size", "stage", "name", "ts"]
+    assert run.read(columns, **where).astype(object).equals(want[columns].astype(object))
+    assert run.read(**where).dtypes.astype(str).tolist() == want.dtypes.astype(str).tolist()
+
+
 def test_a_frame_can_be_changed(run: Any) -> None:
     frame = run.events().compute()
     frame.loc[0, "size"] = 1
@@ -247,13 +260,13 @@ def test_tables_of_pure_blocks_read_no_events(tmp_path: Path, read: list[tuple[i
 
 @pytest.mark.parametrize("rows", [0, 7, 100_000])
 @pytest.mark.parametrize("texts", [1, 100, 40_000])
-def test_frames_are_joined_in_order_whatever_room_was_made(rows: int, texts: int) -> None:
+def test_batches_are_joined_in_order_whatever_room_was_made(rows: int, texts: int) -> None:
     """Categories that differ, more of them than a narrow code has, and nulls."""
 
     def plain(values: pd.Series) -> list[Any]:
         return [None if pd.isna(value) else value for value in values.tolist()]
 
-    frames = []
+    batches, frames = [], []
     for number in range(3):
         names = [None if at % 5 == 0 else f"{(at * (number + 1)) % texts}" for at in range(max(texts, 4) - number)]
         columns = {
@@ -262,8 +275,9 @@ def test_frames_are_joined_in_order_whatever_room_was_made(rows: int, texts: int
             "ts": pa.array(range(len(names)), pa.int64()),
             "size": pa.array([None if text is None else 2**62 + len(text) for text in names], pa.int64()),
         }
-        frames.append(schema.frame_of(pa.record_batch(columns)))
-    whole = joining.joined(iter(frames), list(frames[0].columns), rows)
+        batches.append(pa.record_batch(columns))
+        frames.append(schema.frame_of(batches[-1]))
+    whole = joining.joined(iter(batches), list(frames[0].columns), rows)
     for name in whole.columns:
         assert plain(whole[name]) == [value for one in frames for value in plain(one[name])]
         assert whole[name].dtype.name == schema.column(name).dtype
