@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.fs
 
 from tailrace.analyzer.runstore import parts
@@ -52,3 +53,25 @@ class _Files(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
 def files_of(uid: int) -> pyarrow.fs.FileSystem:
     """The files of the parts of the user `uid`."""
     return pyarrow.fs.PyFileSystem(_Files(uid))
+
+
+class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
+    """A dataset of such files, which DuckDB may scan. pyarrow's `Scanner.to_reader` begins to read with Python's lock
+    held, and waits for Arrow's own threads, which want that lock to open a file here: both waited forever."""
+
+    def scanner(self, **options: Any) -> _Scanner:
+        """A scanner, as DuckDB uses it."""
+        return _Scanner(super().scanner(**options))
+
+
+class _Scanner:
+    def __init__(self, scanner: ds.Scanner) -> None:
+        self._scanner = scanner
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._scanner.projected_schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The batches, which are asked for one by one, without the lock."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self._scanner.to_batches())

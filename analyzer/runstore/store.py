@@ -362,7 +362,7 @@ class Store:
 
 def dataset(table: str, of: Sequence[Part], coded: bool = False) -> ds.Dataset:
     """A table of parts, with owner and day. coded: texts as codes of a dictionary."""
-    from tailrace.analyzer.runstore.opening import files_of
+    from tailrace.analyzer.runstore.opening import Dataset, files_of
 
     schema = arrow_schema(table, placed=True, coded=coded)
     form = ds.ParquetFileFormat(
@@ -374,7 +374,7 @@ def dataset(table: str, of: Sequence[Part], coded: bool = False) -> ds.Dataset:
         place = (ds.field("owner") == part.access.uid) & (ds.field("day") == part.day)
         system = files_of(part.access.uid)
         fragments.append(form.make_fragment(str(part.table(table)), system, partition_expression=place))
-    return ds.FileSystemDataset(fragments, schema, form)
+    return Dataset(fragments, schema, form)
 
 
 def _stamped(table: pa.Table, entry: Entry) -> pa.Table:

@@ -96,6 +96,25 @@ def test_sums_are_those_of_the_runs(work: Path) -> None:
     assert (moved[str(work / "day1"), "r"], moved[str(work / "day1"), "w"]) == (12 + 2 + 8, 8 + 4)
 
 
+def test_questions_of_many_parts_end(work: Path, tmp_path: Path) -> None:
+    """A thread that opens a part takes Python's lock, for which a scan that began under it would wait forever."""
+    copies = []
+    for number in range(12):
+        copies.append(tmp_path / str(number))
+        shutil.copytree(work / "day1", copies[-1])
+        about = json.loads((work / "day1" / "run.json").read_text())
+        (copies[-1] / "run.json").write_text(json.dumps({**about, "run_id": f"{number:032x}"}))
+    assert run_cli("index", tmp_path / "store", *copies).returncode == 0
+    program = """
+import sys, tailrace
+names = ["runs", "processes", "files", "versions", "edges"] * 4
+for _ in range(20):
+    tables = tailrace.open_store(sys.argv[1]).answers([f"select count(distinct run) from {name}" for name in names])
+    assert {table.column(0)[0].as_py() for table in tables} == {12}
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path / "store"], check=True, timeout=300)
+
+
 def test_a_changed_run_counts_once_as_it_is_now(work: Path, tmp_path: Path) -> None:
     for day in DAYS:
         shutil.copytree(work / day, tmp_path / day)
