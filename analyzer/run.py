@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tailrace.analyzer.edges.edge_table import EdgeTable
-    from tailrace.analyzer.edges.file_names import FileNames
+    from tailrace.analyzer.edges.file_names import FileNames, Row
     from tailrace.analyzer.insights import Insights
     from tailrace.analyzer.insights.access_patterns import Accesses
     from tailrace.analyzer.insights.file_history import FileHistory
@@ -283,10 +283,12 @@ class Run(Tables):
 
     @cached_property
     def _file_names(self) -> FileNames:
+        from tailrace.analyzer.edges import name_table
         from tailrace.analyzer.edges.file_names import FileNames
 
         cwd = self.meta.get("cwd")
-        return FileNames(self.edges(), cwd if isinstance(cwd, str) else "", self._names_of_no_file)
+        names = name_table.load(self._catalogue) or name_table.kept(self._catalogue, self.edges())
+        return FileNames(names, cwd if isinstance(cwd, str) else "", self._names_of_no_file)
 
     def _names_of_no_file(self) -> set[str]:
         """The names in calls that met no file: failed opens, files that were searched for."""
@@ -305,6 +307,10 @@ class Run(Tables):
             QueryError: no event has such a name; the message has the nearest ones.
         """
         return self._file_names.find(name)
+
+    def named_files(self, name: str | conditions.Glob) -> list[Row]:
+        """The rows of `find_files`, without pandas. Raises QueryError likewise."""
+        return self._file_names.rows(name)
 
     def _with_files(self, predicates: conditions.Where) -> conditions.Where:
         """The predicates with the files that the values of `path` name, in place of these."""

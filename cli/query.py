@@ -283,11 +283,11 @@ def _tell_files(run: Run, name: str | Glob) -> None:
 
     if name == "" or not isinstance(name, str):
         return
-    files = run.find_files(name)
-    found = list(dict.fromkeys(files["found"]))
+    files = run.named_files(name)
+    found = list(dict.fromkeys(file.found for file in files))
     many, shown = len(files) > 1, ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-    if len(files) and files["how"].iat[0] == file_names.LINK:
-        note = f"a link to {', '.join(sorted(set(files['path'][files['ftype'] != 'lnk'])))}"
+    if files and files[0].how == file_names.LINK:
+        note = f"a link to {', '.join(sorted({file.path for file in files if file.ftype != 'lnk'}))}"
     elif len(found) > 1:
         note = f"{count_text(len(files), 'file')}: {shown}; --by path keeps them apart"
     elif many:

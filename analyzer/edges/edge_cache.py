@@ -8,8 +8,8 @@ events. Updating uses the same fold that builds the table (edge_table.py), so an
 except where a cap coarsened.
 
 Invariants: the identities of the stored table are unresolved (identities.py), since later events may show that an inode
-was reused. A replaced or removed trace file drops the table (catalogue_tables.py); so does another `VERSION`. Where the
-catalogue can't be written, the table is built each time.
+was reused. A replaced or removed trace file drops the table (catalogue_tables.py); so does another `VERSION`
+(edge_version.py). Where the catalogue can't be written, the table is built each time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import pyarrow as pa
 
 from tailrace.analyzer.edges import edge_table, event_fold, identities
 from tailrace.analyzer.edges.edge_table import EdgeTable
+from tailrace.analyzer.edges.edge_version import VERSION
+from tailrace.analyzer.edges.name_table import NAMES_ROW
 from tailrace.analyzer.store import conditions, loader
 from tailrace.analyzer.store.catalogue import Catalogue
 from tailrace.analyzer.store.mounts import Mount
 from tailrace.analyzer.util.intervals import Intervals
 
-VERSION = 11
-"""Of the result of event_fold.py: a table of another version is rebuilt."""
 _VERSION_ROW = "version"
 
 
@@ -57,6 +57,7 @@ def build(catalogue: Catalogue, mounts: list[Mount]) -> EdgeTable:
 
 def _load(catalogue: Catalogue) -> tuple[EdgeTable | None, dict[str, int]]:
     parts: dict[str, bytes] = dict(catalogue.rows("SELECT name, data FROM edge_tables"))
+    parts.pop(NAMES_ROW, None)
     stamp = parts.pop(_VERSION_ROW, None)
     try:
         if stamp is None or stamp != _stamp(parts):

@@ -1,6 +1,6 @@
 """Files by any of their names.
 
-    FileNames(edge table, working directory of the run).choose(["a.nc"]) -> conditions.Files, a predicate on events
+    FileNames(names of a run, its working directory).choose(["a.nc"]) -> conditions.Files, a predicate on events
 
 A file is one identity, or one use of it (identities.py); its names are those under which events met it (before and
 after a rename, hard links), and those that it got when a directory above it was renamed. A name is searched for in this
@@ -21,19 +21,24 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import pandas as pd
-
-from tailrace.analyzer.edges import edge_table, identities
-from tailrace.analyzer.edges.edge_table import EdgeTable
+from tailrace.analyzer.edges import name_table
+from tailrace.analyzer.edges.name_table import NameTable
 from tailrace.analyzer.store.conditions import Files, Glob, Wanted
+from tailrace.analyzer.util.lazy import lazy
 from tailrace.analyzer.util.types import Ints
 from tailrace.errors import QueryError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+else:
+    np = lazy("numpy")
+    pd = lazy("pandas")
 
 WHOLE, RELATIVE, ENDING, LINK = "whole", "relative", "ending", "link"
 NEAREST = 5
@@ -48,49 +53,42 @@ class Found:
     how: str
 
 
-class FileNames:
-    """All names of all files of an edge table. cwd: "" where it isn't known; unmet: gives the names in calls that met
-    no file, by reading the events."""
+class Row(NamedTuple):
+    """A file of a name: its identity, its last name, its type, the first of its names that the name means, how."""
 
-    def __init__(self, table: EdgeTable, cwd: str = "", unmet: Callable[[], set[str]] = set) -> None:
+    file: str
+    path: str
+    ftype: str
+    found: str
+    how: str
+
+
+class FileNames:
+    """All names of all files of a run. cwd: "" where it isn't known; unmet: gives the names in calls that met no file,
+    by reading the events."""
+
+    def __init__(self, table: NameTable, cwd: str = "", unmet: Callable[[], set[str]] = set) -> None:
         self._table, self._cwd, self._unmet = table, cwd, unmet
 
-    @cached_property
+    @property
     def codes(self) -> dict[str, list[int]]:
         """name -> file codes, in the order in which they had it."""
-        aliases = self._table.aliases.sort_values("first_ns", kind="stable")
-        out: dict[str, list[int]] = {}
-        for code, path in zip(aliases["file"].tolist(), aliases["path"].tolist(), strict=True):
-            out.setdefault(path, []).append(code)
-        for before, after, until in self._renamed_directories():
-            seen = aliases[aliases["first_ns"] < until]
-            for code, path in zip(seen["file"].tolist(), seen["path"].tolist(), strict=True):
-                if path.startswith(before):
-                    _add(out, after + path[len(before) :], code)
-        for code, path in enumerate(edge_table.last_paths(self._table)):
-            if path:
-                _add(out, str(path), code)
-        return out
-
-    def _renamed_directories(self) -> Iterator[tuple[str, str, int]]:
-        """(beginning of names before, after, when), in the order of time."""
-        facts = self._table.facts[self._table.facts["what"] == "rename"]
-        of_directory = (self._table.files["ftype"].to_numpy() == "dir")[facts["file"].to_numpy(dtype=np.int64)]
-        for fact in facts[of_directory].sort_values("last_ns").to_dict("records"):
-            yield f"{str(fact['path']).rstrip('/')}/", f"{str(fact['path2']).rstrip('/')}/", int(fact["last_ns"])
+        return self._table.codes
 
     def find(self, name: str | Glob) -> pd.DataFrame:
-        """The files of a name: file (identity), path (its last name), ftype, found (the first of its names that the
-        name means), how. Raises QueryError when no event has it."""
-        found = self._found(name) or self._found_unmet(name)
-        rows = {code: path for path in found.names for code in self.codes.get(path, ())}
-        codes = np.array(sorted(rows), dtype=np.int64)
-        files = self._table.files.iloc[codes]
-        table: pd.DataFrame = files[["file", "ftype"]].reset_index(drop=True)
-        table.insert(1, "path", edge_table.last_paths(self._table)[codes])
-        table["found"] = [rows[code] for code in codes.tolist()]
-        table["how"] = found.how
+        """`rows` as a frame with their columns."""
+        table: pd.DataFrame = pd.DataFrame(self.rows(name), columns=list(Row._fields))
         return table
+
+    def rows(self, name: str | Glob) -> list[Row]:
+        """The files of a name. Raises QueryError when no event has it."""
+        found = self._found(name) or self._found_unmet(name)
+        by_code = {code: path for path in found.names for code in self.codes.get(path, ())}
+        files = self._table.files
+        return [
+            Row(files[code].identity, files[code].path, files[code].ftype, path, found.how)
+            for code, path in sorted(by_code.items())
+        ]
 
     def codes_of(self, names: Sequence[str | Glob]) -> Ints:
         """The positions in the table's `files` of the files of names. Raises QueryError when no event has one."""
@@ -112,17 +110,17 @@ class FileNames:
                 found = self._found_unmet(wanted)
             chosen.update(found.names)
             chosen_codes.update(code for path in found.names for code in self.codes.get(path, ()))
-        uses = identities.uses(self._table)
-        split = {use.identity for use in uses if use.code not in chosen_codes}
-        parts = [use for use in uses if use.code in chosen_codes and use.identity in split]
-        part_codes = {use.code for use in parts}
-        every = self._table.files["file"].to_numpy()
+        uses = self._table.uses
+        split = {identity for identity, code, *_ in uses if code not in chosen_codes}
+        parts = [use for use in uses if use[1] in chosen_codes and use[0] in split]
+        whole = chosen_codes - {code for _, code, *_ in parts}
         return Files(
-            frozenset(identities.raw(str(every[code])) for code in chosen_codes - part_codes),
+            frozenset(self._table.files[code].kernel for code in whole),
             frozenset(chosen),
             tuple(patterns),
             "" in names,
-            tuple((use.identity, use.begin_ns, use.end_ns) for use in parts),
+            tuple((identity, begin, end) for identity, _, begin, end in parts),
+            len(self.codes) <= name_table.MOST,
         )
 
     def _found(self, name: str | Glob) -> Found | None:
@@ -147,8 +145,8 @@ class FileNames:
         return [_below(glob.escape(folder), name.pattern) for folder in _folders(name.pattern, self._cwd)]
 
     def _are_links(self, found: Found) -> bool:
-        types = self._table.files["ftype"].to_numpy()
-        return all(types[code] == "lnk" for name in found.names for code in self.codes[name])
+        files = self._table.files
+        return all(files[code].ftype == "lnk" for name in found.names for code in self.codes[name])
 
     def _followed(self, name: str) -> str | None:
         """Where a symbolic link of this machine leads, if to a name of the run."""
@@ -210,9 +208,3 @@ def _below(folder: str, name: str) -> str:
 
 def _end(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1]
-
-
-def _add(names: dict[str, list[int]], name: str, code: int) -> None:
-    codes = names.setdefault(name, [])
-    if code not in codes:
-        codes.append(code)

@@ -23,7 +23,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 
-from tailrace.analyzer.edges import edge_table, file_classes, identities
+from tailrace.analyzer.edges import edge_table, file_classes, identities, name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import history_text
@@ -181,7 +181,7 @@ def file_history(
     """
     m = dataflow.model(run)
     cwd = run.meta.get("cwd")
-    codes = _codes(m, name, FileNames(m.table, cwd if isinstance(cwd, str) else "", unmet))
+    codes = _codes(m, name, FileNames(name_table.of(m.table), cwd if isinstance(cwd, str) else "", unmet))
     book = _Book(m, codes)
     hashes = PresentFiles(m) if hashed else None
     first = run.info().get("t0_ns")

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tailrace.analyzer.edges import name_table
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.insights import critical
 from tailrace.analyzer.insights.happens_before import HappensBefore
@@ -256,7 +257,7 @@ def _wall(cover: intervals.Cover) -> int:
 
 def _data_of(inputs: Inputs, pattern: str) -> Bools:
     """The bursts of the data files that fit a pattern."""
-    names = FileNames(inputs.m.table)
+    names = FileNames(name_table.of(inputs.m.table))
     try:
         codes = names.codes_of([Glob(pattern)])
     except QueryError as error:

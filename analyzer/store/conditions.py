@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -84,19 +84,41 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 class Files:
     """A choice of files, however the calls named them: identities, of the first or the second file of a call; names and
     patterns of calls that met no file (a failed open); unnamed: calls without a name, too; uses: identities that were
-    used again (edges/identities.py), with the times from which and before which they are meant."""
+    used again (edges/identities.py), with the times from which and before which they are meant; few: whether the run
+    has few names, so that its events can be grouped by them."""
 
     identities: frozenset[str]
     names: frozenset[str]
     patterns: tuple[str, ...] = ()
     unnamed: bool = False
     uses: tuple[tuple[str, int, int], ...] = ()
+    few: bool = False
 
-    COLUMNS: ClassVar = ("path", "file", "path2", "file2", "ts", "dur", "cat")
+    NAMES: ClassVar = ("path", "file", "path2", "file2")
+    COLUMNS: ClassVar = (*NAMES, "ts", "dur", "cat")
+
+    @property
+    def _named(self) -> tuple[Wanted, ...]:
+        return (*self.names, *(Glob(pattern) for pattern in self.patterns))
+
+    @property
+    def of_names(self) -> bool:
+        """Whether `fits` can tell: by names and identities alone, without the times of calls."""
+        return self.few and not self.uses
+
+    def fits(self, path: SqlValue, file: SqlValue, path2: SqlValue, file2: SqlValue) -> bool:
+        """`rows` for one call, None: null."""
+        if self.unnamed and path is None:
+            return True
+        named = self._named
+        return any(
+            fits(name, named) if identity is None else identity in self.identities
+            for identity, name in ((file, path), (file2, path2))
+        )
 
     def rows(self, frame: pd.DataFrame) -> Bools:
         """Whether each row is a call on one of these files."""
-        named: tuple[Wanted, ...] = (*self.names, *(Glob(pattern) for pattern in self.patterns))
+        named = self._named
         keep = np.zeros(len(frame), dtype=bool)
         for file, path in (("file", "path"), ("file2", "path2")):
             keep |= _matches(frame[file], tuple(self.identities))
@@ -142,14 +164,34 @@ class Where:
         files = Files.COLUMNS if self.files or self.without else ()
         return [*times, *(name for name, _ in self.values), *each, *files]
 
-    def ranges(self) -> tuple[list[Ranges], list[tuple[str, tuple[Wanted, ...]]]]:
-        """The predicates on numbers and times (`t0` and those of files aside), as ranges, and those on text."""
+    def ranges(self) -> list[Ranges]:
+        """The predicates on numbers and times (`t0` and those of files aside), as ranges."""
         numbers = [(name, *_ranges(wanted)) for name, wanted in self.values if schema.column(name).kind != schema.TEXT]
         if self.t1 is not None:
             numbers.append(("ts", _between(Between(None, self.t1)), False))
         if self.needs_each:
             numbers.append(("lines", [(1, 1)], False))
-        return numbers, [(name, wanted) for name, wanted in self.values if schema.column(name).kind == schema.TEXT]
+        return numbers
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether `ranges` and `fits` are all predicates but `t0`."""
+        return all(choice is None or choice.of_names for choice in (self.files, self.without))
+
+    def texts(self) -> list[str]:
+        """The columns whose values `fits` takes."""
+        named = [name for name, _ in self.values if schema.column(name).kind == schema.TEXT]
+        return [*named, *(Files.NAMES if self.files or self.without else ())]
+
+    def fits(self, values: Sequence[SqlValue]) -> bool:
+        """Whether the values of `texts` match (None: null)."""
+        tests = [wanted for name, wanted in self.values if schema.column(name).kind == schema.TEXT]
+        of_file = values[len(tests) :]
+        return (
+            all(map(fits, values, tests))
+            and (self.files is None or self.files.fits(*of_file))
+            and (self.without is None or not self.without.fits(*of_file))
+        )
 
     def keeps(self, frame: pd.DataFrame) -> Bools:
         """Whether each row of `frame` matches."""

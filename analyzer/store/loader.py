@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 from tailrace import _native
 from tailrace.analyzer.store import engine, group_keys, problems, schema
 from tailrace.analyzer.store.catalogue import Catalogue
-from tailrace.analyzer.store.conditions import Ranges, Wanted, Where, all_plain, ends, fits
+from tailrace.analyzer.store.conditions import Where, all_plain, ends, fits
 from tailrace.analyzer.store.group_keys import Key
 from tailrace.analyzer.store.joining import joined
 from tailrace.analyzer.store.mounts import Mount
@@ -295,21 +295,20 @@ def sums(
     found: list[Block] | None = None,
 ) -> list[Sums] | None:
     """The groups of the matching events as tasks that give those of a partition each; None where that takes frames:
-    of files, and where lines of totals are to be divided among ranges. Imports no pandas.
-    found: these blocks only. Raises QueryError on an unknown column."""
+    of files whose names don't tell (`Where.of_texts`), and where lines of totals are to be divided among ranges.
+    Imports no pandas. found: these blocks only. Raises QueryError on an unknown column."""
     names = [*(key.column for key in asked.keys), *asked.values, *asked.gathered]
     for name in names:
         schema.column(name)
-    if predicates.files or predicates.without:
+    if not predicates.of_texts:
         return None
     chosen = blocks(catalogue, predicates) if found is None else found
     if any(key.of_each for key in asked.keys) and _has_totals(catalogue, chosen):
         return None
-    numbers, texts = predicates.ranges()
     reading = Reading(tuple(dict.fromkeys([*names, *predicates.columns()])), predicates, tuple(mounts))
     keys = [*((key.column, key.kind, key.width, key.origin) for key in asked.keys)]
-    keys += [(name, group_keys.COLUMN, 0, 0) for name, _ in texts]
-    one = partial(_sum_partition, asked=asked, keys=keys, numbers=numbers, texts=texts, reading=reading)
+    keys += [(name, group_keys.COLUMN, 0, 0) for name in predicates.texts()]
+    one = partial(_sum_partition, asked=asked, keys=keys, reading=reading)
     return [partial(one, part) for part in _cut(catalogue, chosen)]
 
 
@@ -322,19 +321,18 @@ def _sum_partition(
     part: Partition,
     asked: Figured,
     keys: list[tuple[str, str, int, int]],
-    numbers: list[Ranges],
-    texts: list[tuple[str, tuple[Wanted, ...]]],
     reading: Reading,
 ) -> list[Group]:
     """The groups of a partition. The last of `keys` are those of the conditions on text, which are tested once a group.
     Damage is met as in `read_partition`."""
 
+    wanted = reading.predicates
+    numbers = wanted.ranges()
+
     def read(places: _Places) -> tuple[list[Group], int]:
         if not places:
             return [], 0
-        return _native.sum_files(
-            places, keys, asked.values, asked.gathered, numbers, reading.predicates.t0, reading.mounts
-        )
+        return _native.sum_files(places, keys, asked.values, asked.gathered, numbers, wanted.t0, reading.mounts)
 
     (groups, rows), promised = _attempted(part, len(reading.columns) + 1, reading, read)
     _check_number(part, rows, promised)
@@ -342,7 +340,7 @@ def _sum_partition(
     return [
         (key[:own], calls, totals, figures, values)
         for key, calls, totals, figures, values in groups
-        if all(fits(value, wanted) for value, (_, wanted) in zip(key[own:], texts, strict=True))
+        if wanted.fits(key[own:])
     ]
 
 
@@ -350,41 +348,31 @@ def tuples(
     catalogue: Catalogue, columns: Sequence[str], predicates: Where, mounts: Sequence[Mount], most: int
 ) -> list[tuple[SqlValue, ...]] | None:
     """The matching events as tuples, in the order of `read`; None where more than `most` may match, or the choice is of
-    files. Imports no pandas. Raises QueryError on an unknown column."""
+    files whose names don't tell. Imports no pandas. Raises QueryError on an unknown column."""
     for name in columns:
         schema.column(name)
     chosen = blocks(catalogue, predicates)
-    if predicates.files or predicates.without or sum(events for *_, events in chosen) > most:
+    if not predicates.of_texts or sum(events for *_, events in chosen) > most:
         return None
-    numbers, texts = predicates.ranges()
     reading = Reading((*columns, *predicates.columns()), predicates, tuple(mounts))
-    one = partial(_read_tuples, columns=tuple(columns), numbers=numbers, texts=texts, reading=reading)
+    one = partial(_read_tuples, columns=tuple(columns), reading=reading)
     found = engine.compute([partial(one, part) for part in _cut(catalogue, chosen)])
     return [row for rows in found for row in rows]
 
 
-def _read_tuples(
-    part: Partition,
-    columns: tuple[str, ...],
-    numbers: list[Ranges],
-    texts: list[tuple[str, tuple[Wanted, ...]]],
-    reading: Reading,
-) -> list[tuple[SqlValue, ...]]:
-    names = [*columns, *(name for name, _ in texts)]
+def _read_tuples(part: Partition, columns: tuple[str, ...], reading: Reading) -> list[tuple[SqlValue, ...]]:
+    wanted = reading.predicates
+    names = [*columns, *wanted.texts()]
 
     def read(places: _Places) -> tuple[list[tuple[SqlValue, ...]], int]:
         if not places:
             return [], 0
-        found = _native.rows_of(places, names, numbers, reading.predicates.t0, reading.mounts)
+        found = _native.rows_of(places, names, wanted.ranges(), wanted.t0, reading.mounts)
         return cast("tuple[list[tuple[SqlValue, ...]], int]", found)
 
     (rows, count), promised = _attempted(part, len(names), reading, read)
     _check_number(part, count, promised)
-    return [
-        row[: len(columns)]
-        for row in rows
-        if all(fits(value, wanted) for value, (_, wanted) in zip(row[len(columns) :], texts, strict=True))
-    ]
+    return [row[: len(columns)] for row in rows if wanted.fits(row[len(columns) :])]
 
 
 _Places = list[tuple[str, list[tuple[int, int]]]]

@@ -2,9 +2,9 @@
 
     _native.sum_files -> groups of a partition -> one group a key -> rows
 
-This is how query.py answers all questions for totals but those of files, and those that divide lines of totals among
-ranges (loader.sums). pandas takes longer to import than most of these questions take to answer, and would make a frame
-of the events first.
+This is how query.py answers all questions for totals but those of files that names alone don't tell, and those that
+divide lines of totals among ranges (loader.sums). pandas takes longer to import than most of these questions take to
+answer, and would make a frame of the events first.
 
 Invariant: the rows are those of the way over frames, which serves everything else.
 """

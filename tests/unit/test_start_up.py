@@ -11,10 +11,11 @@ import pytest
 
 import tailrace
 from support import trace_writer as tw
-from tailrace.analyzer.edges import event_fold
+from tailrace.analyzer.edges import event_fold, name_table
 from tailrace.analyzer.store import conditions, engine, loader, query, usage
 from tailrace.analyzer.store.figures import COUNT
 from tailrace.analyzer.store.figures import parse as parse_aggregate
+from tailrace.errors import QueryError
 
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "networkx", "dask", "distributed", "jinja2", "rich")
 PROGRAM = """
@@ -46,7 +47,8 @@ def traced(path: Path, files: int = 3) -> Path:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = traced(tmp_path_factory.mktemp("start") / "run")
     tailrace.open(path).info()
-    assert len(tailrace.open(path).stages) == 4  # what is read once is in the catalogue from here on
+    # What is read once is in the catalogue from here on.
+    assert len(tailrace.open(path).stages) == 4 and len(tailrace.open(path).find_files("x")) == 1
     return path
 
 
@@ -66,7 +68,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["query", "RUN", "--by", "name,size:log2", "--agg", "p95:size", "--agg", "nunique:path"], set()),
         (["query", "RUN", "--by", "time:1ms", "--agg", "rate:size", "--where", "dur<1s"], set()),
         (["query", "RUN", "--columns", "name,size", "--where", "size>1", "--stage", "a", "--sort", "size"], set()),
-        (["query", "RUN", "--path", "/x"], {"numpy", "pandas", "pyarrow"}),
+        (["query", "RUN", "--path", "/x"], set()),
+        (["query", "RUN", "--path", "x", "--by", "path,size:log2", "--agg", "sum:size"], set()),
+        (["query", "RUN", "--where", "path!=x", "--columns", "name,size"], set()),
         (["file", "RUN", "/x", "--up"], {"numpy", "pandas", "pyarrow"}),
     ],
 )
@@ -167,6 +171,66 @@ def test_events_without_frames_are_those_with_them(directory: Path, where: dict[
         rows = list(wanted.where(wanted.notna(), None).itertuples(index=False, name=None))
         assert query.few(run, columns, sort, limit, **where) == rows
     assert run.tuples(columns, 2) is None, "they are too many"
+
+
+FILES: list[dict[str, Any]] = [
+    {"path": "/x"},
+    {"path": ["x", "y"], "name": "read"},
+    {"path": conditions.Glob("/d/*")},
+    {"path": "z"},
+    {"path": "absent"},
+    {"path": ["", "/d/y"]},
+    {"path": conditions.Not(("/x",)), "stage": "a"},
+    {"path": conditions.Not(("", "moved"))},
+    {"path": conditions.AllOf((conditions.Glob("/d/*"), conditions.Not(("y",)))), "t0": tw.T0_US * 1000 + 3000},
+]
+
+
+def moved(path: Path) -> Path:
+    """`traced`, and calls on two files, on a file that is not there, on none, and on another name of a file."""
+    lines: list[Any] = [tw.file_line("2", "/d/y", ino=2), tw.file_line("3", "/d/moved", ino=2), tw.host_line()]
+    lines += [tw.meta("FH", "4", "/d/absent", type="none"), tw.file_line("5", "/d/z", ino=5)]
+    tags = {"stage": "a", "task": "t"}
+    lines += [tw.event("write", tw.T0_US + i, **tags, fhash="2", dir="w", size=i) for i in range(4)]
+    lines.append(tw.event("rename", tw.T0_US + 5, **tags, fhash="2", fhash2="3"))
+    lines.append(tw.event("copy_file_range", tw.T0_US + 6, **tags, fhash="3", fhash2="5", dir="rw", size=9))
+    lines.append(tw.event("open", tw.T0_US + 7, **tags, fhash="4", ret=-1, errno=2))
+    lines.append(tw.event("getpid", tw.T0_US + 8, **tags))
+    (path / "trace" / "m-20-1.pfw.gz").write_bytes(tw.block(lines, {"pid": 20, "start": "20"}))
+    return path
+
+
+@pytest.mark.parametrize("where", FILES, ids=str)
+def test_files_by_name_without_frames_are_those_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
+) -> None:
+    path = moved(traced(tmp_path / "run"))
+    tailrace.open(path).find_files("/x")
+    run = tailrace.open(path)
+    monkeypatch.setattr(type(run), "edges", lambda *_: pytest.fail("the names are in the catalogue"))
+    figures = [parse_aggregate(text) for text in FIGURES]
+    columns = ["name", "size", "path2"]
+    groups = [[], ["path", "name"], ["size:log2"], ["stage", "file2"]]
+    found = [query.aggregate(run, by, figures, **where) for by in groups]
+    assert all(query.summed(run, by, figures, **where) is not None for by in groups), "no frame is made"
+    wanted = pd.concat(query.rows(run, columns, **where), ignore_index=True).astype(object)
+    rows = list(wanted.where(wanted.notna(), None).itertuples(index=False, name=None))
+    assert rows and query.few(run, columns, **where) == rows
+    monkeypatch.setattr(query, "summed", lambda *_, **__: None)
+    for by, table in zip(groups, found, strict=True):
+        pd.testing.assert_frame_equal(table, query.aggregate(run, by, figures, **where))
+
+
+def test_names_are_those_of_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = traced(tmp_path / "run")
+    tailrace.open(path).find_files("/x")
+    with pytest.raises(QueryError, match="no event is on a file called 'y'"):
+        tailrace.open(path).find_files("y")
+    moved(path)
+    assert len(tailrace.open(path).find_files("y")) == 1, "it came later"
+    monkeypatch.setattr(name_table, "MOST", 1)
+    monkeypatch.setattr(loader, "_sum_partition", lambda *_, **__: pytest.fail("there are many names"))
+    assert query.aggregate(tailrace.open(path), [], [COUNT], path="/x")["count"].tolist() == [15]
 
 
 def test_some_counts_need_no_event(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
