@@ -86,6 +86,9 @@ def _data(row: dict[str, Any], indent: int) -> None:
         shares = [f"{name} {percent_text(row[name], ordered)}" for name in ORDERS if row[name]]
         back = f"; {percent_text(row['backward'], ordered)} backward" if row["backward"] else ""
         put(f"order: {', '.join(shares)}{back}", indent + 2)
+    if row["unlocated"]:
+        share = percent_text(row["unlocated"], row["calls"])
+        put(f"{share} at offsets that are not known, as through an inherited descriptor", indent + 2)
     notes = []
     if row["again_bytes"]:
         notes.append(f"{bytes_text(row['again_bytes'])} moved again by the same task")

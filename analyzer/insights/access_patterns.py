@@ -60,11 +60,12 @@ class Accesses:
 
     data: a row for each group and direction (read, write): group, direction, files, calls, bytes, mean_bytes, sizes
         (dict: binary digits of the size -> calls), consecutive, sequential, strided, random (calls; the rest are first
-        calls and those of unknown order), backward (of the strided and random ones, those to a smaller offset), pattern
-        (the order of most calls), again_bytes (moved more than once by one task), shared_bytes (of ranges that another
-        task of the group used before), time_ns (in which a call was running), gap_ns (mean time between two calls of a
-        burst), placed, unaligned (calls at a known offset of a file with a known block; of these, that touch one more
-        than they need), blocks (dict: bytes of a block -> [placed, unaligned]).
+        calls and those of unknown order), unlocated (calls at unknown offsets), backward (of the strided and random
+        ones, those to a smaller offset), pattern (the order of most calls), again_bytes (moved more than once by one
+        task), shared_bytes (of ranges that another task of the group used before), time_ns (in which a call was
+        running), gap_ns (mean time between two calls of a burst), placed, unaligned (calls at a known offset of a file
+        with a known block; of these, that touch one more than they need), blocks (dict: bytes of a block -> [placed,
+        unaligned]).
     metadata: a row for each group: group, calls, data_calls, files, time_ns, span_ns (from its first call to its last),
         opens, unused_opens (of a file of which the process moved nothing), seeks, useless_seeks (at least; more than
         accesses that go elsewhere), flushes, flush_ns.
@@ -164,7 +165,7 @@ def _data(inputs: Inputs, group: Ints, names: Objects, keep: Bools, by_file: boo
     out["mean_bytes"] = out["bytes"] / np.maximum(out["calls"], 1)
     uses = _of_uses(inputs, bursts, m.table.patterns)
     at = _places(_pair(uses["file"].to_numpy() if by_file else group[uses["who"].to_numpy()], uses["dir"]), keys)
-    sums = {name: _sums(at, uses[name].to_numpy(), count) for name in edge_table.PATTERN_SUMS[1:4]}
+    sums = {name: _sums(at, uses[name].to_numpy(), count) for name in edge_table.PATTERN_SUMS[1:5]}
     firsts = _sums(at, np.ones(len(uses), dtype=np.int64), count)
     sizes = _of_uses(inputs, bursts, m.table.sizes)
     at = _places(_pair(sizes["file"].to_numpy() if by_file else group[sizes["who"].to_numpy()], sizes["dir"]), keys)
@@ -205,7 +206,8 @@ def _blocks(group: Ints, uses: pd.DataFrame, count: int) -> list[dict[int, list[
 def _add_orders(out: pd.DataFrame, sums: dict[str, Ints], firsts: Ints) -> None:
     """Adds the numbers of calls by order, and the order of most."""
     empty = np.array([row.get(0, 0) for row in out["sizes"]], dtype=np.int64)
-    others = np.maximum(out["calls"].to_numpy() - empty - firsts - sums["consecutive"], 0)
+    known = out["calls"].to_numpy() - empty - sums["unlocated"]
+    others = np.maximum(known - firsts - sums["consecutive"], 0)
     strided = np.minimum(sums["strided"], others)
     random = np.minimum(np.maximum(sums["backward"] - strided, 0), others - strided)
     backward = np.minimum(sums["backward"], others)
@@ -214,6 +216,7 @@ def _add_orders(out: pd.DataFrame, sums: dict[str, Ints], firsts: Ints) -> None:
     jumps = np.minimum(random, forward)
     out["consecutive"], out["sequential"] = sums["consecutive"], forward - jumps
     out["strided"], out["random"], out["backward"] = strided, random + jumps, backward
+    out["unlocated"] = sums["unlocated"]
     orders = ("consecutive", "sequential", "strided", "random")
     ordered = out[list(orders)].sum(axis=1)
     best = np.argmax(out[list(orders)].to_numpy(), axis=1) if len(out) else np.empty(0, dtype=np.int64)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
+
 from tailrace.analyzer.model.dataflow import Model
 from tailrace.analyzer.store import processes
 from tailrace.analyzer.util.formatting import clean
@@ -34,3 +36,19 @@ def of_activities(m: Model, code: Ints) -> dict[int, list[str]]:
         if process in known:
             found.setdefault(activity, {})[clean(shlex.join(known[process]))] = None
     return {activity: [*lines][:MOST_COMMANDS] for activity, lines in found.items()}
+
+
+def own_actors(m: Model, code: Ints) -> dict[int, int]:
+    """Activity -> its first actor whose process worked for it alone. A worker's command line says nothing of the tasks
+    that it ran."""
+    keys, activities = processes.keys(m.who), code.tolist()
+    of: dict[processes.Process, set[int]] = {}
+    for key, activity in zip(keys, activities, strict=True):
+        of.setdefault(key, set()).add(activity)
+    begun = np.full(len(m.who), np.iinfo(np.int64).max)
+    np.minimum.at(begun, m.table.counts["who"].to_numpy(), m.table.counts["first_ns"].to_numpy())
+    own: dict[int, int] = {}
+    for at in np.argsort(begun, kind="stable").tolist():
+        if len(of[keys[at]]) == 1:
+            own.setdefault(activities[at], at)
+    return own

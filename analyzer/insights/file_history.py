@@ -27,7 +27,7 @@ from tailrace.analyzer.edges import edge_table, file_classes, identities, name_t
 from tailrace.analyzer.edges.file_names import FileNames
 from tailrace.analyzer.edges.run_protocol import AnalyzedRun
 from tailrace.analyzer.insights import history_text
-from tailrace.analyzer.insights.command_lines import commands
+from tailrace.analyzer.insights.command_lines import commands, own_actors
 from tailrace.analyzer.insights.present_files import Copy, PresentFiles
 from tailrace.analyzer.model import dataflow, undecided
 from tailrace.analyzer.model.dataflow import Model
@@ -423,6 +423,7 @@ class _Tree:
             self._of.setdefault(("version", int(row["version"]), int(row["dir"])), []).append(row)
             self._of.setdefault(("activity", int(row["activity"]), int(row["dir"])), []).append(row)
         self._first = {code: at for at, code in reversed(list(enumerate(self._code.tolist())))}
+        self._own = own_actors(m, self._code)
         self._commands = commands(m)
 
     def up(self, codes: Ints) -> list[Node]:
@@ -477,8 +478,9 @@ class _Tree:
             last = int(row["number"]) == int(states["number"][states["file"] == code].max())
             return Node(depth, "file", name, end, size, sha256=now.sha256 if now is not None and last else None)
         activity = row_of(self._activities, node)
-        who = row_of(self._m.who, self._first[node])
+        who = row_of(self._m.who, self._own.get(node, self._first[node]))
         end = "above" if again else "" if more else "no input" if way == edge_table.WRITE else "no output"
-        command = self._commands.get((str(who["host"]), int(who["pid"]), str(who["start"])), [])
+        process = (str(who["host"]), int(who["pid"]), str(who["start"]))
+        command = self._commands.get(process, []) if node in self._own else []
         kind = "task" if activity["task"] else "process"
         return Node(depth, kind, actor_name(self._m, who), end, size, str(who["exe"]), command)

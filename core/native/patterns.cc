@@ -51,6 +51,7 @@ void PatternFolder::add(int64_t who, int64_t file, int64_t direction, int64_t of
   if (bytes == 0) return;  // at the end of the file
   if (offset < 0) {
     pattern.from = pattern.to = -1;
+    add_to(&pattern.unlocated, calls);
     return;
   }
   add_to(&pattern.consecutive, calls - 1);
@@ -110,6 +111,8 @@ void PatternFolder::place(Pattern *pattern, int64_t calls, int64_t unaligned, in
 void PatternFolder::add_piece(int64_t who, int64_t file, int64_t direction, const Piece &piece) {
   Pattern &pattern = patterns_[pattern_of(who, file, direction)];
   add_to(&pattern.backward, piece.backward);
+  // Of a piece with calls of both kinds it is not known how many there are.
+  if (piece.loose > 0) add_to(&pattern.unlocated, piece.calls);
   // With a range for each call, these tell the order of all.
   if (piece.backward > 0 || static_cast<int64_t>(piece.ranges.size()) != piece.calls) return;
   for (size_t i = 2; i < piece.ranges.size(); ++i) {
@@ -150,8 +153,8 @@ PatternTables PatternFolder::take() && {
     const Key &key = pattern_keys_[i];
     const Pattern &pattern = patterns_[i];
     put(made.patterns,
-        {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward, pattern.placed,
-         pattern.unaligned, pattern.opens, pattern.seeks, pattern.least_block, pattern.most_block});
+        {key.a, key.b, key.c, pattern.calls, pattern.consecutive, pattern.strided, pattern.backward, pattern.unlocated,
+         pattern.placed, pattern.unaligned, pattern.opens, pattern.seeks, pattern.least_block, pattern.most_block});
   }
   for (uint32_t i = 0; i < size_calls_.size(); ++i) {
     const Key &of = pattern_keys_[static_cast<size_t>(size_keys_[i].a)];

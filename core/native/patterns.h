@@ -25,6 +25,7 @@ enum PatternColumn : size_t {
   kConsecutive,  // began where the one before ended
   kStrided,      // as far from the one before as that one from its own, and not consecutive
   kReturning,    // began before the end of the one before
+  kUnlocated,    // that moved bytes at an unknown offset
   kPlaced,       // that moved bytes at a known offset of a file whose block is known
   kUnaligned,    // of those, that touch a block more than their bytes need, and are not consecutive
   // in a row whose direction is that of metadata calls, and which has nothing else
@@ -35,8 +36,8 @@ enum PatternColumn : size_t {
   kPatternColumns
 };
 inline constexpr const char *kPatternNames[kPatternColumns] = {
-    "who",    "file",      "dir",   "calls", "consecutive", "strided",   "backward",
-    "placed", "unaligned", "opens", "seeks", "least_block", "most_block"};
+    "who",       "file",   "dir",       "calls", "consecutive", "strided",     "backward",
+    "unlocated", "placed", "unaligned", "opens", "seeks",       "least_block", "most_block"};
 inline constexpr int64_t kNoBlock = INT64_MAX;
 
 enum SizeColumn : size_t { kSizeWho, kSizeFile, kSizeDirection, kSizeBits, kSizeCalls, kSizeColumns };
@@ -115,7 +116,8 @@ class PatternFolder {
     }
   };
   struct Pattern {
-    int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, placed = 0, unaligned = 0, opens = 0, seeks = 0;
+    int64_t calls = 0, consecutive = 0, strided = 0, backward = 0, unlocated = 0, placed = 0, unaligned = 0, opens = 0,
+            seeks = 0;
     int64_t least_block = kNoBlock, most_block = 0;
     int64_t from = -1, to = -1, step = 0;  // of the last access; step: from the one before it
   };

@@ -139,3 +139,19 @@ def test_accesses_are_those_that_strace_saw(
         run.accesses("node")
     answer = run_cli("access", tmp_path / "run", "--by", "file", "--format", "json")
     assert answer.returncode == 0 and '"anywhere' not in answer.stderr
+
+
+@pytest.mark.parametrize("detail", ["full", "totals"])
+def test_calls_at_unknown_offsets_have_no_order(tmp_path: Path, detail: str) -> None:
+    commands = "seq 1000 > lines; cat lines lines > inherited"
+    words = ["run", "-q", "--detail", detail, "-o", "run", "--", "sh", "-c", commands]
+    subprocess.run([*TAILRACE, *words], cwd=tmp_path, check=True, timeout=120)
+    found = {
+        (Path(row["group"]).name, row["direction"]): row
+        for row in tailrace.open(tmp_path / "run").accesses("file").data.to_dict("records")
+    }
+    row = found["inherited", "write"]
+    assert row["unlocated"] == row["calls"] - row["sizes"].get(0, 0) > 1 and row["pattern"] == ""
+    assert [row[order] for order in ("consecutive", "sequential", "strided", "random")] == [0, 0, 0, 0]
+    shown = " ".join(run_cli("access", tmp_path / "run", "--by", "file").stdout.split())
+    assert "at offsets that are not known" in shown

@@ -162,3 +162,19 @@ def test_what_is_missing_is_said(work: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and "tailrace: incomplete: " in done.stderr
     refused = run_cli("file", tmp_path / "run", "sorted.txt", "--strict")
     assert refused.returncode == 1 and "is incomplete" in refused.stderr and not refused.stdout
+
+
+def test_a_task_of_a_worker_has_its_own_command_or_none(tmp_path: Path) -> None:
+    worker = """
+import os, subprocess
+from tailrace.context import scope
+with scope(stage="make", task="own"):
+    subprocess.run(["sh", "-c", "cat in > middle"], check=True)
+with scope(stage="make", task="inside"):
+    open("out", "w").write(open("middle").read())
+"""
+    (tmp_path / "in").write_text("1")
+    TracedCommand(tmp_path, tmp_path / "run")(sys.executable, "-c", worker)
+    nodes = {node.name: node for node in tailrace.open(tmp_path / "run").file("out", up=True).up or []}
+    commands = {name.split()[-1]: node.command for name, node in nodes.items() if node.kind == "task"}
+    assert commands == {"own": ["sh", "-c", "cat in > middle"], "inside": []}
