@@ -60,18 +60,19 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
     held, and waits for Arrow's own threads, which want that lock to open a file here: both waited forever."""
 
     def scanner(self, **options: Any) -> _Scanner:
-        """A scanner, as DuckDB uses it."""
+        """A scanner, as DuckDB and the other methods here use it."""
         return _Scanner(super().scanner(**options))
 
 
 class _Scanner:
+    """pyarrow's scanner, but for `to_reader`."""
+
     def __init__(self, scanner: ds.Scanner) -> None:
         self._scanner = scanner
 
-    @property
-    def projected_schema(self) -> pa.Schema:
-        return self._scanner.projected_schema
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scanner, name)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The batches, which are asked for one by one, without the lock."""
-        return pa.RecordBatchReader.from_batches(self.projected_schema, self._scanner.to_batches())
+        return pa.RecordBatchReader.from_batches(self._scanner.projected_schema, self._scanner.to_batches())
