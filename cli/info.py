@@ -74,7 +74,10 @@ def _summary(run: Run, form: str) -> None:
         return
     render(["", str(run.path)], _figures(found), numbers=False)
     heads = ["layer", "function", "calls", "time", "bytes", "least", "25%", "median", "75%", "largest", "bandwidth"]
-    render(heads, [_function(one) for one in found.functions], title="Functions, by time in calls")
+    rows = [_function(one) for one in found.functions]
+    render(
+        heads, rows, title="Functions, by time in calls", spare=["25%", "75%", "least", "layer", "largest", "bandwidth"]
+    )
 
 
 def _figures(found: Summary) -> list[list[str]]:
@@ -219,7 +222,7 @@ def _stages(run: Any) -> tuple[list[str], list[list[Any]]]:
     rows = [
         [
             row.workflow,
-            row.stage,
+            row.stage or "(untagged)",
             row.tasks,
             row.processes,
             row.events,

@@ -1,8 +1,9 @@
 """Tables on the terminal, for the subcommands that print them.
 
 Invariants: text of a trace is printed literally, without markup and with control characters escaped. Nothing is left
-out, and a name breaks only behind a space, a slash or another mark in it: where the columns of a table can't be made
-that narrow, each row is a list of its own. Without a terminal nothing is fitted to a width.
+out but columns that a table can spare, which is said, and a name breaks only behind a space, a slash or another mark in
+it: where the columns of a table can't be made that narrow, each row is a list of its own. Without a terminal nothing is
+fitted to a width.
 """
 
 import os
@@ -27,12 +28,12 @@ _PARTS = (re.compile(r"[^\s/]*[\s/]+|[^\s/]+"), re.compile(r"[^\s/_.,:;=-]*[\s/_
 
 
 def shown(value: Any) -> str:
-    """A cell's text: "" for null, integers in full, other numbers with six digits, text with control
-    characters escaped."""
+    """A cell's text: "" for null, integers in full, other numbers with six digits, or to the unit from a million on;
+    text with control characters escaped."""
     if _is_null(value):
         return ""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
     return visible(str(value))
 
 
@@ -44,9 +45,22 @@ def _is_null(value: Any) -> bool:
         return True
 
 
-def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, numbers: bool = True) -> None:
-    """Prints a table on standard output; with `numbers`, columns of numbers are right-aligned."""
+def render(
+    names: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str | None = None,
+    numbers: bool = True,
+    spare: Sequence[str] = (),
+) -> None:
+    """Prints a table on standard output; with `numbers`, columns of numbers are right-aligned. spare: names of columns
+    that a terminal which is too narrow for the table does without, the first ones first."""
     width, styled = _terminal()
+    kept = _without(names, rows, spare, width)
+    if len(kept) < len(names):
+        rows = [[row[i] for i in kept] for row in rows]
+        left_out = [name for i, name in enumerate(names) if i not in kept]
+        names = [names[i] for i in kept]
+        title = f"{title or ''} (left out in {width} columns: {', '.join(left_out)})".lstrip()
     right = [numbers and _are_numbers([row[i] for row in rows]) for i in range(len(names))]
     heads, cells = [shown(name) for name in names], [[shown(cell) for cell in row] for row in rows]
     widths = fitted(heads, cells, right, width)
@@ -58,6 +72,19 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | Non
     lines.append(" " * MARGIN + _rule() * (sum(widths) + GAP * (len(widths) - 1) + 2))
     lines += [line for row in cells for line in _row(row, widths, right)]
     sys.stdout.write("\n".join([*lines, "", ""]))
+
+
+def _without(names: Sequence[str], rows: Sequence[Sequence[Any]], spare: Sequence[str], width: int) -> list[int]:
+    """The positions of the columns that are left when `spare` ones are left out until the others fit, but for the
+    widest, whose cells may break."""
+    needs = [max(_wide(shown(cell)) for cell in column) for column in zip(names, *rows, strict=True)]
+    kept = list(range(len(names)))
+    for name in spare:
+        rest = sorted(needs[i] for i in kept)
+        if sum(rest[:-1]) + min(rest[-1], LONGEST_PIECE // 2) + GAP * (len(kept) - 1) + EDGES <= width:
+            break
+        kept.remove(names.index(name))
+    return kept
 
 
 def _terminal() -> tuple[int, bool]:

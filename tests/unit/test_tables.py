@@ -66,3 +66,25 @@ def test_too_many_columns_for_the_terminal_become_lists(
         *("ts", "1795339958129710414", "path", "/a/b"),
         *("ns", "1000000000000") * 3,
     ]
+
+
+def test_a_narrow_terminal_does_without_spare_columns_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, rows = ["name", "least", "most", "speed"], [["read (pipe, socket)", "12.0 KiB", "14.0 KiB", "1.00 GiB/s"]]
+
+    def printed(width: int) -> str:
+        for name, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": str(width)}.items():
+            monkeypatch.setenv(name, value)
+        tables.render(names, rows, title="Functions", spare=["least", "most"])
+        text: str = capsys.readouterr().out
+        assert all(len(line) <= width for line in text.splitlines())
+        return " ".join(text.split())
+
+    assert "least most speed" in printed(80) and "left out" not in printed(80)
+    assert printed(46).startswith("Functions (left out in 46 columns: least) name most speed")
+    assert printed(36).startswith("Functions (left out in 36 columns: least, most) name speed")
+
+
+def test_large_numbers_have_no_exponent() -> None:
+    assert [tables.shown(number) for number in (13922712.4, 999999.4, 0.25, 3.0)] == ["13922712", "999999", "0.25", "3"]
