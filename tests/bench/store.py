@@ -2,6 +2,7 @@
 
     python tests/bench/store.py                      # 100 real runs, replicated to 100,000
     python tests/bench/store.py --runs 1000 --copies 100
+    python tests/bench/store_cluster.py              # indexing by a Dask cluster
 
 The runs are real ones of a small script: three programs, eight files, one of them read by every run. Copies have other
 ids, users, paths, identities and days; each day's are merged by `tailrace index --compact`, the first day by one entry
