@@ -12,7 +12,13 @@ from tailrace import installation
 
 SOURCE = Path(__file__).parents[1] / "programs" / "promised_api.c"
 HEADERS = ("tailrace.h", "plugin.h")
-INTERNAL = {"tailrace_change_run", "tailrace_count_own"}
+INTERNAL = {
+    "tailrace_change_run",
+    "tailrace_count_own",
+    "tailrace_pass_on",
+    "tailrace_scope_begin",
+    "tailrace_scope_end",
+}
 """What the Python module and the plugins of this version call, and no header declares."""
 
 

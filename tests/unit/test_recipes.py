@@ -1,6 +1,6 @@
 """The recipes of packaging/ (tools/recipes.py): what they want is what pyproject.toml wants, and all are filled in.
 
-tests/integration/test_recipes.py gives them to their package managers.
+tests/integration/test_package_managers.py gives them to their package managers.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """A release (tools/release.py): what it is refused for, what is in its archives and its bill of materials.
 
-tests/integration/test_release.py makes one without wheels. `TAILRACE_RELEASE=dist/tailrace-0.1.0 python -m pytest
+tests/integration/test_dry_release.py makes one without wheels. `TAILRACE_RELEASE=dist/tailrace-0.1.0 python -m pytest
 tests/unit/test_release.py` reads one that was made.
 """
 

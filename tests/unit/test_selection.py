@@ -1,6 +1,7 @@
 """The markers of the tests: what `-m fast` leaves out has a reason that still exists."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ def test_a_fixture_with_a_marker_exists(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({*selection.MODULES, *selection.FAST_INTEGRATION}))
 def test_a_module_with_a_marker_exists(name: str) -> None:
     assert (TESTS / "integration" / f"{name}.py").is_file()
+
+
+def test_names_of_modules_are_unique() -> None:
+    """pytest imports a module of tests by its name alone: a second one of that name is not collected."""
+    names = Counter(path.stem for path in TESTS.rglob("test_*.py"))
+    assert not [name for name, times in names.items() if times > 1]
 
 
 def test_every_test_is_fast_or_has_a_reason(request: pytest.FixtureRequest) -> None:
