@@ -119,13 +119,12 @@ class DeclaredLog:
         return self._path if self._path_pid == os.getpid() else None
 
     def write(self, type_: str, /, **keys: Any) -> None:
-        """Adds a line of type `type_`, to be written soon. Keys whose value is None are omitted; values must not change
-        afterwards. Raises TypeError for a missing key."""
+        """Adds a line of type `type_`, to be written soon. Keys whose value is None are omitted. Raises TypeError for
+        a missing key."""
         self.add(type_, keys)
 
     def add(self, type_: str, keys: Mapping[str, Any]) -> None:
         """`write` of keys that are a mapping."""
-        # Encoded at once: the garbage collector would look at a line that waits.
         if line := self._encoded(_given(type_, keys)):
             self._add(line)
 

@@ -36,6 +36,8 @@ _MORE = "..."
 _ELSEWHERE = frozenset({"inputs", "outputs", "stdout", "stderr", "parsl_resource_specification"})
 """Declared as files and resources."""
 _REDACTIONS = ("secrets", "none")
+_NUMBERS = frozenset({int, float, bool, type(None)})
+"""Of their texts nothing is a secret but for the argument's name."""
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -44,14 +46,17 @@ _BRACKETS: dict[type, tuple[str, str]] = {
 }
 
 
-def of_task(record: TaskRecord) -> dict[str, str] | None:
-    """The arguments of a task by their names; None where nothing of them may be recorded.
+def mode_here() -> str | None:
+    """What is hidden of the arguments in this process, for `of_task`; None where nothing of them may be recorded."""
+    mode = context.setting(REDACT) or os.environ.get(REDACT) or "secrets"
+    return mode if mode in _REDACTIONS else None
+
+
+def of_task(record: TaskRecord, mode: str) -> dict[str, str]:
+    """The arguments of a task by their names.
 
     A positional one has its parameter's name, so that it is known which are secrets.
     """
-    mode = context.setting(REDACT) or os.environ.get(REDACT) or "secrets"
-    if mode not in _REDACTIONS:
-        return None
     names = _positional_names(users_own(record["func"]))
     given = list(_named(names, record["args"]))
     given += [(name, value) for name, value in record["kwargs"].items() if _is_told(name, value)]
@@ -90,10 +95,18 @@ def _signature_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _told(name: str, value: object, mode: str) -> tuple[str, str]:
     text = _text(value, mode, 0)
+    if type(value) in _NUMBERS and not _is_secret(name, mode):
+        return name, text
     # By the name before it is known what is a secret.
     (redacted,) = _redacted([f"{name}={text}"], mode)
     text = redacted[len(name) + 1 :]
     return name, text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - len(_MORE)] + _MORE
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str, mode: str) -> bool:
+    """Whether every value of an argument of this name is hidden."""
+    return _redacted([f"{name}=0"], mode) != [f"{name}=0"]
 
 
 def _redacted(words: Sequence[str], mode: str) -> list[str]:

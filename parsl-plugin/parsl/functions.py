@@ -8,7 +8,7 @@ either       in-task staging around it                  a closure over `func`
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsl.app.bash import remote_side_bash_executor
 
@@ -17,29 +17,34 @@ _MOST = 32
 
 
 _MOST_REMEMBERED = 1024
-_remembered: dict[int, tuple[Any, ...]] = {}
-"""id() of a function -> itself, so that no other one gets this id, and its layers. Not a cache by equality, which may
-be the user's code."""
 
 
-def wrapped(function: Any) -> tuple[Any, ...]:
-    """`function`, what it wraps, what that wraps, ..."""
+class Function(NamedTuple):
+    """A task's function: `wrapped`, itself, what it wraps, what that wraps, ..., and whether it is a bash app's."""
+
+    wrapped: tuple[Any, ...]
+    is_bash: bool
+
+
+_remembered: dict[int, Function] = {}
+"""By id(), which no other object gets while `wrapped` has the function. A cache by equality may run the user's code."""
+
+
+def described(function: Any) -> Function:
+    """What is known of a task's function."""
     found = _remembered.get(id(function))
     if found is None:
+        layers = tuple(islice(_layers(function), _MOST))
+        is_bash = any(isinstance(one, partial) and one.func is remote_side_bash_executor for one in layers)
         if len(_remembered) >= _MOST_REMEMBERED:
             _remembered.clear()
-        found = _remembered[id(function)] = tuple(islice(_layers(function), _MOST))
+        found = _remembered[id(function)] = Function(layers, is_bash)
     return found
 
 
 def users_own(function: Any) -> Any:
     """The function that the user decorated."""
-    return wrapped(function)[-1]
-
-
-def is_bash(function: Any) -> bool:
-    """Whether a task's function is a bash app's."""
-    return any(isinstance(one, partial) and one.func is remote_side_bash_executor for one in wrapped(function))
+    return described(function).wrapped[-1]
 
 
 def _layers(function: Any) -> Iterator[Any]:

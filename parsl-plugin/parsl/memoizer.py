@@ -2,8 +2,8 @@
 
 An executor does not know which task it runs, but DataFlowKernel.launch_task() calls the memoizer and then submits, on
 one thread. check_memo() puts the task's tags into a thread-local Handoff, which the executor's shadowed submit
-(executors.py) takes. Every step of ours runs under `_isolated`: the first failure is logged, and the task continues
-without tracing.
+(executors.py) takes. Every step of ours is isolated: the first failure is logged, and the task continues without
+tracing. Those of every task are so by `try`, which takes no time where nothing is raised.
 """
 
 import threading
@@ -41,8 +41,8 @@ class TracingMemoizer(Memoizer):
     """Delegates to `inner`, declares each task of `workflow`, and passes its tags to the submit.
 
     stage_of: a task's stage, when it is launched; early_stage_of: the same when it is submitted, before its arguments
-    are there, None where that can't be told; arguments: whether those are declared; config: `config` of the `workflow`
-    line; on_end: called after the kernel's cleanup.
+    are there, None where that can't be told; redaction: of the arguments that are declared, None: they are not; config:
+    `config` of the `workflow` line; on_end: called after the kernel's cleanup.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TracingMemoizer(Memoizer):
         config: dict[str, Any],
         stage_of: StageNamer,
         early_stage_of: StageNamer | None,
-        arguments: bool,
+        redaction: str | None,
         on_end: Callable[[], None],
     ) -> None:
         self._inner = inner
@@ -62,7 +62,7 @@ class TracingMemoizer(Memoizer):
         self._config = config
         self._stage_of = stage_of
         self._early_stage_of = early_stage_of
-        self._arguments = arguments
+        self._redaction = redaction
         self._on_end = on_end
         self._handoff = Handoff()
         self._kernel: DataFlowKernel | None = None
@@ -107,17 +107,21 @@ class TracingMemoizer(Memoizer):
 
     def check_memo(self, task: TaskRecord) -> Future[Any] | None:
         memoized = self._inner.check_memo(task)
-        with self._isolated("trace a task"):
+        try:
             self._adopt(task["dfk"])
             if memoized is None:
                 self._launch(task)
             else:
                 self._log_task(task)
+        except Exception as error:
+            self._isolated.failed("trace a task", error)
         return memoized
 
     def update_memo_result(self, task: TaskRecord, r: Any) -> None:
-        with self._isolated("declare a task's end"):
+        try:
             self._log_end(task, "memoized" if task["from_memo"] else "done")
+        except Exception as error:
+            self._isolated.failed("declare a task's end", error)
         self._inner.update_memo_result(task, r)
 
     def update_memo_exception(self, task: TaskRecord, e: BaseException) -> None:
@@ -201,9 +205,11 @@ class TracingMemoizer(Memoizer):
 
     def _task_keys(self, task: TaskRecord, parent: str | None) -> dict[str, Any]:
         told = None
-        if self._arguments:
-            with self._isolated("describe a task's arguments"):
-                told = arguments.of_task(task)
+        if self._redaction is not None:
+            try:
+                told = arguments.of_task(task, self._redaction)
+            except Exception as error:
+                self._isolated.failed("describe a task's arguments", error)
         return task_log.task_keys(task, parent, told)
 
     def _log_failed_try(self, task: TaskRecord, error: Exception) -> None:
@@ -239,8 +245,10 @@ class TracingMemoizer(Memoizer):
 
     def _stage(self, task: TaskRecord, stage_of: StageNamer) -> str:
         stage = None
-        with self._isolated("name a stage"):
+        try:
             stage = stage_of(task) or declared_stage(task["func"])
+        except Exception as error:
+            self._isolated.failed("name a stage", error)
         return tag_value(stage or task["func_name"])
 
     def _in_join_body(self, parent: str, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -253,8 +261,10 @@ class TracingMemoizer(Memoizer):
 
     def _submit_of_kernel(self, submit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         submission: waits.Submission | None = None
-        with self._isolated("tell what was waited for"):
+        try:
             submission = self._waits.submission()
+        except Exception as error:
+            self._isolated.failed("tell what was waited for", error)
         parent = getattr(self._join_body, "task", None)
         if parent is None:
             future = submit(*args, **kwargs)
@@ -262,10 +272,12 @@ class TracingMemoizer(Memoizer):
             with self._parents_lock:
                 future = submit(*args, **kwargs)
                 self._parents[future.tid] = parent
-        with self._isolated("declare what a task waits for"):
+        try:
             self._log_waiting(future.task_record)
             if submission is not None:
                 self._log_waits(submission, int(future.tid))
+        except Exception as error:
+            self._isolated.failed("declare what a task waits for", error)
         return future
 
     def _log_waits(self, submission: waits.Submission, task: int) -> None:

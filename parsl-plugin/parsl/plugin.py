@@ -110,6 +110,7 @@ def _trace(
     # Here, since an older or newer Parsl may not have what these import; before anything is changed.
     from parsl.dataflow.memoization import BasicMemoizer
     from tailrace.parsl import executors
+    from tailrace.parsl.arguments import mode_here
     from tailrace.parsl.memoizer import TracingMemoizer
 
     library = str(environment.library_path())
@@ -133,7 +134,7 @@ def _trace(
         stage_of=_stage_namer(stage),
         # What the user's callable does with futures in the place of arguments is unknown.
         early_stage_of=None if callable(stage) else _stage_namer(stage),
-        arguments=arguments,
+        redaction=mode_here() if arguments else None,
         on_end=partial(followed.close, _POOLS_END_WAIT_S),
     )
     _memoizers.add(memoizer)

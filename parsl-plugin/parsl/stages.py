@@ -40,9 +40,9 @@ def stage(name: str) -> Callable[[App], App]:
 
 def declared_stage(function: Any) -> str | None:
     """The stage that `stage` gave the app of a task's function."""
-    from tailrace.parsl.functions import wrapped
+    from tailrace.parsl.functions import described
 
-    for one in wrapped(function):
+    for one in described(function).wrapped:
         name = getattr(one, _NAME, None)
         if isinstance(name, str):
             return name

@@ -89,7 +89,7 @@ def task_kind(record: TaskRecord) -> str:
         return "join"
     if record["kwargs"].get("_parsl_staging_inhibit"):
         return "staging"
-    return "bash" if functions.is_bash(record["func"]) else "python"
+    return "bash" if functions.described(record["func"]).is_bash else "python"
 
 
 def joined_tasks(record: TaskRecord) -> list[str]:

@@ -210,7 +210,7 @@ def test_the_streams_of_a_bash_app_are_outputs(stream):
 
 
 def test_a_partial_is_no_bash_app():
-    assert not functions.is_bash(partial(double, 1))
+    assert not functions.described(partial(double, 1)).is_bash
 
 
 def test_futures_of_an_untraced_or_broken_kernel_are_as_before():
@@ -292,7 +292,7 @@ def test_a_stage_is_named_above_and_below_the_apps_decorator(decorator, above):
         assert stages.declared_stage(submitted) == "align"
         assert stages.declared_stage(timeout(submitted, 1)) == "align"
         assert functions.users_own(submitted) is function
-        assert functions.is_bash(submitted) == (decorator is bash_app)
+        assert functions.described(submitted).is_bash == (decorator is bash_app)
     assert stages.declared_stage(staged(decorator(shell))[0]) is None, "of another app"
 
 
@@ -310,7 +310,8 @@ def test_what_is_no_stage_is_refused(name, on, error):
 
 
 def told(*args, **kwargs):
-    return arguments.of_task({"func": python_app(plain).func, "args": args, "kwargs": kwargs})
+    mode = arguments.mode_here()
+    return mode and arguments.of_task({"func": python_app(plain).func, "args": args, "kwargs": kwargs}, mode)
 
 
 class Careless:
@@ -438,6 +439,6 @@ def test_a_parsl_that_lacks_something_runs_workflows_untraced(tmp_path, caplog, 
 def test_a_memoizer_is_started_as_this_parsl_does(where):
     started = []
     inner = SimpleNamespace(start=lambda **given: started.append(given))
-    options = {"config": {}, "stage_of": None, "early_stage_of": None, "arguments": True, "on_end": None}
+    options = {"config": {}, "stage_of": None, "early_stage_of": None, "redaction": None, "on_end": None}
     memoizer.TracingMemoizer(inner, Workflow("parsl", None, "w"), **options).start(**where)
     assert started == [where]
