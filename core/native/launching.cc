@@ -350,7 +350,7 @@ void bind_running(nb::module_ &m) {
         }
         return nb::make_tuple(ended.code, ended.run_dir ? decoded(*ended.run_dir) : nb::none());
       },
-      "output"_a, "tags"_a, "detail"_a, "quiet"_a, "command"_a, "library"_a,
+      "output"_a.none(), "tags"_a, "detail"_a, "quiet"_a, "command"_a, "library"_a,
       "What `tailrace run` does with checked options; its exit code, and the run where it was one of its own.");
 }
 

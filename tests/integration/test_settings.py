@@ -82,6 +82,12 @@ def test_an_argument_wins_over_a_variable_and_that_over_the_file(tmp_path):
     }
 
 
+def test_a_run_by_arguments_has_a_directory_by_default(tmp_path):
+    done = tailrace_here(tmp_path, "run", "--set", "detail=totals", "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "tailrace-runs").iterdir())) == 1
+
+
 def test_the_kernels_clock_is_kept_where_it_was_chosen(tmp_path, monkeypatch):
     monkeypatch.setenv("TAILRACE_CLOCK", "monotonic")
     assert dict(_native.trace_settings(str(tmp_path), ""))["TAILRACE_CLOCK"] == "monotonic"
