@@ -161,8 +161,14 @@ bool make_run(flux_shell_t *shell, JobContext &job, const char *named_workflow, 
     return false;
   }
   if (wanted.get()[0] != '/') wanted = formatted("%s/%s", cwd ? cwd : "/", wanted.get());
+  const char *redaction = flux_shell_getenv(shell, "TAILRACE_REDACT");
+  if (parse_redaction(redaction ? redaction : "") == Redaction::kPaths) {
+    fault << "Flux jobs can't be traced with TAILRACE_REDACT=paths, since names of jobs and files would not be hashed: "
+             "run `tailrace run` in the job";
+    return false;
+  }
   Json command = describe_command(job, named_workflow);
-  Json recorded = redact_command(command.get(), flux_shell_getenv(shell, "TAILRACE_REDACT"));
+  Json recorded = redact_command(command.get(), redaction);
   string_view journals = chosen_journal_directory(shell, job);
   if (journals == default_journal_directory()) journals = {};
   Json batch = describe_batch(job, system);

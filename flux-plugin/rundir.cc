@@ -297,6 +297,13 @@ bool is_empty(const char *path) {
 // Neither empty nor a run. Checked twice, because another shell may have created its first folder in between.
 bool is_foreign(const char *path) { return !is_run(path) && !is_empty(path) && !is_run(path); }
 
+// By another launcher, with TAILRACE_REDACT=paths.
+bool has_hashed_names(const char *path) {
+  CString description = join(path, "run.json");
+  Json run(json_load_file(description.get(), 0, nullptr));
+  return member(run.get(), "redaction") != nullptr;
+}
+
 // Nobody but the user may own it or write there: who may could replace trace files by links, or read what others trace
 // into them.
 bool is_users_own(const char *path, Writer &fault) {
@@ -328,6 +335,11 @@ bool make_run_directory(const char *path, const RunDescription &description, CSt
   real.reset(realpath(path, nullptr));
   if (!real) return refuse(fault, "can't use the run directory", path, errno);
   if (!is_users_own(real.get(), fault)) return false;
+  if (!made && has_hashed_names(real.get())) {
+    fault << "the names in " << real.get()
+          << " are hashed, and Flux jobs would write theirs as they are: give another run";
+    return false;
+  }
   // declared/ is created by its first writer.
   CString trace = join(real.get(), "trace");
   if (mkdir(trace.get(), 0700) != 0 && errno != EEXIST) {

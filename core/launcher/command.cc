@@ -17,6 +17,7 @@
 #include "fault.h"
 #include "files.h"
 #include "format/host_facts.h"
+#include "name_key.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -180,7 +181,8 @@ void write_account(const std::string &run_dir, pid_t pid, int status, const Move
          ", \"ns\": " + std::to_string(ns);
   if (const auto obstacle = find_program_obstacle(command)) {
     append_json(row += ", \"untraced\": ", obstacle->word);
-    append_json(row += ", \"program\": ", obstacle->program);
+    append_json(row += ", \"program\": ",
+                recorded_path(name_hasher(), obstacle->program, is_machine_file(obstacle->program)));
   }
   const std::string folder = run_dir + "/accounts";
   ::mkdir(folder.c_str(), 0700);

@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "core_here.h"
 #include "environment.h"
@@ -23,6 +25,7 @@
 #include "format/host_facts.h"
 #include "format/redaction.h"
 #include "json.h"
+#include "name_key.h"
 #include "words.h"
 
 namespace tailrace::launcher {
@@ -131,12 +134,13 @@ std::string cpu_model(const char *machine) {
 
 // The command line without the secrets in it, as the core records those of processes.
 std::vector<std::string> redacted(const std::vector<std::string> &command) {
-  const char *mode = std::getenv("TAILRACE_REDACT");
-  Redactor redactor(parse_redaction(mode != nullptr ? mode : ""));
+  const std::string mode = setting_by(std::getenv("TAILRACE_REDACT"), "TAILRACE_REDACT");
+  const auto program = command.empty() ? std::nullopt : which(command[0]);
+  Redactor redactor(parse_redaction(mode), &name_hasher(), program.value_or(""));
   std::vector<std::string> values;
   for (const std::string &word : command) {
-    // A value of one byte becomes kRedacted.
-    std::vector<char> room(word.size() * (kRedacted.size() + 1) + kRedacted.size());
+    // A part of one byte becomes a hash.
+    std::vector<char> room(word.size() * 32 + 256);
     Writer w(room.data(), room.size());
     redactor.write(w, word, [](Writer &to, string_view part) { to << part; });
     append_json(values.emplace_back(), w.view());
@@ -177,15 +181,38 @@ std::string batch_job(int depth) {
   return "";
 }
 
+// As the run has them (format/host_description.cc).
+std::vector<Mount> recorded_mounts() {
+  std::vector<Mount> found = mounts("/proc/self/mountinfo");
+  const NameHasher &hasher = name_hasher();
+  if (!hasher.is_on()) return found;
+  for (Mount &mount : found) {
+    for (std::string Mount::*field : {&Mount::source, &Mount::root, &Mount::point}) {
+      std::vector<char> room((mount.*field).size() * 32 + 256);
+      Writer w(room.data(), room.size());
+      hasher.write_mount(w, mount.*field, field != &Mount::root);
+      mount.*field = w.view();
+    }
+  }
+  return found;
+}
+
 // What other runs on this host may have described already.
 struct Here {
   std::string host = HostName().c_str();
   std::optional<std::string> boot = boot_id();
-  std::vector<Mount> mounted = mounts("/proc/self/mountinfo");
+  std::vector<Mount> mounted = recorded_mounts();
 };
 
+// By which readers find what is hashed in the run, and the run's own files among it.
+std::string redaction(const NameHasher &hasher, const std::string &directory, int depth) {
+  Object out(depth);
+  out.string("names", "hashed").string("key", fingerprint_of(hasher));
+  return out.string("directory", recorded_path(hasher, directory, false)).end();
+}
+
 // The members of a description at this depth.
-Object described(const Describing &run, const Here &here, bool with_mounts, int depth) {
+Object described(const std::string &directory, const Describing &run, const Here &here, bool with_mounts, int depth) {
   struct utsname names;
   const bool named = ::uname(&names) == 0;
   Object cpu(depth + 1), versions(depth + 1);
@@ -202,7 +229,9 @@ Object described(const Describing &run, const Here &here, bool with_mounts, int 
   const auto clock = clock_error_ns();
   Object out(depth);
   out.string("run_id", random_id()).string("created", now()).member("command", list(redacted(run.command), depth + 1));
-  out.string("cwd", working_directory()).string("tags", run.tags).string("user", user_name());
+  const NameHasher &hasher = name_hasher();
+  out.string("cwd", recorded_path(hasher, working_directory(), false));
+  out.string("tags", recorded_tags(hasher, run.tags)).string("user", user_name());
   out.member("uid", std::to_string(::getuid())).string("host", here.host).string("kernel", named ? names.release : "?");
   here.boot ? out.string("boot_id", *here.boot) : out.member("boot_id", "null");
   out.member("cpu", cpu.end()).member("clock_error_ns", clock ? std::to_string(*clock) : "null");
@@ -210,7 +239,8 @@ Object described(const Describing &run, const Here &here, bool with_mounts, int 
   if (with_mounts) out.member("mounts", list(found, depth + 1));
   // So that a later command on this node finds the journals without the setting.
   const std::string chosen = journal_directory(nullptr);
-  if (chosen != default_journal_directory()) out.string("journal_dir", chosen);
+  if (chosen != default_journal_directory() && !hasher.is_on()) out.string("journal_dir", chosen);
+  if (hasher.is_on()) out.member("redaction", redaction(hasher, directory, depth + 1));
   if (const std::string job = batch_job(depth + 1); !job.empty()) out.member("batch", job);
   return out;
 }
@@ -261,6 +291,11 @@ class KnownRun {
       Known first;
       end = native::each_member(end, [&](std::string_view key, const Value &value) {
         take(first, key, value);
+        if (key == "redaction" && value.kind == Value::Kind::kObject) {
+          native::each_member(value.text.data(), [&](std::string_view inner, const Value &found) {
+            if (inner == "key") key_ = text_in(found).value_or("?");
+          });
+        }
         if (key != "restarts") return;
         if (value.kind != Value::Kind::kArray) refuse();
         has_restarts_ = true;
@@ -287,6 +322,15 @@ class KnownRun {
     return here.boot && std::any_of(known_.begin(), known_.end(), [&](const Known &one) {
              return one.host == here.host && one.boot == here.boot && one.mounted == here.mounted;
            });
+  }
+
+  // Throws Fault where this process would hash names otherwise than the run does.
+  void check_key(const std::string &own) const {
+    if (own == key_) return;
+    const std::string of_run = key_.empty() ? " has its names as they are" : " has its names hashed with another key";
+    const char *to_do = key_.empty() ? "give another run directory, or unset TAILRACE_REDACT"
+                                     : "give another run directory, or the same key by TAILRACE_REDACT_KEY";
+    throw Fault(Fault::Kind::kUsage, path_ + of_run + ": " + to_do);
   }
 
   // The text with `restart` as the last of its restarts.
@@ -343,7 +387,7 @@ class KnownRun {
   }
   char last_before(size_t at) const { return text_[text_.find_last_not_of(" \t\r\n", at - 1)]; }
 
-  std::string path_, text_;
+  std::string path_, text_, key_;
   std::vector<Known> known_;
   bool has_restarts_ = false;
   size_t list_end_ = 0, object_end_ = 0;
@@ -362,16 +406,36 @@ void add_restart(const std::string &directory, const Describing &run, bool unles
       static_cast<size_t>(status.st_size) > kMostBytes) {
     say(path + " has more than " + bytes_text(kMostBytes) +
         ", so that this run is not described in it: give further runs another directory");
+    // Whether its names are hashed can't be found out.
+    if (name_hasher().is_on()) throw Fault(Fault::Kind::kUsage, path + " is too large: give another run directory");
     return;
   }
   const KnownRun known(path, read_regular(path, kMostBytes));
+  known.check_key(fingerprint_of(name_hasher()));
   const Here here;
   if (unless_known && known.knows(here.host)) return;
-  const Object restart = described(run, here, !known.knows_mounts(here), 2);
+  const Object restart = described(directory, run, here, !known.knows_mounts(here), 2);
   rename_or_fail(write_scratch(directory, known.with(restart.end())), path);
 }
 
 }  // namespace
+
+void check_name_key(const std::string &directory) {
+  static std::mutex mutex;
+  // Once, since in a traced process each look is an event.
+  static std::set<std::pair<std::string, std::string>> checked;
+  const std::string path = directory + "/" + kDescription, key = fingerprint_of(name_hasher());
+  const std::lock_guard lock(mutex);
+  struct stat status;
+  if (checked.count({path, key}) != 0 || ::lstat(path.c_str(), &status) != 0) return;
+  try {
+    KnownRun(path, read_regular(path, kMostBytes)).check_key(key);
+  } catch (const Fault &fault) {
+    // What else is wrong with it is nothing to a process that records names as they are.
+    if (fault.kind == Fault::Kind::kUsage || !key.empty()) throw;
+  }
+  checked.insert({path, key});
+}
 
 std::vector<Mount> mounts(const std::string &mountinfo) {
   std::string text = read_file(mountinfo, kMostMountsBytes);
@@ -404,7 +468,7 @@ std::optional<std::string> boot_id() {
 }
 
 void describe_run(const std::string &directory, const Describing &run) {
-  Object first = described(run, Here(), true, 0);
+  Object first = described(directory, run, Here(), true, 0);
   const std::string text = first.member("restarts", "[]").end();
   // "format" comes first.
   if (!publish_first(directory, "{\n \"format\": 1," + text.substr(1) + "\n")) add_restart(directory, run, false);

@@ -35,6 +35,10 @@ std::optional<int64_t> clock_error_ns();
 // The id of the running kernel, equal in all of its containers (random(4)).
 std::optional<std::string> boot_id();
 
+// Throws Fault where the run's names are hashed with another key than this process has, or are not and this one would
+// hash them. A run that is not described yet is any's.
+void check_name_key(const std::string &directory);
+
 // Writes run.json, or adds this run to the `restarts` of an existing one. Throws Fault.
 void describe_run(const std::string &directory, const Describing &run);
 // Adds this host to run.json unless it is there. Throws Fault.

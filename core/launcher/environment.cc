@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "core_here.h"
+#include "description.h"
 #include "fault.h"
 #include "files.h"
 #include "format/journal.h"
@@ -158,6 +159,7 @@ Environment task_environment(const Environment &base, const std::string &library
 }
 
 std::vector<std::pair<std::string, std::string>> trace_settings(const std::string &run_dir, const std::string &tags) {
+  check_name_key(run_dir);  // the key is a setting then
   auto settings = chosen_settings();
   settings.emplace_back("TAILRACE_RUN", run_dir);
   // One clock reference for all processes of this node: one pair of clock readings. It is not valid elsewhere.

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "name_key.h"
+
 namespace tailrace::launcher {
 namespace {
 
@@ -73,11 +75,12 @@ void FollowedProcess::record_start(int tid) {
   w << "\"ppid\":";
   w.number(tracee.parent());
   w << ",\"exe\":";
-  w.json(tracee.link("exe"));
+  const std::string exe = tracee.link("exe");
+  w.json(recorded_path(place_.hasher, exe, true));
   w << ",\"cwd\":";
-  w.json(tracee.link("cwd"));
+  w.json(recorded_path(place_.hasher, tracee.link("cwd"), true));
   w << ",\"tracer\":\"ptrace\",\"argv\":[";
-  Redactor redactor(place_.redaction);
+  Redactor redactor(place_.redaction, &place_.hasher, exe);
   const std::string line = tracee.contents("cmdline");
   size_t whole = w.size();
   for (size_t at = 0; at < line.size();) {

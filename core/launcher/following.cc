@@ -21,6 +21,7 @@
 #include "format/journal_place.h"
 #include "format/tags.h"
 #include "kernel_numbers.h"
+#include "name_key.h"
 
 namespace tailrace::launcher {
 namespace {
@@ -133,6 +134,7 @@ Following::Following(const std::string &run_dir, const Environment &environment)
                      parse_clock_reference(setting("TAILRACE_CLOCK")),
                      {},
                      parse_redaction(setting("TAILRACE_REDACT")),
+                     name_hasher(),
                      std::string(setting("TAILRACE_INCLUDE")),
                      std::string(setting("TAILRACE_EXCLUDE"))};
   if (!parse_detail(setting("TAILRACE_DETAIL"), place.detail)) place.detail = {};

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <vector>
 
 #include "files.h"
 #include "format/path_patterns.h"
+#include "format/tags.h"
+#include "name_key.h"
 
 namespace tailrace::launcher {
 namespace {
@@ -35,6 +38,17 @@ SegmentHeader *map_file(const std::string &path, size_t bytes) {
   if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || status.st_size < static_cast<off_t>(bytes)) return nullptr;
   void *map = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   return map == MAP_FAILED ? nullptr : static_cast<SegmentHeader *>(map);
+}
+
+// As the core's recorded_name() (session/record.cc).
+std::string recorded_file(const NameHasher &hasher, const FileName &name) {
+  if (!hasher.is_on()) return name.path;
+  std::vector<char> room(kPathBytes);
+  Writer w(room.data(), room.size());
+  const FileType type = name.identity.type;
+  const bool is_hidden = NameHasher::is_public(name.path) && !is_machine_file(name.path);
+  hasher.write_file(w, name.path, is_hidden ? FileType::kNone : type);
+  return std::string(w.view());
 }
 
 // Numbers of contexts that a program of the process with the core in it has not reached.
@@ -182,29 +196,39 @@ bool ForeignJournal::add_text(RecordKind kind, const HeadSlot &head, const std::
   return true;
 }
 
-bool ForeignJournal::add_name(const FileName &name) {
+uint64_t ForeignJournal::recorded_hash(const FileName &name) const {
+  return place_.hasher.is_on() ? place_.hasher.file_hash(name.hash) : name.hash;
+}
+
+bool ForeignJournal::add_name(const FileName &name, const std::string &recorded) {
   if (names_.count(name.hash) != 0) return true;
   HeadSlot head{};
   head.id = static_cast<uint32_t>(name.identity.type);
-  head.hash = name.hash;
+  head.hash = recorded_hash(name);
   head.dev = name.identity.dev;
   head.ino = name.identity.ino;
   head.btime_ns = name.identity.btime_ns;
   head.block_bytes = name.identity.block_bytes;
   head.is_summed = is_left_to_totals(name.path, place_.included, place_.excluded);
-  return add_text(kNameRecord, head, name.path) && names_.insert(name.hash).second;
+  return add_text(kNameRecord, head, recorded) && names_.insert(name.hash).second;
 }
 
 bool ForeignJournal::add_context() {
   HeadSlot head{};
   head.id = context_;
-  return context_written_ || (context_written_ = add_text(kContextRecord, head, tags_));
+  return context_written_ || (context_written_ = add_text(kContextRecord, head, recorded_tags(place_.hasher, tags_)));
 }
 
 void ForeignJournal::add(int tid, const Record &record, const std::string *members) {
-  uint32_t wanted = 4 + text_slots(tags_.size()) + (members == nullptr ? 0 : 1 + text_slots(members->size()));
-  for (const FileName *name : {record.file, record.file2})
-    wanted += name != nullptr ? 1 + text_slots(name->path.size()) : 0;
+  const size_t most_tags = place_.hasher.is_on() ? kMaxTagsBytes : tags_.size();
+  uint32_t wanted = 4 + text_slots(most_tags) + (members == nullptr ? 0 : 1 + text_slots(members->size()));
+  const FileName *files[] = {record.file, record.file2};
+  std::string names[2];
+  for (int i = 0; i < 2; ++i) {
+    if (files[i] == nullptr) continue;
+    names[i] = recorded_file(place_.hasher, *files[i]);
+    wanted += 1 + text_slots(names[i].size());
+  }
   if (used_ + wanted > kSegmentSlots) seal();
   if (tid != tid_) {
     tid_ = tid;
@@ -215,7 +239,7 @@ void ForeignJournal::add(int tid, const Record &record, const std::string *membe
     }
   }
   bool whole = add_context();
-  for (const FileName *name : {record.file, record.file2}) whole = whole && (name == nullptr || add_name(*name));
+  for (int i = 0; i < 2; ++i) whole = whole && (files[i] == nullptr || add_name(*files[i], names[i]));
   if (members != nullptr) whole = whole && add_text(kProcessRecord, HeadSlot{}, *members);
   Slot *s = whole ? reserve(1) : nullptr;
   if (s == nullptr) {
@@ -225,8 +249,8 @@ void ForeignJournal::add(int tid, const Record &record, const std::string *membe
   s->context = context_;
   s->t0 = record.t0;
   s->t1 = record.t1;
-  s->file = record.file != nullptr ? record.file->hash : 0;
-  s->file2 = record.file2 != nullptr ? record.file2->hash : record.number2;
+  s->file = record.file != nullptr ? recorded_hash(*record.file) : 0;
+  s->file2 = record.file2 != nullptr ? recorded_hash(*record.file2) : record.number2;
   s->offset = record.offset;
   s->count = record.count;
   s->ret = record.ret;

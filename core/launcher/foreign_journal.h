@@ -23,6 +23,7 @@ struct JournalPlace {
   ClockReference clock;
   Detail detail;
   Redaction redaction;
+  const NameHasher &hasher;
   std::string included, excluded;  // patterns of paths
 };
 
@@ -66,7 +67,8 @@ class ForeignJournal {
   Slot *reserve(uint32_t slots);
   void seal();
   bool add_text(RecordKind kind, const HeadSlot &head, const std::string &text);
-  bool add_name(const FileName &name);
+  bool add_name(const FileName &name, const std::string &recorded);
+  uint64_t recorded_hash(const FileName &name) const;
   bool add_context();
 
   bool adopt_ledger(const std::string &stem, int pid, const EarlierImage &earlier);

@@ -18,6 +18,7 @@
 #include "fault.h"
 #include "files.h"
 #include "format/tags.h"
+#include "name_key.h"
 #include "run_directory.h"
 #include "sealing.h"
 
@@ -111,6 +112,9 @@ PUBLIC int tailrace_encode_tags(const tailrace_tag *tags, size_t count, char *te
 
 PUBLIC tailrace_run *tailrace_run_open(const char *directory, const char *tags, char *message, size_t size) {
   return guarded<tailrace_run *>(message, size, nullptr, [&] {
+    // What the manager declares would have them.
+    if (tailrace::launcher::name_hasher().is_on())
+      throw Fault(Fault::Kind::kUsage, "not traced: this plugin can't hash names (TAILRACE_REDACT=paths)");
     auto run = std::make_unique<tailrace_run>();
     tailrace::launcher::Describing about;
     about.command = {program_invocation_name};

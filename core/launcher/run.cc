@@ -11,11 +11,13 @@
 
 #include "command.h"
 #include "core_here.h"
+#include "description.h"
 #include "environment.h"
 #include "fault.h"
 #include "files.h"
 #include "follower.h"
 #include "manifest.h"
+#include "name_key.h"
 #include "run_directory.h"
 #include "sealing.h"
 #include "setting_faults.h"
@@ -144,6 +146,8 @@ Ended run(const RunOptions &options, const Installation &installation) {
   if (const auto fault = bad_setting()) throw Fault(Fault::Kind::kUsage, *fault);
   for (const std::string &words : mistyped_settings()) say(in_one_line(words));
   const auto surrounding = is_traced() ? surrounding_run() : std::nullopt;
+  // Rather no command than one with its names in a run.
+  if (name_hasher().is_on() && surrounding) check_name_key(*surrounding);
   if (surrounding && options.output && real_path(absolute(*options.output)) != surrounding)
     say("already traced into " + *surrounding + ": recording there, not in " + *options.output);
   const std::string wanted = surrounding      ? *surrounding

@@ -18,6 +18,7 @@
 #include "fault.h"
 #include "files.h"
 #include "manifest.h"
+#include "name_key.h"
 #include "sealing.h"
 #include "summary.h"
 #include "words.h"
@@ -178,7 +179,7 @@ void check_runs_folder(const std::string &parent) {
 
 std::string default_run_directory(const std::string &program, const std::string &parent) {
   check_runs_folder(parent);
-  const std::string name = file_word(last_part(program), kProgramBytes);
+  const std::string name = name_hasher().is_on() ? "run" : file_word(last_part(program), kProgramBytes);
   const time_t now = ::time(nullptr);
   struct tm local;
   char stamp[32];

@@ -106,6 +106,43 @@ std::optional<std::string> journal_trace_file(const std::string &path) {
   return std::string(w.view());
 }
 
+// A hasher with its patterns.
+class Hasher {
+ public:
+  Hasher(std::string key, std::string kept) : kept_(std::move(kept)) {
+    if (!hasher_.set_key(key, kept_)) throw nb::value_error("a key has 32 hex digits");
+  }
+  Hasher(const Hasher &) = delete;
+  Hasher &operator=(const Hasher &) = delete;
+
+  nb::bytes path(const nb::bytes &path, bool exists) const {
+    return written(path.size(), [&](Writer &w) { hasher_.write_path(w, view(path), exists); });
+  }
+  static bool is_public(const nb::bytes &path) { return NameHasher::is_public(view(path)); }
+  nb::bytes tag(const nb::bytes &key, const nb::bytes &value) const {
+    return written(value.size(), [&](Writer &w) { hasher_.write_tag_value(w, view(key), view(value)); });
+  }
+  std::string fingerprint() const {
+    char digits[16];
+    put_hex(digits, hasher_.fingerprint(), sizeof digits);
+    return {digits, sizeof digits};
+  }
+
+ private:
+  static string_view view(const nb::bytes &text) { return {text.c_str(), text.size()}; }
+  // Each byte may be a part.
+  template <class F>
+  static nb::bytes written(size_t bytes, F write) {
+    std::vector<char> room(bytes * 32 + 256);
+    Writer w(room.data(), room.size());
+    write(w);
+    return nb::bytes(room.data(), w.size());
+  }
+
+  std::string kept_;
+  NameHasher hasher_;
+};
+
 std::vector<nb::bytes> redact_command(const std::vector<nb::bytes> &command, const std::string &mode) {
   Redactor redactor(parse_redaction(mode));
   std::vector<nb::bytes> out;
@@ -140,6 +177,12 @@ void bind_core(nb::module_ &m) {
       "meanings", &meanings,
       "What the names and the categories of events mean for the dataflow: (event name -> bits, category -> bits), the\n"
       "bits of `bits`.");
+  nb::class_<Hasher>(m, "NameHasher", "Names as a run with TAILRACE_REDACT=paths has them.")
+      .def(nb::init<std::string, std::string>(), "key"_a, "kept"_a)
+      .def("path", &Hasher::path, "path"_a, "exists"_a)
+      .def_static("is_public", &Hasher::is_public, "path"_a)
+      .def("tag", &Hasher::tag, "key"_a, "value"_a)
+      .def("fingerprint", &Hasher::fingerprint);
   m.def("redact", &redact_command, "command"_a, "mode"_a,
         "The command line as it may be recorded; `mode` is the value of TAILRACE_REDACT.");
   m.def("journal_trace_file", &journal_trace_file, "path"_a,

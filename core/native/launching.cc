@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "command.h"
+#include "core_here.h"
 #include "description.h"
 #include "environment.h"
 #include "fault.h"
 #include "format/host_description.h"
 #include "manifest.h"
+#include "name_key.h"
 #include "run.h"
 #include "run_directory.h"
 #include "sealing.h"
@@ -164,11 +166,23 @@ void bind_directories(nb::module_ &m) {
   m.def("boot_id", &boot_id, "The id of the running kernel.");
   m.def(
       "write_host_description",
-      [](nb::handle run_dir, const std::string &host) { write_host_description(encoded(run_dir), host); }, "run_dir"_a,
-      "host"_a, "Writes hosts/HOST.json of this host into the run unless it is there.");
+      [](nb::handle run_dir, const std::string &host) {
+        write_host_description(encoded(run_dir), host, name_hasher());
+      },
+      "run_dir"_a, "host"_a, "Writes hosts/HOST.json of this host into the run unless it is there.");
 }
 
 void bind_environments(nb::module_ &m) {
+  m.def(
+      "name_key",
+      []() -> nb::object {
+        if (!name_hasher().is_on()) return nb::none();
+        return nb::str(setting_by(std::getenv("TAILRACE_NAME_KEY"), "TAILRACE_NAME_KEY").c_str());
+      },
+      "The key by which this process, and what it starts, hash names; None where they don't. UsageError.");
+  m.def(
+      "key_in_file", [](nb::handle path) { return key_in_file(encoded(path)); }, "path"_a,
+      "The key in a file. UsageError.");
   m.def(
       "library_path", [](nb::handle installed) { return decoded(library_path(encoded(installed))); }, "installed"_a,
       "The core's library, by TAILRACE_CORE_LIBRARY or where it is installed. CoreError when it can't be preloaded.");

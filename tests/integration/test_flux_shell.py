@@ -132,6 +132,22 @@ def test_the_description_of_a_run_has_no_secret_of_its_command_line(submit_in, w
     assert json.loads((run / "run.json").read_text())["command"] == ["echo", "[redacted]"]
 
 
+def test_a_job_that_asks_for_hashed_names_runs_untraced_and_says_so(submit_in, work):
+    _, run, done = submit_in(STAGE, "--env=TAILRACE_REDACT=paths", "cp", "in", "out")
+    assert done.returncode == 0 and "can't be traced with TAILRACE_REDACT=paths" in done.stderr
+    assert (work / "out").stat().st_size == 5000
+    assert not run.exists()
+
+
+def test_a_job_writes_nothing_into_a_run_whose_names_are_hashed(submit_in, work):
+    hashed = {**os.environ, "TAILRACE_REDACT": "paths"}
+    assert run_cli("run", "-q", "-o", work / "shared", "--", "true", env=hashed).returncode == 0
+    before = (work / "shared" / "run.json").read_text()
+    _, _, done = submit_in(f"--setattr=user.trace.run={work}/shared", STAGE, "cp", "in", "out")
+    assert done.returncode == 0 and "are hashed" in done.stderr
+    assert (work / "shared" / "run.json").read_text() == before
+
+
 def test_a_run_that_jobs_share_is_described_by_their_workflow(submit_in, work):
     shared = f"--setattr=user.trace.run={work}/shared"
     submit_in(shared, "--setattr=user.trace.workflow=campaign", "cp", "in", "out")

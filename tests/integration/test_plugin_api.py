@@ -1,6 +1,7 @@
 """The C API for plugins of managers: a launcher in C, compiled against the installed header and library."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -98,6 +99,14 @@ def test_a_launcher_in_c_traces_its_tasks(launcher: Path, tmp_path: Path, read_t
     opened = tailrace.open(run)
     assert opened.losses.empty and opened.declared_problems.empty
     assert json.loads((run / "run.json").read_text())["command"] == [str(launcher)]
+
+
+def test_a_launcher_in_c_opens_no_run_where_names_are_to_be_hashed(launcher: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "TAILRACE_REDACT": "paths"}
+    words = [launcher, tmp_path / "run", tmp_path / "other"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout.count("can't hash names") == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_library_brings_its_runtime_and_shows_its_functions_only() -> None:

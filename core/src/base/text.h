@@ -195,6 +195,8 @@ class Writer {
   bool overflowed_ = false;
 };
 
+inline void put_json_part(Writer &out, string_view part) { out.json_part(part); }
+
 // Length of the UTF-8 sequence at s[i] (1 to 4), or 0 where there is none (RFC 3629: no overlong forms, no surrogates).
 unsigned utf8_sequence(string_view s, size_t i);
 bool is_utf8(string_view s);

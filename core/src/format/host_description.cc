@@ -26,7 +26,8 @@ struct Memory {
 
 class Description {
  public:
-  Description(Memory &memory, int fd) : m_(memory), fd_(fd), out_(memory.text, sizeof memory.text) {}
+  Description(Memory &memory, int fd, const NameHasher &hasher)
+      : m_(memory), fd_(fd), hasher_(hasher), out_(memory.text, sizeof memory.text) {}
 
   // False: it is incomplete.
   bool write(string_view host);
@@ -36,11 +37,13 @@ class Description {
   void put_boot_id();
   void put_mounts();
   void put_mount(char *line, size_t n);
+  void put_path(string_view path, bool is_of_this_host);
   void flush();
   long read(int fd, char *to, size_t room);
 
   Memory &m_;
   int fd_;
+  const NameHasher &hasher_;
   Writer out_;
   DescriptionBytes bytes_;
   bool failed_ = false, any_mount_ = false;
@@ -73,15 +76,29 @@ void Description::put_boot_id() {
     out_ << "null";
 }
 
+// As describe_run() of the launcher does.
+void Description::put_path(string_view path, bool is_of_this_host) {
+  out_ << '"';
+  if (hasher_.is_on()) {
+    hasher_.write_mount(out_, path, is_of_this_host, put_json_part);
+  } else {
+    out_.json_part(path);
+  }
+  out_ << '"';
+}
+
 void Description::put_mount(char *line, size_t n) {
   MountLine mount;
   if (!parse_mount(line, n, mount)) return;
   out_ << (any_mount_ ? ",\n  {\"dev\": " : "\n  {\"dev\": ");
   any_mount_ = true;
   out_.json(mount.dev) << ", \"source\": ";
-  out_.json(mount.source) << ", \"root\": ";
-  out_.json(mount.root) << ", \"point\": ";
-  out_.json(mount.point) << ", \"fstype\": ";
+  put_path(mount.source, true);
+  out_ << ", \"root\": ";
+  put_path(mount.root, false);
+  out_ << ", \"point\": ";
+  put_path(mount.point, true);
+  out_ << ", \"fstype\": ";
   out_.json(mount.fstype) << '}';
   if (out_.room() < 6 * kLineBytes + 256) flush();
 }
@@ -154,13 +171,13 @@ bool make_host_mark(const char *path) {
   return fd >= 0;
 }
 
-DescriptionBytes write_host_description(string_view run_dir, string_view host) {
+DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher) {
   auto *memory = static_cast<Memory *>(sys::allocate_pages(sizeof(Memory)));
   if (!memory) return {};
   DescriptionBytes bytes;
   int fd = sys::file_size_limit() < kMostBytes ? -EFBIG : create(*memory, run_dir, host);
   if (fd >= 0) {
-    Description description(*memory, fd);
+    Description description(*memory, fd, hasher);
     bool whole = description.write(host);
     bytes = description.bytes();
     // One that is cut off would be taken for damage; without one it is said that there is none.

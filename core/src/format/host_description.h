@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/text.h"
+#include "format/name_hashing.h"
 
 namespace tailrace {
 
@@ -22,6 +23,6 @@ bool make_host_mark(const char *path);
 
 // Writes <run_dir>/hosts/<host>.json unless there is one, which costs one system call. No allocator, no lock; whatever
 // fails, the host is not described, and the caller goes on.
-DescriptionBytes write_host_description(string_view run_dir, string_view host);
+DescriptionBytes write_host_description(string_view run_dir, string_view host, const NameHasher &hasher);
 
 }  // namespace tailrace

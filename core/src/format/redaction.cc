@@ -189,6 +189,7 @@ Span find_password(string_view text, size_t at) {
 
 Redaction parse_redaction(string_view setting) {
   if (setting.empty() || setting == "secrets") return Redaction::kSecrets;
+  if (setting == "paths") return Redaction::kPaths;
   return setting == "none" ? Redaction::kNone : Redaction::kArguments;
 }
 
@@ -231,7 +232,27 @@ void Redactor::write_without_secrets(Writer &out, string_view text, Put put) {
   if (has_words) options_.begin_command();
 }
 
+// The name of the machine's own program, or the begin of it (python3 is python3.11), stays as it is.
+void Redactor::write_hashed(Writer &out, string_view argument, Put put) const {
+  if (!hasher_ || !hasher_->is_on()) return put(out, kRedacted);
+  if (!first_) return hasher_->write_argument(out, argument, put);
+  const auto behind_slash = [](string_view path) {
+    const size_t slash = path.rfind('/');
+    return slash == string_view::npos ? 0 : slash + 1;
+  };
+  const size_t name = behind_slash(argument), exe = behind_slash(exe_);
+  const string_view own = slice(argument, name, argument.size() - name);
+  const bool is_known = NameHasher::is_public(exe_) && starts_with(slice(exe_, exe, exe_.size() - exe), own);
+  hasher_->write_path(out, is_known ? slice(argument, 0, name) : argument, false, put);
+  if (is_known) put(out, own);
+}
+
 void Redactor::write(Writer &out, string_view argument, Put put) {
+  if (mode_ == Redaction::kPaths) {
+    write_hashed(out, argument, put);
+    first_ = false;
+    return;
+  }
   bool whole = mode_ == Redaction::kArguments
                    ? !first_
                    : (expects_secret_ && !is_next_option(argument)) || is_private_key(argument);

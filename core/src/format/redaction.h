@@ -1,14 +1,15 @@
 // Secrets in command lines: values that a program was given in its arguments and that no trace should keep. By names of
 // values, options of known programs, and the form of some tokens, so a password that nothing announces stays;
-// TAILRACE_REDACT=arguments leaves the program's name only.
+// TAILRACE_REDACT=arguments leaves the program's name only; under =paths all parts are hashed (format/name_hashing.h).
 #pragma once
 
 #include "base/text.h"
+#include "format/name_hashing.h"
 #include "format/secret_options.h"
 
 namespace tailrace {
 
-enum class Redaction { kSecrets, kArguments, kNone };
+enum class Redaction { kSecrets, kArguments, kPaths, kNone };
 
 // By the value of TAILRACE_REDACT. An unknown one redacts most.
 Redaction parse_redaction(string_view setting);
@@ -20,14 +21,19 @@ class Redactor {
  public:
   using Put = void (*)(Writer &out, string_view part);
 
-  explicit Redactor(Redaction mode) : mode_(mode) {}
+  // Under kPaths: `hasher`, without which all is kRedacted, and the file of the program, whose name argv[0] may be.
+  explicit Redactor(Redaction mode, const NameHasher *hasher = nullptr, string_view exe = {})
+      : mode_(mode), hasher_(hasher), exe_(exe) {}
   // Passes the argument's parts to `put`, with kRedacted in the place of secrets.
   void write(Writer &out, string_view argument, Put put);
 
  private:
   void write_without_secrets(Writer &out, string_view text, Put put);
+  void write_hashed(Writer &out, string_view argument, Put put) const;
 
   Redaction mode_;
+  const NameHasher *hasher_;
+  string_view exe_;
   SecretOptions options_;
   bool first_ = true;
   bool expects_secret_ = false;  // the argument before was an option that takes one

@@ -64,7 +64,7 @@ void name_object(string_view text, NamedFile &out) {
   out.path_bytes = static_cast<uint32_t>(bytes);
   out.identity = FileIdentity{};
   out.identity.type = FileType::kObject;
-  out.hash = file_hash(out.name(), out.identity);
+  out.hash = recorded_hash(out.name(), out.identity);
 }
 
 }  // namespace tailrace

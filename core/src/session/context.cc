@@ -13,8 +13,20 @@ constexpr uint32_t kBuckets = 256;
 Context *g_newest[kBuckets];
 Context **g_by_id[1024];  // pages of 1024 pointers
 uint32_t g_count = 0;
+const NameHasher *g_hasher = nullptr;
+char g_hashed[kMaxTagsBytes];  // under the table lock
+
+// Empty without memory: no tags rather than plain ones.
+string_view recorded_form(string_view hashed) {
+  auto *text = static_cast<char *>(arena_allocate(hashed.size() + 1));
+  if (!text) return {};
+  put(text, hashed);
+  return {text, hashed.size()};
+}
 
 }  // namespace
+
+void hash_recorded_tags(const NameHasher *hasher) { g_hasher = hasher; }
 
 Context *find_context(uint32_t id) {
   if (id == 0 || id > g_count) return nullptr;
@@ -39,9 +51,15 @@ Context *intern_context(string_view tags, Context *base) {
   if (!page) page = static_cast<Context **>(arena_allocate(1024 * sizeof(Context *)));
   void *memory = arena_allocate(sizeof(Context) + tags.size());
   if (!page || !memory) return nullptr;
-  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {0}};
+  auto *c = new (memory) Context{id, {0}, static_cast<uint32_t>(tags.size()), bucket, base, {nullptr}, {}, {0}};
   if (!base) c->base = c;
   memcpy(c->text, tags.data(), tags.size());
+  c->recorded = c->tags();
+  if (g_hasher) {
+    Writer hashed(g_hashed, sizeof g_hashed);
+    g_hasher->write_tags(hashed, tags);
+    c->recorded = recorded_form(hashed.view());
+  }
   page[id & 1023] = c;
   bucket = c;
   g_count = id;

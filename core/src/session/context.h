@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "format/name_hashing.h"
 #include "format/tags.h"
 
 namespace tailrace {
@@ -15,10 +16,14 @@ struct Context {
   Context *next;  // in its bucket, newest first
   Context *base;  // without the regions that this process has begun: the context itself, where it is none's
   std::atomic<struct RegionInContext *> regions;  // those that were begun in it (session/region.h), newest first
+  string_view recorded;                           // the tags as the run has them: hashed, where names are
   char text[1];
 
   string_view tags() const { return {text, tags_bytes}; }
 };
+
+// Contexts that are interned from now on are recorded with hashed tags.
+void hash_recorded_tags(const NameHasher *hasher);
 
 // Interns `tags` (canonical). A finished context with the same tags is not used again: another try of a task is a new
 // context. `base`: of a region's; null: itself. Null without memory. Call with the session's table lock held.

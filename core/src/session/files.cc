@@ -210,7 +210,7 @@ Found look_up(int fd, const Opening &opening, const struct sockaddr *target, soc
   found.ok = true;
   name.path_bytes = static_cast<uint32_t>(w.size());
   if (name.path_bytes) {
-    name.hash = file_hash(name.name(), name.identity);
+    name.hash = recorded_hash(name.name(), name.identity);
     return found;
   }
   bool unlinked = s.stx_nlink == 0;
@@ -221,7 +221,7 @@ Found look_up(int fd, const Opening &opening, const struct sockaddr *target, soc
   size_t room = kPathBytes - kQueuePrefix.size();
   name.path_bytes = static_cast<uint32_t>(path_of_fd(fd, unlinked, opening.path, name.path, room));
   tell_queue(fd, name);
-  name.hash = file_hash(name.name(), name.identity);
+  name.hash = recorded_hash(name.name(), name.identity);
   if (!unlinked) remember_name(name.name(), name.identity, name.hash);
   return found;
 }
@@ -316,7 +316,7 @@ bool name_message(OpenFile *socket, const struct sockaddr *other, socklen_t othe
   Writer w(out.path, kPathBytes);
   if (n < 0 || !write_message_name(w, {own.data(), static_cast<size_t>(n)}, other, other_bytes)) return false;
   out.path_bytes = static_cast<uint32_t>(w.size());
-  out.hash = file_hash(out.name(), out.identity);
+  out.hash = recorded_hash(out.name(), out.identity);
   return true;
 }
 
@@ -438,7 +438,7 @@ static void make_absolute(int dirfd, const char *path, NamedFile &out) {
 void name_file_as(int dirfd, const char *path, const FileIdentity &identity, NamedFile &out) {
   make_absolute(dirfd, path, out);
   out.identity = identity;
-  out.hash = file_hash(out.name(), identity);
+  out.hash = recorded_hash(out.name(), identity);
 }
 
 void name_file(int dirfd, const char *path, Lookup lookup, NamedFile &out) {

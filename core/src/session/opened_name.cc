@@ -5,6 +5,7 @@
 
 #include "base/sys.h"
 #include "session/files.h"
+#include "session/session.h"
 
 namespace tailrace {
 namespace {
@@ -110,7 +111,7 @@ size_t name_without_kernel(const Opening &opening, const FileIdentity &identity,
   size_t base_bytes = out.size();
   if (base == Base::kUnknown || !append_parts(out, given)) return 0;
   if (!out.size()) out << '/';
-  hash = file_hash(out.view(), identity);
+  hash = recorded_hash(out.view(), identity);
   bool exact = base == Base::kExact;
   if (exact && g_names.has(aged(hash))) return out.size();
   string_view directory = directory_of(out.view());

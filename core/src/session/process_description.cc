@@ -30,6 +30,17 @@ void describe_processors(Writer &w) {
   w << '"';
 }
 
+void put_path(Writer &w, string_view path) {
+  const NameHasher &hasher = g_session.hasher;
+  w << '"';
+  if (hasher.is_on()) {
+    hasher.write_path(w, path, true, put_json_part);
+  } else {
+    w.json_part(path);
+  }
+  w << '"';
+}
+
 // The control group (cgroups(7)): in the hierarchy of version 2 or, where that has only the root, in the first of version 1
 // that has another. Returns the bytes that were read.
 long describe_control_group(Writer &w) {
@@ -51,7 +62,7 @@ long describe_control_group(Writer &w) {
     bool second = starts_with(line, "0::");
     if (found.size() <= 1 || (second && group.size() > 1)) found = group;
   }
-  if (!found.empty()) (w << ",\"cgroup\":").json(found);
+  if (!found.empty()) put_path(w << ",\"cgroup\":", found);
   return n;
 }
 
@@ -59,16 +70,16 @@ long describe_control_group(Writer &w) {
 
 long describe_process(char **argv) {
   Session &g = g_session;
-  char path[4096];
+  char path[4096], program[256];
   Writer w(g.process_members, sizeof g.process_members);
   w << "\"ppid\":";
   w.number(sys::getppid());
   long n = sys::readlink("/proc/self/exe", path, sizeof path);
-  w << ",\"exe\":";
-  w.json({path, n > 0 ? static_cast<size_t>(n) : 0});
+  put_path(w << ",\"exe\":", {path, n > 0 ? static_cast<size_t>(n) : 0});
+  Writer exe(program, sizeof program);
+  if (n > 0) exe << string_view(path, static_cast<size_t>(n));
   n = sys::getcwd(path, sizeof path);
-  w << ",\"cwd\":";
-  w.json({path, n > 1 ? static_cast<size_t>(n) - 1 : 0});
+  put_path(w << ",\"cwd\":", {path, n > 1 ? static_cast<size_t>(n) - 1 : 0});
   if (is_go_program()) w << ",\"runtime\":\"go\"";
   w << ",\"uid\":";
   w.number(sys::getuid());
@@ -76,11 +87,11 @@ long describe_process(char **argv) {
   long bytes_read = describe_control_group(w);
   w << ",\"argv\":[";
   size_t whole = w.size();
-  Redactor redactor(parse_redaction(g.environment[Setting::TAILRACE_REDACT]));
+  Redactor redactor(parse_redaction(g.environment[Setting::TAILRACE_REDACT]), &g.hasher, exe.view());
   for (char **a = argv; a && *a; ++a) {
     if (a != argv) w << ',';
     w << '"';
-    redactor.write(w, *a, [](Writer &out, string_view part) { out.json_part(part); });
+    redactor.write(w, *a, put_json_part);
     w << '"';
     // A long command line is cut at the end of an argument.
     if (w.overflowed() || w.room() < 16) break;

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "format/path_patterns.h"
 #include "session/ledger.h"
+#include "session/recorded_name.h"
 #include "session/region.h"
 #include "session/segment.h"
 
@@ -37,7 +38,14 @@ void write_name(Thread *t, uint64_t hash, string_view path, const FileIdentity &
   head.block_bytes = identity.block_bytes;
   head.is_summed = is_summed(path);
   // Without room for the name there is none for its record either, which counts the loss.
-  if (add_text_record(t, kNameRecord, head, path)) t->names[hash % kNameCache] = hash;
+  bool added;
+  if (g_session.hasher.is_on()) {
+    PathBuffer room;
+    added = add_text_record(t, kNameRecord, head, recorded_name(path, identity.type, room));
+  } else {
+    added = add_text_record(t, kNameRecord, head, path);
+  }
+  if (added) t->names[hash % kNameCache] = hash;
 }
 
 // The file of a record: an open one, a named one, or none.
@@ -62,7 +70,7 @@ inline void ensure_name(Thread *t, uint64_t hash, const FileSource &source) {
 void write_context(Thread *t, const Context *c) {
   HeadSlot head{};
   head.id = c->id;
-  if (add_text_record(t, kContextRecord, head, c->tags())) t->contexts[c->id % kContextCache] = c->id;
+  if (add_text_record(t, kContextRecord, head, c->recorded)) t->contexts[c->id % kContextCache] = c->id;
 }
 
 inline Slot *fill(Thread *t, const Event &e, uint64_t t0, uint64_t t1, const Context *context) {
@@ -200,7 +208,15 @@ static void write_region_keys(Thread *t, const RegionRecord &record) {
   const string_view keys(record.keys);
   HeadSlot head{};
   head.hash = record.id;
-  if (keys.size() <= kMaxTagsBytes) add_text_record(t, kKeysRecord, head, keys);
+  if (keys.size() > kMaxTagsBytes) return;
+  if (!g_session.hasher.is_on()) {
+    add_text_record(t, kKeysRecord, head, keys);
+    return;
+  }
+  PathBuffer room;
+  Writer hashed(room.data(), kPathBytes);
+  g_session.hasher.write_tags(hashed, keys);
+  add_text_record(t, kKeysRecord, head, hashed.view());
 }
 
 Slot *record_region(Thread *t, const RegionRecord &r, uint64_t t0, uint64_t t1) {

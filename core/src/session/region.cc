@@ -123,7 +123,7 @@ const RegionDefinition *define_region(string_view name, string_view category) {
   const string_view both(text, first.size() + 1 + second.size());
   FileIdentity none;
   none.type = FileType::kObject;
-  const uint64_t hash = file_hash(both, none);
+  const uint64_t hash = recorded_hash(both, none);
   Locked lock(g_session.wiped->table);
   RegionDefinition *&bucket = g_definitions[hash % kBuckets];
   for (RegionDefinition *d = bucket; d; d = d->next) {

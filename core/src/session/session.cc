@@ -24,6 +24,7 @@
 #include "base/sys.h"
 #include "format/host_facts.h"
 #include "format/journal_place.h"
+#include "format/redaction.h"
 #include "format/seccomp_filter.h"
 #include "linker/libc_memory.h"
 #include "linker/lookup.h"
@@ -140,6 +141,16 @@ void read_detail() {
   if (!parse_detail(g.environment[Setting::TAILRACE_DETAIL], g.detail)) g.detail = {};
 }
 
+// False where names have to be hashed, and there is no key: by who started the process without a launcher of ours.
+bool read_redaction() {
+  Session &g = g_session;
+  if (parse_redaction(g.environment[Setting::TAILRACE_REDACT]) != Redaction::kPaths) return true;
+  if (!g.hasher.set_key(g.environment[Setting::TAILRACE_NAME_KEY], g.environment[Setting::TAILRACE_REDACT_KEEP]))
+    return false;
+  hash_recorded_tags(&g.hasher);
+  return true;
+}
+
 // TAILRACE_PROCESS: <filters>:<user> and, of an image that replaces another of the same process,
 // :<pid>:<start>:<segments>:<this thread's segment>.
 struct Identity {
@@ -195,6 +206,7 @@ bool prepare() {
   read_host_name();
   start_clock();
   read_detail();
+  if (!read_redaction()) return false;
   if (!make_root_context(g.environment.managed)) return false;
   Identity given(g.environment[Setting::TAILRACE_PROCESS]);
   g.journal_uid = given.has_start ? static_cast<unsigned>(given.user) : sys::geteuid();
@@ -239,7 +251,14 @@ void describe_missing_journal() {
   Writer w(g.process_members + g.process_members_bytes, sizeof g.process_members - g.process_members_bytes);
   string_view stem(g.journal_stem);
   size_t file = stem.rfind('/');
-  (w << ",\"no_journal\":{\"dir\":").json(slice(stem, 0, file == string_view::npos ? 0 : file));
+  const string_view directory = slice(stem, 0, file == string_view::npos ? 0 : file);
+  w << ",\"no_journal\":{\"dir\":\"";
+  if (g.hasher.is_on()) {
+    g.hasher.write_path(w, directory, false, put_json_part);
+  } else {
+    w.json_part(directory);
+  }
+  w << '"';
   (w << ",\"errno\":").number(g.journal_error);
   w << '}';
   if (!w.overflowed()) g.process_members_bytes += w.size();

@@ -131,6 +131,7 @@ struct Session {
   uint64_t reference_rate_q32;
   uint64_t block_age_ticks;
   Detail detail;
+  NameHasher hasher;  // off, unless TAILRACE_REDACT=paths
   int pid;
   unsigned journal_uid;  // the user whose directory has the journals, as numbered outside of any user namespace
   std::atomic<bool> sealed_for_exit;
@@ -191,6 +192,12 @@ inline Thread *enter() {
   Thread *t = t_thread;
   if (__builtin_expect(t != nullptr && g_session.wiped->alive.load(std::memory_order_relaxed), 1)) return t;
   return enter_slowly();
+}
+
+// The fhash of a file in this run.
+inline uint64_t recorded_hash(string_view path, const FileIdentity &identity) {
+  const uint64_t hash = file_hash(path, identity);
+  return __builtin_expect(g_session.hasher.is_on(), 0) ? g_session.hasher.file_hash(hash) : hash;
 }
 
 inline uint64_t now_ticks() { return read_ticks(g_session.clock_kind); }
