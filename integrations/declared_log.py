@@ -5,9 +5,10 @@
     declared_file    a file of a task's line
 
 Invariants: each writer process has its own file; lines are written whole, to a descriptor opened with O_APPEND, so a
-reader sees complete lines at any time. No thread that adds lines waits for the disk. A failure (full disk, missing
-directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a killed process wrote in its
-last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
+reader sees complete lines at any time. Where the run's names are hashed, those of the lines are
+(hashed_declarations.py), and a process without the key writes none. No thread that adds lines waits for the disk. A
+failure (full disk, missing directory) never stops the workflow: it is logged once, and `lost` counts the lines. What a
+killed process wrote in its last 50 ms is lost. The reader of these files is tailrace.analyzer.store.declared_tables.
 """
 
 import json
@@ -23,6 +24,10 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from tailrace import hashed_names
+from tailrace.errors import UsageError
+from tailrace.integrations.hashed_declarations import hashed
 
 try:
     import orjson
@@ -103,6 +108,12 @@ class DeclaredLog:
         self._path_pid = 0
         self._path: Path | None = None
         self._torn = False
+        self._names: hashed_names.HashedNames | None = None
+        self._refused: UsageError | None = None
+        try:
+            self._names = hashed_names.of_run(run_dir)
+        except UsageError as error:
+            self._refused = error
         self._begin_process()
 
     def _begin_process(self) -> None:
@@ -203,8 +214,11 @@ class DeclaredLog:
 
     def _encoded(self, line: dict[str, Any]) -> bytes:
         """The line, b"" when it can't be written."""
+        if self._refused is not None:
+            self._lose(self._refused)
+            return b""
         try:
-            return _encode(line) + b"\n"
+            return _encode(line if self._names is None else hashed(line, self._names)) + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             self._lose(error)
             return b""

@@ -11,8 +11,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tailrace import _native
+from tailrace import _native, hashed_names
 from tailrace.analyzer.util import ownership
+from tailrace.errors import UsageError
 from tailrace.integrations.rundir import DESCRIPTION
 
 
@@ -33,8 +34,11 @@ def add(directory: Path) -> None:
         with os.scandir(directory / "trace") as found:
             if not any(own.fullmatch(entry.name) and entry.stat().st_mtime_ns >= began for entry in found):
                 return
-        path.unlink(missing_ok=True)
-        _native.write_host_description(directory, host)
+        with suppress(UsageError):
+            # As processes of the run describe it; without the key the host stays undescribed.
+            hashed_names.of_run(directory)
+            path.unlink(missing_ok=True)
+            _native.write_host_description(directory, host)
 
 
 def _describes(path: Path, host: str) -> bool:

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tailrace import hashed_names
 from tailrace.analyzer.util.published import published
 from tailrace.errors import CoreError, UsageError
 from tailrace.integrations.declared_log import declared_line
@@ -184,6 +185,7 @@ def write(
     name: the `workflow` tag of its tasks; root: the folder of relative paths; names: of `traced_names`.
     Raises CoreError when it can't be written.
     """
+    hashed_names.refuse(run_dir, "what is imported would not be")
     folder = run_dir / "declared"
     path = folder / f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:12]}{_SUFFIX}"
     try:

@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from tailrace import context
+from tailrace import context, hashed_names
 from tailrace import tags as tag_strings
 from tailrace.errors import CoreError, TailraceError
 from tailrace.integrations import environment, launcher, rundir
@@ -377,7 +377,8 @@ def seal(directory: Path) -> set[int]:
 
 def unused_name(directory: Path, name: str) -> str:
     """`name`, with a number appended if the run has a workflow of that name: many managers number their tasks anew in
-    each."""
+    each. Raises UsageError where the run's names are hashed with another key than this process has."""
+    names = hashed_names.of_run(directory)
     taken = set()
     for path in (directory / "declared").glob("*.jsonl"):
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -386,7 +387,7 @@ def unused_name(directory: Path, name: str) -> str:
             except (ValueError, AttributeError):
                 continue
     candidate, number = name, 1
-    while candidate in taken:
+    while (candidate if names is None else names.tag("workflow", candidate)) in taken:
         number += 1
         candidate = f"{name}-{number}"
     return candidate

@@ -3,9 +3,11 @@
 import time
 from pathlib import Path
 
-from tailrace import context
+from tailrace import context, hashed_names
 from tailrace import tags as tag_strings
+from tailrace.errors import UsageError
 from tailrace.integrations.declared_log import DeclaredLog
+from tailrace.integrations.messages import say
 from tailrace.integrations.task_tags import tag_value
 from tailrace.integrations.workflow import unused_name
 
@@ -15,6 +17,12 @@ def begin(makefile: str, version: str) -> str:
     first; "" where make isn't traced, or the file can't be written."""
     directory = context.run_directory() if context.active() else None
     if directory is None:
+        return ""
+    try:
+        # The shell of a recipe declares its target itself (sh).
+        hashed_names.refuse(directory, "make's targets are neither declared nor tagged")
+    except UsageError as error:
+        say(str(error))
         return ""
     name = unused_name(Path(directory), tag_value(workflow_name(makefile)))
     log = DeclaredLog(directory, "make")

@@ -8,6 +8,7 @@ are declared at the end. A Snakemake that only looks (`-n`, `--touch`) leaves no
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+from tailrace import hashed_names
 from tailrace import tags as tag_strings
 from tailrace.integrations.declared_log import declared_file
 from tailrace.integrations.messages import say
@@ -68,7 +70,11 @@ class Driver:
         )
         if not workflow.active or workflow.directory is None:
             return
-        self._told = workflow.directory / "declared" / f"snakemake-{os.getpid()}-{time.time_ns():x}.told"
+        if hashed_names.of_run(workflow.directory) is None:
+            self._told = workflow.directory / "declared" / f"snakemake-{os.getpid()}-{time.time_ns():x}.told"
+        else:
+            # What is handed over has names of tasks as they are; jobs on other nodes then tell nothing.
+            self._told = Path(tempfile.mkdtemp(prefix="tailrace-told-"))
         self._tasks, self._writers = {}, {}
         self._workflow = workflow
         self._look()

@@ -21,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tailrace import hashed_names
 from tailrace.errors import ManagerError, RunError, TailraceError, UsageError
 from tailrace.flux import declared_folder
 from tailrace.flux.declared_jobs import (
@@ -214,6 +215,7 @@ def _collect_into(
     done: Collected, by_path: dict[str, Instance], share: list[tuple[str, int, Job]], workflow: str | None
 ) -> None:
     owner = declared_folder.owner_of(done.run_dir)
+    hashed_names.refuse(done.run_dir, "names of jobs would not be")
     own = [entry for entry in share if user_of(entry[2]) == owner]
     done.others = len(share) - len(own)
     done.elsewhere = sum(len(instance.jobs) for instance in by_path.values()) - len(share)
