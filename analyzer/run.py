@@ -20,6 +20,7 @@ from tailrace.analyzer.util import nearest
 from tailrace.analyzer.util.formatting import clean
 from tailrace.analyzer.util.types import Graph, SqlValue
 from tailrace.errors import QueryError
+from tailrace.hashed_names import fingerprint_in
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -383,6 +384,7 @@ class Run(Tables):
             "path": str(self.path),
             **{key: self.meta.get(key) for key in ("run_id", "command", "created")},
             "foreign": self._foreign(),
+            "hashed_names": fingerprint_in(self.meta),
             "hosts": [host for (host,) in hosts],
             **self._counts(),
             "outcomes": ends,
@@ -458,10 +460,13 @@ class Run(Tables):
         *, ? or [, or an identity. See tailrace.analyzer.insights.file_history.
 
         Raises:
-            QueryError: no event has such a name.
+            QueryError: no event has such a name; `hashed`, and the run's names are hashed.
         """
         from tailrace.analyzer.insights.file_history import file_history
+        from tailrace.analyzer.insights.present_files import check_names
 
+        if hashed:
+            check_names(self.meta)
         return file_history(self, name, up=up, down=down, hashed=hashed, unmet=self._names_of_no_file)
 
     def task(self, task: str) -> TaskProfile:

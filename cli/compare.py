@@ -13,6 +13,8 @@ from tailrace.analyzer.util.formatting import bytes_text, count_text, time_text,
 from tailrace.cli.opening import open_run
 from tailrace.cli.options import format_option, scheduler_option
 from tailrace.errors import QueryError, RegressionError, UsageError
+from tailrace.hashed_names import fingerprint_in
+from tailrace.integrations.messages import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +88,13 @@ def command(
     with _limit_errors_as_usage_errors():
         gates = [runs.gate(text) for text in limits]
     a, b = groups(directories, against)
-    found = runs.compare(*([runs.measure(open_run(path)) for path in group] for group in (a, b)))
+    opened = [[open_run(path) for path in group] for group in (a, b)]
+    if len({fingerprint_in(run.meta) for group in opened for run in group}) > 1:
+        say(
+            "the names in these runs are hashed with different keys, or not in all of them: stages and files of one are"
+            " not found in the other"
+        )
+    found = runs.compare(*([runs.measure(run) for run in group] for group in opened))
     with _limit_errors_as_usage_errors():
         verdicts = runs.check(found, gates)
     if form == "json":

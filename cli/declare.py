@@ -41,9 +41,11 @@ def command(
     were observed, which were not, and which observed ones are undeclared. A task is found in the trace by its names,
     else by the files that it wrote. Importing again replaces what was imported of the same workflow.
     """
+    from tailrace import hashed_names
     from tailrace.integrations import importers, importing, rundir
 
     run_dir = rundir.existing_run_directory(directory)
+    hashed_names.refuse(run_dir, "what is imported would not be")
     importer = importing.importer_of(source, kind, importers.every())
     imported = importing.read(importer, source)
     if not imported.tasks:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tailrace import hashed_names
 from tailrace.analyzer.util.formatting import bytes_text, count_text
 from tailrace.cli.lines import command_text, lasted, put, put_json, put_left_out, since
 from tailrace.cli.opening import open_run, say_store_problems, strict_option
@@ -40,11 +43,24 @@ _STATES = {
 @click.option("--up", is_flag=True, help="Add the tree of what it was made from, to inputs that nobody made.")
 @click.option("--down", is_flag=True, help="Add the tree of what was made from it, to results that nobody read.")
 @click.option("--hash", "hashed", is_flag=True, help="Add the SHA-256 of what still exists on this machine.")
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the run's names are hashed: the file with their key (TAILRACE_REDACT_KEY), to look for PATH's hash.",
+)
 @format_option
 @strict_option
 @scheduler_option
 def command(
-    words: tuple[str, ...], store: Path | None, up: bool, down: bool, hashed: bool, form: str, strict: bool
+    words: tuple[str, ...],
+    store: Path | None,
+    up: bool,
+    down: bool,
+    hashed: bool,
+    key: Path | None,
+    form: str,
+    strict: bool,
 ) -> None:
     """Show the history of the file PATH in the run DIR, or in all runs of a store.
 
@@ -53,17 +69,31 @@ def command(
     each version, when, how many bytes, which ranges and in which way, and how long the file lived.
     """
     if store is not None:
-        if len(words) != 1 or hashed:
-            raise UsageError("--store goes with one PATH, without DIR and without --hash")
+        if len(words) != 1 or hashed or key:
+            raise UsageError("--store goes with one PATH, without DIR, --hash and --key")
         _in_store(store, words[0], form, strict)
         return
     if len(words) != 2:
         raise UsageError("give a run directory and a path, or --store STORE and a path")
-    history = open_run(Path(words[0]), strict).file(words[1], up=up, down=down, hashed=hashed)
+    run = open_run(Path(words[0]), strict)
+    history = run.file(_recorded(words[1], run.meta, key), up=up, down=down, hashed=hashed)
     if form == "json":
         put_json(history.to_json())
         return
     _print(history)
+
+
+def _recorded(name: str, meta: Mapping[str, object], key: Path | None) -> str:
+    """The name as the run has it. One with a hash, which begins with "@", is one already. Raises UsageError."""
+    is_hashed = hashed_names.fingerprint_in(meta) is not None
+    if key is None and (not is_hashed or "@" in name or not os.environ.get(hashed_names.KEY_FILE)):
+        return name
+    names = hashed_names.of_key_file(meta, key)
+    given = Path(name)
+    if not given.is_absolute():
+        return names.text(os.path.normpath(name))
+    # As the trace: links in the folder are resolved.
+    return names.path(str(given.parent.resolve() / given.name))
 
 
 def _in_store(place: Path, name: str, form: str, strict: bool) -> None:

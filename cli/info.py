@@ -121,6 +121,7 @@ def _lines(info: dict[str, Any]) -> list[list[str]]:
         "outcome": info["outcome"] or _all_done(info["outcomes"]),
         "run": info["run_id"],
         "recorded as": "; ".join([info["foreign"]["title"], *info["foreign"]["notes"]]) if info["foreign"] else None,
+        "names": f"hashed, by the key {info['hashed_names']}" if info["hashed_names"] else None,
         "command": " ".join(map(str, command)) if isinstance(command, list) else command,
         "created": info["created"],
         "hosts": ", ".join(info["hosts"]),

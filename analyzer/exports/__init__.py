@@ -73,7 +73,8 @@ def export(
     Returns: what of the run the format can't hold, in words; empty when it holds all.
 
     Raises:
-        QueryError: there is no such format or level, or the format has no levels, or no checksums.
+        QueryError: there is no such format or level, or the format has no levels, or no checksums; the run's
+            names are hashed, so that no file can be found for one.
         UsageError: the output can't be written.
         RunError: the run has nothing that the format could hold, or can't be read.
     """
@@ -86,6 +87,10 @@ def export(
     if hashed and form.hashed is None:
         those = ", ".join(name for name, f in FORMATS.items() if f.hashed)
         raise QueryError(f"the format {to} has no checksums; those that have are {those}")
+    if hashed:
+        from tailrace.analyzer.insights.present_files import check_names
+
+        check_names(run.meta)
     write = form.hashed if hashed and form.hashed else partial(form.write_level, level=level)
     if output is None:
         return write(run, sys.stdout)

@@ -12,11 +12,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tailrace.analyzer.edges import edge_table, identities
 from tailrace.analyzer.model.dataflow import Model
+from tailrace.errors import QueryError
+from tailrace.hashed_names import fingerprint_in
 
 HASHED_SLACK_NS = 20_000_000
 """Tolerance for times of modification, whose clock ticks every 4 or 10 ms."""
@@ -31,6 +34,12 @@ class Copy:
     state: str
     size: int | None = None
     sha256: str | None = None
+
+
+def check_names(meta: Mapping[str, object]) -> None:
+    """Raises QueryError where the names in the run of this run.json are hashed: each file would seem to be gone."""
+    if fingerprint_in(meta) is not None:
+        raise QueryError("the run's names are hashed, so that no file of it can be found here: leave --hash out")
 
 
 class PresentFiles:

@@ -29,6 +29,7 @@ from tailrace.analyzer.util import grouping, intervals
 from tailrace.analyzer.util.tabular import Tabular
 from tailrace.analyzer.util.types import Bools, Ints, Objects, Row
 from tailrace.errors import QueryError
+from tailrace.hashed_names import fingerprint_in
 
 LEVELS = ("workflow", "stage", "task", "process")
 UNTAGGED = "(untagged)"
@@ -101,7 +102,7 @@ def model(run: AnalyzedRun) -> Model:
     """The model of a run: one pass over its events the first time, then cached as long as `run` lives."""
     if run not in _models:
         # The trace has absolute paths with links resolved.
-        own = [os.path.realpath(run.path)]
+        own = [os.path.realpath(run.path), *_hashed_directories(run)]
         built = build(
             run.edges(),
             run.processes,
@@ -173,6 +174,13 @@ def declared_paths(run: AnalyzedRun, direction: str = "") -> list[str]:
     return [str(path) for path in files["path"].dropna().unique()] if len(files) else []
 
 
+def _hashed_directories(run: AnalyzedRun) -> list[str]:
+    """The run's own directory as its events have it, where names are hashed."""
+    redaction = run.meta.get("redaction")
+    directory = redaction.get("directory") if isinstance(redaction, dict) else None
+    return [directory] if isinstance(directory, str) and directory.startswith("/") else []
+
+
 def manager_directories(run: AnalyzedRun) -> list[str]:
     """The directories that workflow managers declared as their own: `run_dir` and `own_directories` of their
     configuration."""
@@ -187,7 +195,8 @@ def manager_directories(run: AnalyzedRun) -> list[str]:
         several = config.get("own_directories")
         for directory in (config.get("run_dir"), *(several if isinstance(several, list) else ())):
             if isinstance(directory, str) and directory.startswith("/"):
-                found.append(os.path.realpath(directory))
+                # A hashed one is a real path already, and no link of this machine.
+                found.append(directory if fingerprint_in(run.meta) else os.path.realpath(directory))
     return found
 
 

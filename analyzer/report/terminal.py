@@ -97,6 +97,8 @@ def show(data: JsonObject, console: Console) -> None:
     """Prints what `summary.collect` returns; long tables show their first rows (`SHOWN`) and say so."""
     about, names, width = data["about"], names_of(data), console.width
     _print(console, Text(visible(shortened(about["title"] or about["directory"], LONGEST_NAME)), "bold"))
+    if about["hashed_names"]:
+        _print(console, Text(f"Names are hashed, by the key {visible(about['hashed_names'])}."))
     if data["outcome"]["text"]:
         outcome = Text(visible(data["outcome"]["text"]), OUTCOME_STYLES[data["outcome"]["level"]])
         for line in _wrapped(outcome, width):

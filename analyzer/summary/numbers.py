@@ -21,6 +21,7 @@ from tailrace.analyzer.store import processes
 from tailrace.analyzer.summary import io_summary
 from tailrace.analyzer.summary.limits import JsonObject, ms
 from tailrace.analyzer.summary.title import title
+from tailrace.hashed_names import fingerprint_in
 
 TRACED_READS = "tailrace query {run} --where dir=r --where dir=rw --by cat --agg sum:size"
 TRACED_WRITES = "tailrace query {run} --where dir=w --where dir=rw --by cat --agg sum:size"
@@ -133,7 +134,8 @@ OVERVIEW = (
 
 def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
     """What was run, by run.json; everything may be absent. `title`: the workflow and its program; `command`: all of it;
-    `cwd`: where it was started; `version`: of the tailrace that makes the report.
+    `cwd`: where it was started; `hashed_names`: the fingerprint of their key, where names are hashed; `version`: of the
+    tailrace that makes the report.
 
     `lead_ms` is how long the first I/O, from which the page's times count, came after the run's first event, from which
     those of `tailrace query --since` do.
@@ -152,6 +154,7 @@ def about(run: AnalyzedRun, m: Model, start_ns: int) -> JsonObject:
         "created": str(info.get("created") or begun),
         "host": str(info.get("host") or ""),
         "user": str(info.get("user") or ""),
+        "hashed_names": fingerprint_in(info) or "",
         "version": tailrace.__version__,
     }
 

@@ -304,6 +304,7 @@ TABLES = {
             "path": ("", "directory of the run"),
             "run_id": ("", "id of the run"),
             "foreign": ("", "of another tracer's trace: format, title, notes on what it lacks; else null"),
+            "hashed_names": ("", "where names are hashed, the fingerprint of the key; else null"),
             "command": ("", "command, list"),
             "created": ("", "when the run began, ISO 8601"),
             "hosts": ("", "hosts, list"),

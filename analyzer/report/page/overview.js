@@ -7,7 +7,7 @@ function header() {
   byId("title").textContent = shown(a.title || a.directory || "Run");
   byId("run-id").textContent = a.run_id ? `run ${a.run_id}` : "";
   const created = a.created.replace("T", " ").replace(/\.\d+/, "").replace(/Z$|\+00:00$/, " UTC");
-  byId("about").textContent = [created, a.host && `on ${a.host}`, a.user && `by ${a.user}`, a.directory].filter(Boolean).map(shown).join(" · ");
+  byId("about").textContent = [created, a.host && `on ${a.host}`, a.user && `by ${a.user}`, a.directory, a.hashed_names && `names are hashed, by the key ${a.hashed_names}`].filter(Boolean).map(shown).join(" · ");
   byId("footer").textContent = `Made by tailrace ${a.version}. This page is one file: it loads nothing and sends nothing.`;
 }
 
