@@ -14,7 +14,7 @@ from tailrace.hashed_names import HashedNames
 HIDDEN = "[redacted]"
 _PLAIN = frozenset({"type", "manager", "version", "kind", "status", "via", "host", "nodes", "ranks", "user"})
 """Words of managers and of docs/declared-dag.md, and what run.json has, too: hosts and users."""
-_TAGS = {"parent": "task", "awaited": "task", "after": "task", "parent_workflow": "workflow"}
+_TAGS = {"parent": "task", "awaited": "task", "also": "task", "after": "task", "parent_workflow": "workflow"}
 """Keys whose values are names of other tasks -> the tag that such a name is."""
 _OWN_TAGS = frozenset({"workflow", "stage", "task", "job"})
 _LEFT_OUT = frozenset({"arguments"})
