@@ -34,19 +34,26 @@ constexpr uint16_t kMachine = EM_AARCH64;
 constexpr size_t kMaxSegments = 32;
 constexpr size_t kAlign = 4;
 
-// "Go\0\0", type 4, is .note.go.buildid.
-bool has_go_note(const char *notes, size_t n) {
+// A note by the name of its owner, which is at most a few characters.
+bool has_note(const char *notes, size_t n, uint32_t type, string_view owner) {
   while (n >= sizeof(Elf64_Nhdr)) {
     Elf64_Nhdr note;
     memcpy(&note, notes, sizeof note);
     size_t name = (static_cast<size_t>(note.n_namesz) + kAlign - 1) / kAlign * kAlign;
     size_t size = sizeof note + name + (static_cast<size_t>(note.n_descsz) + kAlign - 1) / kAlign * kAlign;
     if (size > n) return false;
-    if (note.n_type == 4 && note.n_namesz == 4 && memcmp(notes + sizeof note, "Go\0", 4) == 0) return true;
+    string_view found(notes + sizeof note, note.n_namesz);
+    if (note.n_type == type && !found.empty() && slice(found, 0, found.size() - 1) == owner) return true;
     notes += size, n -= size;
   }
   return false;
 }
+
+// .note.go.buildid.
+bool has_go_note(const char *notes, size_t n) { return has_note(notes, n, 4, "Go"); }
+
+// .note.tailrace: linked with libtailrace.a (core/static/note.s), so it records by itself.
+bool has_own_note(const char *notes, size_t n) { return has_note(notes, n, 1, "tailrace"); }
 
 // An open program file, read with pread.
 class ProgramFile {
@@ -66,18 +73,22 @@ class ProgramFile {
     if (elf.e_phentsize != sizeof(Elf64_Phdr)) return Obstacle::kNone;
     size_t bytes = count * sizeof(Elf64_Phdr);
     if (read(segments, bytes, elf.e_phoff) != static_cast<long>(bytes)) return Obstacle::kNone;
-    bool go = false;
+    bool go = false, ours = false;
     char text[512];
     for (size_t i = 0; i < count; ++i) {
       const Elf64_Phdr &s = segments[i];
       if (s.p_type != PT_INTERP && s.p_type != PT_NOTE) continue;
       long n = read(text, s.p_filesz < sizeof text ? s.p_filesz : sizeof text, s.p_offset);
       string_view part(text, n > 0 ? static_cast<size_t>(n) : 0);
-      if (s.p_type == PT_NOTE) go = go || has_go_note(part.data(), part.size());
+      if (s.p_type == PT_NOTE) {
+        go = go || has_go_note(part.data(), part.size());
+        ours = ours || has_own_note(part.data(), part.size());
+      }
       if (s.p_type == PT_INTERP) return part.find("/ld-musl-") == string_view::npos ? Obstacle::kNone : Obstacle::kMusl;
     }
     // A shared object without an interpreter is the dynamic linker, with a program as its argument.
     if (elf.e_type == ET_DYN && !is_static_pie(segments, count)) return Obstacle::kNone;
+    if (ours) return Obstacle::kNone;
     return go ? Obstacle::kGo : Obstacle::kStatic;
   }
 
@@ -146,7 +157,10 @@ bool is_go_program() {
   size_t count = getauxval(AT_PHNUM);
   uintptr_t base = 0;
   for (size_t i = 0; segments && i < count; ++i) {
-    if (segments[i].p_type == PT_PHDR) base = reinterpret_cast<uintptr_t>(segments) - segments[i].p_vaddr;
+    const Elf64_Phdr &s = segments[i];
+    // A static program has no PT_PHDR: the table follows the header of the file, which the first segment begins with.
+    size_t before = s.p_type == PT_LOAD && s.p_offset == 0 ? sizeof(Elf64_Ehdr) : 0;
+    if (s.p_type == PT_PHDR || before) base = reinterpret_cast<uintptr_t>(segments) - before - s.p_vaddr;
   }
   for (size_t i = 0; segments && i < count; ++i) {
     const Elf64_Phdr &s = segments[i];

@@ -9,7 +9,7 @@ namespace tailrace {
 
 enum class Obstacle : uint8_t {
   kNone,      // also where the file can't be read: execve will report it
-  kStatic,    // no dynamic linker
+  kStatic,    // no dynamic linker, and not linked with libtailrace.a
   kMusl,      // its dynamic linker fails on a glibc library
   kMachine,   // another processor's or word size's
   kSetuid,    // privileges by its file: the dynamic linker ignores preloaded libraries

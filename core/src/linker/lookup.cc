@@ -6,12 +6,14 @@
 // - Nothing is allocated with malloc or locked.
 #include "linker/lookup.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
 
 #include "base/sys.h"
 #include "linker/loaded.h"
+#include "linker/real.h"
 
 namespace tailrace {
 namespace {
@@ -98,6 +100,21 @@ void *find_in_libc(const char *symbol) {
         [&](const Exports &exports, bool) { return is_libc(exports) && (search(exports, symbol, address), true); });
   }
   return reinterpret_cast<void *>(address);
+}
+
+DlsymFunction *libc_dlsym() {
+  static std::atomic<void *> known;
+  void *p = known.load(std::memory_order_relaxed);
+  if (p) return reinterpret_cast<DlsymFunction *>(p);
+  p = find_in_libc("dlsym");
+  // Before glibc 2.34 it is libdl's. dlvsym is not hooked. The versions: of x86_64, of aarch64.
+  for (void *where : {RTLD_NEXT, RTLD_DEFAULT}) {
+    for (const char *version : {"GLIBC_2.2.5", "GLIBC_2.17"}) {
+      if (!p) p = dlvsym(where, "dlsym", version);
+    }
+  }
+  known.store(p, std::memory_order_relaxed);
+  return reinterpret_cast<DlsymFunction *>(p);
 }
 
 const char *library_path() {

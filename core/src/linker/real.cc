@@ -24,21 +24,6 @@ bool is_ours(void *address) { return address >= __ehdr_start && address < _end; 
 
 }  // namespace
 
-DlsymFunction *libc_dlsym() {
-  static std::atomic<void *> known;
-  void *p = known.load(std::memory_order_relaxed);
-  if (p) return reinterpret_cast<DlsymFunction *>(p);
-  p = find_in_libc("dlsym");
-  // Before glibc 2.34 it is libdl's. dlvsym is not hooked. The versions: of x86_64, of aarch64.
-  for (void *where : {RTLD_NEXT, RTLD_DEFAULT}) {
-    for (const char *version : {"GLIBC_2.2.5", "GLIBC_2.17"}) {
-      if (!p) p = dlvsym(where, "dlsym", version);
-    }
-  }
-  known.store(p, std::memory_order_relaxed);
-  return reinterpret_cast<DlsymFunction *>(p);
-}
-
 void *find_real(Fn f) {
   std::atomic<void *> &known = g_real[static_cast<size_t>(f)];
   if (void *p = known.load(std::memory_order_relaxed)) return p;

@@ -352,14 +352,20 @@ Thread *enter_slowly() {
   return t;
 }
 
-// Where the kernel put the program's arguments: at the stack's end, behind their number (System V ABI, "Process
-// Initialization"). For sessions that start before our constructor, which is passed them: another library's constructor
-// may do I/O first.
+// Where the kernel put the program's arguments: at the stack's end, their number before them, the environment behind
+// (System V ABI, "Process Initialization"). For sessions that start before our constructor, which is passed them: another
+// library's constructor may do I/O first. In a static program __libc_stack_end is somewhat below the number.
 static char **find_arguments() {
-  auto *argc = static_cast<long *>(__libc_stack_end);
-  auto **argv = reinterpret_cast<char **>(argc + 1);
-  bool sound = argc && *argc > 0 && *argc < (1 << 22) && !argv[*argc];
-  return sound ? argv : nullptr;
+  auto *end = static_cast<char **>(__libc_stack_end);
+  if (!end) return nullptr;
+  long count = reinterpret_cast<long>(*end);
+  if (count > 0 && count < (1 << 22) && !end[1 + count]) return end + 1;
+  if (environ <= end || environ[-1]) return nullptr;
+  long n = 0;
+  for (char **at = environ - 2; at >= end; --at, ++n) {
+    if (reinterpret_cast<long>(*at) == n) return n > 0 ? at + 1 : nullptr;
+  }
+  return nullptr;
 }
 
 // False where the process begins under a seccomp filter that no traced process has set: a static program did, or a raw
