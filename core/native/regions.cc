@@ -222,16 +222,23 @@ PyObject *leave(PyObject *, PyObject *region) {
   Py_RETURN_NONE;
 }
 
-// resume(region): the thread is in the region from now on; returns what suspend() takes.
-PyObject *resume(PyObject *, PyObject *region) {
-  if (tailrace_regions == nullptr || region == Py_None) Py_RETURN_NONE;
-  if (!is_a(region, g_region_type)) return nullptr;
+// Where the thread is, for suspend(); new, or null.
+Region *held_state() {
   Region *before = new_region();
   if (before == nullptr) return nullptr;
   before->ended = true;
   if (PyContextVar_Get(g_variable, Py_None, &before->outer) < 0) PyErr_Clear();
   before->thread = PyThread_get_thread_ident();
   tailrace_regions->hold(&before->region);
+  return before;
+}
+
+// resume(region): the thread is in the region from now on; returns what suspend() takes.
+PyObject *resume(PyObject *, PyObject *region) {
+  if (tailrace_regions == nullptr || region == Py_None) Py_RETURN_NONE;
+  if (!is_a(region, g_region_type)) return nullptr;
+  Region *before = held_state();
+  if (before == nullptr) return nullptr;
   auto *self = reinterpret_cast<Region *>(region);
   if (!self->ended) tailrace_regions->switch_to(&self->region);
   set_variable(region);
@@ -245,6 +252,60 @@ PyObject *suspend(PyObject *, PyObject *before) {
   auto *state = reinterpret_cast<Region *>(before);
   go_back(state->region, state->outer);
   Py_RETURN_NONE;
+}
+
+// start(definition, parent, epoch=None, step=None, keys=None): a region that the thread is not in.
+PyObject *start(PyObject *, PyObject *const *args, Py_ssize_t count) {
+  if (tailrace_regions == nullptr) Py_RETURN_NONE;
+  Keys keys;
+  if (!has(count, 2) || !is_a(args[0], g_definition_type) || !keys.read(args + 2, count - 2)) return nullptr;
+  if (args[1] != Py_None && args[1] != Py_False && !is_a(args[1], g_region_type)) return nullptr;
+  Region *self = new_region();
+  if (self == nullptr) return nullptr;
+  if (args[1] == Py_None) {
+    PyObject *value = nullptr;
+    if (PyContextVar_Get(g_variable, Py_None, &value) < 0) PyErr_Clear();
+    agree(region_of_code(value), self);
+    Py_XDECREF(value);
+    self->moved = false;
+  } else {
+    auto *parent = args[1] != Py_False ? region_of_code(args[1]) : nullptr;
+    tailrace_regions->hold(&self->before);
+    tailrace_regions->switch_to(parent != nullptr ? &parent->region : nullptr);
+  }
+  self->thread = PyThread_get_thread_ident();
+  auto *definition = reinterpret_cast<Definition *>(args[0]);
+  tailrace_region_begin_with(&self->region, &definition->site, keys.epoch, keys.step, keys.text);
+  tailrace_regions->switch_to(&self->before);
+  if (self->region.id != 0) return reinterpret_cast<PyObject *>(self);
+  Py_DECREF(self);
+  Py_RETURN_NONE;
+}
+
+// finish(region, epoch=None, step=None, keys=None): ends it, by any thread, which stays in the region where it is.
+PyObject *finish(PyObject *, PyObject *const *args, Py_ssize_t count) {
+  if (tailrace_regions == nullptr || !has(count, 1) || args[0] == Py_None) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_RETURN_NONE;
+  }
+  Keys keys;
+  if (!is_a(args[0], g_region_type) || !keys.read(args + 1, count - 1)) return nullptr;
+  auto *self = reinterpret_cast<Region *>(args[0]);
+  if (self->ended) Py_RETURN_NONE;
+  self->ended = true;
+  tailrace_region state;
+  tailrace_regions->hold(&state);
+  tailrace_regions->end(&self->region, keys.epoch, keys.step, keys.text, count > 1);
+  tailrace_regions->switch_to(&state);
+  Py_RETURN_NONE;
+}
+
+// follow(value): the thread is in the region that a context's variable has, if it has one; returns what suspend() takes.
+PyObject *follow(PyObject *module, PyObject *value) {
+  if (tailrace_regions == nullptr) Py_RETURN_NONE;
+  Region *code = region_of_code(value);
+  return code != nullptr ? resume(module, reinterpret_cast<PyObject *>(code))
+                         : reinterpret_cast<PyObject *>(held_state());
 }
 
 // instant(definition, epoch=None, step=None, keys=None)
@@ -284,6 +345,11 @@ PyMethodDef g_methods[] = {
     {"resume", resume, METH_O, "The thread is in the region from now on. Returns what suspend() takes."},
     {"leave", leave, METH_O, "The thread is again where it was before begin()."},
     {"suspend", suspend, METH_O, "The thread is again where it was before resume()."},
+    {"start", as_method(start), METH_FASTCALL,
+     "start(definition, parent, epoch=None, step=None, keys=None): a region that the thread is not in, below `parent`, "
+     "the region of this code (None), or none (False)."},
+    {"finish", as_method(finish), METH_FASTCALL, "Ends a region of start(); the thread stays where it is."},
+    {"follow", follow, METH_O, "resume() for the region that is a value of `variable`, if there is one."},
     {"instant", as_method(instant), METH_FASTCALL, "instant(definition, epoch=None, step=None, keys=None)."},
     {"counter", as_method(counter), METH_FASTCALL, "counter(definition, value)."},
     {"find", find, METH_NOARGS, "Looks for the core again, after it was loaded. Whether it is there."},
@@ -315,7 +381,8 @@ PyMODINIT_FUNC PyInit__regions() {
   PyObject *module = PyModule_Create(&g_module);
   if (module == nullptr) return nullptr;
   if (PyModule_AddObjectRef(module, "Definition", reinterpret_cast<PyObject *>(g_definition_type)) < 0 ||
-      PyModule_AddObjectRef(module, "Region", reinterpret_cast<PyObject *>(g_region_type)) < 0) {
+      PyModule_AddObjectRef(module, "Region", reinterpret_cast<PyObject *>(g_region_type)) < 0 ||
+      PyModule_AddObjectRef(module, "variable", g_variable) < 0) {
     Py_CLEAR(module);
   }
   return module;

@@ -18,7 +18,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, TypeVar
 
-from tailrace import regions
+from tailrace import region_keys, regions
 from tailrace.regions import region
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -40,8 +40,7 @@ __all__ = [
     "pipeline",
 ]
 
-_NUMBERS = ("epoch", "step")
-_KEYS = (*_NUMBERS, "image_idx", "image_size")
+_KEYS = (*region_keys.NUMBERS, "image_idx", "image_size")
 
 
 class TagType(Enum):
@@ -67,30 +66,10 @@ class TagValue:
         self._value = value
 
 
-def _key(name: str) -> str:
-    """A name as a tag's: DFTracer takes any."""
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name.lower())[:64]
-    return plain if plain[:1].isalpha() else f"k{plain}"[:64]
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**62) < value < 2**62
-
-
 def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `region` for those of DFTracer."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        plain = value._value if isinstance(value, TagValue) else value
-        if plain is None:
-            continue
-        if name in _NUMBERS and _is_whole(plain):
-            found[name] = plain
-        else:
-            # Epochs and steps that are no whole numbers are keys of another name.
-            text = str(plain)[:256]
-            found[f"{name}_" if name in _NUMBERS else _key(name)] = "".join(c for c in text if c.isprintable())
-    return found
+    plain = {name: value._value if isinstance(value, TagValue) else value for name, value in given.items()}
+    return region_keys.of_any(plain)
 
 
 class dftracer:

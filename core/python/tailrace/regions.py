@@ -37,10 +37,10 @@ _T = TypeVar("_T")
 Value = str | int | float | bool
 """What a region's key may have as value; it is recorded as text."""
 
-_definition = functools.lru_cache(maxsize=4096)(_regions.define)
+definition_of = functools.lru_cache(maxsize=4096)(_regions.define)
 
 
-def _encoded(keys: Mapping[str, Value]) -> bytes | None:
+def encode_keys(keys: Mapping[str, Value]) -> bytes | None:
     if not keys:
         return None
     from tailrace.tags import encode
@@ -91,19 +91,19 @@ class region:
     ) -> None:
         self._name: str = name
         self._category = category
-        self._definition = _definition(name, category) if name else None
+        self._definition = definition_of(name, category) if name else None
         self._epoch = epoch
         self._step = step
         self._keys = keys
         if keys:
-            _encoded(keys)
+            encode_keys(keys)
         self._changed = False
         self._region: _regions.Region | None = None
 
     def __enter__(self) -> region:
         if self._definition is None:
             raise ValueError('a region for a block needs a name: tailrace.region("name")')
-        self._region = _regions.begin(self._definition, self._epoch, self._step, _encoded(self._keys))
+        self._region = _regions.begin(self._definition, self._epoch, self._step, encode_keys(self._keys))
         return self
 
     def __exit__(
@@ -111,7 +111,7 @@ class region:
     ) -> None:
         begun, self._region = self._region, None
         if self._changed or self._keys:
-            _regions.end(begun, self._epoch, self._step, _encoded(self._keys))
+            _regions.end(begun, self._epoch, self._step, encode_keys(self._keys))
         else:
             _regions.end(begun)
 
@@ -125,7 +125,7 @@ class region:
 
     def update(self, *, epoch: int | None = None, step: int | None = None, **keys: Value) -> None:
         """Adds what became known in the region. Raises TagError when a key breaks the rules for tags."""
-        _encoded(keys)
+        encode_keys(keys)
         self._epoch = self._epoch if epoch is None else epoch
         self._step = self._step if step is None else step
         self._keys = {**self._keys, **keys}
@@ -133,8 +133,8 @@ class region:
 
     def __call__(self, function: _F) -> _F:
         """The function with a region of its own for each call."""
-        definition = self._definition or _definition(function.__qualname__, self._category)
-        fixed = (self._epoch, self._step, _encoded(self._keys))
+        definition = self._definition or definition_of(function.__qualname__, self._category)
+        fixed = (self._epoch, self._step, encode_keys(self._keys))
         given: tuple[Any, ...] = fixed if any(value is not None for value in fixed) else ()
         wrapper: Any
         if inspect.iscoroutinefunction(function):
@@ -251,7 +251,7 @@ def steps(
     items: Iterable[_T], name: str, category: str = "", *, epoch: int | None = None, first: int = 0
 ) -> Iterator[_T]:
     """The items, each wait for one in a region with its number, from `first` on, as its step."""
-    definition = _definition(name, category)
+    definition = definition_of(name, category)
     iterator = iter(items)
     step = first
     while True:
@@ -268,9 +268,9 @@ def steps(
 
 def instant(name: str, category: str = "", *, epoch: int | None = None, step: int | None = None, **keys: Value) -> None:
     """Records that something happens now. Raises TagError when a key breaks the rules for tags."""
-    _regions.instant(_definition(name, category), epoch, step, _encoded(keys))
+    _regions.instant(definition_of(name, category), epoch, step, encode_keys(keys))
 
 
 def counter(name: str, value: float, category: str = "") -> None:
     """Records that the counter's value is `value` from now on."""
-    _regions.counter(_definition(name, category), value)
+    _regions.counter(definition_of(name, category), value)
